@@ -1,0 +1,101 @@
+"""Which samples a client sees, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from algorithms.core.data import ClientData
+from algorithms.core.ops import Mode
+from algorithms.core.rng import Streams
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One mini-batch of every client in a chunk."""
+
+    x: Tensor  # [K, B, C, H, W]
+    y: Tensor  # [K, B]
+    valid: Tensor | None  # [K, B] bool; none: every sample is real
+
+    @property
+    def mode(self) -> Mode:
+        """Training mode, blind to padding."""
+        return Mode(train=True, valid=self.valid)
+
+    @property
+    def still(self) -> Mode:
+        """Evaluation mode: running statistics are used and left alone."""
+        return Mode(train=False)
+
+    def mean(self, per_sample: Tensor) -> Tensor:
+        """Mean over real samples  [K, B] -> [K]."""
+        if self.valid is None:
+            return per_sample.mean(dim=1)
+        return (per_sample * self.valid).sum(dim=1) / self.valid.sum(dim=1)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The address of the batches of one local training."""
+
+    stream: str
+    round: int
+    epochs: int
+    first_epoch: int
+    batch: int
+    skip_single: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The batches of one client: index lists, the epoch of each, and the augmentation's draws."""
+
+    index: list[Tensor]
+    epoch: list[int]
+    draws: list[dict[str, Tensor]]
+
+
+def plan_batches(data: ClientData, streams: Streams, client: int, schedule: Schedule) -> Plan:
+    """Every epoch is one fresh random order, cut into batches; the last one may be short."""
+    own = data.train[client]
+    index, epochs, drawn = [], [], []
+    for epoch in range(schedule.first_epoch, schedule.first_epoch + schedule.epochs if len(own) else 0):
+        address = (schedule.round, client, epoch)
+        order = own[streams.permutation(len(own), schedule.stream, *address).to(own.device)]
+        draws = {} if data.augment is None else data.augment.draw(streams.at("augment", *address), len(own))
+        for start in range(0, len(own), schedule.batch):
+            part = order[start : start + schedule.batch]
+            if schedule.skip_single and len(part) == 1:
+                continue
+            index.append(part)
+            epochs.append(epoch)
+            drawn.append({k: torch.from_numpy(v[start : start + schedule.batch]).to(own.device) for k, v in draws.items()})
+    return Plan(index, epochs, drawn)
+
+
+def plan_pass(own: Tensor, batch: int) -> Plan:
+    """All samples once, in their own order and unaugmented."""
+    index = list(own.split(batch)) if len(own) else []
+    return Plan(index, [0] * len(index), [{}] * len(index))
+
+
+def padded(parts: Sequence[Tensor], width: int) -> Tensor:
+    """Rows of unequal length as one block, filled with each row's first entry."""
+    return torch.stack([torch.cat([p, p[:1].expand(width - len(p), *p.shape[1:])]) if len(p) < width else p for p in parts])
+
+
+def batch_at(data: ClientData, plans: Sequence[Plan], step: int) -> Batch:
+    """The given step's batch of every client."""
+    parts = [plan.index[step] for plan in plans]
+    width = max(map(len, parts))
+    index, valid = padded(parts, width), None
+    if any(len(p) < width for p in parts):
+        valid = torch.arange(width, device=index.device) < torch.tensor([len(p) for p in parts], device=index.device)[:, None]
+    draws = None
+    if plans[0].draws[step]:
+        draws = {k: padded([plan.draws[step][k] for plan in plans], width).flatten(0, 1) for k in plans[0].draws[step]}
+    return Batch(data.inputs(index, draws), data.labels[index], valid)

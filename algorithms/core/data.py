@@ -1,0 +1,78 @@
+"""The clients' data as the engine sees them: one pool of images on the device, and index lists into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Augmentation(Protocol):
+    """Random image transforms: parameters are drawn on the CPU per client and epoch, then applied in batches anywhere."""
+
+    def draw(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+        """Parameters for n samples."""
+
+    def before(self, images: Tensor, draws: dict[str, Tensor]) -> Tensor:
+        """What happens to raw pixels  [B, C, H, W]."""
+
+    def after(self, images: Tensor, draws: dict[str, Tensor]) -> Tensor:
+        """What happens to normalised pixels  [B, C, H, W]."""
+
+
+@dataclass(frozen=True)
+class ClientData:
+    """Everything the clients hold."""
+
+    images: Tensor  # [n, H, W, C] uint8
+    labels: Tensor  # [n] int64
+    train: Sequence[Tensor]  # N index lists
+    test: Sequence[Tensor]
+    val: Sequence[Tensor]
+    scale: Tensor  # [C]: x = pixel * scale + shift
+    shift: Tensor  # [C]
+    classes: int
+    shape: tuple[int, int, int] | None = None  # (C, H, W) that images are repeated and padded to
+    augment: Augmentation | None = None
+
+    @property
+    def clients(self) -> int:
+        return len(self.train)
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """(channels, height, width) of what a model sees."""
+        height, width, channels = self.images.shape[1:]
+        return self.shape or (channels, height, width)
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> ClientData:
+        """The same data on a device; nothing is copied when they are there already."""
+        fields: dict[str, Any] = {name: getattr(self, name).to(device) for name in ("images", "labels")}
+        fields |= {name: [part.to(device) for part in getattr(self, name)] for name in ("train", "test", "val")}
+        fields |= {name: getattr(self, name).to(device, dtype) for name in ("scale", "shift")}
+        return ClientData(**fields, classes=self.classes, shape=self.shape, augment=self.augment)
+
+    def inputs(self, index: Tensor, draws: dict[str, Tensor] | None = None) -> Tensor:
+        """Normalised images of an index list of any shape  [..., C, H, W], channels-last in memory."""
+        pixels = self.images[index.flatten()].to(self.scale.dtype)  # [M, H, W, C]
+        if draws is None or self.augment is None:
+            x = (pixels * self.scale + self.shift).permute(0, 3, 1, 2)
+        else:
+            x = self.augment.before(pixels.permute(0, 3, 1, 2), draws)
+            x = x * self.scale[:, None, None] + self.shift[:, None, None]
+            x = self.augment.after(x, draws)
+        if self.shape is not None:
+            x = _fit(x, self.shape)
+        return x.unflatten(0, index.shape)
+
+
+def _fit(x: Tensor, shape: tuple[int, int, int]) -> Tensor:
+    """Repeat channels and pad height and width with zeros up to a shape."""
+    channels, height, width = shape
+    x = x.repeat(1, -(-channels // x.shape[1]), 1, 1)[:, :channels]
+    return F.pad(x, (0, width - x.shape[3], 0, height - x.shape[2]))

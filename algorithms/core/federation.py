@@ -1,0 +1,312 @@
+"""The federation: everything a method may talk to.
+
+It knows who takes part, moves (and bills) messages, trains clients and scores models. A method sees vectors: one client is a row of
+length D, the cohort is [K, D], everybody is [N, D].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from algorithms.core.batches import Batch, Plan, Schedule, plan_batches, plan_pass
+from algorithms.core.data import ClientData
+from algorithms.core.evaluate import Mixture, Score, count_correct
+from algorithms.core.messages import Code, Ledger, code_bytes
+from algorithms.core.model import Model
+from algorithms.core.rng import Streams, cohort, flbench_cohort
+from algorithms.core.train import Local, Objective, Rows, Sgd, Step, Trained, cross_entropy, run_chunk
+
+PASS_BATCH = 500
+
+
+class Federation:
+    """N clients with their data, one model architecture, and a protocol."""
+
+    def __init__(
+        self,
+        model: Model,
+        data: ClientData,
+        recipe: Any,
+        *,
+        seed: int,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        chunk: int = 1,
+    ) -> None:
+        self.device, self.dtype, self.chunk = torch.device(device), dtype, chunk
+        self.model, self.layout = model, model.layout.on(device)
+        self.data = data.to(self.device, dtype)
+        self.recipe, self.protocol = recipe, recipe.training
+        self.streams = Streams(seed)
+        self.ledger = Ledger(data.clients)
+        self.sizes = torch.tensor([len(part) for part in data.train], device=self.device)  # [N]
+        self.N = data.clients
+        self.everybody = torch.arange(self.N, device=self.device)
+        self.active = self.everybody
+        self.round = 0
+        self.trained: Tensor | None = None
+        self.notes: dict[str, float] = {}
+        self.tallies: dict[str, Tensor] = {}
+        self.scores: dict[str, Score] = {}
+        self.scoring = False
+
+    # -- who and when ------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def K(self) -> int:
+        """Number of clients that are active."""
+        return len(self.active)
+
+    @property
+    def D(self) -> int:
+        """Length of a model's vector."""
+        return self.layout.size
+
+    @property
+    def classes(self) -> int:
+        return self.data.classes
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds of the whole run."""
+        return int(self.protocol.rounds)
+
+    @property
+    def n_train(self) -> Tensor:
+        """Training samples of the active clients  [K]."""
+        return self.sizes[self.active]
+
+    @property
+    def exchanged(self) -> Tensor:
+        """What the protocol lets travel: learnable entries, and statistics where they are averaged like weights  [D] bool."""
+        return self.layout.learnable if self.protocol.buffers == "local" else torch.ones_like(self.layout.learnable)
+
+    @property
+    def sgd(self) -> Sgd:
+        """The protocol's optimiser in this round."""
+        p = self.protocol
+        return Sgd(p.lr * p.lr_decay ** max(self.round - 1, 0), p.momentum, p.weight_decay, p.clip)
+
+    def begin(self, round_: int, *, scoring: bool) -> None:
+        """Open a round: draw its cohort, clear what belonged to the last one."""
+        size = max(1, round(self.recipe.participation * self.N))
+        draw = flbench_cohort(self.streams.seed, self.N, size, round_) if self.recipe.sampling == "flbench" else None
+        self.active = (cohort(self.streams, self.N, size, round_) if draw is None else draw).to(self.device)
+        self.round, self.scoring, self.trained, self.notes, self.scores = round_, scoring, None, {}, {}
+        self.ledger.open_round()
+
+    @contextmanager
+    def among(self, clients: Tensor) -> Iterator[None]:
+        """Make other clients the active ones for a while."""
+        before, self.active = self.active, clients
+        try:
+            yield
+        finally:
+            self.active = before
+
+    def rng(self, purpose: str, *address: int) -> np.random.Generator:
+        """Randomness of a method's own, keyed by the round and whatever address it gives (a client, an epoch)."""
+        return self.streams.at(f"method/{purpose}", self.round, *address)
+
+    # -- models ------------------------------------------------------------------------------------------------------------------------
+
+    def new_model(self, *address: int) -> Tensor:
+        """Fresh initial values; without an address, the ones that all clients share  [D]."""
+        return self.model.initial(self.streams, *address).to(self.device, self.dtype)
+
+    def new_models(self) -> Tensor:
+        """Initial values of entries that are never synchronised: common, or each client's own, as the protocol says  [N, D]."""
+        if self.protocol.start == "common":
+            return self.new_model().expand(self.N, -1)
+        return torch.stack([self.new_model(client) for client in range(self.N)])
+
+    # -- messages ----------------------------------------------------------------------------------------------------------------------
+
+    def down(self, x: Tensor, mask: Tensor | None = None, *, code: Code = "none", domain: Tensor | None = None, scalars: int = 0) -> Tensor:
+        """Server to every active client: what each receives, zeros where nothing is sent  [K, D].
+
+        `mask` ([D] or [K, D], default: all that the protocol exchanges) says which entries travel, `code` how their positions are told
+        where the receiver cannot know them, `domain` [D] which entries could travel, `scalars` how many further numbers go along.
+        """
+        return self._send("down", x.expand(self.K, *x.shape[-1:]), mask, code, domain, scalars)
+
+    def up(self, x: Tensor, mask: Tensor | None = None, *, code: Code = "none", domain: Tensor | None = None, scalars: int = 0) -> Tensor:
+        """Every active client to the server; parameters as for `down`  [K, D]."""
+        return self._send("up", x, mask, code, domain, scalars)
+
+    def up_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
+        """Every active client tells the server a mask over `domain` as a bitmap  [K, D] bool."""
+        self.ledger.bill("up", self.active, 0, code_bytes("bitmap", domain.sum(), mask.sum(1)))
+        return mask
+
+    def down_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
+        """The server tells every active client a mask over `domain` as a bitmap  [K, D] bool."""
+        self.ledger.bill("down", self.active, 0, code_bytes("bitmap", domain.sum(), mask.expand(self.K, -1).sum(1)))
+        return mask
+
+    def numbers(self, direction: str, count: Tensor | int) -> None:
+        """Bill float32 numbers that are no model entries: prototypes, counts, covariances; per active client."""
+        self.ledger.bill("up" if direction == "up" else "down", self.active, count)
+
+    def _send(self, direction: Any, x: Tensor, mask: Tensor | None, code: Code, domain: Tensor | None, scalars: int) -> Tensor:
+        mask = self.exchanged if mask is None else mask
+        domain = self.exchanged if domain is None else domain
+        sent = mask.sum(-1).expand(self.K)
+        self.ledger.bill(direction, self.active, sent + scalars, code_bytes(code, domain.sum(), sent))
+        return torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
+
+    def gossip(
+        self, x: Tensor, mixing: Tensor, mask: Tensor | None = None, *, code: Code = "none", domain: Tensor | None = None, scalars: int = 0
+    ) -> Tensor:
+        """Clients to clients: row i of `mixing` [N, N] says how much of whom client i takes; others' messages are billed  [N, D]."""
+        mask = self.exchanged if mask is None else mask
+        domain = self.exchanged if domain is None else domain
+        sent = mask.sum(-1).expand(self.N)
+        self.ledger.bill_edges(
+            (mixing != 0) & ~torch.eye(self.N, dtype=torch.bool, device=self.device), sent + scalars, code_bytes(code, domain.sum(), sent)
+        )
+        mixed = mixing.to(x.dtype) @ torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
+        return torch.where(mask, mixed, x) if mask.dim() == 1 else mixed
+
+    # -- server algebra ----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def weights(self) -> Tensor:
+        """The protocol's weights of the active clients; they sum to one  [K]."""
+        held = self.n_train if self.protocol.weighting == "samples" else torch.ones_like(self.n_train)
+        return (held.double() / held.sum()).to(self.dtype)
+
+    def mean(self, x: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Weighted mean over clients of [K, D]  [D]."""
+        weights = self.weights if weights is None else weights.to(self.dtype)
+        return weights @ x
+
+    # -- local training ----------------------------------------------------------------------------------------------------------------
+
+    def train(
+        self,
+        start: Tensor,
+        *,
+        objective: Objective = cross_entropy,
+        trainable: Tensor | None = None,
+        pull: tuple[Tensor, float] | None = None,
+        models: Mapping[str, Tensor] | None = None,
+        extras: Mapping[str, Tensor] | None = None,
+        keep: tuple[str, ...] = (),
+        epochs: int | None = None,
+        **options: Any,
+    ) -> Trained:
+        """SGD epochs of the active clients from their rows of `start` [K, D].
+
+        `trainable` ([D] or [K, D] bool) freezes the other entries; `pull` (anchor [K, D], strength) adds a proximal term; `models` and
+        `extras` are further rows that the objective reads; `keep` asks for "last_grad" or "epochs". For the rest see `loop`.
+        """
+        others = dict(models or {})
+        if pull is not None:
+            others["anchor"] = pull[0]
+
+        def step(local: Local, batch: Batch) -> None:
+            grads = local.grad(batch, objective)
+            if pull is not None:
+                grads = local.pull(grads, "anchor", pull[1])
+            local.sgd(grads)
+
+        done = self.loop(step, {"w": start, **others}, extras=extras, trainable=trainable, keep=keep, epochs=epochs, **options)
+        self.trained = done.theta
+        return done
+
+    def loop(
+        self,
+        step: Step,
+        models: Mapping[str, Tensor],
+        *,
+        extras: Mapping[str, Tensor] | None = None,
+        trainable: Tensor | None = None,
+        keep: tuple[str, ...] = (),
+        epochs: int | None = None,
+        first_epoch: int = 0,
+        stream: str = "batches",
+        **sgd: float,
+    ) -> Trained:
+        """Any local loop: `step(local, batch)` is called for every mini-batch of every active client.
+
+        `first_epoch` continues the batch order of an earlier phase of the same round, `stream` names another order altogether; keyword
+        arguments of `Sgd` override the protocol's.
+        """
+        p = self.protocol
+        schedule = Schedule(stream, self.round, p.epochs if epochs is None else epochs, first_epoch, p.batch, p.skip_single)
+        plans = [plan_batches(self.data, self.streams, client, schedule) for client in self.active.tolist()]
+        return self._run(step, plans, models, extras or {}, trainable, keep, replace(self.sgd, **sgd))
+
+    def visit(
+        self,
+        step: Step,
+        models: Mapping[str, Tensor],
+        *,
+        extras: Mapping[str, Tensor] | None = None,
+        of: Tensor | None = None,
+        split: str = "train",
+        limit: int | None = None,
+        batch: int = PASS_BATCH,
+    ) -> Trained:
+        """One pass over data as they lie, unaugmented: `step(local, batch)` gathers statistics in `local.extras`.
+
+        Row r of every model and extra sees the data of client `of[r]` (default: the active clients), at most `limit` samples of them. Use
+        `batch.still` as the mode of a forward pass that must not touch BN statistics.
+        """
+        parts = {"train": self.data.train, "test": self.data.test, "val": self.data.val}[split]
+        owners = (self.active if of is None else of).tolist()
+        plans = [plan_pass(parts[client][:limit], batch) for client in owners]
+        return self._run(step, plans, models, extras or {}, None, (), self.sgd)
+
+    def _run(
+        self,
+        step: Step,
+        plans: list[Plan],
+        models: Mapping[str, Tensor],
+        extras: Mapping[str, Tensor],
+        trainable: Tensor | None,
+        keep: tuple[str, ...],
+        sgd: Sgd,
+    ) -> Trained:
+        """Run a step over rows with their plans, a chunk at a time, long plans first."""
+        out = Rows(models, extras, plans, keep)
+        for rows in out.chunks(self.chunk):
+            mask = trainable[rows] if trainable is not None and trainable.dim() == 2 else trainable
+            local = Local(self.model, self.layout, out.of(models, rows), out.of(extras, rows), sgd, mask)
+            for steps, remaining in run_chunk(local, self.data, [plans[row] for row in rows], step, by_epoch="epochs" in keep):
+                out.collect(local, rows, steps, remaining)
+        return out.trained
+
+    # -- what is recorded --------------------------------------------------------------------------------------------------------------
+
+    def score(self, point: str, models: Tensor | Mixture) -> None:
+        """Score the active clients' models [K, D] on their test (and validation) data, in rounds that are scored."""
+        if self.scoring:
+            for split, parts in (("", self.data.test), ("/val", self.data.val)):
+                own = [parts[client] for client in self.active.tolist()]
+                total = torch.tensor([len(part) for part in own])
+                if int(total.sum()):
+                    correct = count_correct(self.model, self.layout, models, self.data, own, self.chunk)
+                    self.scores[point + split] = Score(self.active.cpu(), correct.cpu(), total)
+
+    def note(self, name: str, value: float | Tensor) -> None:
+        """Keep one number of this round."""
+        self.notes[name] = float(value)
+
+    def tally(self, name: str, hits: Tensor) -> None:
+        """Count, over the rounds, where `hits` ([K, D] for the active clients, or [D]) is true, if the recipe asks for it."""
+        if name in self.recipe.evaluation.tallies:
+            shape = (self.N, hits.shape[1]) if hits.dim() == 2 else hits.shape
+            total = self.tallies.setdefault(name, torch.zeros(shape, dtype=torch.int32, device=self.device))
+            if hits.dim() == 2:
+                total[self.active] += hits
+            else:
+                total += hits

@@ -1,0 +1,149 @@
+"""Flat vectors and named tensors: where each part of a model lives in its one vector of length D."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Kind = Literal["conv", "linear", "bias", "norm", "stat"]
+"""conv and linear are weights; bias belongs to either; norm is an affine pair's weight or bias; stat is a running statistic (a buffer)."""
+
+Params = dict[str, Tensor]
+"""Named tensors with the client axis in front: [K, *shape]."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One named tensor and its place in the flat vector."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: Kind
+    head: bool
+    start: int
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.size
+
+
+class Layout:
+    """The names, shapes and kinds of a model's tensors, in order, and masks over its flat vector."""
+
+    def __init__(self, tensors: Iterable[tuple[str, tuple[int, ...], Kind, bool]], device: torch.device | str = "cpu") -> None:
+        slices, start = [], 0
+        for name, shape, kind, head in tensors:
+            slices.append(Slice(name, shape, kind, head, start))
+            start += prod(shape)
+        self.slices: tuple[Slice, ...] = tuple(slices)
+        self.size = start
+        self.device = torch.device(device)
+
+    def on(self, device: torch.device | str) -> Layout:
+        """The same layout with its masks on a device."""
+        return Layout([(s.name, s.shape, s.kind, s.head) for s in self.slices], device)
+
+    def __iter__(self) -> Iterator[Slice]:
+        return iter(self.slices)
+
+    def __getitem__(self, name: str) -> Slice:
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Slice]:
+        return {s.name: s for s in self.slices}
+
+    # -- masks over D ------------------------------------------------------------------------------------------------------------------
+
+    def select(self, wanted: Callable[[Slice], bool]) -> Tensor:
+        """The coordinates of all tensors that satisfy a condition  [D] bool."""
+        mask = torch.zeros(self.size, dtype=torch.bool, device=self.device)
+        for s in self.slices:
+            mask[s.start : s.stop] = wanted(s)
+        return mask
+
+    def where(self, *, kind: Kind | None = None, head: bool | None = None, name: str | None = None) -> Tensor:
+        """The coordinates of all tensors of a kind, of the head or the body, or of one name  [D] bool."""
+        return self.select(lambda s: (kind in (None, s.kind)) and (head in (None, s.head)) and (name in (None, s.name)))
+
+    @cached_property
+    def learnable(self) -> Tensor:
+        """Everything that gradients reach: all but running statistics  [D] bool."""
+        return ~self.stats
+
+    @cached_property
+    def stats(self) -> Tensor:
+        """Running statistics  [D] bool."""
+        return self.where(kind="stat")
+
+    @cached_property
+    def norm(self) -> Tensor:
+        """Affine parameters of normalisation layers  [D] bool."""
+        return self.where(kind="norm")
+
+    @cached_property
+    def head(self) -> Tensor:
+        """The last linear layer  [D] bool."""
+        return self.where(head=True)
+
+    @cached_property
+    def parameters(self) -> int:
+        """Number of learnable scalars P."""
+        return sum(s.size for s in self.slices if s.kind != "stat")
+
+    # -- named tensors -----------------------------------------------------------------------------------------------------------------
+
+    def split(self, flat: Tensor) -> Params:
+        """Copies of the named tensors [K, *shape] of flat vectors [K, D].
+
+        Copies, not views: views share one version counter, which autograd checks, while statistics change in place during a step.
+        Convolution weights are laid out channels-last, the order in which convolutions read them.
+        """
+        named = {}
+        for s in self.slices:
+            part = flat[:, s.start : s.stop]
+            if s.kind == "conv":
+                k, (out, inp, height, width) = flat.shape[0], s.shape
+                nhwc = part.view(k, out, inp, height, width).permute(0, 1, 3, 4, 2).contiguous()
+                named[s.name] = nhwc.permute(0, 1, 4, 2, 3)
+            else:
+                named[s.name] = part.reshape(-1, *s.shape).clone(memory_format=torch.contiguous_format)
+        return named
+
+    def join(self, named: Mapping[str, Tensor]) -> Tensor:
+        """The flat vectors [K, D] of named tensors [K, *shape]."""
+        return torch.cat([named[s.name].reshape(named[s.name].shape[0], -1) for s in self.slices], dim=1)
+
+    def spread(self, named: Mapping[str, Tensor]) -> Tensor:
+        """Flat vectors [K, D] that hold the given tensors and zeros elsewhere."""
+        some = next(iter(named.values()))
+        flat = torch.zeros(some.shape[0], self.size, dtype=some.dtype, device=some.device)
+        for name, value in named.items():
+            s = self[name]
+            flat[:, s.start : s.stop] = value.reshape(value.shape[0], -1)
+        return flat
+
+    # -- per-tensor selection ----------------------------------------------------------------------------------------------------------
+
+    def tensors(self, within: Tensor) -> Iterator[slice]:
+        """The places of the tensors that lie inside a mask made of whole tensors."""
+        for s in self.slices:
+            if within[s.start]:
+                yield slice(s.start, s.stop)
+
+
+def kth_largest(scores: Tensor, count: int) -> Tensor:
+    """The count-th largest score of every row; infinite for a count of zero  [K, n] -> [K, 1]."""
+    if count == 0:
+        return torch.full((scores.shape[0], 1), float("inf"), dtype=scores.dtype, device=scores.device)
+    return scores.kthvalue(scores.shape[1] - count + 1, dim=1, keepdim=True).values

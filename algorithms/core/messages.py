@@ -1,0 +1,64 @@
+"""What crosses the network, to the byte.
+
+A message is a list of float32 values and, where receiver and sender do not both know which coordinates travel, a code that says so: a
+bitmap over the coordinates in question (1 bit each) or a list of 4-byte positions. `encode` builds real messages; the ledger bills their
+lengths.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Code = Literal["none", "bitmap", "index", "shorter"]
+FLOAT = 4
+POSITION = 4
+
+
+def code_bytes(code: Code, domain: Tensor, sent: Tensor) -> Tensor:
+    """Bytes of a position code over `domain` coordinates of which `sent` travel."""
+    bitmap, index = (domain + 7) // 8, sent * POSITION
+    return {"none": torch.zeros_like(sent), "bitmap": bitmap.expand_as(sent), "index": index, "shorter": torch.minimum(bitmap, index)}[code]
+
+
+def encode(values: Tensor, mask: Tensor, code: Code, domain: Tensor) -> bytes:
+    """One real message: the masked values of a vector [D], with the positions in `domain` [D] bool that they belong to."""
+    floats = values[mask].cpu().numpy().astype("<f4").tobytes()
+    inside = mask[domain].cpu().numpy()
+    bitmap, index = np.packbits(inside).tobytes(), np.flatnonzero(inside).astype("<u4").tobytes()
+    positions = {"none": b"", "bitmap": bitmap, "index": index, "shorter": min(bitmap, index, key=len)}[code]
+    return positions + floats
+
+
+class Ledger:
+    """Bytes of one cell: per client, direction and round, values apart from codes; where clients talk to clients, also per edge."""
+
+    LINES = ("up_values", "up_codes", "down_values", "down_codes")
+
+    def __init__(self, clients: int) -> None:
+        self.clients = clients
+        self.round = dict.fromkeys(self.LINES, torch.zeros(0, dtype=torch.int64))
+        self.edges: Tensor | None = None
+        self.open_round()
+
+    def open_round(self) -> None:
+        """Forget the bytes of the previous round; edges go on."""
+        self.round = {line: torch.zeros(self.clients, dtype=torch.int64) for line in self.LINES}
+
+    def bill(self, direction: Literal["up", "down"], clients: Tensor, values: Tensor | int, codes: Tensor | int = 0) -> None:
+        """Add values (a count of floats) and codes (bytes) to the given clients."""
+        for line, amount in ((f"{direction}_values", FLOAT * torch.as_tensor(values)), (f"{direction}_codes", torch.as_tensor(codes))):
+            self.round[line].index_add_(0, clients.cpu(), amount.to("cpu", torch.int64).expand(len(clients)).contiguous())
+
+    def bill_edges(self, sends: Tensor, values: Tensor, codes: Tensor) -> None:
+        """Every true entry [receiver, sender] of `sends` [N, N] carries the sender's message."""
+        sends, everyone = sends.cpu(), torch.arange(self.clients)
+        values, codes = values.cpu().expand(self.clients), codes.cpu().expand(self.clients)
+        self.bill("up", everyone, values * sends.sum(0), codes * sends.sum(0))
+        self.bill("down", everyone, (sends * values).sum(1), (sends * codes).sum(1))
+        if self.edges is None:
+            self.edges = torch.zeros(self.clients, self.clients, dtype=torch.int64)
+        self.edges += sends * (FLOAT * values + codes)

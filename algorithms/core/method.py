@@ -1,0 +1,125 @@
+"""What a method is, and the registry that knows them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass as checked_dataclass
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from algorithms.core.federation import Federation
+
+State = dict[str, Tensor]
+"""A method's whole memory between two rounds: a flat dict of tensors, so saving, resuming and hashing come for free."""
+
+Need = Literal["bn", "head", "p2p"]
+
+hyperparameters = checked_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
+"""Decorator of a method's hyper-parameters: frozen, validated when the cell is built."""
+
+
+def param(default: Any, doc: str, *, paper: Any = None, **limits: Any) -> Any:
+    """A hyper-parameter: its default, its meaning, what papers use, and its valid range (pydantic's ge, gt, le, lt)."""
+    return Field(default, description=doc, json_schema_extra={"paper": paper}, **limits)
+
+
+@hyperparameters
+class NoHyperparameters:
+    """A method that has nothing to choose."""
+
+
+class Method:
+    """One federated algorithm: pure round mathematics. It talks to the `Federation` it is handed and to nothing else."""
+
+    HP: type = NoHyperparameters
+    trains_before_scoring = False
+    """Scoring needs local training first (fine-tuning), hence happens on the recipe's `finetuned_every`."""
+
+    def __init__(self, hp: Any = None) -> None:
+        self.hp: Any = self.HP() if hp is None else hp
+
+    def init(self, fed: Federation) -> State:
+        """The state before the first round."""
+        raise NotImplementedError
+
+    def round(self, state: State, fed: Federation) -> State:
+        """One communication round of the clients in `fed.active`."""
+        raise NotImplementedError
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        """The models that the clients in `fed.active` are scored with  [K, D]."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the registry."""
+
+    name: str
+    title: str
+    paper: str
+    year: int
+    family: str
+    cls: type[Method]
+    needs: tuple[Need, ...] = ()
+    version: int = 1
+    variants: tuple[str, ...] = ()
+    sends: str = ""
+
+
+class MethodError(ValueError):
+    """A method is declared or built wrongly."""
+
+
+_REGISTRY: dict[str, Entry] = {}
+
+
+def register(
+    name: str,
+    *,
+    title: str,
+    paper: str,
+    year: int,
+    family: str,
+    sends: str,
+    needs: tuple[Need, ...] = (),
+    version: int = 1,
+    variants: tuple[str, ...] = (),
+) -> Callable[[type[Method]], type[Method]]:
+    """Class decorator that makes a method known.
+
+    `sends` says in words what crosses the network per participant and round. `version` enters the id of every cell: raise it whenever a
+    change moves the method's numbers.
+    """
+
+    def add(cls: type[Method]) -> type[Method]:
+        old = _REGISTRY.get(name)
+        if old and (old.cls.__module__, old.cls.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise MethodError(f"method {name!r} is registered twice: {old.cls.__module__} and {cls.__module__}")
+        _REGISTRY[name] = Entry(name, title, paper, year, family, cls, needs, version, variants, sends)
+        return cls
+
+    return add
+
+
+def methods() -> Mapping[str, Entry]:
+    """Every registered method by name."""
+    import algorithms
+
+    algorithms.load()
+    return _REGISTRY
+
+
+def build(name: str, overrides: Mapping[str, Any] | None = None) -> Method:
+    """A method with its hyper-parameters; pydantic refuses what is unknown, of a wrong type or out of range."""
+    cls = methods()[name].cls
+    return cls(cls.HP(**(overrides or {})))
+
+
+def resolved(method: Method) -> dict[str, Any]:
+    """All hyper-parameters with their values."""
+    return asdict(method.hp)

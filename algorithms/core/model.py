@@ -1,0 +1,86 @@
+"""What a model is: a layout, initial values, and a forward pass over a client axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from algorithms.core import ops
+from algorithms.core.layout import Kind, Layout, Params
+from algorithms.core.ops import Mode
+from algorithms.core.rng import Streams
+
+Init = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+Spec = tuple[str, tuple[int, ...], Kind, bool, Init]
+"""Name, shape, kind, belongs to the head, and how it starts."""
+
+
+class Model:
+    """A network with an explicit client axis; `features` ends where the head, its last linear layer, begins."""
+
+    def __init__(self, name: str, specs: tuple[Spec, ...], body: Callable[[Params, Tensor, Mode], Tensor], head_name: str) -> None:
+        self.name = name
+        self.specs = specs
+        self.layout = Layout(spec[:4] for spec in specs)
+        self._body = body
+        self._head = head_name
+
+    def initial(self, streams: Streams, *address: int) -> Tensor:
+        """Initial values at an address of the random streams  [D] float32."""
+        rng = streams.at("model", *address)
+        return torch.from_numpy(np.concatenate([init(rng, shape).astype(np.float32).ravel() for _, shape, _, _, init in self.specs]))
+
+    def features(self, params: Params, x: Tensor, mode: Mode) -> Tensor:
+        """x [K, B, C, H, W] -> what the head sees  [K, B, F]."""
+        return self._body(params, x, mode)
+
+    def head(self, params: Params, features: Tensor) -> Tensor:
+        """features [K, B, F] -> logits [K, B, classes]."""
+        return ops.linear(features, params[f"{self._head}.weight"], params[f"{self._head}.bias"])
+
+    def logits(self, params: Params, x: Tensor, mode: Mode) -> Tensor:
+        """x [K, B, C, H, W] -> [K, B, classes]."""
+        return self.head(params, self.features(params, x, mode))
+
+
+# -- building blocks of specs -------------------------------------------------------------------------------------------------------------
+
+
+def _uniform(bound: float) -> Init:
+    return lambda rng, shape: rng.uniform(-bound, bound, shape)
+
+
+def _constant(value: float) -> Init:
+    return lambda rng, shape: np.full(shape, value)
+
+
+def _normal(std: float) -> Init:
+    return lambda rng, shape: std * rng.standard_normal(shape)
+
+
+def conv(name: str, inp: int, out: int, size: int, *, bias: bool = True, he: bool = False) -> list[Spec]:
+    """A convolution; PyTorch's default initialisation, or He's normal one over the fan-out."""
+    bound = (inp * size * size) ** -0.5
+    init = _normal((2.0 / (out * size * size)) ** 0.5) if he else _uniform(bound)
+    weight: Spec = (f"{name}.weight", (out, inp, size, size), "conv", False, init)
+    return [weight, (f"{name}.bias", (out,), "bias", False, _uniform(bound))] if bias else [weight]
+
+
+def dense(name: str, inp: int, out: int, *, head: bool = False) -> list[Spec]:
+    """A linear layer with PyTorch's default initialisation."""
+    init = _uniform(inp**-0.5)
+    return [(f"{name}.weight", (out, inp), "linear", head, init), (f"{name}.bias", (out,), "bias", head, init)]
+
+
+def affine(name: str, channels: int) -> list[Spec]:
+    """A normalisation layer's weight and bias."""
+    return [(f"{name}.weight", (channels,), "norm", False, _constant(1.0)), (f"{name}.bias", (channels,), "norm", False, _constant(0.0))]
+
+
+def batch_norm(name: str, channels: int) -> list[Spec]:
+    """A batch-norm layer: affine parameters and running statistics."""
+    mean: Spec = (f"{name}.mean", (channels,), "stat", False, _constant(0.0))
+    return [*affine(name, channels), mean, (f"{name}.var", (channels,), "stat", False, _constant(1.0))]

@@ -1,0 +1,121 @@
+"""Layers over a client axis: weights [K, ...], inputs [K, B, ...].
+
+This is the seam between mathematics and speed. One client (K = 1) takes PyTorch's ordinary path; several take one kernel for all of them.
+The client axis of a single client is squeezed, never indexed: the gradient of an index is a copy into zeros that forgets the channels-last
+order. A forward pass is described by a `Mode`: whether normalisation uses and updates batch statistics, and which samples are real.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from algorithms.core.layout import Params
+
+BN_MOMENTUM = 0.1
+EPSILON = 1e-5
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How a forward pass treats normalisation and padding."""
+
+    train: bool = False
+    valid: Tensor | None = None
+    """Which samples are real  [K, B] bool; none: all."""
+
+
+EVAL = Mode()
+
+
+def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: int = 1, padding: int = 0) -> Tensor:
+    """x [K, B, C, H, W], weight [K, O, C, h, w] -> [K, B, O, H', W']."""
+    clients = weight.shape[0]
+    if clients == 1:
+        return F.conv2d(x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0), stride, padding).unsqueeze(0)
+    if x.device.type == "cuda" and weight.shape[3] * weight.shape[4] * weight.shape[2] <= 576:
+        return _conv_matmul(x, weight, bias, stride, padding)
+    return _conv_grouped(x, weight, bias, stride, padding)
+
+
+def _conv_grouped(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int) -> Tensor:
+    """Clients as groups of one convolution."""
+    clients, batch, channels, height, width = x.shape
+    wide = x.transpose(0, 1).reshape(batch, clients * channels, height, width)
+    out = F.conv2d(wide, weight.flatten(0, 1), None if bias is None else bias.flatten(), stride, padding, groups=clients)
+    return out.unflatten(1, (clients, -1)).transpose(0, 1)
+
+
+def _conv_matmul(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int) -> Tensor:
+    """Patches as columns, then one batched matrix product."""
+    clients, batch, _, height, _ = x.shape
+    columns = F.unfold(x.flatten(0, 1), weight.shape[3:], padding=padding, stride=stride)  # [K*B, C*h*w, L]
+    columns = columns.unflatten(0, (clients, batch)).permute(0, 2, 1, 3).flatten(2)  # [K, C*h*w, B*L]
+    out = torch.bmm(weight.flatten(2), columns)  # [K, O, B*L]
+    if bias is not None:
+        out = out + bias[:, :, None]
+    rows = (height + 2 * padding - weight.shape[3]) // stride + 1
+    return out.unflatten(2, (batch, rows, -1)).transpose(1, 2)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """x [K, B, I], weight [K, O, I] -> [K, B, O]."""
+    if weight.shape[0] == 1:
+        return F.linear(x.squeeze(0), weight.squeeze(0), bias.squeeze(0)).unsqueeze(0)
+    return torch.baddbmm(bias[:, None, :], x, weight.transpose(1, 2))
+
+
+def max_pool(x: Tensor, size: int, stride: int | None = None, padding: int = 0) -> Tensor:
+    """x [K, B, C, H, W], pooled over H and W."""
+    if x.shape[0] == 1:
+        return F.max_pool2d(x.squeeze(0), size, stride, padding).unsqueeze(0)
+    return F.max_pool2d(x.flatten(0, 1), size, stride, padding).unflatten(0, x.shape[:2])
+
+
+def global_average(x: Tensor) -> Tensor:
+    """x [K, B, C, H, W] -> [K, B, C]."""
+    return x.mean(dim=(3, 4))
+
+
+def group_norm(x: Tensor, weight: Tensor, bias: Tensor, groups: int) -> Tensor:
+    """Normalise each sample over groups of channels; x [K, B, C, H, W]."""
+    if x.shape[0] == 1:
+        return F.group_norm(x.squeeze(0), groups, weight.squeeze(0), bias.squeeze(0), EPSILON).unsqueeze(0)
+    plain = F.group_norm(x.flatten(0, 1), groups, eps=EPSILON).unflatten(0, x.shape[:2])
+    return plain * weight[:, None, :, None, None] + bias[:, None, :, None, None]
+
+
+def batch_norm(x: Tensor, params: Params, name: str, mode: Mode) -> Tensor:
+    """Normalise over the real samples of each client's own batch; x [K, B, C, H, W].
+
+    Training updates the running statistics in place. A batch that offers one value per channel has no variance: it leaves them alone.
+    """
+    weight, bias = params[f"{name}.weight"], params[f"{name}.bias"]
+    mean, var = params[f"{name}.mean"], params[f"{name}.var"]
+    one_client = x.shape[0] == 1 and mode.valid is None
+    if one_client and not (mode.train and x[0, :, 0].numel() == 1):
+        stats, affine = (mean.squeeze(0), var.squeeze(0)), (weight.squeeze(0), bias.squeeze(0))
+        return F.batch_norm(x.squeeze(0), *stats, *affine, mode.train, BN_MOMENTUM, EPSILON).unsqueeze(0)
+    if mode.train:
+        mean, var = _batch_statistics(x, mean, var, mode.valid)
+    scale = weight * torch.rsqrt(var + EPSILON)
+    return x * scale[:, None, :, None, None] + (bias - mean * scale)[:, None, :, None, None]
+
+
+def _batch_statistics(x: Tensor, running_mean: Tensor, running_var: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Mean and variance over real samples [K, C]; running statistics move towards them (variance unbiased, as PyTorch does)."""
+    clients, batch, _, height, width = x.shape
+    real = torch.ones(clients, batch, dtype=x.dtype, device=x.device) if valid is None else valid.to(x.dtype)
+    count = real.sum(dim=1, keepdim=True) * (height * width)  # [K, 1]
+    weight = real[:, :, None, None, None]
+    mean = (x * weight).sum(dim=(1, 3, 4)) / count
+    centred = (x - mean[:, None, :, None, None]) * weight
+    var = centred.square().sum(dim=(1, 3, 4)) / count
+    with torch.no_grad():
+        step = BN_MOMENTUM * (count > 1).to(x.dtype)
+        running_mean += step * (mean - running_mean)
+        running_var += step * (var * count / (count - 1).clamp(min=1) - running_var)
+    return mean, var

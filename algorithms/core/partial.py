@@ -1,0 +1,45 @@
+"""Averaging some coordinates and keeping the others: what FedAvg, FedPer, FedBN and their kin have in common.
+
+State: `theta` [D] holds the averaged coordinates, `own` [N, D'] every client's remaining ones, `seen` [N] who took part already.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from algorithms.core.federation import Federation
+from algorithms.core.method import State
+
+Newcomer = Literal["initial", "global"]
+"""What a client that never took part has in place of personal entries: its initial values, or the average of the others' (FL-bench)."""
+
+
+def init(fed: Federation, shared: Tensor) -> State:
+    """Shared entries start equal; the rest as the protocol says."""
+    own = fed.new_models()[:, ~shared].contiguous()
+    return {"theta": fed.new_model(), "own": own, "seen": torch.zeros(fed.N, dtype=torch.bool, device=fed.device)}
+
+
+def models(state: State, fed: Federation, shared: Tensor, newcomer: Newcomer = "initial") -> Tensor:
+    """The active clients' models: shared entries from the server, the rest their own  [K, D]."""
+    everyone = state["theta"].expand(fed.K, -1)
+    if not state["own"].shape[1]:
+        return everyone
+    out = everyone.clone()
+    kept = state["own"][fed.active]
+    if newcomer == "global":
+        kept = torch.where(state["seen"][fed.active, None], kept, state["theta"][~shared])
+    out[:, ~shared] = kept
+    return out
+
+
+def average(state: State, fed: Federation, end: Tensor, shared: Tensor, newcomer: Newcomer = "initial") -> State:
+    """Upload and average the shared entries of trained models [K, D]; every client keeps the rest of its own."""
+    mean = fed.mean(fed.up(end, shared))
+    elsewhere = fed.mean(end) if newcomer == "global" else state["theta"]
+    own, seen = state["own"].clone(), state["seen"].clone()
+    own[fed.active], seen[fed.active] = end[:, ~shared], True
+    return {"theta": torch.where(shared, mean, elsewhere), "own": own, "seen": seen}

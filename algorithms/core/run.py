@@ -1,0 +1,146 @@
+"""The round loop of one cell, free of files: start, step, snapshot, restore."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from algorithms.core.data import ClientData
+from algorithms.core.evaluate import Score, summary
+from algorithms.core.federation import Federation
+from algorithms.core.messages import Ledger
+from algorithms.core.method import Method, State
+from algorithms.core.model import Model
+
+
+class Diverged(ArithmeticError):
+    """A model is no longer finite."""
+
+    def __init__(self, round_: int) -> None:
+        super().__init__(f"the model is not finite after round {round_}")
+        self.round = round_
+
+
+class Run:
+    """One method on one recipe with one seed, round by round."""
+
+    federation = Federation
+
+    def __init__(self, method: Method, recipe: Any, data: ClientData, model: Model, **where: Any) -> None:
+        self.method, self.recipe = method, recipe
+        self.fed = self.federation(model, data, recipe, **where)
+        self.state: State = {}
+        self.round = 0
+        self.rows: list[tuple[int, str, float]] = []
+        self.client_rows: list[tuple[int, str, int, int, int]] = []
+
+    @property
+    def done(self) -> bool:
+        return self.round >= self.fed.rounds
+
+    def start(self) -> None:
+        """The state before the first round."""
+        self.state = self.method.init(self.fed)
+
+    def step(self) -> None:
+        """One communication round with its scores."""
+        fed, round_ = self.fed, self.round + 1
+        fed.begin(round_, scoring=self._due(round_, self.recipe.evaluation.every))
+        begun = perf_counter()
+        self._score_start()
+        scored = perf_counter()
+        self.state = self.method.round(self.state, fed)
+        self._check(round_)
+        trained = perf_counter()
+        self._score_end(round_)
+        self._record(round_, train=trained - scored, evaluate=perf_counter() - trained + scored - begun)
+        self.round = round_
+
+    def _due(self, round_: int, every: int) -> bool:
+        return round_ == self.fed.rounds or (every > 0 and round_ % every == 0) or round_ in self.recipe.evaluation.rounds
+
+    def _check(self, round_: int) -> None:
+        floats = [t for t in (*self.state.values(), self.fed.trained) if t is not None and t.is_floating_point()]
+        if not all(bool(torch.isfinite(t.sum())) or bool(torch.isfinite(t).all()) for t in floats):
+            raise Diverged(round_)
+
+    def _score_start(self) -> None:
+        if self.fed.scoring and "start" in self.recipe.evaluation.points and not self.method.trains_before_scoring:
+            self.fed.score("start", self.method.personal(self.state, self.fed))
+
+    def _score_end(self, round_: int) -> None:
+        fed, wanted = self.fed, self.recipe.evaluation
+        if "pre_agg" in wanted.points and fed.trained is not None and "pre_agg" not in fed.scores:
+            fed.score("pre_agg", fed.trained)
+        if self.method.trains_before_scoring:
+            fed.scoring = self._due(round_, wanted.finetuned_every)
+        if "post_agg" in wanted.points and fed.scoring:
+            self._score_everybody()
+
+    def _score_everybody(self) -> None:
+        """Score all clients, a block at a time so that their models never exist all at once."""
+        fed, parts = self.fed, []
+        for block in fed.everybody.split(max(fed.chunk, 16)):
+            with fed.among(block):
+                fed.score("post_agg", self.method.personal(self.state, fed))
+            parts.append({split: fed.scores.pop(f"post_agg{split}", None) for split in ("", "/val")})
+        for split in ("", "/val"):
+            scores = [part[split] for part in parts if part[split] is not None]
+            if scores:
+                joined = (torch.cat([getattr(s, field) for s in scores]) for field in ("clients", "correct", "total"))
+                fed.scores[f"post_agg{split}"] = Score(*joined)
+
+    def _record(self, round_: int, *, train: float, evaluate: float) -> None:
+        fed = self.fed
+        for point, score in fed.scores.items():
+            self.rows += [(round_, f"{point}/{name}", value) for name, value in summary(score).items()]
+            counts = zip(score.clients.tolist(), score.correct.tolist(), score.total.tolist(), strict=True)
+            self.client_rows += [(round_, point, client, correct, total) for client, correct, total in counts]
+        self.rows += [(round_, f"traffic/{line}", float(fed.ledger.round[line].sum())) for line in Ledger.LINES]
+        self.rows += [(round_, f"note/{name}", value) for name, value in fed.notes.items()]
+        self.rows += [(round_, "time/train", train), (round_, "time/evaluate", evaluate)]
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Diagnostics that the recipe asked for, with the layout that explains them."""
+        found = {name: count.cpu().numpy().astype(np.uint16) for name, count in self.fed.tallies.items()}
+        if self.fed.ledger.edges is not None:
+            found["edges"] = self.fed.ledger.edges.numpy()
+        if self.fed.tallies:
+            slices = self.fed.layout.slices
+            found["layout/names"] = np.array([s.name for s in slices])
+            found["layout/starts"] = np.array([s.start for s in slices])
+            found["layout/stops"] = np.array([s.stop for s in slices])
+            found["layout/shapes"] = np.array(["x".join(map(str, s.shape)) for s in slices])
+        return found
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """Everything that a later `restore` needs, as tensors."""
+        tensors = {f"state/{name}": value.contiguous() for name, value in self.state.items()}
+        tensors |= {f"tally/{name}": value for name, value in self.fed.tallies.items()}
+        if self.fed.ledger.edges is not None:
+            tensors["edges"] = self.fed.ledger.edges
+        names = sorted({name for _, name, _ in self.rows})
+        points = sorted({point for _, point, *_ in self.client_rows})
+        code = {name: index for index, name in enumerate(names)} | {point: index for index, point in enumerate(points)}
+        tensors["round"] = torch.tensor(self.round)
+        tensors["rows"] = torch.tensor([(r, code[n], v) for r, n, v in self.rows], dtype=torch.float64).reshape(-1, 3)
+        tensors["clients"] = torch.tensor([(r, code[p], *rest) for r, p, *rest in self.client_rows], dtype=torch.int64).reshape(-1, 5)
+        text = "\n".join(names) + "\0" + "\n".join(points)
+        tensors["names"] = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+        return tensors
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Continue where a snapshot was taken."""
+        device = self.fed.device
+        names, points = (part.split("\n") for part in bytes(tensors["names"].tolist()).decode().split("\0"))
+        self.round = int(tensors["round"])
+        self.rows = [(int(r), names[int(n)], v) for r, n, v in tensors["rows"].tolist()]
+        self.client_rows = [(r, points[p], c, hit, total) for r, p, c, hit, total in tensors["clients"].tolist()]
+        self.state = {k.removeprefix("state/"): v.to(device) for k, v in tensors.items() if k.startswith("state/")}
+        self.fed.tallies = {k.removeprefix("tally/"): v.to(device) for k, v in tensors.items() if k.startswith("tally/")}
+        self.fed.ledger.edges = tensors.get("edges")

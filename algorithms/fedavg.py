@@ -1,0 +1,35 @@
+"""FedAvg: average what clients have learned."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from algorithms.core import partial
+from algorithms.core.federation import Federation
+from algorithms.core.method import Method, State, register
+
+
+@register(
+    "fedavg",
+    title="FedAvg",
+    paper="McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017",
+    year=2017,
+    family="global",
+    sends="the whole model down and up; BN statistics only where the recipe averages them",
+)
+class FedAvg(Method):
+    """Every client starts from one model; the server averages what comes back, weighted as the recipe says.
+
+    w_i <- E epochs of SGD from w;  w <- sum_i p_i w_i. Where BN statistics are local (`buffers = local`), each client keeps its own.
+    """
+
+    def init(self, fed: Federation) -> State:
+        return partial.init(fed, fed.exchanged)
+
+    def round(self, state: State, fed: Federation) -> State:
+        start = partial.models(state, fed, fed.exchanged)
+        fed.down(start)
+        return partial.average(state, fed, fed.train(start).theta, fed.exchanged)
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        return partial.models(state, fed, fed.exchanged)

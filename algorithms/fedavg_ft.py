@@ -1,0 +1,47 @@
+"""FedAvg, then every client fine-tunes the global model before it is scored."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from algorithms.core import partial
+from algorithms.core.federation import Federation
+from algorithms.core.method import Method, State, hyperparameters, param, register
+
+
+@hyperparameters
+class HP:
+    """Fine-tuning."""
+
+    epochs: int | None = param(None, "epochs of fine-tuning; none: as many as a local round has", ge=0, paper="FedSelect: not stated")
+    part: Literal["model", "head"] = param("model", "what is fine-tuned", paper="FedRep's code: head, 10 epochs")
+
+
+@register(
+    "fedavg-ft",
+    title="FedAvg + FT",
+    paper="McMahan et al., AISTATS 2017, with local fine-tuning",
+    year=2017,
+    family="global",
+    sends="as FedAvg; fine-tuning sends nothing",
+)
+class FedAvgFT(Method):
+    """FedAvg for all rounds; a copy of the final model is then trained on each client's own data and scored. Nothing flows back."""
+
+    HP = HP
+    trains_before_scoring = True
+
+    def init(self, fed: Federation) -> State:
+        return partial.init(fed, fed.exchanged)
+
+    def round(self, state: State, fed: Federation) -> State:
+        start = partial.models(state, fed, fed.exchanged)
+        fed.down(start)
+        return partial.average(state, fed, fed.train(start).theta, fed.exchanged)
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        start = partial.models(state, fed, fed.exchanged)
+        trainable = fed.layout.head if self.hp.part == "head" else None
+        return fed.train(start, epochs=self.hp.epochs, trainable=trainable, stream="finetune").theta

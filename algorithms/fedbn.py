@@ -1,0 +1,37 @@
+"""FedBN: normalisation layers stay at home."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from algorithms.core import partial
+from algorithms.core.federation import Federation
+from algorithms.core.method import Method, State, register
+
+
+@register(
+    "fedbn",
+    title="FedBN",
+    paper="Li et al., FedBN: Federated Learning on Non-IID Features via Local Batch Normalization, ICLR 2021",
+    year=2021,
+    family="partial",
+    needs=("bn",),
+    sends="everything but normalisation layers, down and up",
+)
+class FedBN(Method):
+    """FedAvg restricted to everything outside normalisation layers; their affine parameters and statistics are each client's own."""
+
+    def init(self, fed: Federation) -> State:
+        return partial.init(fed, self.shared(fed))
+
+    def shared(self, fed: Federation) -> Tensor:
+        """All that is neither a normalisation parameter nor a statistic  [D] bool."""
+        return fed.layout.learnable & ~fed.layout.norm
+
+    def round(self, state: State, fed: Federation) -> State:
+        start = partial.models(state, fed, self.shared(fed))
+        fed.down(start, self.shared(fed))
+        return partial.average(state, fed, fed.train(start).theta, self.shared(fed))
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        return partial.models(state, fed, self.shared(fed))

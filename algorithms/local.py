@@ -1,0 +1,27 @@
+"""Local training only, the baseline every personalised method has to beat."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from algorithms.core.federation import Federation
+from algorithms.core.method import Method, State, register
+
+
+@register("local", title="Local", paper="baseline", year=2017, family="local", sends="nothing")
+class Local(Method):
+    """Every client trains its own model on its own data, round after round; nothing is exchanged.
+
+    Clients train only in the rounds in which they take part, so every method sees the same number of local steps.
+    """
+
+    def init(self, fed: Federation) -> State:
+        return {"w": fed.new_models().clone()}  # [N, D]
+
+    def round(self, state: State, fed: Federation) -> State:
+        w = state["w"].clone()
+        w[fed.active] = fed.train(w[fed.active]).theta
+        return {"w": w}
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        return state["w"][fed.active]

@@ -1,0 +1,27 @@
+"""The models, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from algorithms.core.model import Model
+from algorithms.models.cnn4 import cnn4
+from algorithms.models.lenet5 import lenet5
+from algorithms.models.resnet import resnet8, resnet10, resnet18, resnet18_gn
+from algorithms.models.tiny import tiny, tiny_bn
+
+MODELS: dict[str, Callable[[int, int, int], Model]] = {
+    "cnn4": cnn4,
+    "lenet5": lenet5,
+    "resnet8": resnet8,
+    "resnet10": resnet10,
+    "resnet18": resnet18,
+    "resnet18-gn": resnet18_gn,
+    "tiny": tiny,
+    "tiny-bn": tiny_bn,
+}
+
+
+def build(name: str, *, channels: int, size: int, classes: int) -> Model:
+    """A model for square images of the given size."""
+    return MODELS[name](channels, size, classes)

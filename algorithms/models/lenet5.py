@@ -1,0 +1,27 @@
+"""LeNet-5 with batch norm, the model of Star-PFL and of the FedAP code base."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from algorithms.core import ops
+from algorithms.core.layout import Params
+from algorithms.core.model import Model, batch_norm, conv, dense
+from algorithms.core.ops import Mode
+
+
+def lenet5(channels: int, size: int, classes: int) -> Model:
+    """6 and 16 maps, 120 and 84 units; 44,555 parameters for 28x28 grey images and 11 classes."""
+    side = ((size - 4) // 2 - 4) // 2
+    maps = [*conv("conv1", channels, 6, 5), *batch_norm("bn1", 6), *conv("conv2", 6, 16, 5), *batch_norm("bn2", 16)]
+    units = [*dense("fc1", 16 * side * side, 120), *dense("fc2", 120, 84), *dense("fc3", 84, classes, head=True)]
+    return Model("lenet5", (*maps, *units), _body, "fc3")
+
+
+def _body(p: Params, x: Tensor, mode: Mode) -> Tensor:
+    x = ops.conv2d(x, p["conv1.weight"], p["conv1.bias"])
+    x = ops.max_pool(ops.batch_norm(x, p, "bn1", mode).relu(), 2)
+    x = ops.conv2d(x, p["conv2.weight"], p["conv2.bias"])
+    x = ops.max_pool(ops.batch_norm(x, p, "bn2", mode).relu(), 2)
+    x = ops.linear(x.flatten(2), p["fc1.weight"], p["fc1.bias"]).relu()
+    return ops.linear(x, p["fc2.weight"], p["fc2.bias"]).relu()

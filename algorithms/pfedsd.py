@@ -1,0 +1,68 @@
+"""pFedSD: learn from the global model without forgetting one's own last one."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from algorithms.core import partial
+from algorithms.core.distil import divergence
+from algorithms.core.federation import Federation
+from algorithms.core.layout import Params
+from algorithms.core.method import Method, State, hyperparameters, param, register
+from algorithms.core.train import Batch, Local, entropy_of
+
+
+@hyperparameters
+class HP:
+    """Self-distillation."""
+
+    lam: float = param(0.5, "weight of the distillation term", ge=0, paper=0.5)
+    temperature: float = param(3.0, "softmax temperature of teacher and student", gt=0, paper=3.0)
+    teacher_mode: Literal["train", "eval"] = param("train", "BN mode of the teacher; `train` is what FedPURIN's code runs")
+
+
+@register(
+    "pfedsd",
+    title="pFedSD",
+    paper="Jin et al., Personalized Edge Intelligence via Federated Self-Knowledge Distillation, TPDS 2022",
+    year=2022,
+    family="regularised",
+    sends="the whole model down and up; the teacher never leaves its client",
+)
+class PFedSD(Method):
+    """FedAvg whose clients also imitate the model they ended their previous round with, the teacher z_i.
+
+    L = CE(f_w(x), y) + lam * T^2 * KL( softmax(f_z(x) / T) || softmax(f_w(x) / T) ); then z_i <- w_i. First rounds have no teacher.
+    """
+
+    HP = HP
+
+    def init(self, fed: Federation) -> State:
+        return partial.init(fed, fed.exchanged) | {"teacher": fed.new_models().clone()}  # [N, D]
+
+    def round(self, state: State, fed: Federation) -> State:
+        start = partial.models(state, fed, fed.exchanged)
+        fed.down(start)
+        taught = state["seen"][fed.active].to(fed.dtype)  # [K]
+        if self.hp.lam and bool(taught.any()):
+            end = fed.train(start, objective=self.loss, models={"teacher": state["teacher"][fed.active]}, extras={"taught": taught}).theta
+        else:
+            end = fed.train(start).theta
+        teacher = state["teacher"].clone()
+        teacher[fed.active] = end
+        return partial.average(state, fed, end, fed.exchanged) | {"teacher": teacher}
+
+    def loss(self, local: Local, batch: Batch, student: Params) -> Tensor:
+        """Cross-entropy and self-distillation  [K]."""
+        logits = local.model.logits(student, batch.x, batch.mode)
+        mode = batch.mode if self.hp.teacher_mode == "train" else type(batch.mode)(train=False)
+        with torch.no_grad():
+            goal = local.model.logits(local.models["teacher"], batch.x, mode)
+        distilled = batch.mean(divergence(goal, logits, self.hp.temperature))
+        return entropy_of(logits, batch) + self.hp.lam * self.hp.temperature**2 * local.extras["taught"] * distilled
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        return partial.models(state, fed, fed.exchanged)

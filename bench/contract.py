@@ -1,0 +1,263 @@
+"""What every method must keep, checked on clients that are as awkward as real ones.
+
+`check(name)` runs the whole contract on one registered method; the test suite runs it on all of them, and `repfl methods NAME --contract`
+runs it on a third party's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from algorithms import models
+from algorithms.core.data import ClientData
+from algorithms.core.federation import Federation
+from algorithms.core.messages import encode
+from algorithms.core.method import build, methods
+from algorithms.core.run import Run
+from datasets.core.recipe import Evaluation, Partition, Recipe, Training
+
+RAGGED = (25, 7, 0, 40, 1, 16)
+"""Samples per client: short last batches, nobody at all, a single sample; the last client has one class only."""
+TOLERANCE = 1e-9
+MODELS = ("tiny", "tiny-bn")
+PARTICIPATION = (1.0, 0.5)
+
+
+# -- toy clients -------------------------------------------------------------------------------------------------------------------------
+
+
+def toy_data(sizes: tuple[int, ...] = RAGGED, *, seed: int = 0, classes: int = 4, test: int = 9) -> ClientData:
+    """Learnable random images: every class has a mean image; client i sees two classes, and the last client only one."""
+    rng = np.random.default_rng(seed)
+    total = sum(sizes) + test * len(sizes)
+    owner = np.concatenate([np.repeat(np.arange(len(sizes)), sizes), np.repeat(np.arange(len(sizes)), test)])
+    labels = (owner + rng.integers(0, 2, total)) % classes
+    labels[owner == len(sizes) - 1] = 0
+    prototypes = rng.integers(0, 200, (classes, 8, 8, 1))
+    images = (prototypes[labels] + rng.integers(0, 56, (total, 8, 8, 1))).astype(np.uint8)
+    stops = np.cumsum(sizes)
+    train = [torch.arange(stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
+    tests = [torch.arange(stops[-1] + i * test, stops[-1] + (i + 1) * test) for i in range(len(sizes))]
+    empty = [torch.arange(0) for _ in sizes]
+    scale = torch.full((1,), 1 / 255)
+    return ClientData(torch.from_numpy(images), torch.from_numpy(labels), train, tests, empty, scale, -0.5 * torch.ones(1), classes)
+
+
+def toy_recipe(
+    *, clients: int = len(RAGGED), participation: float = 1.0, evaluation: dict[str, Any] | None = None, **training: Any
+) -> Recipe:
+    """A short protocol."""
+    plain = {"rounds": 3, "epochs": 2, "batch": 8, "lr": 0.05}
+    return Recipe(
+        dataset="toy",
+        model="tiny",
+        clients=clients,
+        partition=Partition(rule="toy"),
+        training=Training(**(plain | training)),
+        evaluation=Evaluation(**(evaluation or {})),
+        participation=participation,
+    )
+
+
+def gap(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    """Largest difference between two states, relative to the largest entry of each tensor."""
+    if one.keys() != other.keys():
+        raise ValueError(f"states differ in their tensors: {sorted(one)} and {sorted(other)}")
+    pairs = [(a.double(), other[name].double()) for name, a in one.items() if a.numel()]
+    return max(((a - b).abs().max() / a.abs().max().clamp(min=1e-12)).item() for a, b in pairs)
+
+
+# -- a federation that reads along -------------------------------------------------------------------------------------------------------
+
+
+class Wiretap(Federation):
+    """Encodes every message for real and counts the bytes, beside the ledger."""
+
+    wire = 0
+
+    def _send(self, direction: Any, x: Tensor, mask: Tensor | None, code: Any, domain: Tensor | None, scalars: int) -> Tensor:
+        arrived = super()._send(direction, x, mask, code, domain, scalars)
+        self._count(x, mask, code, domain, scalars)
+        return arrived
+
+    def gossip(self, x: Tensor, mixing: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
+        mixed = super().gossip(x, mixing, mask, **how)
+        heard = ((mixing != 0).sum(0) - (mixing.diagonal() != 0).long()).tolist()
+        code, domain, scalars = how.get("code", "none"), how.get("domain"), how.get("scalars", 0)
+        self._count(x, mask, code, domain, scalars, times=heard)
+        return mixed
+
+    def up_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
+        self.wire += self.K * len(np.packbits(mask[0][domain].cpu().numpy()))
+        return super().up_mask(mask, domain)
+
+    def down_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
+        self.wire += self.K * len(np.packbits(mask.reshape(-1, self.D)[0][domain].cpu().numpy()))
+        return super().down_mask(mask, domain)
+
+    def numbers(self, direction: str, count: Tensor | int) -> None:
+        self.wire += 4 * int(torch.as_tensor(count).expand(self.K).sum())
+        super().numbers(direction, count)
+
+    def _count(
+        self, x: Tensor, mask: Tensor | None, code: Any, domain: Tensor | None, scalars: int, times: list[int] | None = None
+    ) -> None:
+        domain = self.exchanged if domain is None else domain
+        masks = (self.exchanged if mask is None else mask).expand(len(x), -1)
+        lengths = [len(encode(row, own, code, domain)) + 4 * scalars for row, own in zip(x, masks, strict=True)]
+        self.wire += sum(length * n for length, n in zip(lengths, times or [1] * len(x), strict=True))
+
+
+class TappedRun(Run):
+    """A run whose messages are encoded for real."""
+
+    federation = Wiretap
+
+
+# -- the contract ------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One setting in which the contract is checked."""
+
+    method: str
+    model: str
+    participation: float
+    hp: tuple[tuple[str, Any], ...] = ()
+
+    def run(
+        self, *, rounds: int | None = None, kind: type[Run] = Run, sizes: tuple[int, ...] = RAGGED, chunk: int = 1, **protocol: Any
+    ) -> Run:
+        """The method in this situation, after some rounds (default: all)."""
+        run = self.fresh(kind=kind, sizes=sizes, chunk=chunk, **protocol)
+        run.start()
+        for _ in range(run.fed.rounds if rounds is None else rounds):
+            run.step()
+        return run
+
+    def fresh(self, *, kind: type[Run] = Run, sizes: tuple[int, ...] = RAGGED, chunk: int = 1, **protocol: Any) -> Run:
+        """The method in this situation, not yet started."""
+        data = toy_data(sizes)
+        model = models.build(self.model, channels=1, size=8, classes=data.classes)
+        recipe = toy_recipe(clients=len(sizes), participation=self.participation, **protocol)
+        return kind(build(self.method, dict(self.hp)), recipe, data, model, seed=0, dtype=torch.float64, chunk=chunk)
+
+
+def finite(case: Situation) -> None:
+    """States, scores and notes are finite numbers on clients with no sample, one sample, one class."""
+    run = case.run()
+    for name, tensor in run.state.items():
+        assert not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()), f"state {name!r} is not finite"
+    assert all(np.isfinite(value) for _, _, value in run.rows), "a recorded number is not finite"
+
+
+def deterministic(case: Situation) -> None:
+    """The same cell gives the same bits twice."""
+    one, two = case.run(), case.run()
+    assert all(torch.equal(one.state[name], two.state[name]) for name in one.state), "two runs differ"
+
+
+def resumable(case: Situation) -> None:
+    """A run restored after its first round ends with the bits of one that was never interrupted."""
+    whole = case.run()
+    halfway = case.run(rounds=1)
+    resumed = case.fresh()
+    resumed.restore({name: value.clone() for name, value in halfway.snapshot().items()})
+    while not resumed.done:
+        resumed.step()
+    assert all(torch.equal(whole.state[name], resumed.state[name]) for name in whole.state), "the resumed run differs"
+    timeless = [[row for row in run.rows if not row[1].startswith("time/")] for run in (whole, resumed)]
+    assert timeless[0] == timeless[1], "the resumed curves differ"
+
+
+def billed(case: Situation) -> None:
+    """The ledger's bytes are the lengths of real encoded messages."""
+    run = case.fresh(kind=TappedRun)
+    run.start()
+    while not run.done:
+        run.step()
+    between_clients = run.fed.ledger.edges is not None  # then sender and receiver are both billed for one message
+    lines = "traffic/up" if between_clients else "traffic/"
+    bytes_billed = int(sum(value for _, name, value in run.rows if name.startswith(lines)))
+    encoded = run.fed.wire if isinstance(run.fed, Wiretap) else -1
+    assert bytes_billed == encoded, f"billed {bytes_billed} bytes, encoded {encoded}"
+
+
+def newcomers(case: Situation) -> None:
+    """After one round with a small cohort, clients that never took part have a finite model of the right length."""
+    run = replace(case, participation=1 / 6).run(rounds=1)
+    with run.fed.among(run.fed.everybody):
+        personal = run.method.personal(run.state, run.fed)
+    parts = [models for _, models in personal.parts] if hasattr(personal, "parts") else [personal]
+    for part in parts:
+        assert part.shape == (run.fed.N, run.fed.D), f"personal() returned {tuple(part.shape)}"
+        assert bool(torch.isfinite(part).all()), "a client that never took part has a model that is not finite"
+
+
+def chunk_free(case: Situation) -> None:
+    """Training clients one by one and all at once agree to 1e-9 (float64)."""
+    loop = case.run()
+    for chunk in (4, len(RAGGED)):
+        difference = gap(loop.state, case.run(chunk=chunk).state)
+        assert difference < TOLERANCE, f"chunk {chunk} differs from chunk 1 by {difference:.1e}"
+
+
+def lonely(case: Situation) -> None:
+    """A federation of one client runs."""
+    run = replace(case, participation=1.0).run(sizes=(12,))
+    assert all(bool(torch.isfinite(t).all()) for t in run.state.values() if t.is_floating_point()), "not finite with one client"
+
+
+def pure_scoring(case: Situation) -> None:
+    """Scoring changes nothing: the same state gives the same models, whoever is asked together with whom."""
+    run = case.run(rounds=2)
+    before = {name: value.clone() for name, value in run.state.items()}
+    whole, halves = [], []
+    for blocks, out in ((1, whole), (2, halves)):
+        for block in run.fed.everybody.chunk(blocks):
+            with run.fed.among(block):
+                personal = run.method.personal(run.state, run.fed)
+            out.append(torch.cat([m for _, m in personal.parts], 1) if hasattr(personal, "parts") else personal)
+    assert gap({"w": torch.cat(whole)}, {"w": torch.cat(halves)}) < TOLERANCE, "a client's model depends on who else is scored"
+    assert all(torch.equal(before[name], run.state[name]) for name in before), "scoring changed the state"
+
+
+CONTRACT: tuple[Callable[[Situation], None], ...] = (
+    finite,
+    deterministic,
+    resumable,
+    billed,
+    newcomers,
+    chunk_free,
+    lonely,
+    pure_scoring,
+)
+
+
+def situations(name: str) -> Iterator[Situation]:
+    """Every situation in which a method is checked: with and without BN, everybody and half of the clients."""
+    entry = methods()[name]
+    for model in MODELS:
+        if "bn" in entry.needs and model == "tiny":
+            continue
+        for participation in (1.0,) if "p2p" in entry.needs else PARTICIPATION:
+            yield Situation(name, model, participation)
+
+
+def check(name: str) -> Iterator[tuple[str, Situation, str]]:
+    """Run the contract on a method: (promise, situation, what is wrong or nothing)."""
+    for case in situations(name):
+        for promise in CONTRACT:
+            try:
+                promise(case)
+            except Exception as error:  # a third party's method may fail in any way; the finding names it
+                yield promise.__name__, case, f"{type(error).__name__}: {error}"
+            else:
+                yield promise.__name__, case, ""

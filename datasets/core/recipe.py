@@ -1,0 +1,78 @@
+"""A recipe: everything about an experiment that is neither the method nor the seed.
+
+Dataset x partition x model x protocol, frozen and validated. Fields are plain values, so a recipe has one canonical JSON form; nothing
+here computes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+STRICT = ConfigDict(strict=True, extra="forbid")
+
+
+@dataclass(frozen=True, config=STRICT)
+class Partition:
+    """How the pool of samples is dealt to clients."""
+
+    rule: str = Field(description="name of a partitioner")
+    seed: int | None = Field(None, ge=0, description="seed of the partition; none means the seed of the cell")
+    options: Mapping[str, Any] = Field(default_factory=dict, description="the partitioner's own parameters")
+
+
+@dataclass(frozen=True, config=STRICT)
+class Training:
+    """What a client does between receiving a model and returning one, and how often."""
+
+    rounds: int = Field(ge=1, description="communication rounds")
+    epochs: int = Field(ge=0, description="local epochs per round")
+    batch: int = Field(ge=1, description="mini-batch size")
+    lr: float = Field(gt=0, description="SGD learning rate")
+    momentum: float = Field(0.0, ge=0, lt=1, description="SGD momentum; the buffer starts at zero in every round")
+    weight_decay: float = Field(0.0, ge=0, description="SGD weight decay")
+    lr_decay: float = Field(1.0, gt=0, le=1, description="factor on the learning rate after every round")
+    clip: float = Field(0.0, ge=0, description="limit of a client's gradient norm; 0 switches it off")
+    skip_single: bool = Field(False, description="skip mini-batches of one sample, as FL-bench does")
+    weighting: Literal["samples", "uniform"] = Field("samples", description="weights of the server's averages")
+    buffers: Literal["local", "global"] = Field("local", description="BN statistics: each client's own, or averaged like weights")
+    start: Literal["common", "own"] = Field("common", description="initial values of entries that are never synchronised")
+
+
+@dataclass(frozen=True, config=STRICT)
+class Evaluation:
+    """When models are scored, and which number is reported."""
+
+    every: int = Field(1, ge=0, description="score every so many rounds, and after the last; 0: only after the last")
+    finetuned_every: int = Field(0, ge=0, description="the same for methods that must train before they can be scored")
+    points: tuple[Literal["start", "pre_agg", "post_agg"], ...] = Field(
+        ("pre_agg", "post_agg"), description="scoring points: the cohort before training, the cohort after it, everybody after the round"
+    )
+    point: str = Field("post_agg", description="the scoring point that is reported")
+    average: Literal["clients", "pooled"] = Field("clients", description="unweighted mean over clients, or pooled over test samples")
+    rule: Literal["last", "max", "best-val"] = Field("last", description="which of the scored rounds is reported")
+    rounds: tuple[int, ...] = Field((), description="the rounds that rule `max` looks at; empty: all scored ones")
+    tallies: tuple[str, ...] = Field((), description="diagnostics to keep, such as mask frequencies")
+
+
+@dataclass(frozen=True, config=STRICT)
+class Recipe:
+    """One experiment without its method and seed."""
+
+    dataset: str = Field(description="name of a dataset")
+    model: str = Field(description="name of a model")
+    clients: int = Field(ge=1, description="number of clients N")
+    partition: Partition = Field(description="how samples are dealt")
+    training: Training = Field(description="local training and rounds")
+    evaluation: Evaluation = Field(default_factory=Evaluation, description="scoring")
+    norm: str = Field("unit", description="input normalisation, one of the dataset's own")
+    augment: str = Field("none", description="training augmentation")
+    participation: float = Field(1.0, gt=0, le=1, description="share of the clients that take part in a round")
+    sampling: Literal["keyed", "flbench"] = Field("keyed", description="who takes part: our keyed draw, or FL-bench's stream replayed")
+    input: tuple[int, int, int] | None = Field(
+        None, description="(channels, height, width) that images are repeated and padded to; none: as they are"
+    )
+    classes: int | None = Field(None, ge=2, description="width of the model's head; none: the dataset's number of classes")

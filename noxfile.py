@@ -1,0 +1,62 @@
+"""What users and CI run. Everything after `--` is passed on to the tool behind a session."""
+
+from __future__ import annotations
+
+import nox
+
+nox.needs_version = ">=2024.4.15"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.sessions = ["reproduce"]
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""One thread per process: cells run side by side instead, and results do not depend on how many cores a machine has."""
+
+
+def install(session: nox.Session, *extras: str) -> None:
+    """This clone, with the exact versions that the committed results were made with."""
+    session.install("--editable", f".[{','.join(extras)}]" if extras else ".", "--constraint", "constraints.txt")
+
+
+@nox.session
+def reproduce(session: nox.Session) -> None:
+    """Run what is missing and write the report, e.g. `nox -s reproduce -- --paper fedpurin`."""
+    install(session)
+    session.run("repfl", "reproduce", *session.posargs)
+
+
+@nox.session
+def tables(session: nox.Session) -> None:
+    """Write the report from stored records only."""
+    install(session)
+    session.run("repfl", "report", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The test suite; `-- -m slow` for the long ones."""
+    install(session, "dev")
+    session.run("pytest", "--numprocesses", "2", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and types."""
+    install(session, "dev")
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("mypy")
+
+
+@nox.session
+def regress(session: nox.Session) -> None:
+    """Has any method's accuracy moved? `-- --accept --reason "..."` takes the new numbers as the reference."""
+    install(session)
+    session.run("repfl", "check", *session.posargs)
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """Speed, as ratios taken in one run."""
+    install(session, "dev")
+    session.run("pytest", "-m", "speed", "--benchmark-enable", "--benchmark-sort=name", *session.posargs, env=ONE_THREAD)

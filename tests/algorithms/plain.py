@@ -1,0 +1,91 @@
+"""Deliberately plain local training, for transcriptions of update rules: one client, one vector, ordinary PyTorch functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from algorithms.core.batches import Schedule, plan_batches
+from algorithms.core.federation import Federation
+
+Loss = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
+
+
+def named(fed: Federation, flat: Tensor) -> dict[str, Tensor]:
+    """The named tensors of one flat vector [D]."""
+    return {s.name: flat[s.start : s.stop].view(s.shape) for s in fed.layout}
+
+
+def features(p: dict[str, Tensor], x: Tensor, *, train: bool = True) -> Tensor:
+    """What the head of `tiny` or `tiny-bn` sees; batch norm moves the statistics in p in place when it trains."""
+    if "conv2.weight" in p:
+        x = F.conv2d(x, p["conv1.weight"], padding=1)
+        x = F.max_pool2d(F.relu(F.batch_norm(x, p["bn1.mean"], p["bn1.var"], p["bn1.weight"], p["bn1.bias"], train)), 2)
+        x = F.conv2d(x, p["conv2.weight"], padding=1)
+        x = F.relu(F.batch_norm(x, p["bn2.mean"], p["bn2.var"], p["bn2.weight"], p["bn2.bias"], train))
+    else:
+        x = F.max_pool2d(F.relu(F.conv2d(x, p["conv1.weight"], p["conv1.bias"])), 2)
+    return F.relu(F.linear(x.flatten(1), p["fc1.weight"], p["fc1.bias"]))
+
+
+def logits(p: dict[str, Tensor], x: Tensor, *, train: bool = True) -> Tensor:
+    """`tiny` or `tiny-bn` for one client."""
+    return F.linear(features(p, x, train=train), p["fc2.weight"], p["fc2.bias"])
+
+
+def cross_entropy(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """The ordinary loss."""
+    return F.cross_entropy(logits(p, x), y)
+
+
+def batches(
+    fed: Federation, client: int, round_: int, epochs: int, *, first: int = 0, stream: str = "batches"
+) -> list[tuple[Tensor, Tensor]]:
+    """The images and labels of a client's mini-batches in a round."""
+    schedule = Schedule(stream, round_, epochs, first, fed.protocol.batch, fed.protocol.skip_single)
+    return [(fed.data.inputs(i), fed.data.labels[i]) for i in plan_batches(fed.data, fed.streams, client, schedule).index]
+
+
+def gradient(fed: Federation, flat: Tensor, x: Tensor, y: Tensor, loss: Loss = cross_entropy) -> Tensor:
+    """Gradient [D] of a loss at a flat vector; running statistics in `flat` move as a training step moves them."""
+    leaf = flat.clone().requires_grad_()
+    p = named(fed, leaf)
+    stats = {s.name: flat[s.start : s.stop].view(s.shape) for s in fed.layout if s.kind == "stat"}
+    (g,) = torch.autograd.grad(loss(p | stats, x, y), leaf)
+    return g
+
+
+def train(
+    fed: Federation,
+    flat: Tensor,
+    client: int,
+    round_: int,
+    *,
+    epochs: int | None = None,
+    lr: float | None = None,
+    trainable: Tensor | None = None,
+    loss: Loss = cross_entropy,
+    first: int = 0,
+    stream: str = "batches",
+) -> tuple[Tensor, Tensor]:
+    """Plain SGD epochs of one client: the new vector and the gradient of the last batch."""
+    flat, last = flat.clone(), torch.zeros_like(flat)
+    moves = fed.layout.learnable if trainable is None else trainable & fed.layout.learnable
+    for x, y in batches(fed, client, round_, fed.protocol.epochs if epochs is None else epochs, first=first, stream=stream):
+        last = gradient(fed, flat, x, y, loss)
+        flat[moves] -= (fed.protocol.lr if lr is None else lr) * last[moves]
+    return flat, last
+
+
+def weights(fed: Federation, clients: list[int]) -> Tensor:
+    """Shares of the training samples."""
+    sizes = torch.tensor([len(fed.data.train[c]) for c in clients], dtype=torch.float64)
+    return sizes / sizes.sum()
+
+
+def apart(one: Tensor, other: Tensor) -> float:
+    """Largest difference relative to the largest entry."""
+    return ((one - other).abs().max() / one.abs().max()).item()

@@ -1,0 +1,124 @@
+"""Models have the published sizes and compute what the ordinary PyTorch modules compute."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from algorithms import models
+from algorithms.core.ops import EVAL, Mode
+from algorithms.core.rng import Streams
+
+PUBLISHED = [
+    ("cnn4", 3, 32, 10, 878_538),
+    ("cnn4", 3, 32, 100, 924_708),
+    ("cnn4", 1, 28, 10, 582_026),
+    ("cnn4", 1, 28, 62, 608_702),
+    ("cnn4", 1, 28, 11, 582_539),
+    ("resnet8", 1, 28, 10, 1_229_002),
+    ("resnet8", 3, 32, 10, 1_235_274),
+    ("resnet10", 3, 32, 100, 4_957_092),
+    ("lenet5", 1, 28, 11, 44_555),
+    ("resnet18", 3, 32, 10, 11_181_642),
+    ("resnet18-gn", 3, 32, 10, 11_173_962),
+    ("resnet18-gn", 3, 32, 100, 11_220_132),
+]
+
+
+@pytest.mark.parametrize(("name", "channels", "size", "classes", "count"), PUBLISHED)
+def test_parameter_count_is_the_published_one(name: str, channels: int, size: int, classes: int, count: int) -> None:
+    assert models.build(name, channels=channels, size=size, classes=classes).layout.parameters == count
+
+
+@pytest.mark.parametrize(
+    ("name", "affine", "stats", "head"), [("resnet8", 2_688, 2_688, 2_570), ("resnet18", 9_600, 9_600, 5_130), ("cnn4", 0, 0, 5_130)]
+)
+def test_parts_of_the_layout_have_the_published_sizes(name: str, affine: int, stats: int, head: int) -> None:
+    layout = models.build(name, channels=3, size=32, classes=10).layout
+    assert (int(layout.norm.sum()), int(layout.stats.sum()), int(layout.head.sum())) == (affine, stats, head)
+
+
+def test_split_and_join_are_inverse_and_copies() -> None:
+    layout = models.build("tiny-bn", channels=1, size=8, classes=4).layout
+    flat = torch.arange(3 * layout.size, dtype=torch.float32).view(3, -1)
+    named = layout.split(flat)
+    assert torch.equal(layout.join(named), flat)
+    named["conv1.weight"].zero_()
+    assert flat[0, 1] == 1
+
+
+def _torchvision_names(name: str) -> str:
+    """The name that torchvision's ResNet gives a tensor."""
+    name = (
+        name.replace("stem_norm", "bn1")
+        .replace("stem", "conv1")
+        .replace("shortcut_norm", "downsample.1")
+        .replace("shortcut", "downsample.0")
+    )
+    name = name.replace("norm1", "bn1").replace("norm2", "bn2").replace(".mean", ".running_mean").replace(".var", ".running_var")
+    if name.startswith("layers."):
+        _, stage, rest = name.split(".", 2)
+        return f"layer{int(stage) + 1}.{rest}"
+    return name
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_resnet18_computes_what_torchvision_computes(train: bool) -> None:
+    from torchvision.models import resnet18
+
+    ours = models.build("resnet18", channels=3, size=64, classes=10)
+    flat = ours.initial(Streams(0))[None].double()
+    params = ours.layout.split(flat)
+    theirs = resnet18(num_classes=10).double().train(train)
+    theirs.load_state_dict({_torchvision_names(n): t[0] for n, t in params.items()}, strict=False)
+    x = torch.from_numpy(Streams(1).at("x").standard_normal((4, 3, 64, 64)))
+    logits = ours.logits(params, x[None], Mode(train=train))[0]
+    torch.testing.assert_close(logits, theirs(x), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(params["stem_norm.var"][0], theirs.bn1.running_var)
+
+
+def test_group_norm_resnet_ends_in_one_pixel_per_four() -> None:
+    net = models.build("resnet18-gn", channels=3, size=32, classes=10)
+    features = net.features(net.layout.split(net.initial(Streams(0))[None]), torch.zeros(1, 2, 3, 32, 32), EVAL)
+    assert features.shape == (1, 2, 512)
+
+
+class _Cnn4(nn.Module):
+    def __init__(self, p: dict[str, Tensor]) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.max_pool2d(F.relu(F.conv2d(x, self.p["conv1.weight"][0], self.p["conv1.bias"][0])), 2)
+        x = F.max_pool2d(F.relu(F.conv2d(x, self.p["conv2.weight"][0], self.p["conv2.bias"][0])), 2)
+        x = F.relu(F.linear(x.flatten(1), self.p["fc1.weight"][0], self.p["fc1.bias"][0]))
+        return F.linear(x, self.p["classifier.weight"][0], self.p["classifier.bias"][0])
+
+
+def test_cnn4_is_the_published_architecture() -> None:
+    net = models.build("cnn4", channels=3, size=32, classes=10)
+    params = net.layout.split(net.initial(Streams(0))[None])
+    x = torch.from_numpy(Streams(1).at("x").standard_normal((2, 3, 32, 32))).float()
+    torch.testing.assert_close(net.logits(params, x[None], EVAL)[0], _Cnn4(params)(x))
+
+
+def test_default_initialisation_has_pytorchs_bounds() -> None:
+    net = models.build("cnn4", channels=3, size=32, classes=10)
+    params = net.layout.split(net.initial(Streams(0))[None])
+    bound = (3 * 25) ** -0.5
+    assert 0.99 * bound < params["conv1.weight"].abs().max() <= bound
+    assert params["conv1.bias"].abs().max() <= bound
+
+
+@pytest.mark.parametrize("name", sorted(models.MODELS))
+def test_stacked_clients_compute_what_single_ones_do(name: str) -> None:
+    size = 32 if name.startswith("resnet") or name == "cnn4" else 28 if name == "lenet5" else 8
+    net = models.build(name, channels=1, size=size, classes=5)
+    flat = torch.stack([net.initial(Streams(0), client) for client in range(2)]).double()
+    x = torch.from_numpy(Streams(1).at("x").standard_normal((2, 3, 1, size, size)))
+    stacked = net.logits(net.layout.split(flat), x, Mode(train=True))
+    for client in range(2):
+        alone = net.logits(net.layout.split(flat[client : client + 1]), x[client : client + 1], Mode(train=True))
+        torch.testing.assert_close(stacked[client], alone[0], rtol=1e-9, atol=1e-9)
