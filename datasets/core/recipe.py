@@ -47,6 +47,7 @@ class Evaluation:
     """When models are scored, and which number is reported."""
 
     every: int = Field(1, ge=0, description="score every so many rounds, and after the last; 0: only after the last")
+    start_every: int | None = Field(None, ge=0, description="the same for point `start`, which scores the cohort alone; none: as `every`")
     finetuned_every: int = Field(0, ge=0, description="the same for methods that must train before they can be scored")
     points: tuple[Literal["start", "pre_agg", "post_agg"], ...] = Field(
         ("pre_agg", "post_agg"), description="scoring points: the cohort before training, the cohort after it, everybody after the round"

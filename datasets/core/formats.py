@@ -1,0 +1,222 @@
+"""Readers for the formats in which people hold image datasets: .npz, idx, .mat, pickles, image folders, and archives of these."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import shutil
+import struct
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from datasets.core.canonical import Arrays
+from datasets.core.errors import DataError, nearest
+
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
+DAMAGE = (
+    *(EOFError, ValueError, KeyError, IndexError, TypeError),
+    *(struct.error, zlib.error, zipfile.BadZipFile, tarfile.TarError, pickle.PickleError),
+)
+FOLDERS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}  # a split's folder
+
+
+class NothingFoundError(DataError):
+    """A folder holds no file that a reader knows."""
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn whatever a damaged file raises into one line."""
+    try:
+        yield
+    except DataError:
+        raise
+    except DAMAGE as error:
+        raise DataError(f"cannot read {path}: damaged, cut short or not as expected ({type(error).__name__}: {error})") from error
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def locate(folder: Path, *file_names: str) -> Path | None:
+    """The first of some file names anywhere under a folder, in any case."""
+    wanted = [name.lower() for name in file_names]
+    found = sorted((path for path in folder.rglob("*") if path.name.lower() in wanted and path.is_file()), key=lambda path: len(path.parts))
+    return min(found, key=lambda path: wanted.index(path.name.lower())) if found else None
+
+
+def need(folder: Path, *file_names: str) -> Path:
+    """As `locate`, or NothingFoundError."""
+    path = locate(folder, *file_names)
+    if path is None:
+        raise NothingFoundError(f"{folder} holds no {' or '.join(file_names)}")
+    return path
+
+
+def as_arrays(images: np.ndarray, labels: np.ndarray, **sides: np.ndarray) -> Arrays:
+    """Images as uint8 [n, H, W, C] and labels as int64 [n], refusing what would lose information."""
+    if images.dtype != np.uint8:
+        raise DataError(f"images are {images.dtype}, not uint8: keep the original pixel values")
+    labels = np.asarray(labels).reshape(-1)
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise DataError(f"labels are {labels.dtype}, not integers")
+    if len(labels) != len(images):
+        raise DataError(f"{len(images)} images but {len(labels)} labels")
+    return Arrays(images if images.ndim == 4 else images[..., None], labels.astype(np.int64), **sides)
+
+
+# --- archives --------------------------------------------------------------------------------------------------------------------------
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is unpacked before it is read."""
+    return path.name.lower().endswith(ARCHIVES)
+
+
+@contextmanager
+def unpacked(archives: Sequence[Path], scratch: Path) -> Iterator[Path]:
+    """A temporary folder with the content of some archives; it is removed whatever happens."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=".unpack-", dir=scratch))
+    try:
+        for archive in archives:
+            with reading(archive):
+                if archive.name.lower().endswith(".zip"):
+                    with zipfile.ZipFile(archive) as file:
+                        file.extractall(folder)
+                else:
+                    with tarfile.open(archive) as file:
+                        file.extractall(folder, filter="data")
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# --- single formats --------------------------------------------------------------------------------------------------------------------
+
+
+def read_npz(path: Path) -> dict[str, Arrays]:
+    """`<split>_images` and `<split>_labels` for the splits train, val and test (or all)."""
+    with reading(path), np.load(path, allow_pickle=False) as file:
+        splits = {name.removesuffix("_images") for name in file.files if name.endswith("_images")}
+        if not splits:
+            found = ", ".join(file.files) or "nothing"
+            raise DataError(f"{path} has no train_images, train_labels, test_images, test_labels; it has {found}")
+        return {split: as_arrays(file[f"{split}_images"], file[f"{split}_labels"]) for split in splits}
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """An idx file of unsigned bytes, plain or gzipped."""
+    with reading(path):
+        opener: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
+        with opener(path, "rb") as file:
+            zero, kind, dimensions = struct.unpack(">HBB", file.read(4))
+            if zero != 0 or kind != 8:
+                raise ValueError("not an idx file of unsigned bytes")
+            shape = struct.unpack(f">{dimensions}I", file.read(4 * dimensions))
+            return np.frombuffer(file.read(), np.uint8).reshape(shape)
+
+
+NEEDED = {
+    *((module, name) for module in ("numpy.core.multiarray", "numpy._core.multiarray") for name in ("_reconstruct", "scalar")),
+    *(("numpy", name) for name in ("ndarray", "dtype")),
+    ("_codecs", "encode"),
+    ("collections", "OrderedDict"),
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Admits NumPy arrays and plain containers, nothing that could run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Only what the official files need."""
+        if (module, name) not in NEEDED:
+            raise pickle.UnpicklingError(f"the file asks for {module}.{name}, which no official file needs: do not trust it")
+        return super().find_class(module, name)
+
+
+def unpickle(file: IO[bytes]) -> Any:
+    """The content of an official pickled file."""
+    return _Unpickler(file, encoding="latin1").load()
+
+
+# --- folders of pictures ---------------------------------------------------------------------------------------------------------------
+
+
+def read_pictures(folder: Path, classes: Sequence[str], shape: tuple[int, int, int], resize: bool, whole: bool) -> dict[str, Arrays]:
+    """`<split>/<class>/*.png`, or `<class>/*.png` where a dataset has no official split."""
+    roots = {"all": folder} if whole else {split: root for split, names in FOLDERS.items() if (root := _child(folder, names))}
+    if not roots:
+        raise NothingFoundError(f"{folder} holds neither official files nor folders train/ and test/ of pictures")
+    return {split: read_classes(root, classes, shape, resize) for split, root in roots.items()}
+
+
+def _child(folder: Path, names: Sequence[str]) -> Path | None:
+    """A sub-folder with one of some names, at any depth; the shallowest wins."""
+    found = [path for path in folder.rglob("*") if path.is_dir() and path.name.lower() in names]
+    return min(found, key=lambda path: (len(path.parts), path.name), default=None)
+
+
+def read_classes(folder: Path, classes: Sequence[str], shape: tuple[int, int, int], resize: bool) -> Arrays:
+    """The pictures of one split or domain."""
+    found = list_classes(folder, classes)
+    images = load_pictures([path for path, _ in found], shape, resize)
+    return Arrays(images, np.array([label for _, label in found], np.int64))
+
+
+def list_classes(folder: Path, classes: Sequence[str]) -> list[tuple[Path, int]]:
+    """Pictures and labels of class folders, named by the class or its index."""
+    known = _names(classes)
+    found: list[tuple[Path, int]] = []
+    for child in sorted(path for path in folder.iterdir() if path.is_dir()):
+        label = known.get(child.name, known.get(plain(child.name)))
+        if label is None:
+            raise DataError(f"{child} is not named after a class: {nearest(child.name, classes)}")
+        found += [(path, label) for path in sorted(child.rglob("*")) if path.suffix.lower() in PICTURES]
+    if not found:
+        raise NothingFoundError(f"{folder} holds no pictures in class folders")
+    return found
+
+
+def load_pictures(paths: Sequence[Path], shape: tuple[int, int, int], resize: bool) -> np.ndarray:
+    """Picture files as one array  [n, H, W, C]."""
+    images = np.empty((len(paths), *shape), np.uint8)
+    for image, path in zip(images, paths, strict=True):
+        with reading(path):
+            image[:] = read_picture(path, shape, resize)
+    return images
+
+
+def plain(name: str) -> str:
+    """A name without case, blanks and punctuation."""
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
+def _names(classes: Sequence[str]) -> Mapping[str, int]:
+    """Every spelling under which a class folder is recognised; exact names win over loose ones, and those over indices."""
+    loose = [plain(name) for name in classes]
+    known = {str(label): label for label in range(len(classes))}
+    known |= {name: label for label, name in enumerate(loose) if loose.count(name) == 1}
+    return known | {name: label for label, name in enumerate(classes)}
+
+
+def read_picture(source: Any, shape: tuple[int, int, int], resize: bool = False) -> np.ndarray:
+    """One picture as uint8 [H, W, C], from a path or an open file; resized (bilinear) only where the dataset's pictures vary in size."""
+    from PIL import Image
+
+    height, width, channels = shape
+    with Image.open(source) as file:
+        picture = file.convert("L" if channels == 1 else "RGB")
+        if picture.size != (width, height):
+            if not resize:
+                raise DataError(f"{source} is {picture.size[0]}x{picture.size[1]}, not {width}x{height}")
+            picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+        return np.asarray(picture, np.uint8).reshape(shape)

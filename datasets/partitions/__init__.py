@@ -1,0 +1,1 @@
+"""Partition rules: every module here registers one family."""

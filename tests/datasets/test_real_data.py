@@ -1,0 +1,54 @@
+"""The real data, where they are prepared: content, speed of opening, and the partition that FedOBP's authors had."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from datasets.core import prepare
+from datasets.core.partition import deal, floor
+from datasets.core.registry import get
+from datasets.core.store import Prepared, open_dataset
+from tests.datasets.tiny import recipe
+
+PUBLISHED = ("cifar10", "cifar100", "mnist", "fashion_mnist")
+
+
+def opened(name: str) -> Prepared:
+    if not prepare.usable(name):
+        pytest.skip(f"{name} is not prepared under the data root")
+    return open_dataset(name)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_content_is_what_was_published(name: str) -> None:
+    opened(name)
+    assert all(verdict.intact and verdict.published for verdict in prepare.verify(name))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_opening_takes_no_time_and_no_memory(name: str) -> None:
+    opened(name)
+    start = time.perf_counter()
+    prepared = open_dataset(name)
+    assert time.perf_counter() - start < 0.3
+    assert isinstance(prepared.images, np.memmap)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_real_class_counts_are_the_published_ones(name: str) -> None:
+    prepared = opened(name)
+    counts = get(name).counts
+    assert counts is not None
+    for split, span in prepared.splits.items():
+        assert tuple(np.bincount(prepared.labels[span.start : span.stop])) == counts[split]
+
+
+@pytest.mark.parametrize(("name", "pooled", "mean"), [("cifar10", 64.48, 67.81), ("mnist", 64.48, 65.33), ("fashion_mnist", 69.51, 67.43)])
+def test_fedobp_s_partition_of_the_real_data_has_the_published_floor(name: str, pooled: float, mean: float) -> None:
+    prepared = opened(name)
+    shares = deal(prepared, recipe("class-dirichlet", 100, seed=42, alpha=0.1), seed=0)
+    per_client, together = floor(shares, prepared.labels)
+    assert (round(100 * together, 2), round(100 * per_client, 2)) == (pooled, mean)

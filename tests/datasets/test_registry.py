@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from datasets.core import registry
+from datasets.core.errors import DataError
+
+THIRTEEN = [
+    *("cifar10", "cifar100", "cifar10c", "digits", "emnist_byclass", "fashion_mnist", "mini_imagenet", "mnist"),
+    *("office_home", "organamnist", "organcmnist", "organsmnist", "svhn"),
+]
+
+
+def test_there_are_the_thirteen_datasets_of_the_papers() -> None:
+    assert registry.names() == THIRTEEN
+
+
+@pytest.mark.parametrize("name", THIRTEEN)
+def test_a_description_is_complete_and_agrees_with_itself(name: str) -> None:
+    dataset = registry.get(name)
+    assert dataset.homepage.startswith("http")
+    assert dataset.licence
+    assert dataset.citation
+    assert len(set(dataset.classes)) == len(dataset.classes)
+    for edition in dataset.editions:
+        assert list(edition.sizes) == [split for split in registry.SPLITS if split in edition.sizes]
+        for split, counts in (edition.counts or {}).items():
+            assert sum(counts) == edition.sizes[split]
+            assert len(counts) == len(dataset.classes)
+        if edition.totals:
+            assert sum(edition.totals) == sum(edition.sizes.values())
+    for norm in dataset.norms.values():
+        assert len(norm.mean) == len(norm.std) == dataset.shape[2]
+
+
+@pytest.mark.parametrize("name", THIRTEEN)
+def test_a_dataset_is_embedded_or_fetched_with_checksums_or_says_what_to_do_by_hand(name: str) -> None:
+    dataset = registry.get(name)
+    assert dataset.embedded + bool(dataset.files()) + bool(dataset.manual) == 1
+    for file in dataset.files():
+        assert re.fullmatch(r"md5:[0-9a-f]{32}|sha256:[0-9a-f]{64}", file.checksum)
+        assert all(url.startswith(("http://", "https://")) for url in file.urls)
+    if dataset.manual:
+        assert f"repfl data import {name} --from" in dataset.manual
+
+
+@pytest.mark.parametrize("name", ["mnist", "fashion_mnist", "cifar10c", "mini_imagenet", "organamnist", "organcmnist", "organsmnist"])
+def test_files_that_no_library_fetches_have_more_than_one_address(name: str) -> None:
+    assert all(len(file.urls) > 1 for file in registry.get(name).files())
+
+
+def test_the_sizes_are_those_of_the_papers() -> None:
+    totals = {name: sum(registry.get(name).splits.values()) for name in registry.names()}
+    assert totals["emnist_byclass"] == 814_255
+    assert totals["svhn"] == 99_289
+    assert (totals["organamnist"], totals["organcmnist"], totals["organsmnist"]) == (58_850, 23_660, 25_221)
+    assert totals["office_home"] == 15_588
+    assert totals["cifar10c"] == 15 * 5 * 10_000
+
+
+def test_fedobp_s_wrongly_scaled_constants_stand_beside_the_right_ones() -> None:
+    for name, mean in (("organamnist", 118.7546), ("organcmnist", 124.424)):
+        wrong, right = registry.get(name).norm("fedobp"), registry.get(name).norm("fedobp-corrected")
+        assert wrong.scale == right.scale == 255
+        assert wrong.mean == (mean,)
+        assert right.mean[0] == pytest.approx(mean / 255, abs=1e-4)
+    organ_a = registry.get("organamnist").norm("fedobp")
+    assert -1.91 < (0 - organ_a.mean[0]) / organ_a.std[0] < (1 - organ_a.mean[0]) / organ_a.std[0] < -1.88  # almost constant inputs
+
+
+def test_an_unknown_name_names_the_nearest_valid_one() -> None:
+    with pytest.raises(DataError, match="did you mean cifar10"):
+        registry.get("cifar-10")
+    with pytest.raises(DataError, match="did you mean fedobp"):
+        registry.get("mnist").norm("fedopb")
+    with pytest.raises(DataError, match="did you mean medmnist-3"):
+        registry.get("organamnist").edition("medmnist3")
+
+
+def test_a_name_is_registered_once() -> None:
+    with pytest.raises(DataError, match="twice"):
+        registry.register(registry.get("mnist"))

@@ -1,0 +1,205 @@
+"""The prepared cache: whole or absent, mapped and not copied, one writer at a time."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from datasets.core import prepare, store
+from datasets.core.errors import DataError
+from datasets.core.store import open_dataset, prepared_path
+from tests.datasets.tiny import balanced, npz, shrink, tiny_cifar
+
+
+def debris(root: Path) -> list[str]:
+    """Everything under a data root that is neither a prepared file nor a lock."""
+    return sorted(
+        str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and path.suffix not in (".safetensors", ".lock")
+    )
+
+
+def test_a_prepared_dataset_holds_the_splits_in_order_each_sorted_by_label(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    dataset = shrink(monkeypatch, "organsmnist", {"train": 33, "val": 11, "test": 22})
+    splits = {split: balanced(dataset, n, seed=n) for split, n in (("train", 3), ("test", 2), ("val", 1))}
+    prepare.bring("organsmnist", npz(tmp_path / "organ.npz", **splits), tmp_path)
+    prepared = open_dataset("organsmnist", tmp_path)
+    assert prepared.splits == {"train": range(33), "val": range(33, 44), "test": range(44, 66)}
+    assert prepared.images.shape == (66, 28, 28, 1)
+    assert prepared.images.dtype == np.uint8
+    assert prepared.labels.dtype == np.int64
+    for span in prepared.splits.values():
+        assert (np.diff(prepared.labels[span.start : span.stop]) >= 0).all()
+    assert all(verdict.intact for verdict in prepare.verify("organsmnist", tmp_path))
+
+
+def test_opening_maps_the_file_and_copies_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _, source = tiny_cifar(monkeypatch, tmp_path)
+    prepare.bring("cifar10", source, tmp_path)
+    prepared = open_dataset("cifar10", tmp_path)
+    for array in (prepared.images, prepared.labels):
+        assert isinstance(array, np.memmap)
+        assert isinstance(array._mmap, mmap.mmap)  # type: ignore[attr-defined]
+        assert array.flags["C_CONTIGUOUS"]
+
+
+def test_a_stray_write_stays_in_its_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _, source = tiny_cifar(monkeypatch, tmp_path)
+    prepare.bring("cifar10", source, tmp_path)
+    open_dataset("cifar10", tmp_path).images[:] = 0
+    assert all(verdict.intact for verdict in prepare.verify("cifar10", tmp_path))
+
+
+def test_other_tools_can_read_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file
+
+    _, source = tiny_cifar(monkeypatch, tmp_path)
+    arrays = load_file(prepare.bring("cifar10", source, tmp_path))
+    prepared = open_dataset("cifar10", tmp_path)
+    assert np.array_equal(arrays["images"], prepared.images)
+    assert np.array_equal(arrays["labels"], prepared.labels)
+
+
+def test_digits_need_no_file_and_are_what_they_always_were(tmp_path: Path) -> None:
+    prepared = open_dataset("digits", tmp_path)
+    assert prepared.splits == {"train": range(1197), "test": range(1197, 1797)}
+    assert np.bincount(prepared.labels[1197:]).tolist() == [60] * 10
+    assert prepared.images.max() == 16
+    assert prepared.fingerprints == prepared.description.fingerprints
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_digits_are_scikit_learns(tmp_path: Path) -> None:
+    from sklearn.datasets import load_digits
+
+    prepared, bunch = open_dataset("digits", tmp_path), load_digits()
+    assert sorted(map(bytes, prepared.images)) == sorted(image.astype(np.uint8).tobytes() for image in bunch.images)
+
+
+# -- what can go wrong -------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_prepared_says_how_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"run `repfl data get cifar10`, or `repfl data import cifar10 --from PATH`"):
+        open_dataset("cifar10", tmp_path)
+    with pytest.raises(DataError, match="run `repfl data import office_home --from PATH`"):
+        open_dataset("office_home", tmp_path)
+
+
+@pytest.mark.parametrize("cut", [0, 5, 100, 3000, -1])
+def test_a_half_written_cache_is_refused_and_the_next_import_replaces_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cut: int) -> None:
+    _, source = tiny_cifar(monkeypatch, tmp_path)
+    path = prepare.bring("cifar10", source, tmp_path / "root")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:cut])
+    with pytest.raises(DataError, match=r"(incomplete|damaged).*run `repfl data get cifar10`") as caught:
+        open_dataset("cifar10", tmp_path / "root")
+    assert "\n" not in str(caught.value)
+    assert prepare.bring("cifar10", source, tmp_path / "root").read_bytes() == whole
+    assert debris(tmp_path / "root") == []
+
+
+def test_a_file_of_another_dataset_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _, source = tiny_cifar(monkeypatch, tmp_path)
+    prepare.bring("cifar10", source, tmp_path).rename(prepared_path("mnist", tmp_path))
+    with pytest.raises(DataError, match=r"holds 'cifar10'.* not 'mnist'"):
+        open_dataset("mnist", tmp_path)
+
+
+def test_the_remains_of_a_killed_writer_are_swept_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _, source = tiny_cifar(monkeypatch, tmp_path)
+    leftover = tmp_path / "root" / "prepared" / ".cifar10.safetensors.4711.partial"
+    leftover.parent.mkdir(parents=True)
+    leftover.write_bytes(b"half")
+    prepare.bring("cifar10", source, tmp_path / "root")
+    assert debris(tmp_path / "root") == []
+
+
+def test_a_full_disk_leaves_neither_debris_nor_a_broken_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _, source = tiny_cifar(monkeypatch, tmp_path)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store.os, "fsync", full)
+        with pytest.raises(DataError, match=r"cannot write under .*No space left.*REPFL_DATA"):
+            prepare.bring("cifar10", source, tmp_path / "root")
+    assert debris(tmp_path / "root") == []
+    assert not prepared_path("cifar10", tmp_path / "root").exists()
+    prepare.bring("cifar10", source, tmp_path / "root")
+    assert prepare.usable("cifar10", tmp_path / "root")
+
+
+def test_a_read_only_cache_can_be_read_but_not_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _, source = tiny_cifar(monkeypatch, tmp_path)
+    prepare.bring("cifar10", source, tmp_path / "root")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for owner, name in ((Path, "mkdir"), (Path, "unlink"), (Path, "replace"), (Path, "write_bytes"), (store.FileLock, "acquire")):
+        monkeypatch.setattr(owner, name, refuse)
+    assert len(open_dataset("cifar10", tmp_path / "root").labels) == 50
+    assert prepare.obtain("cifar10", tmp_path / "root") == prepared_path("cifar10", tmp_path / "root")
+    with pytest.raises(DataError, match=r"cannot write under .*Read-only file system.*REPFL_DATA"):
+        prepare.bring("cifar10", source, tmp_path / "root")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_a_folder_without_write_permission_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _, source = tiny_cifar(monkeypatch, tmp_path)
+    root = tmp_path / "root"
+    root.mkdir(mode=0o500)
+    with pytest.raises(DataError, match=r"cannot write under .*Permission denied"):
+        prepare.bring("cifar10", source, root)
+
+
+def test_a_data_root_that_is_a_file_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _, source = tiny_cifar(monkeypatch, tmp_path)
+    (tmp_path / "root").write_text("not a folder")
+    with pytest.raises(DataError, match="cannot write under"):
+        prepare.bring("cifar10", source, tmp_path / "root")
+
+
+# -- several processes -------------------------------------------------------------------------------------------------------------------
+
+
+def _bring(source: Path, root: Path, start: Any, results: Any) -> None:
+    """In a process of its own: prepare, and report the fingerprint."""
+    with pytest.MonkeyPatch.context() as patch:
+        shrink(patch, "cifar10", {"train": 30, "test": 20})
+        start.wait()
+        prepare.bring("cifar10", source, root)
+        results.put(open_dataset("cifar10", root).fingerprints)
+
+
+def test_processes_that_prepare_at_once_all_succeed_and_leave_one_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _, source = tiny_cifar(monkeypatch, tmp_path)
+    context = multiprocessing.get_context("fork")
+    start, results = context.Event(), context.Queue()
+    workers = [context.Process(target=_bring, args=(source, tmp_path / "root", start, results)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    start.set()
+    marks = [results.get(timeout=60) for _ in workers]
+    for worker in workers:
+        worker.join(timeout=60)
+        assert worker.exitcode == 0
+    assert all(mark == marks[0] for mark in marks)
+    assert debris(tmp_path / "root") == []
+    assert all(verdict.intact for verdict in prepare.verify("cifar10", tmp_path / "root"))
+
+
+def test_the_data_root_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("REPFL_DATA", str(tmp_path))
+    assert store.data_root() == tmp_path
+    monkeypatch.delenv("REPFL_DATA")
+    assert store.data_root() == Path("~/.cache/repfl").expanduser()
+    assert store.data_root(tmp_path / "given") == tmp_path / "given"

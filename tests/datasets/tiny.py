@@ -1,0 +1,131 @@
+"""Small datasets in the official formats: the same classes and readers as the real ones, with a few images each."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pickle
+import struct
+import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from datasets.core import registry
+from datasets.core.canonical import Arrays, canonical_order
+from datasets.core.partition import Pool
+from datasets.core.recipe import Partition, Recipe, Training
+
+
+def images(n: int, shape: Sequence[int], seed: int = 0) -> np.ndarray:
+    """Random pictures  [n, *shape]."""
+    return np.random.default_rng(seed).integers(0, 256, (n, *shape), dtype=np.uint8)
+
+
+def shrink(monkeypatch: pytest.MonkeyPatch, name: str, sizes: dict[str, int], **changes: object) -> registry.Dataset:
+    """A registered dataset whose only edition has other sizes, for the length of a test."""
+    dataset = replace(registry.get(name), editions=(registry.Edition("tiny", sizes),), **changes)  # type: ignore[arg-type]
+    monkeypatch.setitem(registry._REGISTRY, name, dataset)
+    return dataset
+
+
+def balanced(dataset: registry.Dataset, per_class: int, seed: int = 0) -> Arrays:
+    """So many random images of every class, in random order."""
+    labels = np.repeat(np.arange(len(dataset.classes)), per_class)
+    rng = np.random.default_rng(seed)
+    return Arrays(images(len(labels), dataset.shape, seed), rng.permutation(labels))
+
+
+def npz(path: Path, **splits: Arrays) -> Path:
+    """An .npz file with `<split>_images` and `<split>_labels`."""
+    content = {f"{split}_{what}": getattr(arrays, what) for split, arrays in splits.items() for what in ("images", "labels")}
+    np.savez(path, **content)  # type: ignore[arg-type]
+    return path
+
+
+def tiny_cifar(monkeypatch: pytest.MonkeyPatch, folder: Path, per_class: int = 3) -> tuple[registry.Dataset, Path]:
+    """CIFAR-10 with a few images per class, and an .npz file of it."""
+    dataset = shrink(monkeypatch, "cifar10", {"train": 10 * per_class, "test": 20})
+    return dataset, npz(folder / "cifar10.npz", train=balanced(dataset, per_class), test=balanced(dataset, 2, seed=1))
+
+
+def idx(array: np.ndarray) -> bytes:
+    """An idx file of unsigned bytes."""
+    return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.astype(np.uint8).tobytes()
+
+
+def idx_folder(folder: Path, prefixes: dict[str, str], splits: dict[str, Arrays], packed: bool = True) -> Path:
+    """The four official idx files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, arrays in splits.items():
+        for what, array in (("images-idx3", arrays.images[..., 0]), ("labels-idx1", arrays.labels)):
+            path = folder / f"{prefixes[split]}-{what}-ubyte{'.gz' if packed else ''}"
+            path.write_bytes(gzip.compress(idx(array)) if packed else idx(array))
+    return folder
+
+
+def cifar_batches(folder: Path, train: Arrays, test: Arrays) -> Path:
+    """The official pickled batches of CIFAR-10, five for training."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = np.array_split(np.arange(len(train.labels)), 5)
+    files = {f"data_batch_{k + 1}": (train, part) for k, part in enumerate(parts)}
+    files["test_batch"] = (test, np.arange(len(test.labels)))
+    for name, (arrays, part) in files.items():
+        rows = arrays.images[part].transpose(0, 3, 1, 2).reshape(len(part), -1)
+        (folder / name).write_bytes(pickle.dumps({"data": rows, "labels": arrays.labels[part].tolist()}, protocol=2))
+    return folder
+
+
+def picture_folder(folder: Path, arrays: Arrays, names: Sequence[str], suffix: str = ".png") -> Path:
+    """One folder of pictures per class."""
+    from PIL import Image
+
+    for k, (image, label) in enumerate(zip(arrays.images, arrays.labels, strict=True)):
+        path = folder / names[label] / f"{k:05}{suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image[..., 0] if image.shape[2] == 1 else image).save(path)
+    return folder
+
+
+def zipped(path: Path, folder: Path) -> Path:
+    """A folder as a zip archive."""
+    with zipfile.ZipFile(path, "w") as file:
+        for member in sorted(folder.rglob("*")):
+            file.write(member, member.relative_to(folder.parent))
+    return path
+
+
+def npy(array: np.ndarray) -> bytes:
+    """An .npy file."""
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def pool(train: Sequence[int], test: Sequence[int] | None = None) -> Pool:
+    """A pool from class counts alone; without test counts it has no official split."""
+    labels = np.repeat(np.arange(len(train)), train)
+    if test is None:
+        return Pool(labels, {"all": range(len(labels))}, len(train))
+    both = np.concatenate([labels, np.repeat(np.arange(len(test)), test)])
+    return Pool(both, {"train": range(len(labels)), "test": range(len(labels), len(both))}, len(train))
+
+
+def recipe(rule: str, clients: int, dataset: str = "toy", seed: int | None = None, **options: object) -> Recipe:
+    """A recipe of which only the partition matters."""
+    return Recipe(
+        dataset=dataset,
+        model="tiny",
+        clients=clients,
+        partition=Partition(rule=rule, seed=seed, options=options),
+        training=Training(rounds=1, epochs=1, batch=1, lr=0.1),
+    )
+
+
+def same_samples(one: Arrays, other: Arrays) -> bool:
+    """Whether two splits hold the same labelled images, in whatever order."""
+    first, second = canonical_order(one), canonical_order(other)
+    return np.array_equal(one.images[first], other.images[second]) and np.array_equal(one.labels[first], other.labels[second])

@@ -1,0 +1,59 @@
+"""The house keeps its shape: imports run one way, methods hold mathematics only, and nothing draws from a global generator."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("algorithms", "bench", "datasets", "paper_tables")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+METHODS = sorted(path for path in (ROOT / "algorithms").glob("*.py") if path.stem != "__init__")
+ALLOWED_IN_METHODS = {"__future__", "algorithms", "collections", "dataclasses", "functools", "math", "numpy", "scipy", "torch", "typing"}
+GLOBAL_DRAWS = re.compile(
+    r"torch\.manual_seed\(|np\.random\.(seed|rand|randn|randint|choice|shuffle|permutation|dirichlet)\(|\brandom\.(seed|random|sample|shuffle|choice)\("
+)
+
+
+def imported(path: Path) -> set[str]:
+    """Dotted names of everything a file imports, also inside functions."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module or "")
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_only_bench_imports_other_packages(path: Path) -> None:
+    package = path.relative_to(ROOT).parts[0]
+    others = {name.split(".")[0] for name in imported(path)} & set(PACKAGES) - {package}
+    assert package == "bench" or not others
+
+
+@pytest.mark.parametrize("path", METHODS, ids=lambda p: p.stem)
+def test_method_files_import_mathematics_only(path: Path) -> None:
+    names = imported(path)
+    assert {name.split(".")[0] for name in names} <= ALLOWED_IN_METHODS
+    assert not [name for name in names if name.startswith("algorithms.") and not name.startswith(("algorithms.core", "algorithms.models"))]
+
+
+@pytest.mark.parametrize("path", METHODS, ids=lambda p: p.stem)
+def test_every_method_file_registers_a_method(path: Path) -> None:
+    assert "@register(" in path.read_text()
+
+
+def test_nothing_draws_from_a_global_generator() -> None:
+    hits = [f"{path.relative_to(ROOT)}: {line.strip()}" for path in SOURCES for line in path.read_text().splitlines() if GLOBAL_DRAWS.search(line)]
+    assert hits == []
+
+
+def test_no_file_has_outgrown_its_idea() -> None:
+    long = {str(path.relative_to(ROOT)): n for path in SOURCES if (n := len(path.read_text().splitlines())) > 350}
+    assert long == {}
