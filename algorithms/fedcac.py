@@ -31,7 +31,7 @@ class FedCAC(Method):
     """An entry is critical if |(w - w_0) w| is among the top share tau of its tensor, w_0 being the model before local training.
 
     The server averages all models into g, and each client's model with those of clients whose critical entries overlap enough into d_i
-    (the bar rises with t / beta until nobody passes). Client i goes on with d_i on its critical entries and g elsewhere. Statistics stay local.
+    (the bar rises with t / beta until nobody passes). Client i goes on with d_i on its critical entries and g elsewhere.
     """
 
     HP = HP

@@ -91,7 +91,13 @@ class Wiretap(Federation):
         heard = ((mixing != 0).sum(0) - (mixing.diagonal() != 0).long()).tolist()
         code, domain, scalars = how.get("code", "none"), how.get("domain"), how.get("scalars", 0)
         self._count(x, mask, code, domain, scalars, times=heard)
+        if how.get("bits", 32) < 32:
+            raise NotImplementedError("quantised messages are not encoded")
         return mixed
+
+    def tell(self, graph: Tensor, count: int) -> None:
+        self.wire += 4 * count * int((graph & ~torch.eye(self.N, dtype=torch.bool, device=graph.device)).sum())
+        super().tell(graph, count)
 
     def up_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
         self.wire += self.K * len(np.packbits(mask[0][domain].cpu().numpy()))

@@ -58,6 +58,10 @@ class Plan:
     epoch: list[int]
     draws: list[dict[str, Tensor]]
 
+    def first(self, steps: int | None) -> Plan:
+        """At most so many batches."""
+        return self if steps is None else Plan(self.index[:steps], self.epoch[:steps], self.draws[:steps])
+
 
 def plan_batches(data: ClientData, streams: Streams, client: int, schedule: Schedule) -> Plan:
     """Every epoch is one fresh random order, cut into batches; the last one may be short."""
@@ -75,6 +79,13 @@ def plan_batches(data: ClientData, streams: Streams, client: int, schedule: Sche
             epochs.append(epoch)
             drawn.append({k: torch.from_numpy(v[start : start + schedule.batch]).to(own.device) for k, v in draws.items()})
     return Plan(index, epochs, drawn)
+
+
+def steps_per_epoch(held: Tensor, batch: int, skip_single: bool) -> Tensor:
+    """How many mini-batches clients with so many samples have in an epoch, as `plan_batches` cuts them  [K]."""
+    if batch == 1 and skip_single:
+        return torch.zeros_like(held)
+    return held // batch + (held % batch > int(skip_single)).long()
 
 
 def plan_pass(own: Tensor, batch: int) -> Plan:

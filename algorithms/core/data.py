@@ -45,6 +45,13 @@ class ClientData:
         return len(self.train)
 
     @property
+    def class_counts(self) -> Tensor:
+        """Training samples of every client and class  [N, classes]."""
+        owner = torch.repeat_interleave(torch.tensor([len(part) for part in self.train], device=self.labels.device))
+        label = self.labels[torch.cat(list(self.train))]
+        return torch.bincount(owner * self.classes + label, minlength=self.clients * self.classes).view(self.clients, self.classes)
+
+    @property
     def input_shape(self) -> tuple[int, int, int]:
         """(channels, height, width) of what a model sees."""
         height, width, channels = self.images.shape[1:]

@@ -6,7 +6,7 @@ length D, the cohort is [K, D], everybody is [N, D].
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,6 +21,7 @@ from algorithms.core.evaluate import Mixture, Score, count_correct
 from algorithms.core.messages import Code, Ledger, code_bytes
 from algorithms.core.model import Model
 from algorithms.core.rng import Streams, cohort, flbench_cohort
+from algorithms.core.topology import Topology, mix
 from algorithms.core.train import Local, Objective, Rows, Sgd, Step, Trained, cross_entropy, run_chunk
 
 PASS_BATCH = 500
@@ -94,11 +95,12 @@ class Federation:
         p = self.protocol
         return Sgd(p.lr * p.lr_decay ** max(self.round - 1, 0), p.momentum, p.weight_decay, p.clip)
 
-    def begin(self, round_: int, *, scoring: bool) -> None:
-        """Open a round: draw its cohort, clear what belonged to the last one."""
+    def begin(self, round_: int, *, scoring: bool, everybody: bool = False) -> None:
+        """Open a round: draw its cohort (or call everybody), clear what belonged to the last one."""
         size = max(1, round(self.recipe.participation * self.N))
         draw = flbench_cohort(self.streams.seed, self.N, size, round_) if self.recipe.sampling == "flbench" else None
-        self.active = (cohort(self.streams, self.N, size, round_) if draw is None else draw).to(self.device)
+        drawn = cohort(self.streams, self.N, size, round_) if draw is None else draw
+        self.active = self.everybody if everybody else drawn.to(self.device)
         self.round, self.scoring, self.trained, self.notes, self.scores = round_, scoring, None, {}, {}
         self.ledger.open_round()
 
@@ -111,9 +113,20 @@ class Federation:
         finally:
             self.active = before
 
+    def over(self, train: Sequence[Tensor]) -> Federation:
+        """A federation apart, for preparations: the same model, images and protocol, other clients with the given training indices."""
+        nothing = [part[:0] for part in train]
+        data = replace(self.data, train=train, test=nothing, val=nothing)
+        return Federation(self.model, data, self.recipe, seed=self.streams.seed, device=self.device, dtype=self.dtype, chunk=self.chunk)
+
     def rng(self, purpose: str, *address: int) -> np.random.Generator:
         """Randomness of a method's own, keyed by the round and whatever address it gives (a client, an epoch)."""
         return self.streams.at(f"method/{purpose}", self.round, *address)
+
+    @property
+    def topology(self) -> Topology:
+        """This round's graphs over all clients."""
+        return Topology(self.N, self.rng, self.device)
 
     # -- models ------------------------------------------------------------------------------------------------------------------------
 
@@ -163,17 +176,35 @@ class Federation:
         return torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
 
     def gossip(
-        self, x: Tensor, mixing: Tensor, mask: Tensor | None = None, *, code: Code = "none", domain: Tensor | None = None, scalars: int = 0
+        self,
+        x: Tensor,
+        mixing: Tensor,
+        mask: Tensor | None = None,
+        *,
+        code: Code = "none",
+        domain: Tensor | None = None,
+        scalars: int = 0,
+        bits: int = 32,
+        renormalise: bool = False,
     ) -> Tensor:
-        """Clients to clients: row i of `mixing` [N, N] says how much of whom client i takes; others' messages are billed  [N, D]."""
+        """Clients to clients: rows of `mixing` [N, N] say how much of whom each one takes; every other sender's message is billed  [N, D].
+
+        Entries outside a common mask [D] stay each client's own; for masks per sender [N, D] see `topology.mix`. `bits` is the width of a
+        quantised value; messages fill whole 32-bit words.
+        """
         mask = self.exchanged if mask is None else mask
         domain = self.exchanged if domain is None else domain
         sent = mask.sum(-1).expand(self.N)
-        self.ledger.bill_edges(
-            (mixing != 0) & ~torch.eye(self.N, dtype=torch.bool, device=self.device), sent + scalars, code_bytes(code, domain.sum(), sent)
-        )
-        mixed = mixing.to(x.dtype) @ torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
-        return torch.where(mask, mixed, x) if mask.dim() == 1 else mixed
+        words = (sent * bits + 31) // 32
+        self._bill_edges(mixing != 0, words + scalars, code_bytes(code, domain.sum(), sent))
+        return mix(x, mixing.to(x.dtype), mask, renormalise=renormalise)
+
+    def tell(self, graph: Tensor, count: int) -> None:
+        """Bill so many float32 numbers that client j sends to every other client i with `graph[i, j]`  [N, N] bool."""
+        self._bill_edges(graph, torch.tensor(count), torch.tensor(0))
+
+    def _bill_edges(self, graph: Tensor, values: Tensor, codes: Tensor) -> None:
+        self.ledger.bill_edges(graph & ~torch.eye(self.N, dtype=torch.bool, device=self.device), values, codes)
 
     # -- server algebra ----------------------------------------------------------------------------------------------------------------
 
@@ -232,18 +263,20 @@ class Federation:
         keep: tuple[str, ...] = (),
         epochs: int | None = None,
         first_epoch: int = 0,
+        steps: int | None = None,
         stream: str = "batches",
+        in_place: bool = False,
         **sgd: float,
     ) -> Trained:
-        """Any local loop: `step(local, batch)` is called for every mini-batch of every active client.
+        """Any local loop: `step(local, batch)` is called for every mini-batch of every active client, or for the first `steps` of them.
 
         `first_epoch` continues the batch order of an earlier phase of the same round, `stream` names another order altogether; keyword
-        arguments of `Sgd` override the protocol's.
+        arguments of `Sgd` override the protocol's. `in_place` overwrites the rows of `models` instead of copying them all.
         """
         p = self.protocol
         schedule = Schedule(stream, self.round, p.epochs if epochs is None else epochs, first_epoch, p.batch, p.skip_single)
-        plans = [plan_batches(self.data, self.streams, client, schedule) for client in self.active.tolist()]
-        return self._run(step, plans, models, extras or {}, trainable, keep, replace(self.sgd, **sgd))
+        plans = [plan_batches(self.data, self.streams, client, schedule).first(steps) for client in self.active.tolist()]
+        return self._run(step, plans, models, extras or {}, trainable, keep, replace(self.sgd, **sgd), in_place)
 
     def visit(
         self,
@@ -254,17 +287,20 @@ class Federation:
         of: Tensor | None = None,
         split: str = "train",
         limit: int | None = None,
+        pick: Sequence[Tensor] | None = None,
+        trainable: Tensor | None = None,
         batch: int = PASS_BATCH,
     ) -> Trained:
         """One pass over data as they lie, unaugmented: `step(local, batch)` gathers statistics in `local.extras`.
 
-        Row r of every model and extra sees the data of client `of[r]` (default: the active clients), at most `limit` samples of them. Use
-        `batch.still` as the mode of a forward pass that must not touch BN statistics.
+        Row r of every model and extra sees the data of client `of[r]` (default: the active clients), at most `limit` samples of them, or
+        those at the places `pick[r]`. Use `batch.still` as the mode of a forward pass that must not touch BN statistics.
         """
-        parts = {"train": self.data.train, "test": self.data.test, "val": self.data.val}[split]
+        parts = getattr(self.data, split)
         owners = (self.active if of is None else of).tolist()
-        plans = [plan_pass(parts[client][:limit], batch) for client in owners]
-        return self._run(step, plans, models, extras or {}, None, (), self.sgd)
+        own = [parts[client][:limit] for client in owners]
+        plans = [plan_pass(held if pick is None else held[pick[r]], batch) for r, held in enumerate(own)]
+        return self._run(step, plans, models, extras or {}, trainable, (), self.sgd)
 
     def _run(
         self,
@@ -275,9 +311,10 @@ class Federation:
         trainable: Tensor | None,
         keep: tuple[str, ...],
         sgd: Sgd,
+        in_place: bool = False,
     ) -> Trained:
         """Run a step over rows with their plans, a chunk at a time, long plans first."""
-        out = Rows(models, extras, plans, keep)
+        out = Rows(models, extras, plans, keep, in_place)
         for rows in out.chunks(self.chunk):
             mask = trainable[rows] if trainable is not None and trainable.dim() == 2 else trainable
             local = Local(self.model, self.layout, out.of(models, rows), out.of(extras, rows), sgd, mask)
@@ -289,13 +326,15 @@ class Federation:
 
     def score(self, point: str, models: Tensor | Mixture) -> None:
         """Score the active clients' models [K, D] on their test (and validation) data, in rounds that are scored."""
-        if self.scoring:
-            for split, parts in (("", self.data.test), ("/val", self.data.val)):
-                own = [parts[client] for client in self.active.tolist()]
-                total = torch.tensor([len(part) for part in own])
-                if int(total.sum()):
-                    correct = count_correct(self.model, self.layout, models, self.data, own, self.chunk)
-                    self.scores[point + split] = Score(self.active.cpu(), correct.cpu(), total)
+        for suffix, split in (("", "test"), ("/val", "val")) if self.scoring else ():
+            correct, total = self.correct(models, split)
+            if int(total.sum()):
+                self.scores[point + suffix] = Score(self.active.cpu(), correct.cpu(), total)
+
+    def correct(self, models: Tensor | Mixture, split: str) -> tuple[Tensor, Tensor]:
+        """How many samples of their own split the active clients' models get right, and how many there are  [K] on the device, [K]."""
+        own = [getattr(self.data, split)[client] for client in self.active.tolist()]
+        return count_correct(self.model, self.layout, models, self.data, own, self.chunk), torch.tensor([len(part) for part in own])
 
     def note(self, name: str, value: float | Tensor) -> None:
         """Keep one number of this round."""

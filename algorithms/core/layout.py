@@ -97,9 +97,29 @@ class Layout:
         return self.where(head=True)
 
     @cached_property
+    def head_weight(self) -> Slice:
+        """The last linear layer's weight  [classes, F]."""
+        return next(s for s in self.slices if s.head and s.kind == "linear")
+
+    @cached_property
+    def head_bias(self) -> Slice:
+        """The last linear layer's bias  [classes]."""
+        return next(s for s in self.slices if s.head and s.kind == "bias")
+
+    @cached_property
     def parameters(self) -> int:
         """Number of learnable scalars P."""
         return sum(s.size for s in self.slices if s.kind != "stat")
+
+    @cached_property
+    def layers(self) -> tuple[tuple[Slice, ...], ...]:
+        """Convolutions and linear layers in order, each with its bias and the normalisation that follows it."""
+        groups: list[list[Slice]] = []
+        for s in self.slices:
+            if s.kind in ("conv", "linear") or not groups:
+                groups.append([])
+            groups[-1].append(s)
+        return tuple(map(tuple, groups))
 
     # -- named tensors -----------------------------------------------------------------------------------------------------------------
 
@@ -142,8 +162,20 @@ class Layout:
                 yield slice(s.start, s.stop)
 
 
+def blocks(rows: int, size: int = 16) -> Iterator[slice]:
+    """Rows of everybody's models a few at a time, for work whose intermediate results would not fit for all at once."""
+    return (slice(first, min(first + size, rows)) for first in range(0, rows, size))
+
+
 def kth_largest(scores: Tensor, count: int) -> Tensor:
     """The count-th largest score of every row; infinite for a count of zero  [K, n] -> [K, 1]."""
     if count == 0:
         return torch.full((scores.shape[0], 1), float("inf"), dtype=scores.dtype, device=scores.device)
     return scores.kthvalue(scores.shape[1] - count + 1, dim=1, keepdim=True).values
+
+
+def largest(scores: Tensor, counts: Tensor) -> Tensor:
+    """As many of the largest scores [K, n] of every row as `counts` [K] says, of equal ones the earlier  [K, n] bool."""
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    wanted = torch.arange(scores.shape[1], device=scores.device) < counts[:, None]
+    return torch.zeros_like(scores, dtype=torch.bool).scatter_(1, order, wanted)

@@ -14,23 +14,27 @@ import torch
 from torch import Tensor
 
 Code = Literal["none", "bitmap", "index", "shorter"]
+"""How positions are told: not at all, by a bitmap, by a list of those that travel, or by the shortest of a bitmap, that list and the list of those
+that stay behind."""
 FLOAT = 4
 POSITION = 4
 
 
 def code_bytes(code: Code, domain: Tensor, sent: Tensor) -> Tensor:
     """Bytes of a position code over `domain` coordinates of which `sent` travel."""
-    bitmap, index = (domain + 7) // 8, sent * POSITION
-    return {"none": torch.zeros_like(sent), "bitmap": bitmap.expand_as(sent), "index": index, "shorter": torch.minimum(bitmap, index)}[code]
+    bitmap, index = ((domain + 7) // 8).expand_as(sent), sent * POSITION
+    if code == "shorter":
+        return torch.minimum(bitmap, torch.minimum(index, (domain - sent) * POSITION))
+    return {"none": torch.zeros_like(sent), "bitmap": bitmap, "index": index}[code]
 
 
 def encode(values: Tensor, mask: Tensor, code: Code, domain: Tensor) -> bytes:
     """One real message: the masked values of a vector [D], with the positions in `domain` [D] bool that they belong to."""
     floats = values[mask].cpu().numpy().astype("<f4").tobytes()
     inside = mask[domain].cpu().numpy()
-    bitmap, index = np.packbits(inside).tobytes(), np.flatnonzero(inside).astype("<u4").tobytes()
-    positions = {"none": b"", "bitmap": bitmap, "index": index, "shorter": min(bitmap, index, key=len)}[code]
-    return positions + floats
+    bitmap, index, rest = np.packbits(inside), np.flatnonzero(inside).astype("<u4"), np.flatnonzero(~inside).astype("<u4")
+    shortest = min(bitmap.tobytes(), index.tobytes(), rest.tobytes(), key=len)
+    return {"none": b"", "bitmap": bitmap.tobytes(), "index": index.tobytes(), "shorter": shortest}[code] + floats
 
 
 class Ledger:

@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from algorithms.core.evaluate import Mixture
     from algorithms.core.federation import Federation
 
 State = dict[str, Tensor]
@@ -38,6 +39,8 @@ class Method:
     HP: type = NoHyperparameters
     trains_before_scoring = False
     """Scoring needs local training first (fine-tuning), hence happens on the recipe's `finetuned_every`."""
+    serverless = False
+    """No server calls some of the clients: all of them take part in every round, whatever the recipe's participation."""
 
     def __init__(self, hp: Any = None) -> None:
         self.hp: Any = self.HP() if hp is None else hp
@@ -50,8 +53,8 @@ class Method:
         """One communication round of the clients in `fed.active`."""
         raise NotImplementedError
 
-    def personal(self, state: State, fed: Federation) -> Tensor:
-        """The models that the clients in `fed.active` are scored with  [K, D]."""
+    def personal(self, state: State, fed: Federation) -> Tensor | Mixture:
+        """The models that the clients in `fed.active` are scored with  [K, D], or several of which each client mixes the predictions."""
         raise NotImplementedError
 
 

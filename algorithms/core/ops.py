@@ -7,6 +7,7 @@ order. A forward pass is described by a `Mode`: whether normalisation uses and u
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -26,6 +27,8 @@ class Mode:
     train: bool = False
     valid: Tensor | None = None
     """Which samples are real  [K, B] bool; none: all."""
+    tap: Callable[[str, Tensor, Tensor], None] | None = None
+    """Told the name, input and output of every batch-norm layer."""
 
 
 EVAL = Mode()
@@ -98,11 +101,15 @@ def batch_norm(x: Tensor, params: Params, name: str, mode: Mode) -> Tensor:
     one_client = x.shape[0] == 1 and mode.valid is None
     if one_client and not (mode.train and x[0, :, 0].numel() == 1):
         stats, affine = (mean.squeeze(0), var.squeeze(0)), (weight.squeeze(0), bias.squeeze(0))
-        return F.batch_norm(x.squeeze(0), *stats, *affine, mode.train, BN_MOMENTUM, EPSILON).unsqueeze(0)
-    if mode.train:
-        mean, var = _batch_statistics(x, mean, var, mode.valid)
-    scale = weight * torch.rsqrt(var + EPSILON)
-    return x * scale[:, None, :, None, None] + (bias - mean * scale)[:, None, :, None, None]
+        out = F.batch_norm(x.squeeze(0), *stats, *affine, mode.train, BN_MOMENTUM, EPSILON).unsqueeze(0)
+    else:
+        if mode.train:
+            mean, var = _batch_statistics(x, mean, var, mode.valid)
+        scale = weight * torch.rsqrt(var + EPSILON)
+        out = x * scale[:, None, :, None, None] + (bias - mean * scale)[:, None, :, None, None]
+    if mode.tap is not None:
+        mode.tap(name, x, out)
+    return out
 
 
 def _batch_statistics(x: Tensor, running_mean: Tensor, running_var: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:

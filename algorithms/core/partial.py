@@ -40,6 +40,11 @@ def average(state: State, fed: Federation, end: Tensor, shared: Tensor, newcomer
     """Upload and average the shared entries of trained models [K, D]; every client keeps the rest of its own."""
     mean = fed.mean(fed.up(end, shared))
     elsewhere = fed.mean(end) if newcomer == "global" else state["theta"]
+    return {"theta": torch.where(shared, mean, elsewhere), **kept(state, fed, end, shared)}
+
+
+def kept(state: State, fed: Federation, end: Tensor, shared: Tensor) -> State:
+    """What stays with the clients after a round that ended with models [K, D]: their own entries, and that they took part."""
     own, seen = state["own"].clone(), state["seen"].clone()
     own[fed.active], seen[fed.active] = end[:, ~shared], True
-    return {"theta": torch.where(shared, mean, elsewhere), "own": own, "seen": seen}
+    return {"own": own, "seen": seen}

@@ -43,3 +43,24 @@ def flbench_cohort(seed: int, clients: int, size: int, round_: int) -> Tensor:
     for _ in range(round_ - 1):
         stream.sample(range(clients), size)
     return torch.tensor(sorted(stream.sample(range(clients), size)))
+
+
+# -- random numbers by the million -------------------------------------------------------------------------------------------------------
+
+GOLDEN, FIRST_MIX, SECOND_MIX = (value - (1 << 64) for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+def lots(keys: Tensor, first: int, count: int) -> Tensor:
+    """Numbers `first` to `first + count - 1` of the SplitMix64 stream of every key [K], as int64  [K, count].
+
+    For masks as large as models: counting and integer arithmetic alone, so every device draws the same where it needs them.
+    """
+    z = keys[:, None] + GOLDEN * torch.arange(first + 1, first + count + 1, device=keys.device)
+    z.bitwise_xor_(_shifted(z, 30)).mul_(FIRST_MIX)
+    z.bitwise_xor_(_shifted(z, 27)).mul_(SECOND_MIX)
+    return z.bitwise_xor_(_shifted(z, 31))
+
+
+def _shifted(z: Tensor, places: int) -> Tensor:
+    """Logical shift to the right; that of signed integers would repeat the sign."""
+    return (z >> places).bitwise_and_((1 << (64 - places)) - 1)

@@ -49,7 +49,7 @@ class Run:
     def step(self) -> None:
         """One communication round with its scores."""
         fed, round_ = self.fed, self.round + 1
-        fed.begin(round_, scoring=self._due(round_, self.recipe.evaluation.every))
+        fed.begin(round_, scoring=self._due(round_, self.recipe.evaluation.every), everybody=self.method.serverless)
         begun = perf_counter()
         self._score_start()
         scored = perf_counter()
@@ -69,8 +69,12 @@ class Run:
             raise Diverged(round_)
 
     def _score_start(self) -> None:
-        if self.fed.scoring and "start" in self.recipe.evaluation.points and not self.method.trains_before_scoring:
-            self.fed.score("start", self.method.personal(self.state, self.fed))
+        fed, wanted, due = self.fed, self.recipe.evaluation, self.fed.scoring
+        if "start" in wanted.points and not self.method.trains_before_scoring:
+            fed.scoring = due if wanted.start_every is None else self._due(self.round + 1, wanted.start_every)
+            if fed.scoring:
+                fed.score("start", self.method.personal(self.state, fed))
+            fed.scoring = due
 
     def _score_end(self, round_: int) -> None:
         fed, wanted = self.fed, self.recipe.evaluation

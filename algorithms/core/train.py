@@ -39,6 +39,11 @@ def cross_entropy(local: Local, batch: Batch, params: Params) -> Tensor:
     return entropy_of(local.model.logits(params, batch.x, batch.mode), batch)
 
 
+def still_cross_entropy(local: Local, batch: Batch, params: Params) -> Tensor:
+    """The same in evaluation mode: BN statistics are used and left alone  [K]."""
+    return entropy_of(local.model.logits(params, batch.x, batch.still), batch)
+
+
 def entropy_of(logits: Tensor, batch: Batch) -> Tensor:
     """Mean cross-entropy of given logits [K, B, classes]  [K]."""
     if logits.shape[0] == 1 and batch.valid is None:
@@ -68,6 +73,10 @@ class Local:
     def grad(self, batch: Batch, objective: Objective = cross_entropy, of: str = "w") -> Params:
         """Gradients of every client's loss with respect to the trainable tensors of one of its models."""
         params = self.models[of]
+        if not self.masks:  # nothing trains, yet a forward pass moves BN statistics
+            with torch.no_grad():
+                objective(self, batch, params)
+            return {}
         leaves = {name: params[name].requires_grad_(True) for name in self.masks}
         losses = objective(self, batch, params)
         grads = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
@@ -83,19 +92,21 @@ class Local:
         params, goal = self.models[of], self.models[anchor]
         return {name: torch.add(g, params[name] - goal[name], alpha=strength) for name, g in grads.items()}
 
-    def sgd(self, grads: Params, of: str = "w", options: Sgd | None = None) -> None:
-        """One SGD step on the trainable entries; a frozen entry feels neither momentum nor weight decay."""
+    def sgd(self, grads: Params, of: str = "w", options: Sgd | None = None, scale: Tensor | None = None) -> None:
+        """One SGD step on the trainable entries; a frozen entry feels neither momentum nor weight decay. `scale` [K] stretches steps."""
+        if not grads:
+            return
         options = options or self.options
         values = [self.models[of][name] for name in grads]
         masks = [self.masks[name] for name in grads]
-        steps = list(grads.values())
-        if options.clip:
-            steps = self._clipped(steps, options.clip)
+        steps = list((self.clipped(grads, options.clip) if options.clip else grads).values())
         if options.weight_decay:
             steps = list(torch._foreach_add(steps, values, alpha=options.weight_decay))
         steps = [g if mask is None else g * mask for g, mask in zip(steps, masks, strict=True)]
         if options.momentum:
             steps = self._with_momentum(of, steps, options.momentum)
+        if scale is not None:
+            steps = [_rescaled(step, scale) for step in steps]
         torch._foreach_add_(values, steps, alpha=-options.lr)
 
     def _with_momentum(self, of: str, steps: list[Tensor], momentum: float) -> list[Tensor]:
@@ -106,12 +117,13 @@ class Local:
             torch._foreach_add_(self.buffers[of], steps)
         return self.buffers[of]
 
-    def _clipped(self, steps: list[Tensor], limit: float) -> list[Tensor]:
-        """Every client's gradient, scaled down to a norm of at most `limit`."""
-        masked = [g if mask is None else g * mask for g, mask in zip(steps, self.masks.values(), strict=True)]
-        norm = torch.stack([g.flatten(1).square().sum(1) for g in masked]).sum(0).sqrt()  # [K]
+    def clipped(self, grads: Params, limit: float, *, frozen_too: bool = False) -> Params:
+        """Every client's gradient, scaled down to a norm of at most `limit`; frozen entries do not count unless `frozen_too`."""
+        masks = {name: None if frozen_too else self.masks[name] for name in grads}
+        counted = {name: g if (mask := masks[name]) is None else g * mask for name, g in grads.items()}
+        norm = torch.stack([g.flatten(1).square().sum(1) for g in counted.values()]).sum(0).sqrt()  # [K]
         scale = (limit / (norm + 1e-6)).clamp(max=1.0)
-        return [g * scale.view(-1, *[1] * (g.dim() - 1)) for g in masked]
+        return {name: _rescaled(g, scale) for name, g in counted.items()}
 
     @property
     def clients(self) -> int:
@@ -131,6 +143,11 @@ class Local:
         self.buffers = {name: [b[:active].clone() for b in buffer] for name, buffer in self.buffers.items()}
         self.masks = {name: mask if mask is None or len(mask) == 1 else mask[:active] for name, mask in self.masks.items()}
         self.kept = {name: g[:active] for name, g in self.kept.items()}
+
+
+def _rescaled(x: Tensor, scale: Tensor) -> Tensor:
+    """Every client's part [K, ...] times its own factor [K]."""
+    return x * scale.view(-1, *[1] * (x.dim() - 1))
 
 
 def _tensor_masks(layout: Layout, trainable: Tensor | None) -> dict[str, Tensor | None]:
@@ -196,9 +213,16 @@ class Trained:
 class Rows:
     """Where the rows of finished clients come together, chunk after chunk."""
 
-    def __init__(self, models: Mapping[str, Tensor], extras: Mapping[str, Tensor], plans: Sequence[Plan], keep: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        models: Mapping[str, Tensor],
+        extras: Mapping[str, Tensor],
+        plans: Sequence[Plan],
+        keep: tuple[str, ...],
+        in_place: bool = False,
+    ) -> None:
         self.plans = plans
-        self.models = {name: flat.clone() for name, flat in models.items()}
+        self.models = {name: flat if in_place else flat.clone() for name, flat in models.items()}
         self.extras = {name: value.clone() for name, value in extras.items()}
         start = next(iter(self.models.values()))
         epochs = max((plan.epoch[-1] - plan.epoch[0] + 1 for plan in plans if plan.epoch), default=0)

@@ -20,7 +20,7 @@ class Partition:
     """How the pool of samples is dealt to clients."""
 
     rule: str = Field(description="name of a partitioner")
-    seed: int | None = Field(None, ge=0, description="seed of the partition; none means the seed of the cell")
+    seed: int | None = Field(default=None, ge=0, description="seed of the partition; none means the seed of the cell")
     options: Mapping[str, Any] = Field(default_factory=dict, description="the partitioner's own parameters")
 
 
@@ -32,31 +32,36 @@ class Training:
     epochs: int = Field(ge=0, description="local epochs per round")
     batch: int = Field(ge=1, description="mini-batch size")
     lr: float = Field(gt=0, description="SGD learning rate")
-    momentum: float = Field(0.0, ge=0, lt=1, description="SGD momentum; the buffer starts at zero in every round")
-    weight_decay: float = Field(0.0, ge=0, description="SGD weight decay")
-    lr_decay: float = Field(1.0, gt=0, le=1, description="factor on the learning rate after every round")
-    clip: float = Field(0.0, ge=0, description="limit of a client's gradient norm; 0 switches it off")
-    skip_single: bool = Field(False, description="skip mini-batches of one sample, as FL-bench does")
-    weighting: Literal["samples", "uniform"] = Field("samples", description="weights of the server's averages")
-    buffers: Literal["local", "global"] = Field("local", description="BN statistics: each client's own, or averaged like weights")
-    start: Literal["common", "own"] = Field("common", description="initial values of entries that are never synchronised")
+    momentum: float = Field(default=0.0, ge=0, lt=1, description="SGD momentum; the buffer starts at zero in every round")
+    weight_decay: float = Field(default=0.0, ge=0, description="SGD weight decay")
+    lr_decay: float = Field(default=1.0, gt=0, le=1, description="factor on the learning rate after every round")
+    clip: float = Field(default=0.0, ge=0, description="limit of a client's gradient norm; 0 switches it off")
+    skip_single: bool = Field(default=False, description="skip mini-batches of one sample, as FL-bench does")
+    weighting: Literal["samples", "uniform"] = Field(default="samples", description="weights of the server's averages")
+    buffers: Literal["local", "global"] = Field(default="local", description="BN statistics: each client's own, or averaged like weights")
+    start: Literal["common", "own"] = Field(default="common", description="initial values of entries that are never synchronised")
 
 
 @dataclass(frozen=True, config=STRICT)
 class Evaluation:
     """When models are scored, and which number is reported."""
 
-    every: int = Field(1, ge=0, description="score every so many rounds, and after the last; 0: only after the last")
-    start_every: int | None = Field(None, ge=0, description="the same for point `start`, which scores the cohort alone; none: as `every`")
-    finetuned_every: int = Field(0, ge=0, description="the same for methods that must train before they can be scored")
-    points: tuple[Literal["start", "pre_agg", "post_agg"], ...] = Field(
-        ("pre_agg", "post_agg"), description="scoring points: the cohort before training, the cohort after it, everybody after the round"
+    every: int = Field(default=1, ge=0, description="score every so many rounds, and after the last; 0: only after the last")
+    start_every: int | None = Field(
+        default=None, ge=0, description="the same for point `start`, which scores the cohort alone; none: as `every`"
     )
-    point: str = Field("post_agg", description="the scoring point that is reported")
-    average: Literal["clients", "pooled"] = Field("clients", description="unweighted mean over clients, or pooled over test samples")
-    rule: Literal["last", "max", "best-val"] = Field("last", description="which of the scored rounds is reported")
-    rounds: tuple[int, ...] = Field((), description="the rounds that rule `max` looks at; empty: all scored ones")
-    tallies: tuple[str, ...] = Field((), description="diagnostics to keep, such as mask frequencies")
+    finetuned_every: int = Field(default=0, ge=0, description="the same for methods that must train before they can be scored")
+    points: tuple[Literal["start", "pre_agg", "post_agg"], ...] = Field(
+        default=("pre_agg", "post_agg"),
+        description="scoring points: the cohort before training, the cohort after it, everybody after the round",
+    )
+    point: str = Field(default="post_agg", description="the scoring point that is reported")
+    average: Literal["clients", "pooled"] = Field(
+        default="clients", description="unweighted mean over clients, or pooled over test samples"
+    )
+    rule: Literal["last", "max", "best-val"] = Field(default="last", description="which of the scored rounds is reported")
+    rounds: tuple[int, ...] = Field(default=(), description="the rounds that rule `max` looks at; empty: all scored ones")
+    tallies: tuple[str, ...] = Field(default=(), description="diagnostics to keep, such as mask frequencies")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -68,12 +73,14 @@ class Recipe:
     clients: int = Field(ge=1, description="number of clients N")
     partition: Partition = Field(description="how samples are dealt")
     training: Training = Field(description="local training and rounds")
-    evaluation: Evaluation = Field(default_factory=Evaluation, description="scoring")
-    norm: str = Field("unit", description="input normalisation, one of the dataset's own")
-    augment: str = Field("none", description="training augmentation")
-    participation: float = Field(1.0, gt=0, le=1, description="share of the clients that take part in a round")
-    sampling: Literal["keyed", "flbench"] = Field("keyed", description="who takes part: our keyed draw, or FL-bench's stream replayed")
-    input: tuple[int, int, int] | None = Field(
-        None, description="(channels, height, width) that images are repeated and padded to; none: as they are"
+    evaluation: Evaluation = Field(default=Evaluation(), description="scoring")
+    norm: str = Field(default="unit", description="input normalisation, one of the dataset's own")
+    augment: str = Field(default="none", description="training augmentation")
+    participation: float = Field(default=1.0, gt=0, le=1, description="share of the clients that take part in a round")
+    sampling: Literal["keyed", "flbench"] = Field(
+        default="keyed", description="who takes part: our keyed draw, or FL-bench's stream replayed"
     )
-    classes: int | None = Field(None, ge=2, description="width of the model's head; none: the dataset's number of classes")
+    input: tuple[int, int, int] | None = Field(
+        default=None, description="(channels, height, width) that images are repeated and padded to; none: as they are"
+    )
+    classes: int | None = Field(default=None, ge=2, description="width of the model's head; none: the dataset's number of classes")

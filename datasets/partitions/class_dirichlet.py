@@ -19,8 +19,8 @@ class ClassDirichlet:
     """Options."""
 
     alpha: float = Field(gt=0, description="concentration of a class over the clients")
-    test_share: float = Field(0.25, gt=0, lt=1, description="share of a client's samples that is its test part")
-    minimum: int = Field(10, ge=1, description="samples that the smallest client must have")
+    test_share: float = Field(default=0.25, gt=0, lt=1, description="share of a client's samples that is its test part")
+    minimum: int = Field(default=10, ge=1, description="samples that the smallest client must have")
 
 
 @rule("class-dirichlet", ClassDirichlet)

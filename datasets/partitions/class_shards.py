@@ -23,12 +23,12 @@ from datasets.core.partition import OPTIONS, Pool, Shares, rule
 class ClassShards:
     """Options."""
 
-    classes: int = Field(2, ge=1, description="blocks, and so at most classes, per client")
-    train: int | None = Field(None, ge=1, description="train samples kept per block; none: all")
-    test: int | None = Field(None, ge=1, description="test samples kept per block; none: all")
-    test_share: float | None = Field(None, gt=0, lt=1, description="share of test samples, for datasets without an official split")
-    severity: int = Field(5, ge=1, le=5, description="severity of the corruptions, for CIFAR-10-C")
-    corruptions: list[str] | None = Field(None, description="one corruption per client, for CIFAR-10-C; none: the first N")
+    classes: int = Field(default=2, ge=1, description="blocks, and so at most classes, per client")
+    train: int | None = Field(default=None, ge=1, description="train samples kept per block; none: all")
+    test: int | None = Field(default=None, ge=1, description="test samples kept per block; none: all")
+    test_share: float | None = Field(default=None, gt=0, lt=1, description="share of test samples, for datasets without an official split")
+    severity: int = Field(default=5, ge=1, le=5, description="severity of the corruptions, for CIFAR-10-C")
+    corruptions: list[str] | None = Field(default=None, description="one corruption per client, for CIFAR-10-C; none: the first N")
 
 
 @rule("class-shards", ClassShards)

@@ -19,8 +19,8 @@ class ClientDirichlet:
     """Options."""
 
     alpha: float = Field(gt=0, description="concentration of a client's class distribution")
-    train: int = Field(500, ge=1, description="train samples per client")
-    test: int = Field(100, ge=1, description="test samples per client")
+    train: int = Field(default=500, ge=1, description="train samples per client")
+    test: int = Field(default=100, ge=1, description="test samples per client")
 
 
 @rule("client-dirichlet", ClientDirichlet)

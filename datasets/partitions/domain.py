@@ -14,7 +14,7 @@ from datasets.core.partition import OPTIONS, Pool, Shares, rule
 class Domain:
     """Options."""
 
-    test_share: float = Field(0.2, gt=0, lt=1, description="share of test samples, per domain and class")
+    test_share: float = Field(default=0.2, gt=0, lt=1, description="share of test samples, per domain and class")
 
 
 @rule("domain", Domain)

@@ -21,8 +21,8 @@ from datasets.core.partition import ATTEMPTS, OPTIONS, Pool, Shares, rule
 class NCls:
     """Options."""
 
-    classes: int = Field(2, ge=1, description="classes per client")
-    truncate: bool = Field(False, description="one train sample fewer per client, as a rounding slip of the published code has it")
+    classes: int = Field(default=2, ge=1, description="classes per client")
+    truncate: bool = Field(default=False, description="one train sample fewer per client, as a rounding slip of the published code has it")
 
 
 @rule("n-cls", NCls)

@@ -21,8 +21,8 @@ class PairwiseDirichlet:
     """Options."""
 
     alpha: float = Field(gt=0, description="concentration of a class over the two clients of a pair")
-    train_share: float = Field(0.6, gt=0, lt=1, description="share of a client's class that comes first: train")
-    test_share: float = Field(0.2, gt=0, lt=1, description="share that comes second: test; the rest is for validation")
+    train_share: float = Field(default=0.6, gt=0, lt=1, description="share of a client's class that comes first: train")
+    test_share: float = Field(default=0.2, gt=0, lt=1, description="share that comes second: test; the rest is for validation")
 
 
 @rule("pairwise-dirichlet", PairwiseDirichlet)

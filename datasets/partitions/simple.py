@@ -15,15 +15,15 @@ from datasets.core.rng import generator
 class Iid:
     """Options."""
 
-    test_share: float | None = Field(None, gt=0, lt=1, description="share of test samples, for datasets without an official split")
+    test_share: float | None = Field(default=None, gt=0, lt=1, description="share of test samples, for datasets without an official split")
 
 
 @dataclass(frozen=True, config=OPTIONS)
 class Shards:
     """Options."""
 
-    per_client: int = Field(2, ge=1, description="shards per client")
-    test_share: float | None = Field(None, gt=0, lt=1, description="share of test samples, for datasets without an official split")
+    per_client: int = Field(default=2, ge=1, description="shards per client")
+    test_share: float | None = Field(default=None, gt=0, lt=1, description="share of test samples, for datasets without an official split")
 
 
 @rule("iid", Iid)

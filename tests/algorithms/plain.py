@@ -71,12 +71,13 @@ def train(
     first: int = 0,
     stream: str = "batches",
 ) -> tuple[Tensor, Tensor]:
-    """Plain SGD epochs of one client: the new vector and the gradient of the last batch."""
-    flat, last = flat.clone(), torch.zeros_like(flat)
+    """Plain SGD epochs of one client, with the protocol's momentum and weight decay: the new vector and the gradient of the last batch."""
+    flat, last, buffer = flat.clone(), torch.zeros_like(flat), torch.zeros_like(flat)
     moves = fed.layout.learnable if trainable is None else trainable & fed.layout.learnable
     for x, y in batches(fed, client, round_, fed.protocol.epochs if epochs is None else epochs, first=first, stream=stream):
         last = gradient(fed, flat, x, y, loss)
-        flat[moves] -= (fed.protocol.lr if lr is None else lr) * last[moves]
+        buffer = fed.protocol.momentum * buffer + last + fed.protocol.weight_decay * flat
+        flat[moves] -= (fed.protocol.lr if lr is None else lr) * buffer[moves]
     return flat, last
 
 

@@ -228,11 +228,11 @@ def test_pfedsd_follows_its_plain_transcription() -> None:
         ends = []
         for client in clients:
 
-            def loss(p: dict[str, Tensor], x: Tensor, y: Tensor, client: int = client) -> Tensor:
+            def loss(p: dict[str, Tensor], x: Tensor, y: Tensor, teacher: Tensor | None = teachers and teachers[client]) -> Tensor:
                 out = plain.logits(p, x)
-                if teachers is None:
+                if teacher is None:
                     return F.cross_entropy(out, y)
-                goal = plain.logits(plain.named(fed, teachers[client]), x)
+                goal = plain.logits(plain.named(fed, teacher), x)
                 kl = F.kl_div(F.log_softmax(out / 2, 1), F.softmax(goal / 2, 1), reduction="batchmean")
                 return F.cross_entropy(out, y) + 0.7 * 4 * kl
 

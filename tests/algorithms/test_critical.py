@@ -10,6 +10,7 @@ from torch import Tensor
 
 from algorithms.core import critical
 from algorithms.core.federation import Federation
+from algorithms.core.rng import Streams
 from algorithms.core.run import Run
 from tests.algorithms import plain, toys
 
@@ -33,7 +34,7 @@ def layout() -> Any:
 
 def test_a_mask_holds_the_top_share_of_every_tensor() -> None:
     parts = layout()
-    scores = torch.rand(2, parts.size, generator=torch.Generator().manual_seed(0)) + 0.1
+    scores = torch.from_numpy(Streams(0).at("scores").random((2, parts.size)))
     mask = critical.critical(parts, scores, 0.3, parts.learnable, "code", 1e-10)
     for s in parts:
         assert mask[:, s.start : s.stop].sum(1).tolist() == [int(0.3 * s.size)] * 2

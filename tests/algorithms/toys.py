@@ -8,20 +8,21 @@ import torch
 
 from algorithms import models
 from algorithms.core.data import ClientData
-from algorithms.core.method import build
+from algorithms.core.method import Method, build
+from algorithms.core.model import Model
 from algorithms.core.run import Run
 from bench.contract import RAGGED, gap, toy_data, toy_recipe
 
 EQUAL = (24, 24, 24, 24)
 data, recipe = toy_data, toy_recipe
-__all__ = ["EQUAL", "RAGGED", "data", "gap", "recipe", "run"]
+__all__ = ["EQUAL", "RAGGED", "data", "everybody", "gap", "headless", "recipe", "run", "traffic"]
 
 
 def run(
-    method: str,
+    method: str | Method,
     hp: dict[str, Any] | None = None,
     *,
-    model: str = "tiny",
+    model: str | Model = "tiny",
     sizes: tuple[int, ...] = RAGGED,
     chunk: int = 1,
     dtype: torch.dtype = torch.float32,
@@ -32,9 +33,27 @@ def run(
 ) -> Run:
     """Run a method on toy clients to the end (or for some rounds)."""
     held = clients_data or data(sizes)
-    net = models.build(model, channels=1, size=8, classes=held.classes)
-    done = Run(build(method, hp), recipe(clients=held.clients, **protocol), held, net, seed=seed, dtype=dtype, chunk=chunk)
+    net = models.build(model, channels=1, size=8, classes=held.classes) if isinstance(model, str) else model
+    rule = build(method, hp) if isinstance(method, str) else method
+    done = Run(rule, recipe(clients=held.clients, **protocol), held, net, seed=seed, dtype=dtype, chunk=chunk)
     done.start()
     for _ in range(rounds or done.fed.rounds):
         done.step()
     return done
+
+
+def headless(model: str = "tiny", classes: int = 4) -> Model:
+    """The same network, but no layer of it counts as the head."""
+    net = models.build(model, channels=1, size=8, classes=classes)
+    return Model(net.name, tuple((*spec[:3], False, spec[4]) for spec in net.specs), net._body, net._head)
+
+
+def everybody(run: Run) -> torch.Tensor:
+    """All clients' scored models  [N, D]."""
+    with run.fed.among(run.fed.everybody):
+        return run.method.personal(run.state, run.fed)
+
+
+def traffic(run: Run, line: str) -> list[float]:
+    """Bytes of every round, such as `up_values`."""
+    return [value for _, name, value in run.rows if name == f"traffic/{line}"]
