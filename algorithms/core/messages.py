@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 Code = Literal["none", "bitmap", "index", "shorter"]
-"""How positions are told: not at all, by a bitmap, by a list of those that travel, or by the shortest of a bitmap, that list and the list of those
-that stay behind."""
+"""How positions are told: not at all; by a bitmap; by a list of those that travel; or by the shortest of these two and a list of those that
+stay behind."""
 FLOAT = 4
 POSITION = 4
 

@@ -1,0 +1,136 @@
+"""APFL: every client mixes the global model with a model of its own, and learns how much of each."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from algorithms.core import partial
+from algorithms.core.evaluate import Mixture
+from algorithms.core.federation import Federation
+from algorithms.core.layout import Params
+from algorithms.core.method import Method, State, hyperparameters, param, register
+from algorithms.core.train import Batch, Local, entropy_of
+
+DRIFT = 0.02
+"""FL-bench's extra slope of the mixing weight, per unit of it."""
+
+
+@hyperparameters
+class HP:
+    """The mixing weight, and whose rules are followed."""
+
+    alpha: float = param(0.5, "initial weight of a client's own model", ge=0, le=1, paper="FL-bench: 0.5")
+    alpha_epochs: int | None = param(
+        None,
+        "local epochs in which alpha adapts; 0: it stays; none: all, or the first one under FL-bench's rules",
+        ge=0,
+        paper="FL-bench: 1",
+    )
+    mode: Literal["paper", "flbench"] = param(
+        "paper",
+        "`flbench` reproduces FedOBP's tables: the global model steps twice per batch with one gradient, logits are mixed instead of "
+        "parameters (the global ones as constants), alpha's slope is taken from stale gradients and carries 0.02 alpha more",
+        paper="FedOBP's tables: flbench",
+    )
+
+
+@register(
+    "apfl",
+    title="APFL",
+    paper="Deng et al., Adaptive Personalized Federated Learning, 2020",
+    year=2020,
+    family="mixture",
+    sends="the whole model down and up; personal models and mixing weights stay",
+    variants=("mode=flbench", "alpha_epochs=0"),
+)
+class APFL(Method):
+    """Client i predicts with m = alpha_i v_i + (1 - alpha_i) w, w being the global model and v_i its own.
+
+    For every batch, in this order:  w_i <- w_i - eta grad f(w_i);  v_i <- v_i - eta alpha_i grad f(m), m mixed with the new w_i;
+    alpha_i <- clip(alpha_i - eta <v_i - w_i, grad f(m)>, 0, 1) with the new v_i. The server averages the w_i as FedAvg does. Both models
+    have an optimiser of their own. BN statistics are mixed like parameters; those of v_i follow the forward passes of m.
+    """
+
+    HP = HP
+
+    def init(self, fed: Federation) -> State:
+        alpha = torch.full((fed.N,), self.hp.alpha, dtype=fed.dtype, device=fed.device)
+        return partial.init(fed, fed.exchanged) | {"v": fed.new_models().clone(), "alpha": alpha}  # [N, D], [N]
+
+    def round(self, state: State, fed: Federation) -> State:
+        start = partial.models(state, fed, fed.exchanged)
+        fed.down(start)
+        extras = {"alpha": state["alpha"][fed.active], "left": self.adaptive_steps(fed)}
+        step = self.step if self.hp.mode == "paper" else self.flbench_step
+        done = fed.loop(step, {"w": start, "v": state["v"][fed.active]}, extras=extras)
+        v, alpha = state["v"].clone(), state["alpha"].clone()
+        v[fed.active], alpha[fed.active] = done.models["v"], done.extras["alpha"]
+        fed.score("pre_agg", self.mixture(done.models["v"], done.theta, done.extras["alpha"]))
+        fed.note("alpha", alpha.mean())
+        return partial.average(state, fed, done.theta, fed.exchanged) | {"v": v, "alpha": alpha}
+
+    def adaptive_steps(self, fed: Federation) -> Tensor:
+        """In how many steps of this round alpha adapts  [K]."""
+        size, epochs = int(fed.protocol.batch), self.hp.alpha_epochs
+        if epochs is None:
+            epochs = 1 if self.hp.mode == "flbench" else int(fed.protocol.epochs)
+        rest = fed.n_train % size
+        return epochs * (fed.n_train // size + (rest > int(fed.protocol.skip_single)).long())
+
+    # -- one batch -------------------------------------------------------------------------------------------------------------------------
+
+    def step(self, local: Local, batch: Batch) -> None:
+        local.sgd(local.grad(batch))
+        w, v, alpha = local.models["w"], local.models["v"], local.extras["alpha"]
+        local.models["m"] = {n: across(alpha, v[n]) * v[n] + across(1 - alpha, w[n]) * w[n] if n in local.masks else v[n] for n in v}
+        grads = local.grad(batch, of="m")
+        local.sgd({n: across(alpha, g) * g for n, g in grads.items()}, of="v")
+        self.adapt(local, slope(local, grads))
+
+    def flbench_step(self, local: Local, batch: Batch) -> None:
+        stale = local.grad(batch)
+        local.sgd(stale)
+        grads = local.grad(batch, self.mixed_logits, of="v")
+        local.sgd(stale)
+        local.sgd(grads, of="v")
+        alpha = local.extras["alpha"]
+        both = {n: across(alpha, g) * g + across(1 - alpha, g) * stale[n] for n, g in grads.items()}
+        self.adapt(local, slope(local, both) + DRIFT * alpha)
+
+    def mixed_logits(self, local: Local, batch: Batch, own: Params) -> Tensor:
+        """Cross-entropy of mixed predictions, the global model's being constants  [K]."""
+        with torch.no_grad():
+            fixed = local.model.logits(local.models["w"], batch.x, batch.mode)
+        alpha = across(local.extras["alpha"], fixed)
+        return entropy_of(alpha * local.model.logits(own, batch.x, batch.mode) + (1 - alpha) * fixed, batch)
+
+    def adapt(self, local: Local, slopes: Tensor) -> None:
+        """One gradient step of alpha, in the steps in which it adapts."""
+        alpha, left = local.extras["alpha"], local.extras["left"]
+        moved = (alpha - local.options.lr * slopes).clamp(0, 1)
+        local.extras |= {"alpha": torch.where(left > 0, moved, alpha), "left": left - 1}
+
+    # -- what is scored --------------------------------------------------------------------------------------------------------------------
+
+    def mixture(self, v: Tensor, w: Tensor, alpha: Tensor) -> Tensor | Mixture:
+        """The mixed models [K, D], or under FL-bench's rules mixed predictions."""
+        if self.hp.mode == "flbench":
+            return Mixture(((alpha, v), (1 - alpha, w)))
+        return alpha[:, None] * v + (1 - alpha)[:, None] * w
+
+    def personal(self, state: State, fed: Federation) -> Tensor | Mixture:
+        return self.mixture(state["v"][fed.active], partial.models(state, fed, fed.exchanged), state["alpha"][fed.active])
+
+
+def across(value: Tensor, like: Tensor) -> Tensor:
+    """A number per client, shaped to multiply a tensor with the client axis in front  [K] -> [K, 1, ...]."""
+    return value.view(-1, *[1] * (like.dim() - 1))
+
+
+def slope(local: Local, grads: Params) -> Tensor:
+    """Directional derivative <v - w, gradient>  [K]."""
+    w, v = local.models["w"], local.models["v"]
+    return torch.stack([((v[n] - w[n]) * g).flatten(1).sum(1) for n, g in grads.items()]).sum(0)

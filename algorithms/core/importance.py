@@ -1,0 +1,52 @@
+"""Which of its entries a client keeps: scores made comparable, a quantile of them as the bar, and the entries above the bar."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from algorithms.core.layout import Layout
+
+Norm = Literal["none", "layer", "global"]
+"""Scores as they are, or mapped to [0, 1] by their smallest and largest value: of each tensor, or of all tensors together."""
+Scope = Literal["global", "tensor"]
+"""One bar for all tensors together, or one for each."""
+
+
+def above_quantile(layout: Layout, scores: Tensor, q: float, within: Tensor, norm: Norm = "none", scope: Scope = "global") -> Tensor:
+    """The entries inside whole tensors `within` [D] that score strictly above the q-quantile; ties at it are out  [K, D] bool."""
+    values = normalised(layout, scores, within, norm)
+    if scope == "global":
+        return (values > quantile(values[:, within], q)) & within
+    mask = torch.zeros(values.shape, dtype=torch.bool, device=values.device)
+    for place in layout.tensors(within):
+        mask[:, place] = values[:, place] > quantile(values[:, place], q)
+    return mask
+
+
+def normalised(layout: Layout, scores: Tensor, within: Tensor, norm: Norm) -> Tensor:
+    """Scores inside `within` on a common scale, zeros elsewhere; scores that are all alike become zeros, so none stands out  [K, D]."""
+    if norm == "none":
+        return torch.where(within, scores, 0.0)
+    scaled = torch.zeros_like(scores)
+    for place in layout.tensors(within) if norm == "layer" else [within]:
+        part = scores[:, place]
+        least, most = part.aminmax(dim=1, keepdim=True)
+        span = most - least
+        scaled[:, place] = torch.where(span > 0, (part - least) / span, 0.0)
+    return scaled
+
+
+def quantile(rows: Tensor, q: float) -> Tensor:
+    """The q-quantile of every row, bit for bit as `torch.quantile` interpolates it, for rows of any length  [K, n] -> [K, 1].
+
+    The rank is formed in the rows' own precision, as PyTorch does; it decides how many entries of a large model lie above the bar.
+    """
+    rank = torch.tensor(q, dtype=rows.dtype) * (rows.shape[1] - 1)
+    below, above = int(rank), ceil(rank)
+    low = rows.kthvalue(below + 1, dim=1, keepdim=True).values
+    high = rows.kthvalue(above + 1, dim=1, keepdim=True).values if above > below else low
+    return torch.lerp(low, high, (rank - below).to(rows.device))

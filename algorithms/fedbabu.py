@@ -1,0 +1,60 @@
+"""FedBABU: train the body under a head that nobody ever trains, and fine-tune at the end."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from algorithms.core import partial
+from algorithms.core.federation import Federation
+from algorithms.core.method import Method, State, hyperparameters, param, register
+
+
+@hyperparameters
+class HP:
+    """Fine-tuning before a client is scored."""
+
+    epochs: int | None = param(5, "epochs of fine-tuning; none: as many as a local round has", ge=0, paper="5; PFLlib: 10")
+    part: Literal["model", "body", "head"] = param("model", "what is fine-tuned", paper="model; body and head are ablations of the paper")
+
+
+@register(
+    "fedbabu",
+    title="FedBABU",
+    paper="Oh et al., FedBABU: Toward Enhanced Representation for Federated Image Classification, ICLR 2022",
+    year=2022,
+    family="partial",
+    needs=("head",),
+    sends="the body down and up; the head comes once, with the initial model",
+    variants=("epochs=0", "epochs=1", "part=body", "part=head"),
+)
+class FedBABU(Method):
+    """FedAvg on the body B alone; one random head H, the same for all, stays as it was initialised.
+
+    B_i <- E epochs of SGD on B with H frozen;  B <- sum_i p_i B_i. A copy of (B, H) is then fine-tuned on each client's own data and
+    scored; nothing flows back. H is excluded from the step, so neither momentum nor weight decay moves it (the reference code sets its
+    learning rate to zero). The reference code averages uniformly: `weighting = uniform` in the recipe.
+    """
+
+    HP = HP
+    trains_before_scoring = True
+
+    def body(self, fed: Federation) -> Tensor:
+        """What is averaged  [D] bool."""
+        return fed.exchanged & ~fed.layout.head
+
+    def init(self, fed: Federation) -> State:
+        body, head = self.body(fed), fed.layout.head
+        state = partial.init(fed, body)
+        state["own"][:, head[~body]] = state["theta"][head]  # one head for all, whatever the protocol's start
+        return state
+
+    def round(self, state: State, fed: Federation) -> State:
+        start = partial.models(state, fed, self.body(fed))
+        fed.down(start, self.body(fed))
+        return partial.average(state, fed, fed.train(start, trainable=~fed.layout.head).theta, self.body(fed))
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        part = {"model": None, "body": ~fed.layout.head, "head": fed.layout.head}[self.hp.part]
+        return fed.train(partial.models(state, fed, self.body(fed)), epochs=self.hp.epochs, trainable=part, stream="finetune").theta

@@ -1,0 +1,125 @@
+"""FedPAC: features drawn towards shared class centroids, classifiers combined for each client."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from algorithms.core import partial, simplex
+from algorithms.core.alternate import Phase, in_phases
+from algorithms.core.federation import Federation
+from algorithms.core.layout import Params
+from algorithms.core.method import Method, State, hyperparameters, param, register
+from algorithms.core.statistics import ClassStatistics, class_statistics
+from algorithms.core.train import Batch, Local, entropy_of
+
+SMALL = 1e-3
+"""Combination weights up to this are dropped, as the reference code does."""
+
+
+@hyperparameters
+class HP:
+    """Feature alignment and classifier collaboration."""
+
+    lam: float = param(1.0, "weight of the distance between features and class centroids", ge=0, paper=1.0)
+    head_epochs: int = param(1, "epochs in which the head trains alone, before the body does", ge=0, paper=1)
+    head_lr: float | None = param(0.1, "learning rate of those epochs; none: the protocol's", gt=0, paper=0.1)
+    combine: bool = param(True, "combine heads across clients; off: every client keeps its own", paper=True)
+
+
+@register(
+    "fedpac",
+    title="FedPAC",
+    paper="Xu et al., Personalized Federated Learning with Feature Alignment and Classifier Collaboration, ICLR 2023",
+    year=2023,
+    family="prototype",
+    needs=("head",),
+    sends="up: the model, class means of features before and after training, class counts, a variance; down: body, own head, centroids",
+    variants=("combine=false", "lam=0.0"),
+)
+class FedPAC(Method):
+    """Alternate head and body locally; align features across clients; give each client the convex combination of heads that suits it best.
+
+    Before training, client i measures class shares p_ik and mean features mu_ik, h_i = (p_ik mu_ik)_k and the variance
+    V_i = (sum_k p_ik E|f|^2_k - |h_i|^2) / n_i. It trains the head, then the body with CE(f(x), y) + lam * mean((f(x) - c_y)^2), where
+    c_k are the centroids of the last round (from the second round on; a class without one uses the client's own mean). The server
+    averages bodies and centroids (by class counts), and head_i <- sum_j a_j head_j over the trained heads, where a minimises
+    sum_j a_j^2 V_j + |sum_j a_j (h_i - h_j)|^2 over the simplex; weights up to 1e-3 are dropped.
+
+    The reference code reports models after local training (`pre_agg`); `post_agg` is the new body with the combined head. The quadratic
+    form is solved as the sum of squares it is, so the reference code's eigenvalue filter (for forms that rounding made indefinite) has
+    no counterpart. A centroid that no participant renews stays; a client without samples keeps its head and lends it to nobody.
+    """
+
+    HP = HP
+
+    def init(self, fed: Federation) -> State:
+        centroids = torch.zeros(fed.layout.head_weight.shape, dtype=fed.dtype, device=fed.device)
+        known = torch.zeros(fed.classes, dtype=torch.bool, device=fed.device)
+        return partial.init(fed, self.body(fed)) | {"centroids": centroids, "known": known}
+
+    def body(self, fed: Federation) -> Tensor:
+        """What is averaged  [D] bool."""
+        return fed.exchanged & ~fed.layout.head
+
+    def round(self, state: State, fed: Federation) -> State:
+        start = partial.models(state, fed, self.body(fed))  # [K, D]
+        fed.down(start)
+        fed.numbers("down", state["centroids"].numel() if fed.round > 1 else 0)
+        before = class_statistics(fed, start)
+        end = in_phases(fed, start, self.phases(state, fed, before.means))
+        after = class_statistics(fed, end)
+        fed.numbers("up", 2 * after.total[0].numel() + fed.classes + 1)
+        fed.up(end)
+        heads = end.clone()
+        if self.hp.combine:
+            heads[:, fed.layout.head] = combination(before).to(end) @ end[:, fed.layout.head]
+        mean = fed.mean(end)
+        theta = torch.where(self.body(fed), mean, state["theta"])
+        return {"theta": theta, **partial.kept(state, fed, heads, self.body(fed)), **renewed(state, after)}
+
+    def phases(self, state: State, fed: Federation, own: Tensor) -> list[Phase]:
+        """Head alone, then body alone, drawn towards the centroids."""
+        head, lr = fed.layout.head, {} if self.hp.head_lr is None else {"lr": self.hp.head_lr}
+        aligned = {}
+        if self.hp.lam and fed.round > 1:
+            goals = torch.where(state["known"][:, None], state["centroids"], own)  # [K, classes, F]
+            aligned = {"objective": self.loss, "extras": {"goals": goals}}
+        return [Phase(head, self.hp.head_epochs, lr), Phase(fed.layout.learnable & ~head, int(fed.protocol.epochs), aligned)]
+
+    def loss(self, local: Local, batch: Batch, params: Params) -> Tensor:
+        """Cross-entropy and the distance between features and the centroids of their classes  [K]."""
+        features = local.model.features(params, batch.x, batch.mode)  # [K, B, F]
+        goals = local.extras["goals"].gather(1, batch.y[:, :, None].expand_as(features))
+        aligned = batch.mean((features - goals).square().mean(2))
+        return entropy_of(local.model.head(params, features), batch) + self.hp.lam * aligned
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        return partial.models(state, fed, self.body(fed))
+
+
+def renewed(state: State, after: ClassStatistics) -> State:
+    """Centroids: mean features over all samples of the participants, class by class."""
+    counts = after.count.sum(0)  # [classes]
+    means = after.total.sum(0) / counts.clamp(min=1)[:, None]
+    return {"centroids": torch.where((counts > 0)[:, None], means, state["centroids"]), "known": state["known"] | (counts > 0)}
+
+
+def combination(before: ClassStatistics) -> Tensor:
+    """Row i: how much of whose head client i takes  [K, K] float64 on the CPU."""
+    held = before.count.sum(1).cpu().numpy()  # [K]
+    shares, lenders = before.shares.double(), np.flatnonzero(held)
+    weights = np.eye(len(held))
+    if not len(lenders):
+        return torch.from_numpy(weights)
+    scaled = (shares[:, :, None] * before.means).flatten(1)  # [K, classes * F], rows h_i
+    energy = (shares * before.square / before.count.clamp(min=1)).sum(1) - scaled.square().sum(1)
+    spread = (energy / before.count.sum(1).clamp(min=1)).clamp(min=0).sqrt().cpu().numpy()  # [K], square roots of V
+    places = torch.linalg.qr(scaled.T, mode="r").R.cpu().numpy()  # [m, K], the h_i in a basis of their span
+    for client in lenders:
+        columns = np.vstack([places[:, [client]] - places[:, lenders], np.diag(spread[lenders])])
+        found = simplex.least_squares(columns)
+        found[found <= SMALL] = 0.0
+        weights[client, lenders] = found / found.sum()
+    return torch.from_numpy(weights)

@@ -1,0 +1,143 @@
+"""apfl: limiting cases, plain transcriptions of both sets of rules, bytes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from algorithms.core.evaluate import Mixture
+from algorithms.core.federation import Federation
+from algorithms.core.run import Run
+from tests.algorithms import plain, toys
+
+HARD = {"momentum": 0.9, "weight_decay": 0.01}
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
+def test_alpha_zero_is_fedavg(model: str) -> None:
+    one = toys.run("apfl", {"alpha": 0.0, "alpha_epochs": 0}, model=model, participation=0.5, **HARD)
+    other = toys.run("fedavg", model=model, participation=0.5, **HARD)
+    assert torch.equal(toys.everybody(one), toys.everybody(other))
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
+def test_alpha_one_is_local_training_on_the_same_batches(model: str) -> None:
+    one = toys.run("apfl", {"alpha": 1.0, "alpha_epochs": 0}, model=model, participation=0.5, **HARD)
+    other = toys.run("local", model=model, participation=0.5, **HARD)
+    assert torch.equal(toys.everybody(one), toys.everybody(other))
+
+
+@pytest.mark.parametrize("mode", ["paper", "flbench"])
+def test_alpha_stays_where_it_does_not_adapt_and_inside_its_range_where_it_does(mode: str) -> None:
+    fixed = toys.run("apfl", {"alpha": 0.3, "alpha_epochs": 0, "mode": mode})
+    assert torch.equal(fixed.state["alpha"], torch.full((6,), 0.3))
+    moving = toys.run("apfl", {"mode": mode}, lr=0.5)
+    alpha = moving.state["alpha"]
+    assert bool(((alpha >= 0) & (alpha <= 1)).all())
+    assert (alpha != 0.5).tolist() == [True, True, False, True, True, True]  # the third client holds no sample
+
+
+def test_the_global_model_is_fedavgs_whatever_the_personal_ones_do() -> None:
+    assert torch.equal(toys.run("apfl").state["theta"], toys.run("fedavg").state["theta"])
+
+
+def mixed(alpha: Tensor, v: Tensor, w: Tensor) -> Tensor:
+    return alpha * v + (1 - alpha) * w
+
+
+class Client:
+    """One client of the transcriptions: a model of its own, its mixing weight, its statistics."""
+
+    def __init__(self, fed: Federation, number: int) -> None:
+        self.fed, self.number = fed, number
+        self.v, self.w, self.alpha = fed.new_model(), fed.new_model(), torch.tensor(0.5, dtype=torch.float64)
+
+    def stepped(self, model: Tensor, gradient: Tensor, buffer: Tensor) -> None:
+        """One SGD step in place, with momentum and weight decay."""
+        p = self.fed.protocol
+        moves = self.fed.layout.learnable
+        buffer.mul_(p.momentum).add_(gradient + p.weight_decay * model)
+        model[moves] -= p.lr * buffer[moves]
+
+    def paper_round(self, round_: int) -> None:
+        """w, then v with the gradient at the mixture, then alpha; every epoch."""
+        fed, moves = self.fed, self.fed.layout.learnable
+        of_w, of_v = torch.zeros(fed.D, dtype=torch.float64), torch.zeros(fed.D, dtype=torch.float64)
+        for x, y in plain.batches(fed, self.number, round_, fed.protocol.epochs):
+            self.stepped(self.w, plain.gradient(fed, self.w, x, y), of_w)
+            m = torch.where(moves, mixed(self.alpha, self.v, self.w), self.v)
+            g = plain.gradient(fed, m, x, y)
+            self.v = torch.where(moves, self.v, m)  # the mixture's statistics
+            self.stepped(self.v, self.alpha * g, of_v)
+            self.alpha = (self.alpha - fed.protocol.lr * ((self.v - self.w) * g)[moves].sum()).clamp(0, 1)
+
+    def flbench_round(self, round_: int) -> None:
+        """One gradient moves w twice; logits are mixed; alpha moves in the first epoch and is pulled to zero."""
+        fed = self.fed
+        of_w, of_v = torch.zeros(fed.D, dtype=torch.float64), torch.zeros(fed.D, dtype=torch.float64)
+        first = len(plain.batches(fed, self.number, round_, 1))
+        for step, (x, y) in enumerate(plain.batches(fed, self.number, round_, fed.protocol.epochs)):
+            g_w = plain.gradient(fed, self.w, x, y)
+            self.stepped(self.w, g_w, of_w)
+            fixed = plain.logits(plain.named(fed, self.w), x).detach()
+            alpha = self.alpha
+
+            def loss(p: dict[str, Tensor], x: Tensor, y: Tensor, alpha: Tensor = alpha, fixed: Tensor = fixed) -> Tensor:
+                return F.cross_entropy(mixed(alpha, plain.logits(p, x), fixed), y)
+
+            g_v = plain.gradient(fed, self.v, x, y, loss)
+            self.stepped(self.w, g_w, of_w)
+            self.stepped(self.v, g_v, of_v)
+            if step < first:
+                slope = ((self.v - self.w) * mixed(alpha, g_v, g_w)).sum() + 0.02 * alpha
+                self.alpha = (alpha - fed.protocol.lr * slope).clamp(0, 1)
+
+
+def transcribed(run: Run, mode: str) -> list[Client]:
+    """Three rounds of all clients."""
+    fed = run.fed
+    clients, theta = [Client(fed, number) for number in range(fed.N)], fed.new_model()
+    for round_ in (1, 2, 3):
+        for client in clients:
+            client.w = torch.where(fed.layout.learnable, theta, client.w)
+            client.paper_round(round_) if mode == "paper" else client.flbench_round(round_)
+        theta = sum(p * c.w for p, c in zip(plain.weights(fed, list(range(fed.N))), clients, strict=True))
+    for client in clients:
+        client.w = torch.where(fed.layout.learnable, theta, client.w)
+    return clients
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
+def test_the_papers_rules_follow_their_plain_transcription(model: str) -> None:
+    run = toys.run("apfl", model=model, sizes=(25, 16, 9), dtype=torch.float64, rounds=3, **HARD)
+    for client, scored in zip(transcribed(run, "paper"), toys.everybody(run), strict=True):
+        assert plain.apart(mixed(client.alpha, client.v, client.w), scored) < 1e-9
+        assert plain.apart(client.alpha, run.state["alpha"][client.number]) < 1e-9
+
+
+def test_flbenchs_rules_follow_their_plain_transcription() -> None:
+    run = toys.run("apfl", {"mode": "flbench"}, sizes=(25, 16, 9), dtype=torch.float64, rounds=3, **HARD)
+    scored = toys.everybody(run)
+    assert isinstance(scored, Mixture)
+    (alpha, v), (rest, w) = scored.parts
+    for i, client in enumerate(transcribed(run, "flbench")):
+        assert plain.apart(client.alpha, alpha[i]) < 1e-9
+        assert plain.apart(client.v, v[i]) < 1e-9
+        assert plain.apart(client.w, w[i]) < 1e-9
+    assert torch.equal(alpha + rest, torch.ones_like(alpha))
+
+
+def test_flbench_skips_batches_of_one_when_it_counts_the_first_epoch() -> None:
+    run = toys.run("apfl", {"mode": "flbench"}, sizes=(25, 17, 1), skip_single=True, epochs=1, rounds=1)
+    full = toys.run("apfl", {"mode": "flbench", "alpha_epochs": 9}, sizes=(25, 17, 1), skip_single=True, epochs=1, rounds=1)
+    assert torch.equal(run.state["alpha"], full.state["alpha"])
+    assert float(run.state["alpha"][2]) == 0.5
+
+
+def test_the_global_model_travels_and_nothing_personal_does() -> None:
+    run = toys.run("apfl", model="tiny-bn", participation=0.5)
+    for direction in ("up", "down"):
+        assert toys.traffic(run, f"{direction}_values") == [4 * 3 * run.fed.layout.parameters] * 3
+        assert toys.traffic(run, f"{direction}_codes") == [0] * 3

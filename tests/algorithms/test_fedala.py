@@ -1,0 +1,139 @@
+"""fedala: limiting cases, plain transcriptions with a worker per client and with one for all, bytes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from algorithms.core.federation import Federation
+from tests.algorithms import plain, toys
+
+HARD = {"momentum": 0.9, "weight_decay": 0.01}
+
+
+@pytest.mark.parametrize("hp", [{"eta": 0.0}, {"tensors": 0}, {"eta": 0.0, "tensors": None}])
+def test_weights_that_stay_at_one_give_fedavg(hp: dict[str, object]) -> None:
+    one = toys.run("fedala", hp, dtype=torch.float64, participation=0.5)
+    other = toys.run("fedavg", dtype=torch.float64, participation=0.5)
+    assert plain.apart(toys.everybody(other), toys.everybody(one)) < 1e-9
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
+def test_weights_that_stay_at_zero_give_local_training(model: str) -> None:
+    one = toys.run("fedala", {"eta": 0.0, "initial": 0.0, "tensors": None}, model=model, participation=0.5, **HARD)
+    other = toys.run("local", model=model, participation=0.5, **HARD)
+    assert torch.equal(toys.everybody(one), toys.everybody(other))
+
+
+def test_a_single_client_is_never_apart_from_the_global_model() -> None:
+    one, other = (toys.run(name, sizes=(24,), model="tiny-bn") for name in ("fedala", "fedavg"))
+    assert torch.equal(toys.everybody(one), toys.everybody(other))
+    assert not bool(one.state["searched"].any())
+
+
+@pytest.mark.parametrize("hp", [{}, {"tensors": None}, {"worker": "shared", "subset": "random"}])
+def test_weights_stay_between_zero_and_one_and_move(hp: dict[str, object]) -> None:
+    weights = toys.run("fedala", {"eta": 50.0, **hp}).state["weights"]
+    assert bool(((weights >= 0) & (weights <= 1)).all())
+    assert bool((weights < 1).any())
+
+
+def still_entropy(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+    """Cross-entropy with statistics at rest."""
+    return F.cross_entropy(plain.logits(p, x, train=False), y)
+
+
+class Aggregator:
+    """Model, weights and flag of a worker in the transcription."""
+
+    def __init__(self, fed: Federation) -> None:
+        self.w, self.searched, self.passes = fed.new_model(), False, 0
+        self.weights = torch.ones(fed.D, dtype=torch.float64)
+
+    def aggregated(self, fed: Federation, theta: Tensor, client: int, *, random: bool, keeps_flag: bool) -> Tensor:
+        """What a client starts from; the weights of the last two tensors move."""
+        first = slice(0, fed.layout.slices[0].stop)
+        merged = torch.where(fed.layout.learnable, theta, self.w)
+        if float((merged - self.w)[first].sum()) == 0:
+            self.searched |= not keeps_flag
+            return merged
+        start = sum(s.size for s in fed.layout if not s.head)
+        top = slice(start, fed.D)
+        samples = self.samples(fed, client, random)
+        losses: list[float] = []
+        while True:
+            for rows in samples.split(fed.protocol.batch):
+                merged[top] = (self.w + self.weights * (theta - self.w))[top]
+                x, y = fed.data.inputs(rows), fed.data.labels[rows]
+                loss = still_entropy(plain.named(fed, merged), x, y)
+                g = plain.gradient(fed, merged, x, y, still_entropy)
+                self.weights[top] = (self.weights - g * (theta - self.w))[top].clamp(0, 1)
+            losses.append(float(loss))
+            settled = len(losses) > 10 and float(torch.tensor(losses[-10:]).std(correction=0)) < 0.1
+            if self.searched or settled:
+                break
+        self.searched, self.passes = True, len(losses)
+        merged[top] = (self.w + self.weights * (theta - self.w))[top]
+        return merged
+
+    def samples(self, fed: Federation, client: int, random: bool) -> Tensor:
+        own, rng = fed.data.train[client], fed.rng("subset", client)
+        count = int(0.8 * len(own))
+        first = int(rng.integers(0, len(own) - count + 1))
+        return own[torch.from_numpy(rng.permutation(len(own))[:count])] if random else own[first : first + count]
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_it_follows_its_plain_transcription(model: str, shared: bool) -> None:
+    hp = {"worker": "shared", "subset": "random"} if shared else {}
+    run = toys.run("fedala", hp, model=model, sizes=(25, 16, 9), dtype=torch.float64, rounds=3, lr=0.2)
+    fed = run.fed
+    workers = [Aggregator(fed)] * 3 if shared else [Aggregator(fed) for _ in range(3)]
+    theta, searches = fed.new_model(), []
+    for round_ in (1, 2, 3):
+        fed.round, ends = round_, []
+        for client, worker in enumerate(workers):
+            start = worker.aggregated(fed, theta, client, random=shared, keeps_flag=not shared)
+            searches.append(worker.passes)
+            worker.w, _ = plain.train(fed, start, client, round_)
+            ends.append(worker.w)
+        theta = sum(p * w for p, w in zip(plain.weights(fed, [0, 1, 2]), ends, strict=True))
+    kept = [workers[0]] if shared else workers
+    head = fed.layout.head
+    assert plain.apart(theta[fed.layout.learnable], run.state["theta"][fed.layout.learnable]) < 1e-9
+    assert plain.apart(torch.stack([worker.w for worker in kept]), run.state["w"]) < 1e-9
+    assert plain.apart(torch.stack([worker.weights[head] for worker in kept]), run.state["weights"]) < 1e-9
+    assert max(searches) == 1 if shared else min(searches[3:6]) >= 11
+    assert bool((run.state["weights"] < 1).any())
+
+
+@pytest.mark.parametrize(("hp", "expected"), [({"threshold": 0.0, "passes": 17}, 17), ({"threshold": 1e9}, 11)])
+def test_the_first_search_takes_eleven_passes_at_least_and_its_limit_at_most(
+    hp: dict[str, float], expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[int] = []
+    visit = Federation.visit
+    run = toys.run("fedala", hp, rounds=1, evaluation={"every": 0}, chunk=6)
+    monkeypatch.setattr(Federation, "visit", lambda *args, **how: (passes.append(1), visit(*args, **how))[1])
+    toys.everybody(run)
+    assert len(passes) == expected
+
+
+def test_scoring_works_on_copies() -> None:
+    run = toys.run("fedala", rounds=2, participation=0.5)
+    before = {name: value.clone() for name, value in run.state.items()}
+    models = toys.everybody(run)
+    assert all(torch.equal(before[name], run.state[name]) for name in before)
+    absent = ~run.state["searched"]
+    assert bool(absent.any())
+    assert torch.equal(models[absent][:, ~run.fed.layout.head], run.state["theta"][~run.fed.layout.head].expand(int(absent.sum()), -1))
+
+
+def test_whole_models_travel_both_ways() -> None:
+    run = toys.run("fedala", model="tiny-bn", participation=0.5)
+    for direction in ("up", "down"):
+        assert toys.traffic(run, f"{direction}_values") == [4 * 3 * run.fed.layout.parameters] * 3
+        assert toys.traffic(run, f"{direction}_codes") == [0] * 3

@@ -1,0 +1,147 @@
+"""fedap: limiting cases, a plain transcription, bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from algorithms import fedap
+from algorithms.core.federation import Federation
+from tests.algorithms import plain, toys
+
+BRIEF = {"pretrain_epochs": 2}
+
+
+def federation(sizes: tuple[int, ...] = toys.RAGGED, chunk: int = 1) -> Federation:
+    return toys.run("local", model="tiny-bn", sizes=sizes, dtype=torch.float64, rounds=1, chunk=chunk).fed
+
+
+# -- preparation ---------------------------------------------------------------------------------------------------------------------------
+
+
+def maps_of(fed: Federation, flat: Tensor, client: int) -> dict[str, Tensor]:
+    """Inputs and outputs of both BN layers for all training images of a client  [C, samples * positions] each."""
+    p, found = plain.named(fed, flat), {}
+    x = fed.data.inputs(fed.data.train[client])
+    for layer in ("1", "2"):
+        x = F.conv2d(x, p[f"conv{layer}.weight"], padding=1)
+        found[f"in{layer}"] = x.transpose(0, 1).flatten(1)
+        x = F.batch_norm(x, *(p[f"bn{layer}.{part}"] for part in ("mean", "var", "weight", "bias")), training=False)
+        found[f"out{layer}"] = x.transpose(0, 1).flatten(1)
+        x = F.max_pool2d(F.relu(x), 2)
+    return found
+
+
+@pytest.mark.parametrize(("maps", "wanted"), [("ends", ("in1", "out2")), ("inputs", ("in1", "in2"))])
+@pytest.mark.parametrize("chunk", [1, 6])
+def test_feature_statistics_are_those_of_all_samples_at_once(
+    maps: str, wanted: tuple[str, ...], chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Federation.visit, "__kwdefaults__", Federation.visit.__kwdefaults__ | {"batch": 9})
+    fed = federation(chunk=chunk)
+    flat = fed.new_model(5).double()
+    mean, spread, places = fedap.feature_statistics(fed, flat.expand(fed.N, -1), maps)
+    for client in (0, 1, 3, 4, 5):
+        found = maps_of(fed, flat, client)
+        for name, place in zip(wanted, places, strict=True):
+            assert plain.apart(found[name].mean(1), mean[client, place]) < 1e-12
+            assert plain.apart(found[name].std(1, correction=0), spread[client, place]) < 1e-12
+    assert not mean[2].any()
+
+
+def test_pretraining_data_are_the_first_share_of_each_class() -> None:
+    fed = federation()
+    held = torch.cat(list(fed.data.train)).sort().values
+    found = set(fedap.pooled(fed, 0.5, "train").tolist())
+    for label in range(fed.classes):
+        own = held[fed.data.labels[held] == label].tolist()
+        assert found & set(own) == set(own[: len(own) // 2])
+    everything = torch.cat([*fed.data.train, *fed.data.test])
+    assert set(fedap.pooled(fed, 1.0, "all").tolist()) == set(everything.tolist())
+    assert not found & set(torch.cat(list(fed.data.test)).tolist())
+
+
+def test_clients_with_the_same_images_are_as_close_as_can_be() -> None:
+    held = toys.data((20, 20, 20))
+    run = toys.run("fedap", BRIEF, model="tiny-bn", clients_data=replace(held, train=[held.train[0]] * 2 + [held.train[2]]), rounds=1)
+    assert float(run.state["closeness"][0, 1]) == 1e14
+    assert fedap.mixing_weights(run.state["closeness"], run.state["seen"], 0.4)[0].tolist() == pytest.approx([0.4, 0.6, 0.0], abs=1e-10)
+
+
+# -- mixing --------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_mixing_weights_are_even_for_equal_distances_and_leave_out_who_sent_nothing() -> None:
+    closeness = torch.full((4, 4), 3.0, dtype=torch.float64).fill_diagonal_(0)
+    everybody = torch.ones(4, dtype=torch.bool)
+    expected = torch.full((4, 4), 0.2, dtype=torch.float64).fill_diagonal_(0.4)
+    assert torch.allclose(fedap.mixing_weights(closeness, everybody, 0.4), expected, atol=1e-15)
+    some = torch.tensor([True, False, True, False])
+    assert torch.allclose(fedap.mixing_weights(closeness, some, 0.4)[0], torch.tensor([0.4, 0, 0.6, 0], dtype=torch.float64), atol=1e-15)
+    alone = torch.tensor([True, False, False, False])
+    assert fedap.mixing_weights(closeness, alone, 0.4)[0].tolist() == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("participation", [1.0, 0.5])
+def test_fedap_that_listens_to_nobody_is_local_training(participation: float) -> None:
+    common = {"model": "tiny-bn", "participation": participation}
+    one, other = toys.run("fedap", BRIEF | {"lam": 1.0}, **common), toys.run("local", **common)
+    assert torch.equal(one.state["w"], other.state["w"])
+
+
+def test_fedap_among_equally_distant_clients_is_fedbn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fedap.FedAP, "prepared", lambda self, fed: torch.ones(fed.N, fed.N, dtype=torch.float64).fill_diagonal_(0))
+    common = {"model": "tiny-bn", "dtype": torch.float64, "sizes": (25, 7, 40, 16), "weighting": "uniform"}
+    one, other = toys.run("fedap", {"lam": 0.25}, **common), toys.run("fedbn", **common)
+    assert plain.apart(toys.everybody(other), toys.everybody(one)) < 1e-12
+
+
+# -- the plain transcription ---------------------------------------------------------------------------------------------------------------
+
+
+def weights(fed: Federation, flat: Tensor, lam: float) -> list[list[float]]:
+    """The mixing matrix, written out."""
+    points = []
+    for client in range(fed.N):
+        found = maps_of(fed, flat, client)
+        points.append([torch.cat([m.mean(1), m.std(1, correction=0)]) for m in (found["in1"], found["out2"])])
+    matrix = []
+    for i in range(fed.N):
+        distance = [sum(float((a - b).norm()) for a, b in zip(points[i], points[j], strict=True)) for j in range(fed.N)]
+        total = sum(1 / d for j, d in enumerate(distance) if j != i)
+        matrix.append([lam if i == j else (1 - lam) / d / total for j, d in enumerate(distance)])
+    return matrix
+
+
+def test_fedap_follows_its_plain_transcription() -> None:
+    hp = {"lam": 0.3, "pretrain_epochs": 3, "pretrain_lr": 0.02}
+    run = toys.run("fedap", hp, model="tiny-bn", sizes=(25, 9, 16), dtype=torch.float64)
+    fed = run.fed
+    lone = fed.over([fedap.pooled(fed, 0.3, "train")])
+    pretrained, _ = plain.train(lone, fed.new_model().double(), 0, 0, epochs=3, lr=0.02, stream="pretrain")
+    matrix = weights(fed, pretrained, 0.3)
+    shared = fed.layout.select(lambda s: "bn" not in s.name)
+    w = [fed.new_model().double() for _ in range(3)]
+    for round_ in (1, 2, 3):
+        ends = [plain.train(fed, w[client], client, round_)[0] for client in range(3)]
+        for i in range(3):
+            mixed = sum(matrix[i][j] * ends[j] for j in range(3))
+            w[i] = torch.where(shared, mixed, ends[i])
+    assert plain.apart(torch.stack(w), run.state["w"]) < 1e-9
+
+
+# -- bytes ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_fedap_bills_everything_but_normalisation_and_once_the_preparation() -> None:
+    run = toys.run("fedap", BRIEF, model="tiny-bn", participation=0.5, rounds=2)
+    layout = run.fed.layout
+    shared = 4 * 3 * (layout.parameters - int(layout.norm.sum()))
+    channels = 8 + 16
+    assert toys.traffic(run, "up_values") == [shared + 4 * 6 * 2 * channels, shared]
+    assert toys.traffic(run, "down_values") == [shared + 4 * 6 * layout.size, shared]
+    assert toys.traffic(run, "up_codes") == toys.traffic(run, "down_codes") == [0, 0]

@@ -1,0 +1,180 @@
+"""fedpac: limiting cases, a plain transcription, bytes."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from algorithms import fedpac
+from algorithms.core import simplex
+from algorithms.core.federation import Federation
+from algorithms.core.rng import Streams
+from algorithms.core.statistics import ClassStatistics, class_statistics
+from tests.algorithms import plain, toys
+
+
+def simplest(matrix: np.ndarray) -> np.ndarray:
+    """argmin of a^T matrix a over the simplex, by trying every support."""
+    n, best, value = len(matrix), np.zeros(0), np.inf
+    for size in range(1, n + 1):
+        for support in map(list, combinations(range(n), size)):
+            a = np.zeros(n)
+            a[support] = np.linalg.solve(matrix[np.ix_(support, support)] + 1e-300, np.ones(size))
+            a /= a.sum()
+            if (a >= 0).all() and a @ matrix @ a < value:
+                best, value = a, a @ matrix @ a
+    return best
+
+
+# -- class statistics ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk", [1, 6])
+def test_class_statistics_are_counts_means_and_norms_of_features(chunk: int) -> None:
+    fed = toys.run("local", model="tiny-bn", dtype=torch.float64, rounds=1, chunk=chunk).fed
+    models = torch.stack([fed.new_model(client).double() for client in range(fed.N)])
+    found = class_statistics(fed, models)
+    for client in range(fed.N):
+        mine = fed.data.train[client]
+        for label in range(fed.classes):
+            own = mine[fed.data.labels[mine] == label]
+            assert found.count[client, label] == len(own)
+            if len(own):
+                features = plain.features(plain.named(fed, models[client]), fed.data.inputs(own), train=False)
+                assert plain.apart(features.mean(0), found.means[client, label]) < 1e-12
+                assert plain.apart(features.square().sum(), found.square[client, label]) < 1e-12
+    assert not found.means[~found.present].any()
+
+
+# -- combination ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", range(5))
+def test_simplex_least_squares_finds_the_minimiser(case: int) -> None:
+    columns = Streams(case).at("columns").standard_normal((9, 5)) + 0.5
+    assert np.abs(simplex.least_squares(columns) - simplest(columns.T @ columns)).max() < 1e-12
+
+
+def test_simplex_least_squares_of_nothing_is_even() -> None:
+    assert simplex.least_squares(np.zeros((3, 4))).tolist() == [0.25] * 4
+
+
+def statistics(sizes: tuple[int, ...] = toys.RAGGED) -> ClassStatistics:
+    fed = toys.run("local", sizes=sizes, dtype=torch.float64).fed
+    return class_statistics(fed, fed.new_model().double().expand(fed.N, -1))
+
+
+def test_combination_weights_lie_on_the_simplex_and_clients_without_samples_stand_apart() -> None:
+    weights = fedpac.combination(statistics())
+    assert bool((weights >= 0).all())
+    assert torch.allclose(weights.sum(1), torch.ones(6, dtype=torch.float64), rtol=0, atol=1e-14)
+    assert weights[2].tolist() == weights[:, 2].tolist() == [0, 0, 1, 0, 0, 0]
+    assert not bool(((weights > 0) & (weights <= fedpac.SMALL)).any())
+
+
+def test_combination_of_one_client_is_its_own() -> None:
+    assert fedpac.combination(statistics((12,))).tolist() == [[1.0]]
+    one, own = (toys.run("fedpac", {"combine": combine}, sizes=(12,), model="tiny-bn") for combine in (True, False))
+    assert all(torch.equal(one.state[name], own.state[name]) for name in one.state)
+
+
+def test_equal_heads_stay_equal_whatever_the_weights() -> None:
+    one, own = (toys.run("fedpac", {"combine": combine, "head_epochs": 0}, dtype=torch.float64, epochs=0) for combine in (True, False))
+    assert plain.apart(own.state["own"], one.state["own"]) < 1e-12
+
+
+# -- the round -----------------------------------------------------------------------------------------------------------------------------
+
+
+def alternating(fed: Federation, w: Tensor, client: int, round_: int, head_lr: float, loss: Any = plain.cross_entropy) -> Tensor:
+    """One epoch of the head, then the local epochs of the body."""
+    head = fed.layout.head
+    w, _ = plain.train(fed, w, client, round_, epochs=1, lr=head_lr, trainable=head)
+    return plain.train(fed, w, client, round_, trainable=~head, first=1, loss=loss)[0]
+
+
+@pytest.mark.parametrize("participation", [1.0, 0.5])
+def test_fedpac_without_alignment_and_combination_is_fedrep_with_one_head_epoch(participation: float) -> None:
+    one = toys.run("fedpac", {"lam": 0.0, "combine": False, "head_lr": None}, model="tiny-bn", participation=participation)
+    other = toys.run("fedrep", {"head_epochs": 1, "body_epochs": 2}, model="tiny-bn", participation=participation)
+    assert all(torch.equal(one.state[name], other.state[name]) for name in other.state)
+
+
+def moments(fed: Federation, w: Tensor, client: int) -> tuple[dict[int, Tensor], dict[int, int], float, Tensor]:
+    """Class means, class counts, V and h of one client, sample by sample."""
+    mine = fed.data.train[client]
+    with torch.no_grad():
+        features = plain.features(plain.named(fed, w), fed.data.inputs(mine), train=False)
+    labels = fed.data.labels[mine].tolist()
+    means, counts, h, v = {}, {}, torch.zeros(fed.classes, features.shape[1], dtype=torch.float64), 0.0
+    for k in sorted(set(labels)):
+        own = torch.stack([f for f, y in zip(features, labels, strict=True) if y == k])
+        means[k], counts[k], p = own.mean(0), len(own), len(own) / len(labels)
+        h[k] = p * means[k]
+        v += p * float((own * own).sum()) / len(own) - p * p * float(means[k] @ means[k])
+    return means, counts, v / len(labels), h
+
+
+def combined(v: list[float], h: list[Tensor], heads: list[Tensor], i: int) -> Tensor:
+    """Client i's new head: the quadratic programme written out."""
+    n = len(v)
+    matrix = np.array([[float(((h[i] - h[j]) * (h[i] - h[m])).sum()) + (v[j] if j == m else 0.0) for m in range(n)] for j in range(n)])
+    a = simplest(matrix)
+    a = np.where(a > 1e-3, a, 0.0)
+    return sum(float(weight) * head for weight, head in zip(a / a.sum(), heads, strict=True))  # type: ignore[return-value]
+
+
+def test_fedpac_follows_its_plain_transcription() -> None:
+    run = toys.run("fedpac", {"lam": 0.8}, sizes=(25, 7, 40, 16), dtype=torch.float64)
+    fed, head, clients = run.fed, run.fed.layout.head, range(4)
+    theta, heads, centroids = fed.new_model().double(), [fed.new_model().double()[head]] * 4, {}
+    for round_ in (1, 2, 3):
+        ends, v, h, sums = [], [], [], {}
+        for client in clients:
+            start = theta.clone()
+            start[head] = heads[client]
+            own, _, spread, scaled = moments(fed, start, client)
+            goals = own | centroids
+
+            def loss(p: dict[str, Tensor], x: Tensor, y: Tensor, goals: dict[int, Tensor] = goals, first: bool = round_ == 1) -> Tensor:
+                aligned = F.mse_loss(plain.features(p, x), torch.stack([goals[k] for k in y.tolist()]))
+                return plain.cross_entropy(p, x, y) + (0.0 if first else 0.8 * aligned)
+
+            ends.append(alternating(fed, start, client, round_, 0.1, loss))
+            v.append(spread)
+            h.append(scaled)
+            after, counts, _, _ = moments(fed, ends[-1], client)
+            for k, mean in after.items():
+                total, count = sums.get(k, (0.0, 0))
+                sums[k] = (total + counts[k] * mean, count + counts[k])
+        centroids |= {k: total / count for k, (total, count) in sums.items()}
+        heads = [combined(v, h, [end[head] for end in ends], i) for i in clients]
+        mean = sum(p * end for p, end in zip(plain.weights(fed, list(clients)), ends, strict=True))
+        theta = torch.where(head, theta, mean)
+    assert plain.apart(theta, run.state["theta"]) < 1e-9
+    assert plain.apart(torch.stack(heads), run.state["own"]) < 1e-9
+    assert plain.apart(torch.stack([centroids[k] for k in range(4)]), run.state["centroids"]) < 1e-9
+
+
+def test_centroids_that_nobody_renews_stay() -> None:
+    run = toys.run("fedpac", participation=1 / 6, rounds=1)
+    state = run.state | {"centroids": torch.ones_like(run.state["centroids"])}
+    present = torch.zeros(4, dtype=torch.bool)
+    present[run.fed.data.labels[run.fed.data.train[int(run.fed.active)]]] = True
+    with run.fed.among(run.fed.active):
+        after = run.method.round(state, run.fed)
+    assert bool((after["centroids"][~present] == 1).all())
+    assert not bool((after["centroids"][present] == 1).all(1).any())
+
+
+def test_fedpac_sends_the_model_two_sets_of_class_means_counts_and_a_variance() -> None:
+    run = toys.run("fedpac", participation=0.5, rounds=2)
+    size, means = run.fed.layout.parameters, 4 * 32
+    up, down = 4 * 3 * (size + 2 * means + 1 + 4), 4 * 3 * size
+    assert [v for _, name, v in run.rows if name.startswith("traffic/")] == [up, 0, down, 0, up, 0, down + 4 * 3 * means, 0]

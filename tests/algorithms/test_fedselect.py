@@ -1,0 +1,323 @@
+"""fedselect: limiting cases, growth of masks, plain transcriptions of both sets of rules, variants, bytes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from algorithms.core.alternate import local_alt
+from algorithms.core.federation import Federation
+from algorithms.core.layout import largest
+from algorithms.core.method import MethodError, State, build
+from algorithms.core.rng import Streams
+from algorithms.core.run import Run
+from algorithms.fedavg import FedAvg
+from tests.algorithms import plain, toys
+
+
+class Summed(FedAvg):
+    """FedAvg that averages weights and biases as a sum over a count."""
+
+    def round(self, state: State, fed: Federation) -> State:
+        start = self.personal(state, fed)
+        end, ones = fed.train(start).theta, torch.ones(fed.K, dtype=fed.dtype)
+        own = state["own"].clone()
+        own[fed.active] = end[:, ~fed.exchanged]
+        return {**state, "theta": torch.where(fed.exchanged, (ones @ end) / fed.K, state["theta"]), "own": own}
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
+def test_limit_zero_is_fedavg(model: str) -> None:
+    run = toys.run("fedselect", {"limit": 0.0}, model=model, participation=0.5, momentum=0.9)
+    assert torch.equal(toys.everybody(run), toys.everybody(toys.run(Summed(), model=model, participation=0.5, momentum=0.9)))
+    other = toys.run("fedavg", model=model, participation=0.5, momentum=0.9, weighting="uniform")
+    assert torch.allclose(toys.everybody(run), toys.everybody(other), atol=1e-6)
+
+
+@pytest.mark.parametrize("weighting", ["samples", "uniform"])
+def test_averages_may_be_weighted_as_the_recipe_says(weighting: str) -> None:
+    run = toys.run("fedselect", {"limit": 0.0, "weighting": "protocol"}, dtype=torch.float64, weighting=weighting)
+    assert plain.apart(toys.everybody(toys.run("fedavg", dtype=torch.float64, weighting=weighting)), toys.everybody(run)) < 1e-12
+
+
+def test_everything_personal_after_the_first_growth_is_local_training_from_then_on() -> None:
+    hp = {"limit": 1.0, "rate": 1.0, "moved_only": False}
+    run = toys.run("fedselect", hp, model="tiny-bn", rounds=1)
+    local = toys.run("local", model="tiny-bn", rounds=1)
+    local.state = {"w": toys.everybody(run)}
+    for _ in (2, 3):
+        run.step()
+        local.step()
+    assert torch.equal(toys.everybody(run), toys.everybody(local))
+    assert toys.traffic(run, "up_values")[1:] == [0, 0]
+
+
+def test_by_the_codes_rules_limit_zero_still_grows_once() -> None:
+    run = toys.run("fedselect", {"mode": "code", "limit": 0.0, "every": 1, "rate": 0.25}, sizes=toys.EQUAL, rounds=4)
+    shares = [value for _, name, value in run.rows if name == "note/personal"]
+    assert shares[0] == 0
+    assert 0.24 < shares[1] == shares[2] == shares[3]
+
+
+def test_by_the_codes_rules_rate_zero_is_averaging_after_alternating_training() -> None:
+    run = toys.run("fedselect", {"mode": "code", "rate": 0.0, "every": 1}, dtype=torch.float64, sizes=toys.EQUAL)
+    fed, theta = run.fed, run.fed.new_model()
+    for round_ in (1, 2, 3):
+        ends = []
+        for c in range(4):
+            w = theta
+            for epoch in (1, 3):
+                w, _ = plain.train(fed, w, c, round_, epochs=1, first=epoch)
+            ends.append(w)
+        theta = sum(ends) / 4
+    assert plain.apart(theta, run.state["theta"]) < 1e-9
+    assert not bool(run.state["mask"].any())
+
+
+def test_by_the_codes_rules_everything_may_become_personal_except_biases() -> None:
+    run = toys.run("fedselect", {"mode": "code", "limit": 1.0, "rate": 1.0, "every": 1}, model="tiny-bn", rounds=3)
+    biases = sum(s.size for s in run.fed.layout if s.name.endswith("bias"))
+    assert toys.traffic(run, "up_values")[2] == 4 * 6 * biases
+
+
+def test_clients_that_share_nothing_do_not_influence_each_other() -> None:
+    images = toys.data(toys.EQUAL).images.clone()
+    held = toys.data(toys.EQUAL)
+    images[held.train[1]] = 255 - images[held.train[1]]
+    other = type(held)(images, held.labels, held.train, held.test, held.val, held.scale, held.shift, held.classes)
+    models = []
+    for data in (held, other):
+        run = toys.run("fedselect", {"limit": 0.0}, clients_data=data, rounds=1)
+        run.state = run.method.init(run.fed)
+        half = torch.arange(run.fed.D) % 2 == 0
+        run.state["mask"] = torch.stack([half, ~half, torch.ones_like(half), torch.ones_like(half)])
+        run.step()
+        run.step()
+        models.append(toys.everybody(run))
+    assert torch.equal(models[0][0], models[1][0])
+    assert not torch.equal(models[0][1], models[1][1])
+
+
+def test_an_entry_that_no_participant_shares_keeps_its_value_at_the_server() -> None:
+    run = toys.run("fedselect", {"limit": 0.0}, participation=0.5, sizes=toys.EQUAL, rounds=1)
+    theta, absent = run.state["theta"].clone(), run.fed.layout.where(name="fc1.weight")
+    run.state["mask"] = absent.expand(4, -1).clone()
+    run.step()
+    assert torch.equal(run.state["theta"][absent], theta[absent])
+    assert not torch.equal(run.state["theta"][~absent], theta[~absent])
+
+
+# -- masks -------------------------------------------------------------------------------------------------------------------------------
+
+
+def tensor_shares(run: Run) -> list[Tensor]:
+    """Personal share of every tensor, client by client."""
+    return [run.state["mask"][:, s.start : s.stop].double().mean(1) for s in run.fed.layout]
+
+
+@pytest.mark.parametrize("limit", [0.05, 0.3, 0.5, 0.8])
+def test_masks_only_grow_and_never_exceed_the_limit(limit: float) -> None:
+    run = toys.run("fedselect", {"limit": limit}, participation=0.5, rounds=1)
+    for _ in (2, 3):
+        before = run.state["mask"]
+        run.step()
+        assert not bool((before & ~run.state["mask"]).any())
+        assert all(bool((share <= limit).all()) for share in tensor_shares(run))
+    assert bool(run.state["mask"].any())
+
+
+def test_exact_growth_takes_the_share_of_what_is_left_up_to_the_limit() -> None:
+    run = toys.run("fedselect", {"limit": 0.5, "moved_only": False}, sizes=toys.EQUAL, rounds=1, evaluation={"every": 0})
+    for count in (4, 7, 8):  # of 16 entries: 4, then a quarter of 12, then the limit
+        own = torch.arange(16).expand(4, -1) < {4: 0, 7: 4, 8: 7}[count]
+        change = torch.from_numpy(Streams(0).at("test", count).random((4, 16)))
+        assert run.method.paper_rule(own, change).sum(1).tolist() == [count - int(own[0].sum())] * 4  # type: ignore[attr-defined]
+
+
+def test_the_codes_growth_overshoots_in_the_published_sequence() -> None:
+    method = build("fedselect", {"mode": "code", "limit": 0.8})
+    own, shares = torch.zeros(1, 100_000, dtype=torch.bool), []
+    change = Streams(0).permutation(100_000, "test").double()[None]
+    for _ in range(7):
+        own = own | method.code_rule(own, change)  # type: ignore[attr-defined]
+        shares.append(own.double().mean().item())
+    assert shares == pytest.approx([0.25, 0.4375, 0.578, 0.684, 0.763, 0.822, 0.822], abs=1e-3)
+
+
+def test_the_code_takes_ties_and_the_paper_leaves_entries_that_did_not_move() -> None:
+    change, own = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]), torch.zeros(1, 8, dtype=torch.bool)
+    assert build("fedselect", {"mode": "code"}).code_rule(own, change).sum() == 8  # type: ignore[attr-defined]
+    assert build("fedselect").paper_rule(own, change).tolist() == [[False] * 7 + [True]]  # type: ignore[attr-defined]
+    assert build("fedselect", {"moved_only": False}).paper_rule(own, change).sum() == 2  # type: ignore[attr-defined]
+
+
+def test_the_code_grows_with_every_third_participation_after_the_first() -> None:
+    run = toys.run("fedselect", {"mode": "code"}, sizes=toys.EQUAL, epochs=1, rounds=8, evaluation={"every": 0}, chunk=4)
+    shares = [value for _, name, value in run.rows if name == "note/personal"]
+    assert [share > old for share, old in zip(shares, [0.0, *shares], strict=False)] == [
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
+
+
+def test_a_row_s_largest_are_counted_exactly_and_ties_go_to_the_earlier() -> None:
+    scores = torch.tensor([[1.0, 3.0, 3.0, 3.0], [0.0, 0.0, 0.0, 0.0], [4.0, 3.0, 2.0, 1.0]])
+    expected = [[False, True, True, False], [False] * 4, [True] * 4]
+    assert largest(scores, torch.tensor([2, 0, 4])).tolist() == expected
+
+
+# -- transcriptions ----------------------------------------------------------------------------------------------------------------------
+
+
+def alternated(fed: Federation, w: Tensor, client: int, round_: int, mask: Tensor, skip: bool) -> Tensor:
+    """LocalAlt of one client."""
+    shared = ~mask & fed.layout.learnable
+    if skip and not (bool(mask.any()) and bool(shared.any())):
+        return plain.train(fed, w, client, round_)[0]
+    for epoch in range(fed.protocol.epochs):
+        w, _ = plain.train(fed, w, client, round_, epochs=1, first=2 * epoch, trainable=mask)
+        w, _ = plain.train(fed, w, client, round_, epochs=1, first=2 * epoch + 1, trainable=shared)
+    return w
+
+
+def exactly_grown(mask: Tensor, change: Tensor, rate: float, limit: float, least: bool) -> Tensor:
+    """One tensor's mask by the paper's rule, entry by entry."""
+    n, ones = len(mask), int(mask.sum())
+    free = [k for k in range(n) if not mask[k] and change[k] > 0]
+    count = max(0, min(round(rate * (n - ones)), math.floor(limit * n) - ones))
+    out = mask.clone()
+    for k in sorted(free, key=lambda k: float(change[k]) if least else -float(change[k]))[:count]:
+        out[k] = True
+    return out
+
+
+def quantile_grown(mask: Tensor, change: Tensor, rate: float, limit: float) -> Tensor:
+    """One tensor's mask by the code's rule."""
+    if int(mask.sum()) / len(mask) > limit:
+        return mask
+    free = sorted(float(c) for c, m in zip(change, mask, strict=True) if not m)
+    position = round((1 - rate) * len(free))
+    return mask if position >= len(free) else mask | (change >= free[position])
+
+
+def transcribed(run: Run, cohorts: list[list[int]], hp: dict[str, object]) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """Server values, masks and models after the given cohorts took part."""
+    fed, code = run.fed, hp.get("mode") == "code"
+    grow_at = int(hp.get("every", 3 if code else 1))  # type: ignore[call-overload]
+    rate, limit = 0.25, float(hp.get("limit", 0.5))  # type: ignore[arg-type]
+    theta, own = fed.new_model(), [fed.new_model() for _ in range(fed.N)]
+    before, visits = [w.clone() for w in own], [0] * fed.N
+    masks = [torch.zeros(fed.D, dtype=torch.bool) for _ in range(fed.N)]
+    for round_, cohort in enumerate(cohorts, start=1):
+        starts = {c: torch.where(masks[c] | fed.layout.stats, own[c], theta) for c in cohort}
+        ends = {c: alternated(fed, starts[c], c, round_, masks[c], skip=not code) for c in cohort}
+        total, count = torch.zeros_like(theta), torch.zeros_like(theta)
+        for c in cohort:
+            used = ~masks[c] & fed.layout.learnable
+            total, count = total + used * ends[c], count + used
+        theta = torch.where(count > 0, total / count.clamp(min=1), theta)
+        for c in cohort:
+            own[c] = torch.where(~masks[c] & fed.layout.learnable, theta, ends[c])
+            visits[c] += 1
+            due = visits[c] % grow_at == 0 if not code else visits[c] > 1 and (visits[c] - 1) % grow_at == 0
+            if not due:
+                continue
+            change = (ends[c] - (before[c] if code else starts[c])).abs()
+            for s in fed.layout:
+                place = slice(s.start, s.stop)
+                if code and s.kind != "stat" and s.name.endswith("weight"):
+                    masks[c][place] = quantile_grown(masks[c][place], change[place], rate, limit)
+                if not code and s.kind != "stat":
+                    masks[c][place] = exactly_grown(masks[c][place], change[place], rate, limit, hp.get("select") == "least")
+            before[c] = ends[c]
+    return theta, torch.stack(masks), [torch.where(m | fed.layout.stats, w, theta) for m, w in zip(masks, own, strict=True)]
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
+@pytest.mark.parametrize("participation", [1.0, 0.5])
+@pytest.mark.parametrize(
+    "hp", [{}, {"select": "least", "limit": 0.3}, {"mode": "code", "every": 1, "limit": 0.3}, {"mode": "code", "every": 2}], ids=str
+)
+def test_it_follows_its_plain_transcription(model: str, participation: float, hp: dict[str, object]) -> None:
+    sizes = (16, 9, 12, 7)
+    run = toys.run("fedselect", hp, model=model, sizes=sizes, rounds=1, dtype=torch.float64, participation=participation, chunk=4, epochs=1)
+    cohorts = [run.fed.active.tolist()]
+    for _ in range(3):
+        run.step()
+        cohorts.append(run.fed.active.tolist())
+    theta, masks, models = transcribed(run, cohorts, hp)
+    assert torch.equal(masks, run.state["mask"])
+    assert plain.apart(theta[run.fed.layout.learnable], run.state["theta"][run.fed.layout.learnable]) < 1e-9
+    assert plain.apart(torch.stack(models), toys.everybody(run)) < 1e-9
+    assert bool(masks.any())
+
+
+def test_a_client_with_nothing_to_alternate_trains_plainly() -> None:
+    fed = toys.run("fedselect", rounds=1, model="tiny-bn", sizes=toys.EQUAL).fed
+    start, learnable = fed.new_model().expand(4, -1), fed.layout.learnable
+    half = learnable & (torch.arange(fed.D) % 2 == 0)
+    personal = torch.stack([torch.zeros_like(half), learnable, half, half])
+    end = local_alt(fed, start, personal, learnable & ~personal)
+    assert torch.equal(end[:2], fed.train(start).theta[:2])
+    assert not torch.equal(end[2:], fed.train(start).theta[2:])
+
+
+# -- variants ----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layer", "names"),
+    [("A", {"conv1.weight"}), ("B", {"conv2.weight"}), ("C", {"fc1.weight", "fc1.bias"}), ("D", {"fc2.weight", "fc2.bias"})],
+)
+def test_one_layer_may_be_personal_from_the_start(layer: str, names: set[str]) -> None:
+    run = toys.run("fedselect", {"select": "layer", "layer": layer}, model="tiny-bn", rounds=2)
+    expected = run.fed.layout.select(lambda s: s.name in names)
+    assert torch.equal(run.state["mask"], expected.expand(6, -1))
+    assert sum(toys.traffic(run, "up_codes")) == 0  # everybody knows which layer it is
+
+
+def test_a_layer_may_be_named_and_a_wrong_name_is_refused() -> None:
+    run = toys.run("fedselect", {"select": "layer", "layer": "fc1"}, rounds=1)
+    assert torch.equal(run.state["mask"][0], run.fed.layout.select(lambda s: s.name.startswith("fc1")))
+    with pytest.raises(MethodError, match="no layer is called 'fc9'"):
+        toys.run("fedselect", {"select": "layer", "layer": "fc9"}, rounds=1)
+
+
+def test_random_masks_have_the_same_size_as_selected_ones_and_differ_between_clients() -> None:
+    one = toys.run("fedselect", {"select": "random", "moved_only": False}, sizes=toys.EQUAL)
+    other = toys.run("fedselect", {"moved_only": False}, sizes=toys.EQUAL)
+    assert torch.equal(torch.stack(tensor_shares(one)), torch.stack(tensor_shares(other)))
+    assert len({tuple(row.tolist()) for row in one.state["mask"]}) == 4
+    again = toys.run("fedselect", {"select": "random", "moved_only": False}, sizes=toys.EQUAL, chunk=4)
+    assert torch.equal(one.state["mask"], again.state["mask"])
+
+
+# -- bytes -------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["paper", "code"])
+def test_shared_entries_and_their_bitmap_travel_both_ways(mode: str) -> None:
+    run = toys.run("fedselect", {"mode": mode, "every": 1}, model="tiny-bn", sizes=toys.EQUAL, rounds=1)
+    fed = run.fed
+    weights = sum(s.size for s in fed.layout if s.name.endswith("weight"))
+    selectable = fed.layout.parameters if mode == "paper" else weights
+    expected, first = [4 * 4 * fed.layout.parameters], 4 * -(-selectable // 8)
+    for _ in (2, 3):
+        expected.append(4 * (4 * fed.layout.parameters - int(run.state["mask"].sum())))
+        run.step()
+    for direction in ("up", "down"):
+        assert toys.traffic(run, f"{direction}_values") == expected
+        assert toys.traffic(run, f"{direction}_codes") == [first] * 3
+    assert expected[2] < expected[0]

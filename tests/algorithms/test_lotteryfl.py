@@ -1,0 +1,149 @@
+"""lotteryfl: limiting cases, a plain transcription, bytes; masks over single entries."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from algorithms.core import masks
+from algorithms.core.federation import Federation
+from algorithms.core.rng import Streams
+from algorithms.core.run import Run
+from tests.algorithms import plain, toys
+
+EAGER = {"start": 0.0, "judge": "test", "share": 0.2}
+
+
+# -- masks over single entries -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.37, 0.5, 1.0])
+def test_quantile_of_some_entries_is_numpys(share: float) -> None:
+    values = torch.from_numpy(Streams(0).at("values").random((4, 23)))
+    among = values > torch.tensor([[0.0], [0.3], [0.9], [0.5]], dtype=torch.float64)
+    ours = masks.quantile(values, among, share)
+    for row in range(4):
+        assert ours[row].item() == pytest.approx(np.quantile(values[row][among[row]].numpy(), share), rel=1e-12)
+    assert masks.quantile(values, values > 2, share).isinf().all()
+
+
+def test_holders_mean_takes_entries_from_those_who_hold_them() -> None:
+    x = torch.tensor([[1.0, 2.0, 3.0], [5.0, 6.0, 7.0]])
+    held = torch.tensor([[1, 1, 0], [1, 0, 0]], dtype=torch.bool)
+    mean = masks.holders_mean(x, held, torch.tensor([0.25, 0.75]), torch.full((3,), -1.0))
+    assert mean.tolist() == [4.0, 2.0, -1.0]
+
+
+# -- lotteryfl -----------------------------------------------------------------------------------------------------------------------------
+
+
+def weights_of(run: Run) -> Tensor:
+    return masks.weight_tensors(run.fed)
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
+def test_lotteryfl_that_never_prunes_is_fedavg(model: str) -> None:
+    lottery = toys.run("lotteryfl", {"start": 1.0}, model=model, dtype=torch.float64, weighting="uniform", momentum=0.5)
+    fedavg = toys.run("fedavg", model=model, dtype=torch.float64, weighting="uniform", momentum=0.5)
+    assert toys.gap(fedavg.state, {name: lottery.state[name] for name in fedavg.state}) < 1e-12
+
+
+def test_masks_only_shrink_and_keep_the_announced_share() -> None:
+    history = []
+    for rounds in (1, 2, 3):
+        run = toys.run("lotteryfl", EAGER, rounds=rounds)
+        history.append(run.state["mask"])
+    for before, after in pairwise(history):
+        assert bool((before | ~after).all())
+    kept = run.state["mask"][:, weights_of(run)].double().mean(1)
+    assert torch.allclose(kept, run.state["remaining"], atol=0.02)
+    assert float(run.state["remaining"].min()) == pytest.approx(0.8**3)
+    assert bool(run.state["mask"][:, ~weights_of(run)].all())
+
+
+def test_pruning_stops_at_the_target_which_it_may_overshoot() -> None:
+    run = toys.run("lotteryfl", EAGER | {"target": 0.7}, rounds=3)
+    assert float(run.state["remaining"].min()) == pytest.approx(0.64)
+
+
+def test_pruned_weights_are_zero_in_scored_and_trained_models() -> None:
+    run = toys.run("lotteryfl", EAGER, momentum=0.9, weight_decay=0.01)
+    assert run.fed.trained is not None
+    with run.fed.among(run.fed.everybody):
+        personal = run.method.personal(run.state, run.fed)
+    assert not personal[~run.state["mask"]].any()
+    assert not run.fed.trained[~run.state["mask"]].any()
+
+
+def test_freezing_by_magnitude_also_stops_weights_that_are_tiny_at_that_step() -> None:
+    run = toys.run("lotteryfl", EAGER | {"freeze": "magnitude"}, rounds=1, sizes=(25, 16), dtype=torch.float64)
+    fed = run.fed
+    for client in (0, 1):
+        w = torch.where(run.state["mask"][client], fed.new_model().double(), 0.0)
+        for x, y in plain.batches(fed, client, 1, fed.protocol.epochs):
+            g = plain.gradient(fed, w, x, y)
+            w = w - fed.protocol.lr * torch.where(weights_of(run) & (w.abs() < 1e-6), 0.0, g)
+        assert fed.trained is not None
+        assert plain.apart(w, fed.trained[client]) < 1e-12
+
+
+def test_a_client_that_prunes_rewinds_to_the_initial_model() -> None:
+    run = toys.run("lotteryfl", EAGER, rounds=1, epochs=0)
+    assert run.fed.trained is not None
+    assert bool((run.state["remaining"] < 1).any())
+    assert torch.equal(run.fed.trained, torch.where(run.state["mask"], run.fed.new_model(), 0.0))
+    held = run.state["mask"].any(0)
+    assert torch.allclose(run.state["theta"][held], run.fed.new_model()[held], rtol=1e-6)
+
+
+def test_without_validation_samples_training_samples_judge() -> None:
+    run = toys.run("lotteryfl", {"start": 0.0}, epochs=3, lr=0.1)
+    assert run.state["remaining"][2] == 1
+    assert bool((run.state["remaining"][[0, 3]] < 1).all())
+
+
+def pruned(fed: Federation, w: Tensor, mask: Tensor, share: float) -> Tensor:
+    mask = mask.clone()
+    for s in fed.layout:
+        if s.kind in ("conv", "linear"):
+            size = w[s.start : s.stop].abs().numpy()
+            mask[s.start : s.stop] &= torch.from_numpy(size >= np.percentile(size[size > 0], 100 * share))
+    return mask
+
+
+def test_lotteryfl_follows_its_plain_transcription() -> None:
+    run = toys.run("lotteryfl", EAGER | {"start": 0.2, "target": 0.75}, sizes=(25, 16, 9), dtype=torch.float64, rounds=4)
+    fed = run.fed
+    initial = fed.new_model().double()
+    theta, mask, left = initial.clone(), [torch.ones(fed.D, dtype=torch.bool) for _ in range(3)], [1.0] * 3
+    for round_ in (1, 2, 3, 4):
+        summed, counted = torch.zeros(fed.D, dtype=torch.float64), torch.zeros(fed.D, dtype=torch.float64)
+        for client, p in enumerate(plain.weights(fed, [0, 1, 2])):
+            w, test = theta * mask[client], fed.data.test[client]
+            right = plain.logits(plain.named(fed, w), fed.data.inputs(test), train=False).argmax(1) == fed.data.labels[test]
+            if right.double().mean() > 0.2 and left[client] > 0.75:
+                mask[client] = pruned(fed, w, mask[client], 0.2)
+                left[client] *= 0.8
+                w = initial * mask[client]
+            w, _ = plain.train(fed, w, client, round_, trainable=mask[client])
+            summed += p * w * mask[client]
+            counted += p * mask[client]
+        theta = torch.where(counted > 0, summed / counted.clamp(min=1e-300), theta)
+    assert torch.equal(torch.stack(mask), run.state["mask"])
+    assert sorted(set(left)) != [1.0]
+    assert plain.apart(theta, run.state["theta"]) < 1e-9
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
+def test_lotteryfl_bills_kept_weights_all_biases_and_the_mask(model: str) -> None:
+    before, after = (toys.run("lotteryfl", EAGER, model=model, rounds=rounds) for rounds in (1, 2))
+    traffic = {name.removeprefix("traffic/"): value for round_, name, value in after.rows if name.startswith("traffic/") and round_ == 2}
+    learnable = after.fed.layout.learnable
+    assert traffic["down_values"] == 4 * int((before.state["mask"] & learnable).sum())
+    assert traffic["up_values"] == 4 * int((after.state["mask"] & learnable).sum())
+    assert traffic["up_codes"] == 6 * -(-int(weights_of(after).sum()) // 8)
+    assert traffic["down_codes"] == 0

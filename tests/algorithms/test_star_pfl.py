@@ -1,0 +1,250 @@
+"""star-pfl: limiting cases, the life of an entry, a plain transcription, bytes."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from algorithms import star_pfl
+from algorithms.core.layout import Layout
+from algorithms.core.method import State
+from algorithms.core.rng import Streams
+from tests.algorithms import plain, toys
+
+HALF = {"server_threshold": 0.5, "client_threshold": 0.5}
+
+
+# -- bookkeeping ---------------------------------------------------------------------------------------------------------------------------
+
+
+def entries(count: int) -> Layout:
+    return Layout([("layer.weight", (count,), "linear", False), ("layer.mean", (1,), "stat", False)])
+
+
+def begin(record: list[list[float]]) -> State:
+    """One client whose entries are active; rows of the record are updates, and the last entry is a running statistic."""
+    updates = torch.tensor(record)
+    flags = torch.zeros(1, updates.shape[1] + 1, dtype=torch.bool)
+    counts = torch.zeros(1, updates.shape[1] + 1, dtype=torch.int32)
+    kept = torch.cat([updates, torch.zeros(len(updates), 1)], dim=1)[None]
+    return {"active": ~flags, "trial": flags, "period": counts + 1, "frozen": counts, "record": kept}
+
+
+def test_stability_is_the_size_of_the_sum_over_the_sum_of_sizes() -> None:
+    own = begin([[1.0, 1.0, 2.0, 0.0], [-1.0, 3.0, -1.0, 0.0]])
+    assert star_pfl.stability(entries(4), own["record"])[0].tolist() == pytest.approx([0.0, 1.0, 1 / 3, 0.0, float("inf")])
+
+
+def test_a_tensor_without_any_record_is_active_and_an_entry_without_one_is_not() -> None:
+    empty, some = begin([[0.0, 0.0]]), begin([[0.0, 1.0]])
+    assert star_pfl.measured(entries(2), empty, 2.0)[0].tolist() == [True, True, True]
+    assert star_pfl.measured(entries(2), some, 0.1)[0].tolist() == [False, True, True]
+
+
+def test_records_take_non_zero_updates_only_and_drop_the_oldest() -> None:
+    record = torch.zeros(1, 2, 3)
+    for update in ([1.0, 0.0, 4.0], [2.0, 0.0, 0.0], [3.0, 5.0, 0.0]):
+        record = star_pfl.pushed(record, torch.tensor([update]))
+    assert record[0].tolist() == [[2.0, 0.0, 0.0], [3.0, 5.0, 4.0]]
+
+
+@pytest.mark.parametrize("halving", ["clamped", "code"])
+def test_an_entry_that_stays_settled_is_frozen_for_one_round_then_two_then_three(halving: str) -> None:
+    layout, own, life = entries(2), begin([[1.0, 1.0], [-1.0, 1.0]]), ""
+    for _ in range(12):
+        own["active"] = star_pfl.measured(layout, own, 0.1)
+        life += "+" if own["active"][0, 0] else "-"
+        own = star_pfl.checked(layout, own, 0.1, halving)
+        assert bool((own["active"] | ~own["trial"]).all())
+        assert own["frozen"][0, 1] == own["frozen"][0, 2] == 0
+    assert life == "-+--+---+---"
+
+
+def test_a_trial_that_moves_halves_the_period() -> None:
+    layout, own = entries(2), begin([[1.0, 1.0]])
+    own["period"][0, 0], own["trial"][0, 0] = 5, True
+    assert star_pfl.checked(layout, own, 0.1, "clamped")["period"][0].tolist() == [2, 1, 1]
+    own["period"][0, 0] = 1
+    assert star_pfl.checked(layout, own, 0.1, "clamped")["period"][0, 0] == 1
+    assert star_pfl.checked(layout, own, 0.1, "code")["period"][0, 0] == 0
+
+
+def test_the_cap_raises_the_bar_to_a_small_quantile_and_spares_tensors_beyond_it() -> None:
+    updates = torch.from_numpy(Streams(0).at("updates").standard_normal((3, 2000)))
+    layout, own = entries(2000), begin(updates.tolist())
+    own["active"][0, :500] = False  # a quarter of the model is frozen
+    stable = star_pfl.stability(layout, own["record"])[0, 500:2000]
+    bar = np.percentile(stable.numpy(), 0.7 - 0.25)
+    assert torch.equal(star_pfl.measured(layout, own, 0.0, cap=0.7)[0, 500:2000], stable >= bar)
+    assert 0 < int((stable < bar).sum()) < 20
+    assert torch.equal(star_pfl.measured(layout, own, 0.9, cap=0.25), own["active"])
+
+
+# -- limiting cases ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("average", ["holders", "all"])
+@pytest.mark.parametrize("buffers", ["global", "local"])
+def test_without_thresholds_nothing_freezes_and_star_pfl_is_fedavg(buffers: str, average: str) -> None:
+    common: dict[str, Any] = {"model": "tiny-bn", "dtype": torch.float64, "weighting": "uniform", "buffers": buffers}
+    star = toys.run("star-pfl", {"server_threshold": 0.0, "client_threshold": 0.0, "average": average}, **common)
+    fedavg = toys.run("fedavg", **common)
+    assert toys.gap(fedavg.state, {name: star.state[name] for name in fedavg.state}) < 1e-12
+    assert bool(star.state["client.active"].all())
+
+
+def test_thresholds_above_one_freeze_everything_at_the_first_measurement_with_records() -> None:
+    hp = {"server_threshold": 1.5, "client_threshold": 1.5}
+    one, two = (toys.run("star-pfl", hp, model="tiny-bn", rounds=rounds) for rounds in (1, 2))
+    learnable = one.fed.layout.learnable
+    assert not torch.equal(one.state["theta"][learnable], one.fed.new_model()[learnable])
+    assert torch.equal(two.state["theta"][learnable], one.state["theta"][learnable])
+    assert two.fed.trained is not None
+    trains = two.fed.sizes > 0  # a client without samples has no record
+    assert torch.equal(two.fed.trained[trains][:, learnable], one.state["theta"][learnable].expand(int(trains.sum()), -1))
+    assert two.fed.notes["trained"] == pytest.approx(1 / 6)
+
+
+@pytest.mark.parametrize("masked", ["all", "weights"])
+def test_frozen_entries_keep_their_bits_in_training_and_in_aggregation(masked: str) -> None:
+    hp = {"server_threshold": 0.9, "client_threshold": 0.9, "masked": masked}
+    before, after = (toys.run("star-pfl", hp, rounds=rounds, momentum=0.9, weight_decay=0.01) for rounds in (3, 4))
+    layout, state = after.fed.layout, before.state
+    client = star_pfl.measured(layout, star_pfl.side(state, "client"), 0.9)
+    server = star_pfl.measured(layout, star_pfl.side(state, "server"), 0.9)[0]
+    frozen = ~client
+    if masked == "weights":
+        frozen = frozen & layout.select(lambda s: s.name.endswith("weight"))
+    assert after.fed.trained is not None
+    assert 0.01 < frozen.double().mean() < 0.95
+    assert torch.equal(after.fed.trained[frozen], state["theta"].expand_as(frozen)[frozen])
+    assert torch.equal(after.state["theta"][~server], state["theta"][~server])
+    assert not bool(server.all())
+    biases = ~client & ~layout.select(lambda s: s.name.endswith("weight"))
+    assert torch.equal(after.fed.trained[biases], state["theta"].expand_as(biases)[biases]) == (masked == "all")
+
+
+def test_bookkeeping_stays_in_its_bounds() -> None:
+    run = toys.run("star-pfl", HALF, model="tiny-bn", participation=0.5, rounds=3)
+    for who in ("server", "client"):
+        own = star_pfl.side(run.state, who)
+        assert int(own["period"].min()) >= 1
+        assert int(own["frozen"].min()) >= 0
+        assert bool((own["active"] | ~own["trial"]).all())
+
+
+# -- the plain transcription ---------------------------------------------------------------------------------------------------------------
+
+
+class Entry:
+    """One entry's bookkeeping at the server or at one client."""
+
+    def __init__(self, length: int) -> None:
+        self.active, self.trial, self.period, self.frozen = True, False, 1, 0
+        self.record: deque[float] = deque(maxlen=length)
+
+    def moves(self, threshold: float, idle: bool) -> bool:
+        size = sum(abs(u) for u in self.record)
+        return idle or (abs(sum(self.record)) / size if size else 0.0) >= threshold
+
+    def check(self, threshold: float, idle: bool) -> None:
+        self.frozen += not self.active
+        if self.trial:
+            self.period = max(1, self.period // 2) if self.moves(threshold, idle) else self.period + 1
+        self.trial = self.period <= self.frozen
+        if self.trial:
+            self.active, self.frozen = True, 0
+
+
+class Side:
+    """All learnable entries of one side."""
+
+    def __init__(self, layout: Layout, length: int) -> None:
+        self.tensors = [range(s.start, s.stop) for s in layout]
+        self.entries = [Entry(length) for _ in range(layout.size)]
+
+    def each(self) -> list[tuple[Entry, bool]]:
+        """Every entry, and whether its tensor has no record at all."""
+        found = []
+        for places in self.tensors:
+            idle = not any(self.entries[i].record for i in places)
+            found += [(self.entries[i], idle) for i in places]
+        return found
+
+    def measure(self, threshold: float) -> Tensor:
+        for entry, idle in self.each():
+            if entry.active and not entry.trial:
+                entry.active = entry.moves(threshold, idle)
+        return self.active
+
+    def push(self, update: Tensor) -> None:
+        for entry, value in zip(self.entries, update.tolist(), strict=True):
+            if value:
+                entry.record.append(value)
+
+    def check(self, threshold: float) -> None:
+        for entry, idle in self.each():
+            entry.check(threshold, idle)
+
+    @property
+    def active(self) -> Tensor:
+        return torch.tensor([entry.active for entry in self.entries])
+
+
+@pytest.mark.parametrize(("sent", "average"), [("checked", "holders"), ("trained", "all")])
+def test_star_pfl_follows_its_plain_transcription(sent: str, average: str) -> None:
+    hp = {"server_threshold": 0.6, "client_threshold": 0.35, "server_record": 3, "client_record": 3, "early": 4}
+    run = toys.run("star-pfl", hp | {"sent": sent, "average": average}, sizes=(20, 9, 16), dtype=torch.float64, rounds=4, epochs=5)
+    fed = run.fed
+    theta, server, clients = fed.new_model().double(), Side(fed.layout, 3), [Side(fed.layout, 3) for _ in range(3)]
+    shares = plain.weights(fed, [0, 1, 2])
+    for round_ in (1, 2, 3, 4):
+        open_ = server.measure(0.6)
+        total, weight = torch.zeros_like(theta), torch.zeros_like(theta)
+        for client, own in enumerate(clients):
+            trains = own.measure(0.35)
+            for entry in own.entries:
+                entry.record.clear()
+            w = theta
+            for epoch in range(5):
+                after, _ = plain.train(fed, w, client, round_, epochs=1, first=epoch, trainable=trains)
+                if epoch < 4:
+                    own.push(after - w)
+                w = after
+            own.check(0.35)
+            goes = own.active if sent == "checked" else trains
+            total += shares[client] * torch.where(goes, w - theta, 0.0)
+            weight += shares[client] * (goes if average == "holders" else torch.ones_like(goes))
+        new = torch.where(open_ & (weight > 0), theta + total / weight.clamp(min=1e-300), theta)
+        server.push(new - theta)
+        server.check(0.6)
+        theta = new
+    assert plain.apart(theta, run.state["theta"]) < 1e-9
+    assert torch.equal(server.active, run.state["server.active"][0])
+    assert torch.equal(torch.stack([own.active for own in clients]), run.state["client.active"])
+    periods = torch.tensor([[entry.period for entry in own.entries] for own in clients])
+    assert torch.equal(periods, run.state["client.period"].long())
+    assert periods.max() > 1
+    assert not bool(run.state["client.active"].all())
+
+
+# -- bytes ---------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("buffers", ["global", "local"])
+def test_star_pfl_bills_entries_active_on_both_sides_and_two_bitmaps(buffers: str) -> None:
+    before, after = (toys.run("star-pfl", HALF, model="tiny-bn", rounds=rounds, buffers=buffers) for rounds in (2, 3))
+    layout = after.fed.layout
+    server = star_pfl.measured(layout, star_pfl.side(before.state, "server"), 0.5)
+    both = server & after.state["client.active"] & layout.learnable
+    stats = int(layout.stats.sum()) if buffers == "global" else 0
+    bitmap = -(-layout.parameters // 8)
+    assert toys.traffic(after, "up_values")[-1] == 4 * (int(both.sum()) + 6 * stats)
+    assert toys.traffic(after, "down_values")[-1] == 4 * 6 * (layout.parameters + stats)
+    assert toys.traffic(after, "up_codes")[-1] == toys.traffic(after, "down_codes")[-1] == 6 * bitmap
+    assert int(both.sum()) < 6 * layout.parameters
