@@ -1,0 +1,7 @@
+"""The report: every artefact as csv, md, tex, png and pdf, and one page that holds them all."""
+
+from __future__ import annotations
+
+from bench.report.write import write_report
+
+__all__ = ["write_report"]

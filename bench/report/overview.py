@@ -1,0 +1,126 @@
+"""What the first screen of the report shows: verdicts, claims, and a heat map of methods against data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import pandas as pd
+
+from bench.report import numbers
+from paper_tables.core.result import Absent, Result, Table
+from paper_tables.core.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One paper in numbers."""
+
+    paper: str
+    title: str
+    scales: tuple[str, ...]
+    artefacts: int
+    absent: int
+    published: int
+    verdicts: dict[str, int]
+    holds: int
+    fails: int
+    open: int
+
+    @property
+    def shares(self) -> list[tuple[str, int, float]]:
+        """Verdicts that occur, with their count and share in percent."""
+        return [(v, n, 100 * n / self.published) for v, n in self.verdicts.items() if n]
+
+
+def summaries(results: Sequence[Result], titles: dict[str, str]) -> list[Summary]:
+    """One summary per paper, in the order of the results."""
+    found = []
+    for paper in dict.fromkeys(r.paper for r in results):
+        own = [r for r in results if r.paper == paper]
+        counted = numbers.counts(v for r in own if isinstance(r, Table) for v in r.frame["verdict"])
+        claims = [c for r in own for c in r.claims]
+        found.append(
+            Summary(
+                paper,
+                titles.get(paper, paper),
+                tuple(dict.fromkeys(r.scale for r in own)),
+                len(own),
+                sum(isinstance(r, Absent) for r in own),
+                sum(counted.values()),
+                counted,
+                sum(c.holds is True for c in claims),
+                sum(c.holds is False for c in claims),
+                sum(c.holds is None for c in claims),
+            )
+        )
+    return found
+
+
+def verdict_names() -> list[str]:
+    """All verdicts, best first."""
+    return [str(v) for v in Verdict]
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """One square: our mean accuracy, where it lies in its column (0 worst, 1 best), and what a pointer is told."""
+
+    value: float
+    shade: float
+    told: str
+
+    @property
+    def text(self) -> str:
+        return numbers.plain(self.value, 1)
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Methods against (paper, data set)."""
+
+    columns: list[tuple[str, str]]
+    rows: list[tuple[str, list[HeatCell | None]]]
+
+
+def heat_map(results: Sequence[Result]) -> HeatMap:
+    """Our accuracy per method and data set, averaged over the settings of a paper's first table with that data set."""
+    values: dict[tuple[str, str], dict[str, tuple[float, float]]] = {}
+    for table in results:
+        if not isinstance(table, Table):
+            continue
+        for group, columns in table.layout.groups:
+            keys = [c.key for c in columns if c.unit in ("%", "percent") and c.best == "high"]
+            place = (table.paper, group or table.title)
+            if keys and place not in values:
+                values[place] = _means(table, keys)
+    methods = sorted({m for column in values.values() for m in column})
+    places = [place for place in values if values[place]]
+    return HeatMap(places, [(method, [_square(values[place], method) for place in places]) for method in methods])
+
+
+def _means(table: Table, keys: list[str]) -> dict[str, tuple[float, float]]:
+    """Per method: mean of ours and of the published numbers over the columns; of several rows of a method the first counts."""
+    frame = table.frame[table.frame["column"].isin(keys) & ~table.frame["row"].isin(table.layout.aside)]
+    found: dict[str, tuple[float, float]] = {}
+    for row in table.layout.rows:
+        cells = frame[(frame["row"] == row) & frame["ours"].notna()]
+        if len(cells) and str(cells["method"].iloc[0]) not in found:
+            found[str(cells["method"].iloc[0])] = (float(cells["ours"].astype(float).mean()), _mean(cells["published"]))
+    return found
+
+
+def _mean(values: pd.Series) -> float:
+    return float(values.astype(float).mean())
+
+
+def _square(column: dict[str, tuple[float, float]], method: str) -> HeatCell | None:
+    if method not in column:
+        return None
+    value, printed = column[method]
+    known = [v for v, _ in column.values()]
+    low, high = min(known), max(known)
+    shade = (value - low) / (high - low) if high > low else 0.5
+    told = f"ours {numbers.plain(value)}" + (f", published {numbers.plain(printed)}" if isfinite(printed) else "")
+    return HeatCell(value, shade, told)

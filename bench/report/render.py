@@ -1,0 +1,215 @@
+"""One artefact as files: csv, Markdown and LaTeX for tables, png and pdf for figures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader
+
+from bench.report import numbers
+from paper_tables.core import figures, tables
+from paper_tables.core.result import Absent, Claim, Column, Figure, Result, Table
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+# -- csv -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def csv(result: Table | Figure) -> str:
+    """The numbers in long form."""
+    if isinstance(result, Figure):
+        return _csv(result.data)
+    labels = {c.key: c.name for c in result.layout.columns}
+    units = {c.key: c.unit for c in result.layout.columns}
+    frame = result.frame.assign(
+        label=result.frame["column"].map(labels), unit=result.frame["column"].map(units), ids=[" ".join(ids) for ids in result.frame["ids"]]
+    )
+    order = ["row", "column", "label", "unit", *[c for c in result.frame.columns if c not in ("row", "column")]]
+    return _csv(frame[order])
+
+
+def _csv(frame: pd.DataFrame) -> str:
+    return frame.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+
+
+# -- Markdown ------------------------------------------------------------------------------------------------------------------------------
+
+
+def markdown(table: Table) -> str:
+    """One table per heading, since Markdown has no grouped columns; best in bold, second underlined."""
+    parts = [f"# {table.title}", table.caption]
+    for group, columns in table.layout.groups:
+        parts += ([f"## {group}"] if group else []) + [_markdown_group(table, columns)]
+    parts += [_orderings(table)] if table.orderings else []
+    parts += [
+        _bullets("Remarks", tables.remarks(table.frame, table.layout.columns)),
+        _bullets("Notes", list(table.notes)),
+        _bullets("Claims", [claim(c, table.scale) for c in table.claims]),
+    ]
+    return "\n\n".join(p for p in parts if p) + "\n"
+
+
+def _markdown_group(table: Table, columns: tuple[Column, ...]) -> str:
+    best = {side: numbers.marks(table, side) for side in ("ours", "published")}
+    head = [table.layout.corner]
+    for column in columns:
+        head += [f"{column.label}: published", "ours", "difference", "verdict"]
+    lines = [head, ["---", *["---:", "---:", "---:", "---"] * len(columns)]]
+    for row in table.layout.rows:
+        line = [f"*{row}*" if row in table.layout.aside else row]
+        for column in columns:
+            cell = table.cell(row, column.key)
+            line += ["", "", "", ""] if cell is None else _markdown_cell(cell, column, best)
+        lines.append(line)
+    floors = numbers.floors(table)
+    if any(c.key in floors for c in columns):
+        lines.append(
+            ["majority class", *(t for c in columns for t in ("", numbers.plain(floors.get(c.key, float("nan")), c.digits), "", ""))]
+        )
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _markdown_cell(cell: pd.Series, column: Column, best: dict[str, dict[tuple[str, str], numbers.Mark]]) -> list[str]:
+    wrap = {"best": "**{}**", "second": "<u>{}</u>", "": "{}"}
+    key = (cell["row"], column.key)
+    texts = {"published": numbers.published(cell, column.digits), "ours": numbers.ours(cell, column.digits)}
+    shown = [wrap[best[side].get(key, "")].format(text) for side, text in texts.items()]
+    return [*shown, *numbers.judged(cell, column.digits)]
+
+
+def _orderings(table: Table) -> str:
+    labels = {c.key: c.name for c in table.layout.columns}
+    head = ["Does the order of the rows hold?", "rows", "Kendall's τ", "best, published", "best, ours", "same"]
+    lines = [head, ["---", "---:", "---:", "---", "---", "---"]]
+    for o in table.orderings:
+        tau = numbers.BLANK if o.tau is None else numbers.signed(o.tau)
+        lines.append([labels[o.column], str(o.rows), tau, o.winner_published, o.winner, "yes" if o.same_winner else "no"])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _bullets(title: str, lines: list[str]) -> str:
+    return f"**{title}**\n\n" + "\n".join(f"- {line}" for line in lines) if lines else ""
+
+
+def claim(c: Claim, scale: str) -> str:
+    """A claim in one line."""
+    words = {True: "holds", False: "does not hold", None: "cannot be said"}
+    printed = "" if c.printed is None else f"; in the printed numbers it {words[c.printed]}"
+    return f"“{c.text}”: {words[c.holds]} at the {scale} scale{printed}. {c.detail[:1].upper()}{c.detail[1:]}."
+
+
+# -- LaTeX ---------------------------------------------------------------------------------------------------------------------------------
+
+TEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "#": r"\#",
+    "_": r"\_",
+    "$": r"\$",
+    "{": r"\{",
+    "}": r"\}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "^": r"\^{}",
+    "~": r"\~{}",
+    "±": r"$\pm$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "×": r"$\times$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "→": r"$\rightarrow$",
+    "α": r"$\alpha$",
+    "β": r"$\beta$",
+    "λ": r"$\lambda$",
+    "τ": r"$\tau$",
+    "θ": r"$\theta$",
+    "Δ": r"$\Delta$",
+    "“": "``",
+    "”": "''",
+    numbers.MINUS: "$-$",
+    numbers.BLANK: "--",
+}
+
+
+def tex_escape(text: str) -> str:
+    """Plain text for LaTeX."""
+    return re.sub("|".join(map(re.escape, TEX)), lambda m: TEX[m.group()], text)
+
+
+def latex(table: Table) -> str:
+    """Booktabs; per row ours, the published numbers, and the difference with its verdict."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        keep_trailing_newline=True,
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        autoescape=False,
+    )
+    environment.filters["tex"] = tex_escape
+    best = {side: numbers.marks(table, side) for side in ("ours", "published")}
+    floors = numbers.floors(table)
+    shown = "".join(f" & {tex_escape(numbers.plain(floors.get(c.key, float('nan')), c.digits))}" for c in table.layout.columns)
+    rows = [_latex_row(table, row, best) for row in table.layout.rows]
+    aside = len(table.layout.rows) - len(table.layout.aside) if table.layout.aside else -1
+    spans = _spans([len(columns) for _, columns in table.layout.groups])
+    shown = shown if floors else ""
+    return environment.get_template("table.tex.j2").render(table=table, rows=rows, aside=aside, floors=shown, spans=spans)
+
+
+def _spans(widths: list[int]) -> list[tuple[int, int]]:
+    """First and last column of every heading; the first column of all names the rows."""
+    ends = [1 + sum(widths[: place + 1]) for place in range(len(widths))]
+    return [(end - width + 1, end) for end, width in zip(ends, widths, strict=True)]
+
+
+def _latex_row(table: Table, row: str, best: dict[str, dict[tuple[str, str], numbers.Mark]]) -> list[str]:
+    cells = [(c, table.cell(row, c.key)) for c in table.layout.columns]
+    wrap = {"best": r"\textbf{%s}", "second": r"\underline{%s}", "": "%s"}
+
+    def line(label: str, texts: list[str]) -> str:
+        return " & ".join([label, *texts])
+
+    def side(which: str) -> list[str]:
+        show = numbers.published if which == "published" else numbers.ours
+        return ["" if cell is None else wrap[best[which].get((row, c.key), "")] % tex_escape(show(cell, c.digits)) for c, cell in cells]
+
+    lines = [line(tex_escape(row), side("ours"))]
+    if any(cell is not None and cell["source"] for _, cell in cells):
+        judged = ["" if cell is None else tex_escape(" ".join(numbers.judged(cell, c.digits)).strip()) for c, cell in cells]
+        lines += [line(r"\quad published", side("published")), line(r"\quad difference", judged)]
+    return lines
+
+
+# -- files ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def write_files(result: Result, folder: Path) -> list[Path]:
+    """Every form of one artefact."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(result, Absent):
+        return []
+    made = []
+    texts = {"csv": csv(result)} if isinstance(result, Table | Figure) else {}
+    if isinstance(result, Table):
+        texts |= {"md": markdown(result), "tex": latex(result)}
+    for ending, text in texts.items():
+        path = folder / f"{result.name}.{ending}"
+        path.write_text(text, encoding="utf-8", newline="\n")
+        made.append(path)
+    if isinstance(result, Figure):
+        with figures.style():
+            canvas = result.draw(figures.sheet)
+            for ending, dated in (("png", {"Software": None}), ("pdf", {"CreationDate": None})):
+                path = folder / f"{result.name}.{ending}"
+                canvas.savefig(path, metadata=dated)
+                canvas.set_layout_engine("none")  # it is laid out now, and laying out costs most
+                made.append(path)
+    return made

@@ -1,0 +1,1 @@
+"""What all papers share: published numbers, verdicts, tables, figures and the statistics behind them."""

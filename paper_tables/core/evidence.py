@@ -1,0 +1,105 @@
+"""What artefact functions are handed, and how they ask it questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import nan
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+
+class Evidence(Protocol):
+    """The planned cells of one artefact at one scale, with whatever is known about them."""
+
+    scale: str
+    seeds: tuple[int, ...]
+    cells: pd.DataFrame
+    """One row per planned cell, done or not."""
+    published: pd.DataFrame
+    """The rows of `published.read`."""
+
+    def rounds(self, ids: Sequence[str]) -> pd.DataFrame:
+        """Curves: id, round, name, value."""
+
+    def clients(self, ids: Sequence[str]) -> pd.DataFrame:
+        """Counts: id, round, point, client, correct, total."""
+
+    def arrays(self, cell: str) -> Mapping[str, np.ndarray]:
+        """Diagnostics of one cell."""
+
+
+def places(evidence: Evidence) -> dict[tuple[str, str], pd.DataFrame]:
+    """The planned cells of every (row, column)."""
+    return {(str(row), str(column)): cells for (row, column), cells in evidence.cells.groupby(["row", "column"], sort=False)}
+
+
+def pick(evidence: Evidence, *, row: str | None = None, column: str | None = None, done: bool = False) -> pd.DataFrame:
+    """The planned cells of a table row, a column, or both."""
+    cells = evidence.cells
+    keep = pd.Series(True, index=cells.index)
+    if row is not None:
+        keep &= cells["row"] == row
+    if column is not None:
+        keep &= cells["column"] == column
+    if done:
+        keep &= cells["status"] == "done"
+    return cells[keep]
+
+
+RULES = {"last": "last", "max": "max", "best-val": "best_val"}
+AVERAGES = {"clients": "mean", "pooled": "pooled"}
+
+
+def scores(cells: pd.DataFrame, point: str | None = None, rule: str | None = None) -> list[float]:
+    """The cells' reported accuracies in percent; with a point or a rule, at that scoring point or by that rule instead."""
+    if point is None and rule is None:
+        return [100 * float(value) for value in cells["value"]]
+    return [_score_at(cell, point, rule) for _, cell in cells.iterrows()]
+
+
+def _score_at(cell: pd.Series, point: str | None, rule: str | None) -> float:
+    found = _metrics(cell).get("points", {}).get(point or str(cell.get("recipe.evaluation.point", "post_agg"))) or {}
+    at_rule = found.get(RULES[rule or str(cell.get("recipe.evaluation.rule", "last"))]) or {}
+    value = at_rule.get(AVERAGES[str(cell.get("recipe.evaluation.average", "clients"))])
+    return nan if value is None else 100 * float(value)
+
+
+def decile(cell: pd.Series) -> float:
+    """Accuracy of the worst tenth of the clients after the last round, in percent."""
+    point = str(cell.get("recipe.evaluation.point", "post_agg"))
+    value = ((_metrics(cell).get("points", {}).get(point) or {}).get("last") or {}).get("decile")
+    return nan if value is None else 100 * float(value)
+
+
+def _metrics(cell: pd.Series) -> Mapping[str, Any]:
+    metrics = cell.get("metrics")
+    return metrics if isinstance(metrics, Mapping) else {}
+
+
+def why_missing(cells: pd.DataFrame, scale: str) -> str:
+    """Why some of these planned cells have no number; empty when all have."""
+    if cells.empty:
+        return f"no cell at the {scale} scale"
+    pieces = []
+    unfinished = cells[cells["status"] != "done"]
+    for status, group in unfinished.groupby("status", sort=True) if len(unfinished) else ():
+        seeds = ", ".join(str(s) for s in sorted(group["seed"]))
+        reasons = "; ".join(sorted({str(r) for r in group["reason"] if isinstance(r, str) and r}))
+        pieces.append(f"{status} (seed {seeds})" + (f": {reasons}" if reasons else ""))
+    return "; ".join(pieces)
+
+
+def setting(cells: pd.DataFrame) -> str:
+    """What a scale means for these cells: data, clients, rounds."""
+
+    def span(name: str, one: str, many: str) -> str:
+        values = sorted(pd.to_numeric(cells[name], errors="coerce").dropna().astype(int).unique()) if name in cells else []
+        if not values:
+            return ""
+        return f"{'/'.join(map(str, values))} {one if values == [1] else many}"
+
+    data = ", ".join(sorted({str(d) for d in cells["dataset"].dropna()})) if "dataset" in cells else ""
+    parts = [data, span("recipe.clients", "client", "clients"), span("recipe.training.rounds", "round", "rounds")]
+    return ", ".join(p for p in parts if p)

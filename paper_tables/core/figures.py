@@ -1,0 +1,140 @@
+"""The common look of all figures, and the shapes that several papers draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure as Canvas
+
+PALETTE = tuple(sns.color_palette("colorblind").as_hex())
+"""Seaborn's colour-blind-safe colours; lines differ in dash and marker as well, so no colour carries meaning alone."""
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (5, 2, 1, 2)), (0, (8, 3)), (0, (3, 1, 1, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
+RC = {
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "figure.dpi": 120,
+    "savefig.dpi": 120,
+    "font.family": ["DejaVu Sans"],
+    "svg.hashsalt": "repfl",
+    "pdf.fonttype": 42,
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Seaborn's white grid with our sizes, for everything drawn inside."""
+    with mpl.rc_context(dict(sns.axes_style("whitegrid")) | RC):
+        yield
+
+
+def sheet(width: float, height: float) -> Canvas:
+    """An empty figure that belongs to no window and no global state."""
+    figure = Canvas(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def panels(canvas: Canvas, count: int, per_row: int, **options: Any) -> list[Axes]:
+    """A grid of axes, the unused ones left out."""
+    rows = -(-count // per_row)
+    axes = canvas.subplots(rows, min(per_row, count), squeeze=False, **options).ravel()
+    for spare in axes[count:]:
+        spare.remove()
+    return list(axes[:count])
+
+
+def look(index: int) -> dict[str, Any]:
+    """Colour and dash of the index-th line."""
+    return {"color": PALETTE[index % len(PALETTE)], "linestyle": DASHES[index % len(DASHES)]}
+
+
+def limits(values: np.ndarray, margin: float = 0.06) -> tuple[float, float]:
+    """Axis limits of percentages that leave out the empty range below the lowest one."""
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return 0.0, 100.0
+    low, high = float(finite.min()), float(finite.max())
+    gap = max(high - low, 2.0)
+    return max(0.0, low - 2 * margin * gap), min(100.0, high + margin * gap) if high <= 100 else high
+
+
+def legend_below(canvas: Canvas, axes: Axes, columns: int = 4) -> None:
+    """One legend for all panels, under them."""
+    handles, labels = axes.get_legend_handles_labels()
+    canvas.legend(handles, labels, loc="outside lower center", ncols=min(columns, max(1, len(labels))))
+
+
+def curves(axes: Axes, data: pd.DataFrame, order: Sequence[str], *, band: bool = False) -> None:
+    """Lines of mean against round, one per label; data: label, round, mean (and low, high for the band)."""
+    for index, label in enumerate(order):
+        line = data[data["label"] == label].sort_values("round")
+        if line.empty:
+            continue
+        axes.plot(line["round"], line["mean"], label=label, linewidth=1.4, **look(index))
+        if band:
+            axes.fill_between(line["round"], line["low"], line["high"], color=PALETTE[index % len(PALETTE)], alpha=0.18, linewidth=0)
+
+
+def bars(axes: Axes, ours: pd.DataFrame, published: pd.DataFrame, groups: Sequence[str], labels: Sequence[str]) -> None:
+    """Grouped bars of ours with deviation, the published value as a diamond on each; frames: index label, columns group."""
+    width = 0.84 / max(1, len(labels))
+    places = np.arange(len(groups), dtype=float)
+    for index, label in enumerate(labels):
+        x = places + (index - (len(labels) - 1) / 2) * width
+        heights = [ours["ours"].get((label, g), np.nan) for g in groups]
+        spread = np.nan_to_num([ours["std"].get((label, g), np.nan) for g in groups])
+        axes.bar(x, heights, width * 0.92, yerr=spread, color=PALETTE[index % len(PALETTE)], label=label, error_kw={"linewidth": 0.8})
+        printed = [published["published"].get((label, g), np.nan) for g in groups]
+        axes.plot(x, printed, "D", color="black", markerfacecolor="white", markersize=3, linestyle="none", label="_published")
+    axes.set_xticks(places, list(groups))
+    axes.grid(axis="x", visible=False)
+
+
+def ridge(axes: Axes, samples: Sequence[np.ndarray], labels: Sequence[str], step: float) -> None:
+    """Overlapping densities of shares in 0..1, one line per sample, the first on top: histograms, smoothed over at least their `step`."""
+    limits, width = (0.0, 1.0), max(0.03, 0.6 * step)
+    grid = np.linspace(*limits, 241)
+    for place, sample in enumerate(samples):
+        base = len(samples) - 1 - place
+        counts, edges = np.histogram(sample, bins=200, range=limits)
+        centres = (edges[:-1] + edges[1:]) / 2
+        density = np.exp(-0.5 * ((grid[:, None] - centres) / width) ** 2) @ counts
+        height = 1.45 * density / max(float(density.max()), 1e-12)
+        colour = PALETTE[place % len(PALETTE)]
+        axes.fill_between(grid, base, base + height, color=colour, alpha=0.75, linewidth=0, zorder=place + 1)
+        axes.plot(grid, base + height, color="white", linewidth=1, zorder=place + 1)
+    axes.set_yticks(range(len(samples)), list(reversed(list(labels))))
+    axes.set_xlim(*limits)
+    axes.set_ylim(0, len(samples) + 0.6)
+    axes.grid(axis="y", visible=False)
+
+
+HEAT = "mako_r"
+"""Perceptually uniform, and readable in grey."""
+
+
+def heat(axes: Axes, values: np.ndarray, *, top: float) -> None:
+    """A heat map of counts from zero to `top`."""
+    axes.imshow(values, aspect="auto", interpolation="nearest", cmap=sns.color_palette(HEAT, as_cmap=True), vmin=0, vmax=top)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.grid(visible=False)
+
+
+def counts_scale(top: float) -> ScalarMappable:
+    """The colours of `heat`, for a colour bar."""
+    return ScalarMappable(Normalize(0, top), sns.color_palette(HEAT, as_cmap=True))

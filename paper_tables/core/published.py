@@ -1,0 +1,109 @@
+"""The numbers that the papers print: one csv per table, checked line by line."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from math import isfinite, nan
+from pathlib import Path
+
+import pandas as pd
+
+FIELDS = ("paper", "table", "dataset", "setting", "method", "metric", "mean", "std", "unit", "note")
+KEY = ("table", "dataset", "setting", "method", "metric")
+LIMITS = {"%": (0.0, 100.0), "percent": (0.0, 100.0), "fraction": (0.0, 1.0), "count": (0.0, float("inf"))}
+RANGE = re.compile(r"^-?\d+(\.\d+)?(-|x)\d+(\.\d+)?$")
+WORDS = frozenset({"N_total"})
+LOGS = "author logs"
+"""Tables print a number once; the logs of authors hold some runs twice."""
+
+
+class PublishedError(ValueError):
+    """A published csv is wrong: one line that names the file and the row."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """All published numbers of a folder: the good rows, and one line per bad one."""
+
+    frame: pd.DataFrame
+    """The columns of the files, the number as `value` (NaN where a cell is no single number), `file`, `line` and `source`."""
+    problems: tuple[str, ...]
+
+
+def read(folder: Path) -> Published:
+    """Every csv of a folder. A bad row is left out and reported, so that everything else can still be shown."""
+    rows: list[dict[str, object]] = []
+    problems: list[str] = []
+    for path in sorted(folder.glob("*.csv")):
+        _read_file(path, rows, problems)
+    frame = pd.DataFrame(rows, columns=[*FIELDS, "value", "file", "line", "source"])
+    return Published(frame.astype({"value": float, "std": float}), tuple(problems))
+
+
+def load(folder: Path) -> pd.DataFrame:
+    """Every published number of a folder; the first bad row is an error."""
+    published = read(folder)
+    if published.problems:
+        raise PublishedError(published.problems[0])
+    return published.frame
+
+
+def _read_file(path: Path, rows: list[dict[str, object]], problems: list[str]) -> None:
+    seen: dict[tuple[str, ...], int] = {}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.reader(file, strict=True)
+            header = next(reader, [])
+            if tuple(header) != FIELDS:
+                problems.append(f"{path}:1: columns are {', '.join(header) or 'absent'}; expected {', '.join(FIELDS)}")
+                return
+            for values in reader:
+                place, line = f"{path}:{reader.line_num}", reader.line_num
+                problem = _problem(values)
+                key = tuple(values[FIELDS.index(k)] for k in KEY) if not problem else ()
+                if key in seen and not key[0].startswith(LOGS):
+                    problem = f"repeats line {seen[key]} ({', '.join(k for k in key if k)})"
+                if problem:
+                    problems.append(f"{place}: {problem}")
+                    continue
+                seen[key] = line
+                rows.append(_row(values, path, line))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        problems.append(f"{path}: cannot be read: {error}")
+
+
+def _row(values: list[str], path: Path, line: int) -> dict[str, object]:
+    row: dict[str, object] = dict(zip(FIELDS, values, strict=True))
+    row |= {"value": _number(values[6]), "std": _number(values[7])}
+    return row | {"file": path.name, "line": line, "source": f"{path.name}:{line}"}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return nan
+
+
+def _problem(values: list[str]) -> str:
+    """What is wrong with a row, or nothing."""
+    if len(values) != len(FIELDS):
+        return f"{len(values)} fields; expected {len(FIELDS)}"
+    row = dict(zip(FIELDS, values, strict=True))
+    for name in ("paper", "table", "metric"):
+        if not row[name].strip():
+            return f"field {name!r} is empty"
+    mean, std, note = row["mean"], row["std"], row["note"]
+    value = _number(mean)
+    if not mean and not note:
+        return "field 'mean' is empty and no note says why"
+    if mean and not isfinite(value) and not RANGE.match(mean) and mean not in WORDS:
+        return f"mean {mean!r} is neither a number nor a range"
+    if std and not (isfinite(_number(std)) and _number(std) >= 0):
+        return f"std {std!r} is not a number from 0"
+    low, high = LIMITS.get(row["unit"], (-float("inf"), float("inf")))
+    if isfinite(value) and not low <= value <= high:
+        return f"mean {mean} lies outside [{low:g}, {high:g}] for unit {row['unit']!r}"
+    return ""

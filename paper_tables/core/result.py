@@ -1,0 +1,164 @@
+"""What an artefact function returns: a table, a figure, or the reason why there is neither."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import pandas as pd
+from matplotlib.figure import Figure as Canvas
+
+CELL_FIELDS = (
+    "row",
+    "column",
+    "published",
+    "published_std",
+    "printed",
+    "ours",
+    "std",
+    "seeds",
+    "low",
+    "high",
+    "difference",
+    "verdict",
+    "reason",
+    "scale",
+    "floor",
+    "method",
+    "source",
+    "ids",
+)
+"""Columns of `Table.frame`. Values are in the unit of their table column; `source` is the file and line of the published number,
+`ids` the cells that ours was computed from."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, and whether our numbers say the same."""
+
+    text: str
+    holds: bool | None
+    """What our numbers say; none: they cannot tell (yet)."""
+    detail: str
+    printed: bool | None = None
+    """Whether the claim holds in the paper's own printed numbers, where that can be checked."""
+    sources: tuple[str, ...] = ()
+    """File and line of the published numbers that this claim, and no table, accounts for."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    key: str
+    label: str
+    group: str = ""
+    unit: str = "%"
+    digits: int = 2
+    best: Literal["high", "low"] | None = "high"
+    """Which value is the best one; none: the column has no winner."""
+
+    @property
+    def name(self) -> str:
+        """The column with its heading."""
+        return f"{self.group}, {self.label}" if self.group and self.group != self.label else self.label
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a table is laid out; everything that is not a number."""
+
+    rows: tuple[str, ...]
+    columns: tuple[Column, ...]
+    corner: str = "Method"
+    floor: bool = True
+    """Whether the table ends with the majority-class floor."""
+    aside: tuple[str, ...] = ()
+    """Rows beyond the paper's: they stand apart and do not compete for best and second."""
+
+    @property
+    def groups(self) -> tuple[tuple[str, tuple[Column, ...]], ...]:
+        """The columns under their common headings, in order."""
+        names = dict.fromkeys(c.group for c in self.columns)
+        return tuple((name, tuple(c for c in self.columns if c.group == name)) for name in names)
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """Whether one column ranks the rows as the paper does."""
+
+    column: str
+    rows: int
+    """How many rows have both numbers."""
+    tau: float | None
+    winner_published: str
+    winner: str
+
+    @property
+    def same_winner(self) -> bool:
+        return self.winner == self.winner_published
+
+
+@dataclass(frozen=True)
+class Result:
+    """One artefact of a paper, ready to be shown."""
+
+    paper: str
+    name: str
+    title: str
+    caption: str
+    scale: str
+    notes: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    ids: tuple[str, ...] = ()
+    """The finished cells behind it."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.paper}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Table(Result):
+    """A table: long data and a layout."""
+
+    frame: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(CELL_FIELDS)))
+    layout: Layout = Layout((), ())
+    orderings: tuple[Ordering, ...] = ()
+    summary: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Statistics per row over all columns, such as average ranks; the index names the rows."""
+
+    @cached_property
+    def _cells(self) -> dict[tuple[str, str], pd.Series]:
+        return {(cell["row"], cell["column"]): cell for _, cell in self.frame.iterrows()}
+
+    def cell(self, row: str, column: str) -> pd.Series | None:
+        """The numbers at one place, or none where the table has a blank."""
+        return self._cells.get((row, column))
+
+
+Sheet = Callable[..., Canvas]
+"""Makes an empty figure of a width and height in inches."""
+
+
+@dataclass(frozen=True)
+class Figure(Result):
+    """A figure: how to draw it, and the numbers behind it."""
+
+    draw: Callable[[Sheet], Canvas] = lambda sheet: sheet(4, 3)
+    data: pd.DataFrame = field(default_factory=pd.DataFrame)
+    alt: str = ""
+    """What a reader who cannot see the figure is told."""
+
+
+@dataclass(frozen=True)
+class Absent(Result):
+    """An artefact that could not be made; its caption says why and what to do."""
+
+
+def verdicts(results: Sequence[Result]) -> pd.Series:
+    """How many published numbers got which verdict."""
+    frames = [r.frame["verdict"] for r in results if isinstance(r, Table)]
+    return pd.concat(frames).dropna().value_counts() if frames else pd.Series(dtype=int)

@@ -1,0 +1,238 @@
+"""Accuracy tables: published beside ours, with a verdict, the floor and an ordering check per column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite, nan
+from typing import Any
+
+import pandas as pd
+
+from paper_tables.core import statistics
+from paper_tables.core.evidence import Evidence, decile, pick, places, scores, setting, why_missing
+from paper_tables.core.result import CELL_FIELDS, Column, Layout, Ordering
+from paper_tables.core.verdict import judge
+
+FLOOR = "predicting each client's most frequent training class"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: where its numbers come from."""
+
+    label: str
+    published: str | None = None
+    """The name in the published csv; none: the label; empty: the paper prints no such row."""
+    source: str = ""
+    """The row of the grid; empty: the label."""
+    point: str | None = None
+    """Another scoring point of the same runs than the one the recipe reports."""
+    rule: str | None = None
+    """Another rule than the recipe's: last, max or best-val."""
+    recipes: Mapping[str, str] = field(default_factory=dict)
+    """Per table column, another recipe of the grid than the column's own."""
+    only: tuple[str, ...] = ()
+    """The columns that this row has; empty: all."""
+    aside: bool = False
+    """A variant of ours that the paper prints no row for."""
+
+    @property
+    def printed(self) -> str:
+        return self.label if self.published is None else self.published
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the published numbers of a column stand."""
+
+    dataset: str
+    setting: str
+    metric: str = ""
+
+
+def published_row(published: pd.DataFrame, table: str, place: Place, method: str) -> pd.Series | None:
+    """The one published number at a place of a table."""
+    keep = (published["table"] == table) & (published["dataset"] == place.dataset) & (published["setting"] == place.setting)
+    keep &= published["method"] == method
+    if place.metric:
+        keep &= published["metric"] == place.metric
+    found = published[keep]
+    return found.iloc[0] if len(found) else None
+
+
+def measure(cells: pd.DataFrame, scale: str, point: str | None = None, rule: str | None = None) -> dict[str, Any]:
+    """Our side of a table cell: all seeds of one row and column in one number."""
+    done = cells[cells["status"] == "done"]
+    spread = statistics.spread(scores(done, point, rule))
+    floors = pd.to_numeric(done.get(f"floor.{_average(done)}", pd.Series(dtype=float)), errors="coerce")
+    return {
+        "ours": spread.mean,
+        "std": spread.std,
+        "seeds": spread.count,
+        "low": spread.low,
+        "high": spread.high,
+        "reason": why_missing(cells, scale),
+        "scale": scale,
+        "floor": 100 * float(floors.mean()) if floors.notna().any() else nan,
+        "method": str(cells["method"].iloc[0]) if len(cells) else "",
+        "ids": tuple(done["id"]),
+    }
+
+
+def _average(cells: pd.DataFrame) -> str:
+    return str(cells["recipe.evaluation.average"].iloc[0]) if len(cells) and "recipe.evaluation.average" in cells else "clients"
+
+
+def printed_fields(found: pd.Series | None) -> dict[str, Any]:
+    """The paper's side of a table cell."""
+    if found is None:
+        return {"published": nan, "published_std": nan, "printed": "", "source": ""}
+    return {"published": found["value"], "published_std": found["std"], "printed": found["mean"], "source": found["source"]}
+
+
+def conclude(cell: dict[str, Any], unit: str, exact: float | None = None) -> dict[str, Any]:
+    """A table cell with its difference and verdict; without a published number it has neither."""
+    cell = {**cell, "difference": nan, "verdict": None}
+    if cell["source"] and isfinite(cell["published"]):
+        cell["difference"] = cell["ours"] - cell["published"]
+        given = {name: cell[name] for name in ("published", "ours", "published_std", "std", "floor", "scale")}
+        cell["verdict"] = str(judge(**given, unit=unit, exact=exact))
+    return cell
+
+
+def accuracy_frame(
+    evidence: Evidence, table: str, rows: Sequence[Row], columns: Sequence[Column], printed: Mapping[str, Place]
+) -> pd.DataFrame:
+    """The long form of an accuracy table."""
+    cells, planned_at, nothing = [], places(evidence), evidence.cells.iloc[:0]
+    for row in rows:
+        for column in columns:
+            if row.only and column.key not in row.only:
+                continue
+            found = published_row(evidence.published, table, printed[column.key], row.printed) if row.printed else None
+            planned = planned_at.get((row.source or row.label, row.recipes.get(column.key, column.key)), nothing)
+            if found is None and planned.empty:
+                continue
+            ours = measure(planned, evidence.scale, row.point, row.rule)
+            cells.append(conclude({"row": row.label, "column": column.key, **printed_fields(found), **ours}, column.unit))
+    return pd.DataFrame(cells, columns=list(CELL_FIELDS))
+
+
+def with_guests(rows: Sequence[Row], evidence: Evidence) -> tuple[Row, ...]:
+    """The paper's rows, and one for every further row of the evidence, such as a method somebody adds to the grid."""
+    known = {row.source or row.label for row in rows}
+    return (*rows, *(Row(label, published="") for label in dict.fromkeys(evidence.cells["row"]) if label not in known))
+
+
+def layout_of(frame: pd.DataFrame, rows: Sequence[Row], columns: Sequence[Column], **options: Any) -> Layout:
+    """The rows that have anything to show, in their order."""
+    shown = set(frame["row"])
+    competing = tuple(r.label for r in rows if r.label in shown and not r.aside)
+    aside = tuple(r.label for r in rows if r.label in shown and r.aside)
+    return Layout((*competing, *aside), tuple(columns), aside=aside, **options)
+
+
+def done_ids(evidence: Evidence) -> tuple[str, ...]:
+    """The finished cells of an artefact, each once."""
+    return tuple(dict.fromkeys(evidence.cells.loc[evidence.cells["status"] == "done", "id"]))
+
+
+def remarks(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:
+    """Why cells are missing or remarkable, one line per column and reason."""
+    lines: list[str] = []
+    for column in columns:
+        cells = frame[frame["column"] == column.key]
+        for reason, group in cells[cells["reason"] != ""].groupby("reason", sort=False):
+            rows = list(group["row"])
+            who = "all rows" if len(rows) == len(cells) > 1 else ", ".join(rows)
+            lines.append(f"{column.name}: {who}: {reason}")
+    return lines
+
+
+def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering, ...]:
+    """Per column, whether our numbers rank the rows as the paper's do; only rows that have both numbers count."""
+    found = []
+    for column in columns:
+        both = frame[(frame["column"] == column.key) & frame["published"].notna() & frame["ours"].notna()]
+        if len(both) < 2 or column.best is None:
+            continue
+        pick_best = "idxmax" if column.best == "high" else "idxmin"
+        winners = [str(both.loc[getattr(both[name].astype(float), pick_best)(), "row"]) for name in ("published", "ours")]
+        tau = statistics.kendall(list(both["published"]), list(both["ours"]))
+        found.append(Ordering(column.key, len(both), tau, *winners))
+    return tuple(found)
+
+
+def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row], against: str) -> pd.DataFrame:
+    """Per row over all columns: average ranks, interquartile mean, the worst clients, and the paired difference to one row."""
+    ranked = [row for row in rows if not row.aside]
+    labels = [r.label for r in ranked if r.label in set(frame["row"])]
+    wide = {name: frame.pivot(index="row", columns="column", values=name).astype(float).reindex(labels) for name in ("published", "ours")}
+    known = {row.label: _scores(evidence, row) for row in ranked if row.label in labels}
+    lines = []
+    for row in (r for r in ranked if r.label in labels):
+        gap, p_value, pairs = statistics.paired_difference(known[row.label], known.get(against, pd.Series(dtype=float)))
+        done = pick(evidence, row=row.source or row.label, done=True)
+        lines.append(
+            {
+                "row": row.label,
+                "interquartile mean": statistics.interquartile_mean(list(known[row.label])),
+                "worst tenth of clients": statistics.spread([decile(c) for _, c in done.iterrows()]).mean,
+                f"minus {against}": nan if row.label == against else gap,
+                "p (paired)": nan if row.label == against else p_value,
+                "pairs": 0 if row.label == against else pairs,
+            }
+        )
+    table = pd.DataFrame(lines).set_index("row") if lines else pd.DataFrame()
+    for position, (name, label) in enumerate((("published", "average rank, published"), ("ours", "average rank, ours"))):
+        if lines:
+            table.insert(position, label, statistics.average_ranks(wide[name]))
+    return table
+
+
+def _scores(evidence: Evidence, row: Row) -> pd.Series:
+    """The scores of a row's finished cells by (column, seed); a cell that stands in two columns counts once."""
+    done = pick(evidence, row=row.source or row.label, done=True).drop_duplicates("id")
+    index = pd.MultiIndex.from_frame(done[["column", "seed"]])
+    return pd.Series(scores(done, row.point, row.rule), index=index, dtype=float)
+
+
+RULE_WORDS = {
+    "last": "after the last round",
+    "max": "in the best round, chosen on the test images as the paper does",
+    "best-val": "in the round that is best on validation images",
+}
+POINT_WORDS = {
+    "pre_agg": "after local training and before aggregation",
+    "post_agg": "after aggregation",
+    "start": "at the start of a round",
+}
+AVERAGE_WORDS = {"clients": "unweighted mean over clients", "pooled": "pooled over all test images"}
+
+
+def caption(evidence: Evidence, what: str, *, floor: bool = True, accuracy: bool = True) -> str:
+    """A caption: what is shown, the metric and rule where it is accuracy, scale, seeds, floor."""
+    cells = evidence.cells
+    if cells.empty:
+        return f"{what} Nothing is planned at the {evidence.scale} scale."
+
+    def words(name: str, dictionary: Mapping[str, str]) -> str:
+        values = sorted(cells[name].dropna().unique()) if name in cells else []
+        return dictionary.get(str(values[0]), str(values[0])) if len(values) == 1 else ""
+
+    metric = ", ".join(
+        w
+        for w in (
+            words("recipe.evaluation.average", AVERAGE_WORDS),
+            words("recipe.evaluation.point", POINT_WORDS),
+            words("recipe.evaluation.rule", RULE_WORDS),
+        )
+        if w
+    )
+    seeds = ", ".join(str(s) for s in sorted(cells["seed"].unique()))
+    scale = f"Scale {evidence.scale}: {setting(cells)}; {'seeds' if ',' in seeds else 'seed'} {seeds}"
+    if not accuracy:
+        return f"{what} {scale}."
+    text = f"{what} Test accuracy in percent on the clients' own test images ({metric}). {scale}; mean ± standard deviation over seeds"
+    return f"{text} (ddof 1)." + (f" Floor: the accuracy of {FLOOR}." if floor else "")

@@ -1,0 +1,1 @@
+"""FedPURIN: tables 1-3 and figures 2-6."""

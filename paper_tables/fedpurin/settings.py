@@ -1,0 +1,39 @@
+"""The nine settings of the paper and what its artefacts share."""
+
+from __future__ import annotations
+
+from paper_tables.core.result import Column
+from paper_tables.core.tables import Place, Row
+
+PAPER = "fedpurin"
+OURS = "FedPURIN"
+DATASETS = {"fmnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+ALPHAS = {"fmnist": ("0.1", "0.5", "1.0"), "cifar10": ("0.1", "0.5", "1.0"), "cifar100": ("0.01", "0.1", "0.5")}
+KEYS = {(short, alpha): f"{short}-dir{alpha}" for short, alphas in ALPHAS.items() for alpha in alphas}
+COLUMNS = tuple(Column(key, f"α = {alpha}", DATASETS[short]) for (short, alpha), key in KEYS.items())
+PLACES = {key: Place(DATASETS[short], f"alpha={alpha}") for (short, alpha), key in KEYS.items()}
+CIFAR10 = tuple(KEYS["cifar10", alpha] for alpha in ALPHAS["cifar10"])
+CIFAR100 = tuple(KEYS["cifar100", alpha] for alpha in ALPHAS["cifar100"])
+
+METHODS = ("Separate", "FedAvg", "FedPer", "FedBN", "pFedSD", "FedCAC", OURS)
+TABLE1_ROWS = (
+    *(Row(name) for name in METHODS),
+    Row("FedPer, 40 clients", published="", recipes={key: f"{key}-n40" for key in CIFAR100}, only=CIFAR100, aside=True),
+    Row("FedPURIN, dense model", published="", source=OURS, point="dense", aside=True),
+    Row("FedPURIN, after aggregation", published="", source=OURS, point="post_agg", aside=True),
+)
+TABLE2_ROWS = (
+    Row("Δθ, H off", published="FedPURIN[g=delta_theta,H=off]"),
+    Row("exact g, H off", published="FedPURIN[g=exact,H=off]"),
+    Row("Δθ, H on", published="FedPURIN[g=delta_theta,H=on]"),
+    Row("exact g, H on", published="FedPURIN[g=exact,H=on]"),
+    Row("exact g, zero tensors kept (code)", published="", only=CIFAR10, aside=True),
+    Row("exact g in float32", published="", only=CIFAR10, aside=True),
+    Row("exact g, own rest (isLocal)", published="", only=CIFAR10, aside=True),
+)
+SAME_DATA = "At the smoke scale all three data sets are the embedded digits, so columns with the same α are the same cells, run once."
+
+
+def smoke_note(scale: str) -> tuple[str, ...]:
+    """What a reader must know about several columns of one data set."""
+    return (SAME_DATA,) if scale == "smoke" else ()

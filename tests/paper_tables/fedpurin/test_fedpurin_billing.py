@@ -1,0 +1,39 @@
+"""The full-model rows of Table 3, from the ledger of real runs of the billing recipes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from bench.cell import build_cell, recipe_from
+from bench.clients import clients_of
+from bench.grid import files, merge, read
+from bench.work import Options, start
+
+MIB = 2**20
+
+
+def traffic(column: str, method: str) -> dict[str, float]:
+    """MiB per client of one round."""
+    recipe = merge(asdict(read(files()["fedpurin"]).recipe(column, "smoke")), {"training": {"rounds": 1}})
+    cell = build_cell(method, {}, recipe_from(recipe, column), 1)
+    run = start(cell, clients_of(cell), Options())
+    if not run.state:
+        run.start()
+    run.step()
+    sums = {name.removeprefix("traffic/"): value for _, name, value in run.rows if name.startswith("traffic/")}
+    return {name: value / recipe["clients"] / MIB for name, value in sums.items()}
+
+
+@pytest.mark.parametrize(
+    ("column", "model", "masked"),
+    [("billing-fmnist", 4.688, 4.835), ("billing-cifar10", 4.712, 4.859), ("billing-cifar100", 18.910, 19.501)],
+)
+def test_a_full_model_costs_what_the_closed_form_says(column: str, model: float, masked: float) -> None:
+    fedavg, fedcac = traffic(column, "fedavg"), traffic(column, "fedcac")
+    assert fedavg["up_values"] == pytest.approx(model, abs=5e-4)
+    assert fedavg["down_values"] == pytest.approx(model, abs=5e-4)
+    assert fedavg["up_codes"] == fedavg["down_codes"] == 0
+    assert fedcac["up_values"] + fedcac["up_codes"] == pytest.approx(masked, abs=5e-4)
+    assert fedcac["down_values"] == pytest.approx(model, abs=5e-4)
