@@ -26,6 +26,8 @@ RAGGED = (25, 7, 0, 40, 1, 16)
 """Samples per client: short last batches, nobody at all, a single sample; the last client has one class only."""
 TOLERANCE = 1e-9
 MODELS = ("tiny", "tiny-bn")
+QUICK: dict[str, dict[str, Any]] = {"fedap": {"pretrain_epochs": 2}}
+"""Hyper-parameters of methods that prepare themselves for longer than a check should take."""
 PARTICIPATION = (1.0, 0.5)
 
 
@@ -90,9 +92,7 @@ class Wiretap(Federation):
         mixed = super().gossip(x, mixing, mask, **how)
         heard = ((mixing != 0).sum(0) - (mixing.diagonal() != 0).long()).tolist()
         code, domain, scalars = how.get("code", "none"), how.get("domain"), how.get("scalars", 0)
-        self._count(x, mask, code, domain, scalars, times=heard)
-        if how.get("bits", 32) < 32:
-            raise NotImplementedError("quantised messages are not encoded")
+        self._count(x, mask, code, domain, scalars, times=heard, bits=how.get("bits", 32))
         return mixed
 
     def tell(self, graph: Tensor, count: int) -> None:
@@ -112,11 +112,19 @@ class Wiretap(Federation):
         super().numbers(direction, count)
 
     def _count(
-        self, x: Tensor, mask: Tensor | None, code: Any, domain: Tensor | None, scalars: int, times: list[int] | None = None
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        code: Any,
+        domain: Tensor | None,
+        scalars: int,
+        times: list[int] | None = None,
+        bits: int = 32,
     ) -> None:
         domain = self.exchanged if domain is None else domain
         masks = (self.exchanged if mask is None else mask).expand(len(x), -1)
-        lengths = [len(encode(row, own, code, domain)) + 4 * scalars for row, own in zip(x, masks, strict=True)]
+        packed = [4 * (int(own.sum()) - (int(own.sum()) * bits + 31) // 32) for own in masks]  # what narrower values save
+        lengths = [len(encode(row, own, code, domain)) + 4 * scalars - less for row, own, less in zip(x, masks, packed, strict=True)]
         self.wire += sum(length * n for length, n in zip(lengths, times or [1] * len(x), strict=True))
 
 
@@ -254,7 +262,7 @@ def situations(name: str) -> Iterator[Situation]:
         if "bn" in entry.needs and model == "tiny":
             continue
         for participation in (1.0,) if "p2p" in entry.needs else PARTICIPATION:
-            yield Situation(name, model, participation)
+            yield Situation(name, model, participation, tuple(QUICK.get(name, {}).items()))
 
 
 def check(name: str) -> Iterator[tuple[str, Situation, str]]:

@@ -210,8 +210,9 @@ class Federation:
 
     @property
     def weights(self) -> Tensor:
-        """The protocol's weights of the active clients; they sum to one  [K]."""
-        held = self.n_train if self.protocol.weighting == "samples" else torch.ones_like(self.n_train)
+        """The protocol's weights of the active clients; they sum to one, also where nobody holds a sample  [K]."""
+        alike = torch.ones_like(self.n_train)
+        held = torch.where(self.n_train.sum() > 0, self.n_train, alike) if self.protocol.weighting == "samples" else alike
         return (held.double() / held.sum()).to(self.dtype)
 
     def mean(self, x: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -1,7 +1,7 @@
 """The diagonal of the empirical Fisher information: how strongly each entry moves the likelihood of single samples.
 
-Gradients of single samples are never formed for linear layers, and for convolutions only one layer at a time: a layer's input and the gradient
-of its output are all that the sum of their squares needs.
+A layer's input and the gradient of its output are all that the sum of squared gradients over samples needs: for linear layers the gradients
+of single samples are never formed, for convolutions only one layer at a time.
 """
 
 from __future__ import annotations
@@ -83,8 +83,10 @@ def _conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding
     return weight, bias, sums
 
 
-def _batch_norm(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, *how: Any) -> tuple[Tensor, Tensor, Sums]:
-    plain = F.batch_norm(x.detach(), mean, var, None, None, *how)
+def _batch_norm(
+    x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, training: bool, momentum: float, eps: float
+) -> tuple[Tensor, Tensor, Sums]:
+    plain = F.batch_norm(x.detach(), mean, var, None, None, training, momentum, eps)
     return weight, bias, lambda g: ((g * plain).sum((2, 3)).square().sum(0), g.sum((2, 3)).square().sum(0))
 
 

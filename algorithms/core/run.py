@@ -55,6 +55,7 @@ class Run:
         scored = perf_counter()
         self.state = self.method.round(self.state, fed)
         self._check(round_)
+        self._trace()
         trained = perf_counter()
         self._score_end(round_)
         self._record(round_, train=trained - scored, evaluate=perf_counter() - trained + scored - begun)
@@ -67,6 +68,19 @@ class Run:
         floats = [t for t in (*self.state.values(), self.fed.trained) if t is not None and t.is_floating_point()]
         if not all(bool(torch.isfinite(t.sum())) or bool(torch.isfinite(t).all()) for t in floats):
             raise Diverged(round_)
+
+    def _trace(self) -> None:
+        """Where the recipe asks for it: two entries of every weight tensor of every trained model, and what its client mostly holds."""
+        fed = self.fed
+        if "trace" not in self.recipe.evaluation.tallies or fed.trained is None:
+            return
+        places = [(s, part * s.size // 3) for s in fed.layout if s.kind in ("conv", "linear") for part in (1, 2)]
+        columns = torch.tensor([s.start + place for s, place in places], device=fed.device)
+        labels = fed.data.class_counts[fed.active].argmax(1).tolist()
+        for client, label, values in zip(fed.active.tolist(), labels, fed.trained[:, columns].tolist(), strict=True):
+            fed.note(f"trace/{client}/label", label)
+            for (s, place), value in zip(places, values, strict=True):
+                fed.note(f"trace/{client}/{s.name}[{place}]", value)
 
     def _score_start(self) -> None:
         fed, wanted, due = self.fed, self.recipe.evaluation, self.fed.scoring

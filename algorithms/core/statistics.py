@@ -56,11 +56,3 @@ def _gather(local: Local, batch: Batch) -> None:
         "square": (member * features.square().sum(2, keepdim=True)).sum(1),
     }
     local.extras |= {name: local.extras[name] + value for name, value in added.items()}
-
-
-def label_counts(fed: Federation) -> Tensor:
-    """Training samples of each active client and class  [K, classes] int64."""
-    own = [fed.data.train[client] for client in fed.active.tolist()]
-    owner = torch.repeat_interleave(torch.arange(fed.K, device=fed.device), fed.n_train)
-    cells = owner * fed.classes + fed.data.labels[torch.cat(own)]
-    return torch.bincount(cells, minlength=fed.K * fed.classes).view(fed.K, fed.classes)

@@ -104,6 +104,11 @@ def test_fedavg_weights_sum_to_one() -> None:
         assert abs(toys.run("fedavg", weighting=weighting, rounds=1).fed.weights.sum() - 1) < 1e-6
 
 
+def test_a_cohort_without_a_single_sample_changes_nothing_and_breaks_nothing() -> None:
+    run = toys.run("fedavg", sizes=(0, 0), rounds=1)
+    assert torch.equal(run.state["theta"], run.fed.new_model())
+
+
 def test_fedavg_keeps_or_averages_statistics_as_the_protocol_says() -> None:
     local, shared = (toys.run("fedavg", model="tiny-bn", buffers=b) for b in ("local", "global"))
     stats = local.fed.layout.stats

@@ -1,0 +1,86 @@
+"""DFedAvgM: federated averaging with momentum and without a server."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from pydantic import model_validator
+from torch import Tensor
+
+from algorithms.core import topology
+from algorithms.core.federation import Federation
+from algorithms.core.layout import blocks
+from algorithms.core.method import Method, State, hyperparameters, param, register
+
+
+@hyperparameters
+class HP:
+    """The graph, the order of training and gossip, and the width of messages."""
+
+    degree: int = param(10, "neighbours per client", ge=0, paper=10)
+    graph: topology.Graph = param("pull", "who hears whom", paper="text: undirected; Dis-PFL's code: pull")
+    order: topology.Order = param("gossip-train", "mix before or after training", paper="text: train-gossip; Dis-PFL's code: gossip-train")
+    bits: int | None = param(None, "width of a quantised change, which then is what travels; none: whole models in float32", ge=2, le=31)
+
+    @model_validator(mode="after")
+    def _quantises_changes(self) -> Self:
+        if self.bits is not None and self.order == "gossip-train":
+            raise ValueError("bits needs order = train-gossip: what is quantised is the change since the last gossip")
+        return self
+
+
+@register(
+    "dfedavgm",
+    title="DFedAvgM",
+    paper="Sun, Li and Wang, Decentralized Federated Averaging, TPAMI 2022",
+    year=2022,
+    family="decentralised",
+    needs=("p2p",),
+    sends="each client's model to every client that hears it",
+    variants=("graph=regular, order=train-gossip", "graph=regular, order=train-gossip, bits=8"),
+)
+class DFedAvgM(Method):
+    """Every client trains with momentum and takes x_i <- sum_j W_ij z_j, z_j being what training made of its neighbour's x_j.
+
+    The momentum is the protocol's; its buffer starts at zero in every round. `graph=regular` (ring, complete) makes W symmetric and doubly
+    stochastic, as the paper asks. In the code behind PFedDST's baselines every client instead pulls from random others, before it trains,
+    and trained models are scored: the defaults. With `bits` the change Q(z - x) travels, and everybody, knowing x, uses x + Q(z - x);
+    Q rounds to the nearest of 2^bits - 1 levels between minus and plus the client's largest change, which goes along as a number.
+    Mixed models are scored as `gossiped`, everybody's average as `consensus`.
+    """
+
+    HP = HP
+    serverless = True
+
+    def init(self, fed: Federation) -> State:
+        return {"w": torch.where(fed.exchanged, fed.new_model(), fed.new_models())}  # [N, D]
+
+    def round(self, state: State, fed: Federation) -> State:
+        if self.hp.order == "gossip-train":
+            mixed = self.gossip(fed, state["w"])
+            return {"w": fed.train(mixed, in_place=True).theta}
+        trained = fed.train(state["w"]).theta
+        return {"w": self.gossip(fed, trained if self.hp.bits is None else self.told(fed, trained, state["w"]))}
+
+    def gossip(self, fed: Federation, x: Tensor) -> Tensor:
+        """Every client's mean over its neighbourhood  [N, D]."""
+        mixing = fed.topology.mixing(self.hp.graph, self.hp.degree)
+        mixed = fed.gossip(x, mixing) if self.hp.bits is None else fed.gossip(x, mixing, bits=self.hp.bits, scalars=1)
+        if fed.scoring:
+            fed.score("gossiped", mixed)
+            fed.score("consensus", mixed.mean(0).expand(fed.N, -1))
+        return mixed
+
+    def told(self, fed: Federation, trained: Tensor, known: Tensor) -> Tensor:
+        """What neighbours make of a quantised change: x + Q(z - x)  [N, D]."""
+        out, levels = trained.clone(), 2 ** (self.hp.bits - 1) - 1
+        for rows in blocks(fed.N):
+            change = torch.where(fed.exchanged, trained[rows] - known[rows], 0.0)
+            step = change.abs().amax(dim=1, keepdim=True) / levels
+            rounded = torch.where(step > 0, (change / step).round() * step, 0.0)
+            out[rows] = torch.where(fed.exchanged, known[rows] + rounded, trained[rows])
+        return out
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        return state["w"][fed.active]

@@ -1,0 +1,98 @@
+"""DFedPGP: bodies spread by push-sum over a directed graph, heads stay."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from algorithms.core import topology
+from algorithms.core.alternate import Phase, in_phases
+from algorithms.core.federation import Federation
+from algorithms.core.method import Method, State, hyperparameters, param, register
+from algorithms.core.train import Batch, Local, still_cross_entropy
+
+
+@hyperparameters
+class HP:
+    """The graph, its weights, and the two phases of training."""
+
+    degree: int = param(10, "neighbours per client", ge=0, paper=10)
+    graph: topology.Graph = param("push", "who hears whom", paper="text: push; code: pull")
+    push_sum: bool = param(True, "carry push-sum masses; off: plain means", paper="text: on; code: off, with graph = pull")
+    order: topology.Order = param("gossip-train", "mix before or after training", paper="text: train-gossip; code: gossip-train")
+    head_epochs: int = param(1, "epochs on the head, before the body's", ge=0, paper="code: 1")
+    body_epochs: int | None = param(None, "epochs on the body; none: the recipe's", ge=0, paper="code: 5")
+    head_lr: float | None = param(
+        None, "the head's learning rate at first, decaying with the recipe's; none: that", gt=0, paper="code: 0.001"
+    )
+
+
+@register(
+    "dfedpgp",
+    title="DFedPGP",
+    paper="Liu et al., Decentralized Directed Collaboration for Personalized Federated Learning, CVPR 2024",
+    year=2024,
+    family="decentralised",
+    needs=("p2p", "head"),
+    sends="each client's body and one number to every client that hears it",
+    variants=("push_sum=false, graph=pull", "order=train-gossip", "head_lr=0.001"),
+)
+class DFedPGP(Method):
+    """Client i holds a body u_i with a mass mu_i (1 at first), the body z_i = u_i / mu_i that it computes with, and a head v_i.
+
+    A round trains v_i with z_i frozen, then u_i with v_i frozen, gradients and weight decay taken at z_i: u <- u - lr g(z), mu unchanged.
+    Gossip splits u_i and mu_i equally between the client and those it sends to: u <- P u, mu <- P mu with P column-stochastic. The state
+    keeps z and mu: a step of u is a step of z with learning rate lr / mu, and gossip weighs z_j by P_ij mu_j / sum_l P_il mu_l.
+    The code has no masses: clients pull from random others and take plain means (`push_sum=false`, `graph=pull`). It mixes before training;
+    that differs from mixing afterwards only by which round's graph is used. It reports mixed bodies with own heads, scored as `gossiped`.
+    """
+
+    HP = HP
+    serverless = True
+
+    def init(self, fed: Federation) -> State:
+        w = torch.where(self.shared(fed), fed.new_model(), fed.new_models())
+        return {"w": w, "mu": torch.ones(fed.N, dtype=torch.float64, device=fed.device)}  # [N, D] with bodies z, [N]
+
+    def shared(self, fed: Federation) -> Tensor:
+        """The body  [D] bool."""
+        return fed.exchanged & ~fed.layout.head
+
+    def round(self, state: State, fed: Federation) -> State:
+        w, mu = state["w"], state["mu"]
+        if self.hp.order == "gossip-train":
+            w, mu = self.gossip(fed, w, mu)
+            return {"w": self.train(fed, w, mu), "mu": mu}
+        trained = self.train(fed, w.clone(), mu)
+        w, mu = self.gossip(fed, trained, mu)
+        return {"w": w, "mu": mu}
+
+    def gossip(self, fed: Federation, w: Tensor, mu: Tensor) -> tuple[Tensor, Tensor]:
+        """Push bodies and masses  [N, D], [N]."""
+        graph = fed.topology.graph(self.hp.graph, self.hp.degree)
+        if self.hp.push_sum:
+            weights, mu = topology.push_sum(topology.column_stochastic(graph), mu)
+        else:
+            weights = topology.row_stochastic(graph)
+        mixed = fed.gossip(w, weights, self.shared(fed), scalars=int(self.hp.push_sum))
+        fed.score("gossiped", mixed)
+        fed.note("mass/least", mu.min())
+        return mixed, mu
+
+    def train(self, fed: Federation, w: Tensor, mu: Tensor) -> Tensor:
+        """Head, then body, overwriting w  [N, D]."""
+        hp, head = self.hp, fed.layout.head
+        rate = fed.sgd.lr if hp.head_lr is None else fed.sgd.lr * hp.head_lr / fed.protocol.lr
+        in_phases(fed, w, [Phase(head, hp.head_epochs, {"objective": still_cross_entropy, "lr": rate, "in_place": True})])
+
+        def push(local: Local, batch: Batch) -> None:
+            local.sgd(local.grad(batch), scale=local.extras["pace"])
+
+        pace = mu.reciprocal().to(w.dtype)
+        body = fed.layout.learnable & ~head
+        fed.loop(push, {"w": w}, extras={"pace": pace}, trainable=body, epochs=hp.body_epochs, first_epoch=hp.head_epochs, in_place=True)
+        fed.trained = w
+        return w
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        return state["w"][fed.active]

@@ -1,0 +1,190 @@
+"""dis-pfl: the ERK rule, limiting cases, plain transcriptions of both ways to regrow, bytes."""
+
+from __future__ import annotations
+
+from math import ceil, cos, pi
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from algorithms import models
+from algorithms.core import sparse
+from algorithms.core.federation import Federation
+from algorithms.core.rng import lots
+from algorithms.core.run import Run
+from tests.algorithms import peers, plain, toys
+
+DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}
+
+
+def counts(mask: Tensor, fed: Federation) -> dict[str, list[int]]:
+    return {s.name: mask[:, s.start : s.stop].sum(1).tolist() for s in fed.layout}
+
+
+# -- densities and masks -----------------------------------------------------------------------------------------------------------------
+
+
+def test_erk_on_resnet18_gn_has_the_known_number_of_non_zeros() -> None:
+    layout = models.build("resnet18-gn", channels=3, size=32, classes=10).layout
+    found = sparse.erk(layout, 0.5)
+    assert sum(found.values()) == 5_586_977
+    partly = {name: round(count / layout[name].size, 4) for name, count in found.items() if count < layout[name].size}
+    assert partly == {
+        "layers.2.0.conv2.weight": 0.7197,
+        "layers.2.1.conv1.weight": 0.7197,
+        "layers.2.1.conv2.weight": 0.7197,
+        "layers.3.0.conv1.weight": 0.5377,
+        "layers.3.0.conv2.weight": 0.3578,
+        "layers.3.1.conv1.weight": 0.3578,
+        "layers.3.1.conv2.weight": 0.3578,
+    }
+
+
+@pytest.mark.parametrize("density", [0.2, 0.5, 0.9, 1.0])
+def test_erk_spends_its_budget_on_any_model(density: float) -> None:
+    layout = models.build("tiny-bn", channels=1, size=8, classes=4).layout
+    found = sparse.erk(layout, density)
+    assert sum(found.values()) == pytest.approx(density * layout.parameters, abs=len(found))
+    assert set(found) == {s.name for s in layout if s.kind != "stat"}
+
+
+def test_first_masks_are_exactly_as_dense_as_asked_and_one_per_client() -> None:
+    run = toys.run("dis-pfl", {"density": 0.3}, model="tiny-bn", rounds=1, epochs=0)
+    wanted = sparse.erk(run.fed.layout, 0.3)
+    mask = run.method.init(run.fed)["mask"]
+    assert {n: c for n, c in counts(mask, run.fed).items() if n in wanted} == {n: [c] * run.fed.N for n, c in wanted.items()}
+    assert bool(mask[:, run.fed.layout.stats].all())
+    assert len({bytes(row.numpy().tobytes()) for row in mask}) == run.fed.N
+    common = toys.run("dis-pfl", {"density": 0.3, "masks": "common"}, rounds=1, epochs=0).state["sent"]
+    assert bool((common == common[0]).all())
+
+
+# -- limiting cases ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("regrow", ["random", "gradient"])
+@pytest.mark.parametrize("clip", [0.0, 0.05])
+def test_dis_pfl_with_full_density_is_dfedavgm(regrow: str, clip: float) -> None:
+    more = {"momentum": 0.9, "weight_decay": 0.01, "clip": clip, "model": "tiny-bn"}
+    one = toys.run("dis-pfl", {"density": 1.0, "degree": 2, "regrow": regrow}, **DOUBLE, **more)
+    other = toys.run("dfedavgm", {"degree": 2}, **DOUBLE, **more)
+    assert bool(one.state["mask"].all())
+    assert plain.apart(one.state["w"], other.state["w"]) < 1e-12
+
+
+@pytest.mark.parametrize("regrow", ["random", "gradient"])
+def test_dis_pfl_keeps_the_number_of_entries_of_every_tensor(regrow: str) -> None:
+    run = toys.run("dis-pfl", {"density": 0.3, "degree": 2, "regrow": regrow}, model="tiny-bn")
+    first = run.method.init(run.fed)["mask"]
+    for name in ("sent", "mask"):
+        assert counts(run.state[name], run.fed) == counts(first, run.fed)
+    assert not torch.equal(run.state["sent"], first)
+    assert not torch.equal(run.state["mask"], run.state["sent"])
+
+
+def test_dis_pfl_without_annealing_keeps_its_masks_bit_for_bit() -> None:
+    run = toys.run("dis-pfl", {"density": 0.3, "anneal": 0.0, "degree": 2})
+    fed = run.fed
+    fed.round = 0
+    assert torch.equal(run.state["mask"], run.method.init(fed)["mask"])
+
+
+def test_dis_pfl_with_one_static_mask_never_fills_the_other_entries() -> None:
+    run = toys.run("dis-pfl", {"density": 0.3, "anneal": 0.0, "masks": "common", "degree": 2}, momentum=0.9, weight_decay=0.1)
+    assert bool((run.state["w"][~run.state["mask"]] == 0).all())
+    assert bool((run.state["w"][run.state["mask"]] != 0).any())
+
+
+def test_dis_pfl_without_neighbours_regrows_from_zero() -> None:
+    run = toys.run("dis-pfl", {"density": 0.3, "graph": "none"}, sizes=peers.SIZES, rounds=1)
+    grown = run.state["mask"] & ~run.state["sent"]
+    assert int(grown.sum()) > 0
+    run.fed.begin(2, scoring=False, everybody=True)
+    start = run.method.gossip(run.state, run.fed)
+    assert bool((start[grown] == 0).all())
+    kept = run.state["mask"] & run.state["sent"]
+    assert torch.equal(start[kept], run.state["w"][kept])
+
+
+@pytest.mark.parametrize("buffers", ["local", "global"])
+def test_dis_pfl_averages_statistics_only_where_the_protocol_does(buffers: str) -> None:
+    run = toys.run("dis-pfl", {"graph": "complete", "density": 0.5}, model="tiny-bn", sizes=peers.SIZES, buffers=buffers)
+    run.fed.begin(4, scoring=False, everybody=True)
+    stats = run.fed.layout.stats
+    before, after = run.state["w"][:, stats], run.method.gossip(run.state, run.fed)[:, stats]
+    if buffers == "local":
+        assert torch.equal(before, after)
+    else:
+        assert torch.allclose(after, before.mean(0).expand_as(after))
+
+
+# -- transcription -----------------------------------------------------------------------------------------------------------------------
+
+
+def evolved(run: Run, w: np.ndarray, mask: np.ndarray, client: int, round_: int, wish: np.ndarray) -> np.ndarray:
+    """Prune by magnitude and regrow by wish, tensor by tensor, with sorts."""
+    share = 0.5 / 2 * (1 + cos(pi * (round_ - 1) / run.fed.rounds))
+    new = mask.copy()
+    for s in run.fed.layout:
+        if s.kind != "stat":
+            part, held = new[s.start : s.stop], mask[s.start : s.stop]
+            swaps = ceil(share * held.sum())
+            magnitude = np.where(held, np.abs(w[s.start : s.stop]), np.inf)
+            part[np.argsort(magnitude, kind="stable")[:swaps]] = False
+            empty = np.flatnonzero(~part)
+            part[empty[np.argsort(-wish[s.start : s.stop][empty], kind="stable")[:swaps]]] = True
+    return new
+
+
+def trained(run: Run, w: Tensor, mask: Tensor, client: int, round_: int) -> Tensor:
+    """SGD with clipping by the norm of the whole gradient, the mask applied after every step."""
+    p, buffer = run.fed.protocol, torch.zeros_like(w)
+    for x, y in plain.batches(run.fed, client, round_, p.epochs):
+        g = plain.gradient(run.fed, w, x, y)
+        g = g * min(1.0, p.clip / (float(g.norm()) + 1e-6))
+        buffer = p.momentum * buffer + g + p.weight_decay * w
+        w = torch.where(run.fed.layout.learnable, (w - p.lr * buffer) * mask, w)
+    return w
+
+
+@pytest.mark.parametrize("regrow", ["random", "gradient"])
+def test_dis_pfl_follows_its_plain_transcription(regrow: str) -> None:
+    more = {"momentum": 0.9, "weight_decay": 0.01, "clip": 0.5}
+    run = toys.run("dis-pfl", {"density": 0.3, "degree": 2, "regrow": regrow}, **DOUBLE, **more)
+    fed = run.fed
+    clients = range(fed.N)
+    fed.round = 0
+    mask = run.method.init(fed)["mask"]
+    sent, w = mask.clone(), mask * fed.new_model()
+    for round_ in (1, 2, 3):
+        fed.round = round_
+        hears = peers.topology_at(fed, round_).pull(2)
+        start = torch.zeros_like(w)
+        for i in clients:
+            near = peers.senders(hears, i)
+            holders = sum(sent[j].double() for j in near)
+            start[i] = torch.where(holders > 0, sum(w[j] for j in near) / holders.clamp(min=1), 0.0) * mask[i]
+        w = torch.stack([trained(run, start[i], mask[i], i, round_) for i in clients])
+        if regrow == "random":
+            wish = lots(run.method.keys(fed, "regrow"), 0, fed.D).numpy().astype(object)
+        else:
+            screen = [plain.batches(fed, i, round_, 1, stream="screen")[0] for i in clients]
+            wish = np.stack([plain.gradient(fed, w[i], *screen[i]).abs().numpy() for i in clients])
+        sent = mask
+        mask = torch.stack([torch.from_numpy(evolved(run, w[i].numpy(), mask[i].numpy(), i, round_, wish[i])) for i in clients])
+    assert plain.apart(w, run.state["w"]) < 1e-9
+    assert torch.equal(mask, run.state["mask"])
+    assert torch.equal(sent, run.state["sent"])
+
+
+# -- bytes -------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_dis_pfl_bills_its_entries_and_a_bitmap_per_neighbour() -> None:
+    run = toys.run("dis-pfl", {"density": 0.3, "degree": 2})
+    entries, size = sum(sparse.erk(run.fed.layout, 0.3).values()), run.fed.layout.parameters
+    assert peers.traffic(run, "up_values") == peers.traffic(run, "down_values") == [4.0 * entries * 2 * run.fed.N] * 3
+    assert peers.traffic(run, "up_codes") == peers.traffic(run, "down_codes") == [float(-(-size // 8)) * 2 * run.fed.N] * 3

@@ -1,0 +1,150 @@
+"""Graphs without a server, and the weights on them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from algorithms.core import topology
+from algorithms.core.rng import Streams, lots
+from algorithms.core.topology import Topology
+
+
+def graphs(clients: int, round_: int = 1) -> Topology:
+    streams = Streams(0)
+    return Topology(clients, lambda purpose: streams.at(purpose, round_), torch.device("cpu"))
+
+
+def values(*shape: int) -> Tensor:
+    return torch.from_numpy(Streams(0).at("values").standard_normal(shape))
+
+
+# -- graphs ------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("clients", "degree"), [(20, 3), (6, 10), (1, 10), (7, 0)])
+def test_everybody_pulls_from_as_many_others_as_asked(clients: int, degree: int) -> None:
+    graph = graphs(clients).pull(degree)
+    assert graph.sum(1).tolist() == [min(degree, clients - 1)] * clients
+    assert not graph.diagonal().any()
+    assert torch.equal(graphs(clients).graph("push", degree), graph.T)
+
+
+@pytest.mark.parametrize(("clients", "degree"), [(100, 10), (20, 3), (20, 15), (10, 9), (6, 2), (5, 4), (2, 1), (1, 3), (9, 0), (4, 1)])
+def test_a_regular_graph_is_symmetric_and_regular(clients: int, degree: int) -> None:
+    graph = graphs(clients).regular(degree)
+    assert torch.equal(graph, graph.T)
+    assert not graph.diagonal().any()
+    assert graph.sum(1).tolist() == [min(degree, clients - 1)] * clients
+
+
+@pytest.mark.parametrize(("clients", "degree"), [(11, 5), (11, 7)])
+def test_where_no_regular_graph_exists_one_client_is_off_by_one(clients: int, degree: int) -> None:
+    off = (graphs(clients).regular(degree).sum(1) - degree).abs()
+    assert off.sum() == 1
+
+
+@pytest.mark.parametrize("kind", ["regular", "ring", "complete", "none"])
+def test_mixing_on_undirected_graphs_is_symmetric_and_doubly_stochastic(kind: topology.Graph) -> None:
+    for clients in (1, 2, 3, 11):
+        mixing = graphs(clients).mixing(kind, 5)
+        assert torch.equal(mixing, mixing.T)
+        assert torch.allclose(mixing.sum(0), torch.ones(clients, dtype=mixing.dtype))
+        assert bool((mixing >= 0).all())
+
+
+def test_pulling_takes_plain_averages_and_pushing_hands_out_equal_shares() -> None:
+    pulled, pushed = graphs(20).mixing("pull", 4), topology.column_stochastic(graphs(20).graph("push", 4))
+    assert sorted(pulled[3].unique().tolist()) == [0.0, 0.2]
+    assert torch.allclose(pushed.sum(0), torch.ones(20, dtype=pushed.dtype))
+    assert torch.equal(pulled.T, pushed)
+
+
+def test_a_round_has_one_graph_and_the_next_another() -> None:
+    assert torch.equal(graphs(30).pull(4), graphs(30).pull(4))
+    assert not torch.equal(graphs(30).pull(4), graphs(30, round_=2).pull(4))
+    assert not torch.equal(graphs(30).regular(4), graphs(30, round_=2).regular(4))
+
+
+def test_constant_scores_choose_the_random_graph_bit_for_bit() -> None:
+    assert torch.equal(graphs(30).best(torch.full((30, 30), 0.7), 4), graphs(30).pull(4))
+
+
+def test_permuted_clients_choose_permuted_peers() -> None:
+    scores, order = values(12, 12), torch.from_numpy(Streams(0).at("order").permutation(12))
+    assert torch.equal(graphs(12).best(scores, 3)[order][:, order], graphs(12).best(scores[order][:, order], 3))
+
+
+# -- mixing ------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_mixing_with_the_identity_returns_the_same_bits() -> None:
+    x = values(6, 50)
+    for mask in (torch.ones(50, dtype=torch.bool), torch.arange(50) < 20):
+        assert torch.equal(topology.mix(x, graphs(6).mixing("none", 3), mask), x)
+
+
+def test_mixing_in_blocks_is_mixing_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weights = values(6, 50), graphs(6).mixing("pull", 3)
+    held = values(6, 50) > 0
+    whole = [topology.mix(x, weights, mask, renormalise=r) for mask, r in ((held[0], False), (held, False), (held, True))]
+    monkeypatch.setattr(topology, "BLOCK", 6 * 7)
+    parts = [topology.mix(x, weights, mask, renormalise=r) for mask, r in ((held[0], False), (held, False), (held, True))]
+    assert all(torch.allclose(a, b, rtol=1e-14, atol=1e-14) for a, b in zip(whole, parts, strict=True))
+
+
+def test_renormalised_entries_are_averages_over_those_who_hold_them() -> None:
+    x = torch.tensor([[1.0, 2.0], [3.0, 0.0], [8.0, 0.0]])
+    held = torch.tensor([[True, True], [True, False], [True, False]])
+    mixed = topology.mix(x, torch.tensor([[1.0, 1, 0], [0, 1, 1], [1, 1, 1]]), held, renormalise=True)
+    assert mixed.tolist() == [[2.0, 2.0], [5.5, 0.0], [4.0, 2.0]]
+
+
+def test_doubly_stochastic_gossip_preserves_the_mean() -> None:
+    x = values(30, 8)
+    mixed = topology.mix(x, graphs(30).mixing("regular", 4), torch.ones(8, dtype=torch.bool))
+    assert torch.allclose(mixed.mean(0), x.mean(0), atol=1e-14)
+
+
+def test_push_sum_reaches_the_average_on_a_digraph_where_plain_pushing_does_not() -> None:
+    place = torch.arange(8)
+    graph = place[:, None] == (place[None, :] + 1) % 8  # a directed ring
+    graph[4, 0] = graph[6, 0] = True  # and two chords: in-degrees differ
+    shares = topology.column_stochastic(graph)
+    start = values(8, 3)
+    plain, unbiased, mass = start, start, torch.ones(8, dtype=start.dtype)
+    for _ in range(400):
+        plain = shares @ plain
+        weights, mass = topology.push_sum(shares, mass)
+        unbiased = weights @ unbiased
+    average = start.mean(0).expand_as(start)
+    assert torch.allclose(unbiased, average, atol=1e-12)
+    assert not torch.allclose(plain, average, atol=0.05)
+    assert mass.sum().item() == pytest.approx(8)
+    assert (mass - 1).abs().max() > 0.1
+
+
+def test_doubly_stochastic_shares_leave_every_mass_at_one() -> None:
+    for kind in ("complete", "regular", "ring"):
+        _, mass = topology.push_sum(topology.column_stochastic(graphs(12).graph(kind, 4)), torch.ones(12, dtype=torch.float64))
+        assert torch.allclose(mass, torch.ones(12, dtype=torch.float64), atol=1e-15)
+
+
+# -- lots --------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_lots_are_the_splitmix64_stream_of_their_key() -> None:
+    """Against the generator as published: 64-bit words, a golden-ratio counter, two multiply-and-shift rounds."""
+    word = (1 << 64) - 1
+    keys = torch.tensor([0, 1234567, -5])
+    for key, row in zip(keys.tolist(), lots(keys, 0, 20), strict=True):
+        state, expected = key & word, []
+        for _ in range(20):
+            state = (state + 0x9E3779B97F4A7C15) & word
+            z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & word
+            z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & word
+            expected.append(z ^ (z >> 31))
+        assert [value & word for value in row.tolist()] == expected
+    assert lots(torch.tensor([1234567]), 0, 1).item() == 6457827717110365317
+    assert torch.equal(lots(keys, 13, 7), lots(keys, 0, 20)[:, 13:])
