@@ -1,13 +1,12 @@
 """The federation: everything a method may talk to.
 
-It knows who takes part, moves (and bills) messages, trains clients and scores models. A method sees vectors: one client is a row of
+It draws who takes part, moves messages (see `network`), trains clients and scores models. A method sees vectors: one client is a row of
 length D, the cohort is [K, D], everybody is [N, D].
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,16 +17,16 @@ from torch import Tensor
 from algorithms.core.batches import Batch, Plan, Schedule, plan_batches, plan_pass
 from algorithms.core.data import ClientData
 from algorithms.core.evaluate import Mixture, Score, count_correct
-from algorithms.core.messages import Code, Ledger, code_bytes
 from algorithms.core.model import Model
+from algorithms.core.network import Network
 from algorithms.core.rng import Streams, cohort, flbench_cohort
-from algorithms.core.topology import Topology, mix
+from algorithms.core.topology import Topology
 from algorithms.core.train import Local, Objective, Rows, Sgd, Step, Trained, cross_entropy, run_chunk
 
 PASS_BATCH = 500
 
 
-class Federation:
+class Federation(Network):
     """N clients with their data, one model architecture, and a protocol."""
 
     def __init__(
@@ -41,16 +40,11 @@ class Federation:
         dtype: torch.dtype = torch.float32,
         chunk: int = 1,
     ) -> None:
-        self.device, self.dtype, self.chunk = torch.device(device), dtype, chunk
-        self.model, self.layout = model, model.layout.on(device)
+        super().__init__(model.layout.on(device), data.clients, recipe.training, torch.device(device))
+        self.model, self.recipe, self.dtype, self.chunk = model, recipe, dtype, chunk
         self.data = data.to(self.device, dtype)
-        self.recipe, self.protocol = recipe, recipe.training
         self.streams = Streams(seed)
-        self.ledger = Ledger(data.clients)
         self.sizes = torch.tensor([len(part) for part in data.train], device=self.device)  # [N]
-        self.N = data.clients
-        self.everybody = torch.arange(self.N, device=self.device)
-        self.active = self.everybody
         self.round = 0
         self.trained: Tensor | None = None
         self.notes: dict[str, float] = {}
@@ -59,16 +53,6 @@ class Federation:
         self.scoring = False
 
     # -- who and when ------------------------------------------------------------------------------------------------------------------
-
-    @property
-    def K(self) -> int:
-        """Number of clients that are active."""
-        return len(self.active)
-
-    @property
-    def D(self) -> int:
-        """Length of a model's vector."""
-        return self.layout.size
 
     @property
     def classes(self) -> int:
@@ -85,11 +69,6 @@ class Federation:
         return self.sizes[self.active]
 
     @property
-    def exchanged(self) -> Tensor:
-        """What the protocol lets travel: learnable entries, and statistics where they are averaged like weights  [D] bool."""
-        return self.layout.learnable if self.protocol.buffers == "local" else torch.ones_like(self.layout.learnable)
-
-    @property
     def sgd(self) -> Sgd:
         """The protocol's optimiser in this round."""
         p = self.protocol
@@ -103,15 +82,6 @@ class Federation:
         self.active = self.everybody if everybody else drawn.to(self.device)
         self.round, self.scoring, self.trained, self.notes, self.scores = round_, scoring, None, {}, {}
         self.ledger.open_round()
-
-    @contextmanager
-    def among(self, clients: Tensor) -> Iterator[None]:
-        """Make other clients the active ones for a while."""
-        before, self.active = self.active, clients
-        try:
-            yield
-        finally:
-            self.active = before
 
     def over(self, train: Sequence[Tensor]) -> Federation:
         """A federation apart, for preparations: the same model, images and protocol, other clients with the given training indices."""
@@ -139,72 +109,6 @@ class Federation:
         if self.protocol.start == "common":
             return self.new_model().expand(self.N, -1)
         return torch.stack([self.new_model(client) for client in range(self.N)])
-
-    # -- messages ----------------------------------------------------------------------------------------------------------------------
-
-    def down(self, x: Tensor, mask: Tensor | None = None, *, code: Code = "none", domain: Tensor | None = None, scalars: int = 0) -> Tensor:
-        """Server to every active client: what each receives, zeros where nothing is sent  [K, D].
-
-        `mask` ([D] or [K, D], default: all that the protocol exchanges) says which entries travel, `code` how their positions are told
-        where the receiver cannot know them, `domain` [D] which entries could travel, `scalars` how many further numbers go along.
-        """
-        return self._send("down", x.expand(self.K, *x.shape[-1:]), mask, code, domain, scalars)
-
-    def up(self, x: Tensor, mask: Tensor | None = None, *, code: Code = "none", domain: Tensor | None = None, scalars: int = 0) -> Tensor:
-        """Every active client to the server; parameters as for `down`  [K, D]."""
-        return self._send("up", x, mask, code, domain, scalars)
-
-    def up_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
-        """Every active client tells the server a mask over `domain` as a bitmap  [K, D] bool."""
-        self.ledger.bill("up", self.active, 0, code_bytes("bitmap", domain.sum(), mask.sum(1)))
-        return mask
-
-    def down_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
-        """The server tells every active client a mask over `domain` as a bitmap  [K, D] bool."""
-        self.ledger.bill("down", self.active, 0, code_bytes("bitmap", domain.sum(), mask.expand(self.K, -1).sum(1)))
-        return mask
-
-    def numbers(self, direction: str, count: Tensor | int) -> None:
-        """Bill float32 numbers that are no model entries: prototypes, counts, covariances; per active client."""
-        self.ledger.bill("up" if direction == "up" else "down", self.active, count)
-
-    def _send(self, direction: Any, x: Tensor, mask: Tensor | None, code: Code, domain: Tensor | None, scalars: int) -> Tensor:
-        mask = self.exchanged if mask is None else mask
-        domain = self.exchanged if domain is None else domain
-        sent = mask.sum(-1).expand(self.K)
-        self.ledger.bill(direction, self.active, sent + scalars, code_bytes(code, domain.sum(), sent))
-        return torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
-
-    def gossip(
-        self,
-        x: Tensor,
-        mixing: Tensor,
-        mask: Tensor | None = None,
-        *,
-        code: Code = "none",
-        domain: Tensor | None = None,
-        scalars: int = 0,
-        bits: int = 32,
-        renormalise: bool = False,
-    ) -> Tensor:
-        """Clients to clients: rows of `mixing` [N, N] say how much of whom each one takes; every other sender's message is billed  [N, D].
-
-        Entries outside a common mask [D] stay each client's own; for masks per sender [N, D] see `topology.mix`. `bits` is the width of a
-        quantised value; messages fill whole 32-bit words.
-        """
-        mask = self.exchanged if mask is None else mask
-        domain = self.exchanged if domain is None else domain
-        sent = mask.sum(-1).expand(self.N)
-        words = (sent * bits + 31) // 32
-        self._bill_edges(mixing != 0, words + scalars, code_bytes(code, domain.sum(), sent))
-        return mix(x, mixing.to(x.dtype), mask, renormalise=renormalise)
-
-    def tell(self, graph: Tensor, count: int) -> None:
-        """Bill so many float32 numbers that client j sends to every other client i with `graph[i, j]`  [N, N] bool."""
-        self._bill_edges(graph, torch.tensor(count), torch.tensor(0))
-
-    def _bill_edges(self, graph: Tensor, values: Tensor, codes: Tensor) -> None:
-        self.ledger.bill_edges(graph & ~torch.eye(self.N, dtype=torch.bool, device=self.device), values, codes)
 
     # -- server algebra ----------------------------------------------------------------------------------------------------------------
 

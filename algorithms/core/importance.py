@@ -43,8 +43,8 @@ def normalised(layout: Layout, scores: Tensor, within: Tensor, norm: Norm) -> Te
 def quantile(rows: Tensor, q: float) -> Tensor:
     """The q-quantile of every row with linear interpolation, for rows of any length and any version of PyTorch  [K, n] -> [K, 1].
 
-    The rank is formed in the rows' own precision, as `torch.quantile` did when the papers ran it; later versions form it in double precision.
-    It decides how many entries of a large model lie above the bar.
+    The rank is formed in the rows' own precision, as `torch.quantile` did when the papers ran it (later versions use double precision): it
+    decides how many entries of a large model lie above the bar.
     """
     rank = torch.tensor(q, dtype=rows.dtype) * (rows.shape[1] - 1)
     below, above = int(rank), ceil(rank)

@@ -1,0 +1,113 @@
+"""The network: who is active, what passes between server and clients or among clients, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algorithms.core.layout import Layout
+from algorithms.core.messages import Code, Ledger, code_bytes
+from algorithms.core.topology import mix
+
+
+class Network:
+    """N clients and a server. Every message passes here, so no method can forget to bill one."""
+
+    def __init__(self, layout: Layout, clients: int, protocol: Any, device: torch.device) -> None:
+        self.layout, self.protocol, self.device = layout, protocol, device
+        self.N = clients
+        self.everybody = torch.arange(clients, device=device)
+        self.active = self.everybody
+        self.ledger = Ledger(clients)
+
+    @property
+    def K(self) -> int:
+        """Number of clients that are active."""
+        return len(self.active)
+
+    @property
+    def D(self) -> int:
+        """Length of a model's vector."""
+        return self.layout.size
+
+    @property
+    def exchanged(self) -> Tensor:
+        """What the protocol lets travel: learnable entries, and statistics where they are averaged like weights  [D] bool."""
+        return self.layout.learnable if self.protocol.buffers == "local" else torch.ones_like(self.layout.learnable)
+
+    @contextmanager
+    def among(self, clients: Tensor) -> Iterator[None]:
+        """Make other clients the active ones for a while."""
+        before, self.active = self.active, clients
+        try:
+            yield
+        finally:
+            self.active = before
+
+    def down(self, x: Tensor, mask: Tensor | None = None, *, code: Code = "none", domain: Tensor | None = None, scalars: int = 0) -> Tensor:
+        """Server to every active client: what each receives, zeros where nothing is sent  [K, D].
+
+        `mask` ([D] or [K, D], default: all that the protocol exchanges) says which entries travel, `code` how their positions are told
+        where the receiver cannot know them, `domain` [D] which entries could travel, `scalars` how many further numbers go along.
+        """
+        return self._send("down", x.expand(self.K, *x.shape[-1:]), mask, code, domain, scalars)
+
+    def up(self, x: Tensor, mask: Tensor | None = None, *, code: Code = "none", domain: Tensor | None = None, scalars: int = 0) -> Tensor:
+        """Every active client to the server; parameters as for `down`  [K, D]."""
+        return self._send("up", x, mask, code, domain, scalars)
+
+    def up_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
+        """Every active client tells the server a mask over `domain` as a bitmap  [K, D] bool."""
+        self.ledger.bill("up", self.active, 0, code_bytes("bitmap", domain.sum(), mask.sum(1)))
+        return mask
+
+    def down_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
+        """The server tells every active client a mask over `domain` as a bitmap  [K, D] bool."""
+        self.ledger.bill("down", self.active, 0, code_bytes("bitmap", domain.sum(), mask.expand(self.K, -1).sum(1)))
+        return mask
+
+    def numbers(self, direction: str, count: Tensor | int) -> None:
+        """Bill float32 numbers that are no model entries: prototypes, counts, covariances; per active client."""
+        self.ledger.bill("up" if direction == "up" else "down", self.active, count)
+
+    def _send(self, direction: Any, x: Tensor, mask: Tensor | None, code: Code, domain: Tensor | None, scalars: int) -> Tensor:
+        mask = self.exchanged if mask is None else mask
+        domain = self.exchanged if domain is None else domain
+        sent = mask.sum(-1).expand(self.K)
+        self.ledger.bill(direction, self.active, sent + scalars, code_bytes(code, domain.sum(), sent))
+        return torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
+
+    def gossip(
+        self,
+        x: Tensor,
+        mixing: Tensor,
+        mask: Tensor | None = None,
+        *,
+        code: Code = "none",
+        domain: Tensor | None = None,
+        scalars: int = 0,
+        bits: int = 32,
+        renormalise: bool = False,
+    ) -> Tensor:
+        """Clients to clients: rows of `mixing` [N, N] say how much of whom each one takes; every other sender's message is billed  [N, D].
+
+        Entries outside a common mask [D] stay each client's own; for masks per sender [N, D] see `topology.mix`. `bits` is the width of a
+        quantised value; messages fill whole 32-bit words.
+        """
+        mask = self.exchanged if mask is None else mask
+        domain = self.exchanged if domain is None else domain
+        sent = mask.sum(-1).expand(self.N)
+        words = (sent * bits + 31) // 32
+        self._bill_edges(mixing != 0, words + scalars, code_bytes(code, domain.sum(), sent))
+        return mix(x, mixing.to(x.dtype), mask, renormalise=renormalise)
+
+    def tell(self, graph: Tensor, count: int) -> None:
+        """Bill so many float32 numbers that client j sends to every other client i with `graph[i, j]`  [N, N] bool."""
+        self._bill_edges(graph, torch.tensor(count), torch.tensor(0))
+
+    def _bill_edges(self, graph: Tensor, values: Tensor, codes: Tensor) -> None:
+        self.ledger.bill_edges(graph & ~torch.eye(self.N, dtype=torch.bool, device=self.device), values, codes)

@@ -1,0 +1,44 @@
+"""What the README promises works as it is written there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.cli import call
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> str:
+    """The README's method, saved as a user would save it."""
+    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    file = tmp_path / "halfway.py"
+    file.write_text(code)
+    return str(file)
+
+
+def test_the_example_method_keeps_the_contract(example: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["methods", "halfway", "--plugin", example, "--contract"]) == 0
+    assert "halfway" in capsys.readouterr().out
+
+
+def test_the_example_method_gets_a_row_beside_the_papers_methods(example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "report")]
+    asked = ["--plugin", example, "--method", "halfway", "--artefact", "fedpurin/table1", "--seed", "1", "--executor", "inline"]
+    assert call(["reproduce", *asked, *where]) == 0
+    capsys.readouterr()
+    (table,) = (tmp_path / "report").rglob("table1.csv")
+    rows = [line for line in table.read_text().splitlines() if "Half-way" in line or "halfway" in line]
+    assert rows
+    assert any("done" in row or re.search(r"\d\d\.\d", row) for row in rows)
+
+
+def test_every_command_of_the_readme_exists() -> None:
+    named = set(re.findall(r"^repfl (\w+)", README, flags=re.MULTILINE)) | set(re.findall(r"`repfl (\w+)", README))
+    assert named
+    for command in sorted(named):
+        assert call([command, "--help"]) == 0, command
