@@ -1,0 +1,125 @@
+"""FLUTE: a shared representation whose personal heads are drawn towards neural collapse."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from algorithms.core import partial
+from algorithms.core.batches import steps_per_epoch
+from algorithms.core.federation import Federation
+from algorithms.core.layout import Params
+from algorithms.core.method import Method, State, hyperparameters, param, register
+from algorithms.core.train import Batch, Local, entropy_of
+
+
+@hyperparameters
+class HP:
+    """Strengths of the regularisers, and what trains when."""
+
+    body_epochs: int = param(1, "the last so many epochs train everything, those before it the head alone", ge=0, paper="FL-bench: 1")
+    align: float = param(0.25, "weight of the head's distance to a simplex frame", ge=0, paper="FL-bench: 0.25")
+    head_decay: float = param(0.0025, "weight of the head's squared norm", ge=0, paper="FL-bench: 0.0025")
+    feature_decay: float = param(0.0005, "weight of the features' squared norm, summed over a batch", ge=0, paper="FL-bench: 0.0005")
+    server_lr: float = param(0.5, "step of the server on the participants' heads", ge=0, paper="FL-bench: 0.5")
+    detach: bool = param(
+        False, "no gradient reaches the body, which stays random: FL-bench's defect, in FedOBP's tables", paper="FedOBP's tables: true"
+    )
+    newcomer: partial.Newcomer = param(
+        "initial", "head of a client that never took part; `global` is the average of the heads (FL-bench)", paper="FedOBP's tables: global"
+    )
+
+
+@register(
+    "flute",
+    title="FLUTE",
+    paper="Liu et al., Federated Representation Learning in the Under-Parameterized Regime, ICML 2024",
+    year=2024,
+    family="partial",
+    needs=("head",),
+    sends="the body down and up; the head's weight up, and corrected down; a bit per class up",
+    variants=("detach=true", "newcomer=global", "detach=true, newcomer=global"),
+)
+class FLUTE(Method):
+    """FedPer with heads W (classes C) that the clients and the server draw towards an equiangular frame of the classes u a client has.
+
+    A(W, u) = | W W^T / |W W^T| - (I - 1 1^T / C) o (u u^T) / sqrt(C - 1) |, Frobenius norms. Clients minimise
+    CE + align A(W, u) + head_decay |W|^2, the head alone at first; in the last epochs all entries, with feature_decay |features|^2 added.
+    The server averages the bodies and takes one step on the heads it got: W_i <- W_i - server_lr / K * grad A(W_i, u_i). Biases stay.
+    """
+
+    HP = HP
+
+    def body(self, fed: Federation) -> Tensor:
+        """What is averaged  [D] bool."""
+        return fed.exchanged & ~fed.layout.head
+
+    def init(self, fed: Federation) -> State:
+        return partial.init(fed, self.body(fed))
+
+    def round(self, state: State, fed: Federation) -> State:
+        body, place = self.body(fed), fed.layout.head_weight
+        weight = fed.layout.where(name=place.name)
+        start = partial.models(state, fed, body, self.hp.newcomer)
+        fed.down(start, body)
+        present = fed.data.class_counts[fed.active] > 0  # [K, classes]
+        trained = self.train(fed, start, present)
+        fed.trained = trained
+        fed.up(trained, weight)
+        fed.up_mask(present, torch.ones_like(present[0]))
+        corrected = trained.clone()
+        heads = trained[:, weight].view(-1, *place.shape)
+        corrected[:, weight] = self.correct(heads, present.to(fed.dtype)).flatten(1)
+        fed.down(corrected, weight)
+        average = partial.average(state, fed, trained, body, self.hp.newcomer)
+        return average | partial.kept(state, fed, corrected, body)
+
+    def correct(self, heads: Tensor, present: Tensor) -> Tensor:
+        """The server's step on uploaded head weights  [K, classes, F]."""
+        leaf = heads.clone().requires_grad_()
+        (grad,) = torch.autograd.grad(misalignment(leaf, present).mean(), leaf)
+        return heads - self.hp.server_lr * grad
+
+    # -- local training --------------------------------------------------------------------------------------------------------------------
+
+    def train(self, fed: Federation, start: Tensor, present: Tensor) -> Tensor:
+        """Head-only epochs, then joint ones, under one optimiser  [K, D]."""
+        p = fed.protocol
+        steps = steps_per_epoch(fed.n_train, p.batch, p.skip_single)
+        before = max(p.epochs - self.hp.body_epochs, 0) * steps
+        extras = {"present": present.to(fed.dtype), "before": before, "joint": torch.zeros_like(before, dtype=fed.dtype)}
+        return fed.loop(self.step, {"w": start}, extras=extras, trainable=fed.layout.head if self.hp.detach else None).theta
+
+    def step(self, local: Local, batch: Batch) -> None:
+        before = local.extras["before"]  # [K], head-only steps still to come
+        joint = (before <= 0).to(local.extras["joint"].dtype)
+        local.extras |= {"before": before - 1, "joint": joint}
+        for name in local.masks:
+            if not local.layout[name].head:
+                local.masks[name] = joint.view(-1, *[1] * len(local.layout[name].shape))
+        local.sgd(local.grad(batch, self.loss))
+
+    def loss(self, local: Local, batch: Batch, params: Params) -> Tensor:
+        """Cross-entropy and the three regularisers  [K]."""
+        features = local.model.features(params, batch.x, batch.mode)  # [K, B, F]
+        if self.hp.detach:
+            features = features.detach()
+        weight = params[local.layout.head_weight.name]
+        energy = features.square().sum(2)
+        energy = (energy if batch.valid is None else energy * batch.valid).sum(1)
+        fit = entropy_of(local.model.head(params, features), batch)
+        shape = self.hp.align * misalignment(weight, local.extras["present"]) + self.hp.head_decay * weight.square().sum((1, 2))
+        return fit + shape + self.hp.feature_decay * local.extras["joint"] * energy
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        return partial.models(state, fed, self.body(fed), self.hp.newcomer)
+
+
+def misalignment(weight: Tensor, present: Tensor) -> Tensor:
+    """Distance of every head's Gram matrix from the frame of the classes at hand  [K, classes, F], [K, classes] -> [K]."""
+    classes = weight.shape[1]
+    gram = weight @ weight.transpose(1, 2)
+    norm = gram.flatten(1).norm(dim=1).clamp(min=torch.finfo(gram.dtype).tiny)
+    frame = torch.eye(classes, dtype=gram.dtype, device=gram.device) - 1 / classes
+    goal = frame * present[:, :, None] * present[:, None, :] / (classes - 1) ** 0.5
+    return (gram / norm[:, None, None] - goal).flatten(1).norm(dim=1)

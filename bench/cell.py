@@ -1,0 +1,252 @@
+"""A cell: one method with its hyper-parameters, one recipe, one seed. Its id is the SHA-256 of its canonical JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from bench.errors import UserError, nearest, refusal, unknown
+from datasets.core.recipe import Recipe
+
+SPEC = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<options>.*)\])?")
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON knows it, with one form for equal numbers: whole floats become integers, tuples become lists."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        return int(value)
+    return value
+
+
+def canonical(value: Any) -> str:
+    """Canonical JSON: sorted keys, no spaces, equal numbers written alike."""
+    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One experiment, fully resolved."""
+
+    method: str
+    version: int
+    hp: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    seed: int
+
+    @cached_property
+    def json(self) -> dict[str, Any]:
+        """Everything that tells this cell from any other."""
+        return plain({"method": self.method, "version": self.version, "hp": self.hp, "recipe": self.recipe, "seed": self.seed})
+
+    @cached_property
+    def id(self) -> str:
+        return sha256(canonical(self.json).encode()).hexdigest()
+
+    @property
+    def short(self) -> str:
+        """Enough of the id to tell cells apart on a screen."""
+        return self.id[:12]
+
+    @property
+    def rounds(self) -> int:
+        return int(self.recipe["training"]["rounds"])
+
+    def __str__(self) -> str:
+        return f"{self.method} on {self.recipe['dataset']}, seed {self.seed} ({self.short})"
+
+
+# -- methods -------------------------------------------------------------------------------------------------------------------------------
+
+
+def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
+    """`fedpurin[tau=0.3,bn=full]` as a name and hyper-parameters."""
+    match = SPEC.fullmatch(text.strip())
+    if match is None:
+        raise UserError(f"method {text!r} is not of the form name or name[option=value,option=value]")
+    options: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in (match["options"] or "").split(","))):
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip():
+            raise UserError(f"method {text!r}: {part!r} is not of the form option=value")
+        options[key.strip()] = _literal(value.strip())
+    return match["name"], options
+
+
+def _literal(text: str) -> Any:
+    """A number, true, false or null where it reads as one; otherwise the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.strip("'\"")
+
+
+def spec(method: str, hp: Mapping[str, Any]) -> str:
+    """The inverse of `parse_spec`."""
+    options = ",".join(
+        f"{key}={value if isinstance(value, str) else 'none' if value is None else json.dumps(value)}" for key, value in hp.items()
+    )
+    return f"{method}[{options}]" if options else method
+
+
+def entry(name: str, place: str = "") -> Any:
+    """A method's line in the registry."""
+    known = _registry()
+    if name not in known:
+        raise unknown("method", name, known, place)
+    return known[name]
+
+
+@lru_cache(maxsize=1)
+def _registry() -> Mapping[str, Any]:
+    """The registry itself, so that methods which are registered later are in it; looking for method files takes time, once."""
+    from algorithms.core.method import methods
+
+    return methods()
+
+
+def hyperparameters(name: str, overrides: Mapping[str, Any], place: str = "") -> Any:
+    """A method's validated hyper-parameters."""
+    cls = entry(name, place).cls
+    where = f"{place + ': ' if place else ''}method {name!r}, hyper-parameters"
+    given = {key: None if value == "none" and _may_be_none(cls.HP, key) else value for key, value in overrides.items()}
+    return _checked(cls.HP, given, where)
+
+
+def _may_be_none(cls: Any, field: str) -> bool:
+    """Whether `none` means nothing here, and is not a text of its own."""
+    schema = _adapter(cls).json_schema().get("properties", {}).get(field, {})
+    kinds = [option.get("type") for option in schema.get("anyOf", [])]
+    return "null" in kinds and "string" not in kinds
+
+
+def options_of(checked: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Some of a method's hyper-parameters as plain values."""
+    values = _adapter(type(checked)).dump_python(checked, mode="json")
+    return {name: values[name] for name in names}
+
+
+def _checked(cls: Any, values: Mapping[str, Any], place: str) -> Any:
+    """A strict dataclass from plain values; through JSON, in which lists stand for tuples and whole numbers for floats."""
+    try:
+        return _adapter(cls).validate_json(json.dumps(values, allow_nan=False))
+    except ValidationError as error:
+        raise refusal(error, cls, place) from None
+    except (TypeError, ValueError) as error:  # a date in a TOML file, or a number that is not finite
+        raise UserError(f"{place}: {' '.join(str(error).split())}") from None
+
+
+_ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
+
+
+def _adapter(cls: Any) -> TypeAdapter[Any]:
+    """A class's validator, which takes milliseconds to make."""
+    if cls not in _ADAPTERS:
+        _ADAPTERS[cls] = TypeAdapter(cls)
+    return _ADAPTERS[cls]
+
+
+# -- recipes -------------------------------------------------------------------------------------------------------------------------------
+
+
+def recipe_from(values: Mapping[str, Any], place: str) -> Recipe:
+    """A validated recipe whose names all exist."""
+    recipe: Recipe = _checked(Recipe, values, place)
+    _check_names(recipe, place)
+    return recipe
+
+
+def _check_names(recipe: Recipe, place: str) -> None:
+    from algorithms.models import MODELS
+    from datasets.core import augment, partition, registry
+
+    for what, name, known in (
+        ("dataset", recipe.dataset, registry.names()),
+        ("model", recipe.model, MODELS),
+        ("partition.rule", recipe.partition.rule, partition.rules()),
+        ("augment", recipe.augment, augment.names()),
+    ):
+        if name not in known:
+            raise unknown(what, name, known, place)
+    description = registry.get(recipe.dataset)
+    if recipe.norm not in description.norms:
+        raise UserError(f"{place}: {recipe.dataset} has no norm {recipe.norm!r}; {nearest(recipe.norm, description.norms)}")
+    if recipe.classes is not None and recipe.classes < len(description.classes):
+        raise UserError(f"{place}: classes = {recipe.classes} is fewer than {recipe.dataset} has; valid: >= {len(description.classes)}")
+    if recipe.evaluation.rule == "max" and any(not 1 <= wanted <= recipe.training.rounds for wanted in recipe.evaluation.rounds):
+        raise UserError(f"{place}: evaluation.rounds = {recipe.evaluation.rounds} is not valid; valid: 1 to {recipe.training.rounds}")
+
+
+def build_cell(method: str, hp: Mapping[str, Any], recipe: Recipe, seed: int, place: str = "") -> Cell:
+    """The cell of a method, its hyper-parameters, a recipe and a seed; whatever is wrong is refused in one line."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UserError(f"{place + ': ' if place else ''}seed = {seed!r} is not valid; valid: a whole number >= 0")
+    checked = hyperparameters(method, hp, place)
+    dumped: dict[str, Any] = _adapter(type(checked)).dump_python(checked, mode="json")
+    return Cell(method, entry(method).version, dumped, recipe_values(recipe), seed)
+
+
+def recipe_values(recipe: Recipe, place: str = "partition") -> dict[str, Any]:
+    """All fields of a recipe as plain values, the partition's options with their defaults; worked out once per recipe object."""
+    known = _VALUES.get(id(recipe))
+    if known is None:
+        known = _VALUES[id(recipe)] = (recipe, _recipe_values(recipe, place))
+    return known[1]
+
+
+_VALUES: dict[int, tuple[Recipe, dict[str, Any]]] = {}
+"""Plain values by the identity of their recipe, which is kept beside them so that the identity stays taken."""
+
+
+def _recipe_values(recipe: Recipe, place: str) -> dict[str, Any]:
+    from datasets.core import partition
+    from datasets.core.errors import DataError
+
+    values: dict[str, Any] = _adapter(Recipe).dump_python(recipe, mode="json")
+    try:
+        values["partition"]["options"] = partition.resolve(recipe.partition)
+    except DataError as error:
+        raise UserError(f"{place}: {error}") from None
+    return values
+
+
+def reopen(values: Mapping[str, Any]) -> Cell:
+    """The cell that a record tells of, as far as today's registry still knows it."""
+    try:
+        method, hp, recipe, seed = (values[key] for key in ("method", "hp", "recipe", "seed"))
+    except (KeyError, TypeError):
+        raise UserError("a cell needs the fields method, hp, recipe and seed") from None
+    return build_cell(method, hp, recipe_from(recipe, "recipe of the record"), seed)
+
+
+# -- what a method needs -------------------------------------------------------------------------------------------------------------------
+
+
+def unmet(cell: Cell) -> str:
+    """Why this cell makes no sense, in words; empty when it does."""
+    needs = entry(cell.method).needs
+    recipe = cell.recipe
+    if "bn" in needs and not _has_norm(recipe["model"]):
+        return f"{cell.method} needs normalisation layers, and {recipe['model']} has none"
+    if "p2p" in needs and recipe["clients"] < 2:
+        return f"{cell.method} needs neighbours, and there is one client"
+    return ""
+
+
+@lru_cache(maxsize=64)
+def _has_norm(model: str) -> bool:
+    """Whether a model has batch-norm statistics or affine normalisation parameters; true of every input shape or of none."""
+    from algorithms.models import build
+
+    return bool(build(model, channels=1, size=32, classes=10).layout.norm.any())

@@ -1,0 +1,120 @@
+"""What goes wrong in ways a user can mend, each as one line: what, where, and the nearest valid choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+FINE, FINDING, INPUT, FAILED = 0, 1, 2, 3
+"""Exit codes: all well; something stored or measured is not as it should be; the user's input is wrong; some cells failed."""
+
+
+class UserError(Exception):
+    """What was asked for cannot be done: one line, and an exit code, which is 2 (wrong input) unless it is said otherwise."""
+
+    def __init__(self, text: str, code: int = INPUT) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Corrupt(Exception):
+    """A stored file is not what was written: one line that names it, exit code 1."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The nearest valid names, as the end of an error message."""
+    known = sorted(map(str, known))
+    close = get_close_matches(name, known, n=3, cutoff=0.4)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"valid: {', '.join(known)}" if known else "there is none"
+
+
+def unknown(what: str, name: str, known: Iterable[str], place: str = "") -> UserError:
+    """The refusal of a name that nobody knows."""
+    return UserError(f"{place + ': ' if place else ''}unknown {what} {name!r}; {nearest(name, known)}")
+
+
+def one_line(error: BaseException) -> str:
+    """An exception's message on one line, however it was written."""
+    text = " ".join(str(error).split())
+    return text or type(error).__name__
+
+
+# -- pydantic speaks of many things at once; a user needs the first, with its place, its value and the valid range -------------------------
+
+
+def refusal(error: ValidationError, cls: Any, place: str) -> UserError:
+    """The first complaint of a validation, as one line."""
+    first, others = error.errors(include_url=False)[0], error.error_count() - 1
+    location = tuple(first["loc"])
+    field = ".".join(map(str, location))
+    schema, known = _field_schema(TypeAdapter(cls).json_schema(), location)
+    match first["type"]:
+        case "unexpected_keyword_argument" | "extra_forbidden":
+            text = f"unknown field {field!r}; {nearest(str(location[-1]), known)}"
+        case "missing" | "missing_argument":
+            text = f"field {field!r} is missing"
+        case _:
+            text = f"{field} = {_shown(first['input'])} is not valid; {_valid(schema, first['msg'])}{_hint(first['input'], schema)}"
+    return UserError(f"{place}: {text}{f' (and {others} more)' if others else ''}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _field_schema(schema: Mapping[str, Any], location: tuple[Any, ...]) -> tuple[Mapping[str, Any], list[str]]:
+    """JSON schema of a field, and the names of its siblings."""
+    definitions, known = schema.get("$defs", {}), list(schema.get("properties", {}))
+    for step in location:
+        schema = _follow(schema, definitions)
+        properties = schema.get("properties", {})
+        known = list(properties) or known
+        if isinstance(step, int):
+            schema = schema.get("items", {})
+        elif isinstance(schema.get("additionalProperties"), Mapping) and step not in properties:
+            schema = schema["additionalProperties"]
+        else:
+            schema = properties.get(step, {})
+    return _follow(schema, definitions), known
+
+
+def _follow(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Resolve references and look through `X or nothing`."""
+    for option in schema.get("anyOf", []):
+        if option.get("type") != "null":
+            return _follow(option, definitions)
+    reference = schema.get("$ref", "").rpartition("/")[2]
+    return _follow(definitions[reference], definitions) if reference in definitions else schema
+
+
+def choices(schema: Mapping[str, Any]) -> str:
+    """The valid values of a field in words, from its JSON schema; empty when its type says it all."""
+    if "enum" in schema or "const" in schema:
+        return " or ".join(map(repr, schema.get("enum", [schema.get("const")])))
+    limits = [
+        f"{symbol} {schema[key]:g}"
+        for key, symbol in (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"))
+        if key in schema
+    ]
+    return " and ".join(limits)
+
+
+def _valid(schema: Mapping[str, Any], otherwise: str) -> str:
+    kinds = {"integer": "a whole number", "number": "a number", "string": "a text", "boolean": "true or false", "array": "a list"}
+    kind, limits = kinds.get(schema.get("type", ""), ""), choices(schema)
+    if "enum" in schema or "const" in schema:
+        return f"valid: {limits}"
+    if not kind and not limits:
+        return " ".join(otherwise.split())
+    return f"valid: {' '.join(part for part in (kind, limits) if part)}"
+
+
+def _hint(value: Any, schema: Mapping[str, Any]) -> str:
+    close = get_close_matches(str(value), map(str, schema.get("enum", [])), n=1, cutoff=0.4)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,74 @@
+"""From the curves of a run to the few numbers that tables are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Rows = Sequence[tuple[int, str, float]]
+TRAFFIC = ("up_values", "up_codes", "down_values", "down_codes")
+
+
+def summarise(rows: Rows, recipe: Mapping[str, Any], floor: tuple[float, float], parameters: int) -> dict[str, Any]:
+    """A record's metrics."""
+    curves = _curves(rows)
+    points = {name.removesuffix("/mean") for name in curves if name.endswith("/mean")}
+    summaries = {point: _summary(curves, point) for point in sorted(points) if not point.endswith("/val")}
+    value, round_ = reported(curves, recipe["evaluation"])
+    return {
+        "value": value,
+        "round": round_,
+        "points": summaries,
+        "floor": {"clients": floor[0], "pooled": floor[1]},
+        "traffic": {line: int(sum(curves.get(f"traffic/{line}", {}).values())) for line in TRAFFIC},
+        "notes": {name.removeprefix("note/"): _last(curve) for name, curve in sorted(curves.items()) if name.startswith("note/")},
+        "parameters": parameters,
+    }
+
+
+def _curves(rows: Rows) -> dict[str, dict[int, float]]:
+    """Every curve as round -> value, rounds ascending."""
+    curves: dict[str, dict[int, float]] = {}
+    for round_, name, value in sorted(rows):
+        curves.setdefault(name, {})[round_] = value
+    return curves
+
+
+def _last(curve: Mapping[int, float]) -> float:
+    return curve[max(curve)]
+
+
+def _summary(curves: Mapping[str, Mapping[int, float]], point: str) -> dict[str, Any]:
+    """One scoring point: its last, its best and its validated round."""
+    mean, pooled = curves[f"{point}/mean"], curves[f"{point}/pooled"]
+    top = max(mean, key=lambda round_: (mean[round_], -round_))
+    chosen = _validated(curves, point, "mean")
+    return {
+        "last": {name: _last(curves[f"{point}/{name}"]) for name in ("mean", "pooled", "std", "decile") if f"{point}/{name}" in curves},
+        "max": {"mean": mean[top], "pooled": max(pooled.values()), "round": top},
+        "best_val": None if chosen is None else {"mean": mean[chosen], "pooled": pooled[chosen], "round": chosen},
+    }
+
+
+def _validated(curves: Mapping[str, Mapping[int, float]], point: str, average: str) -> int | None:
+    """The first round with the best validation accuracy among those that have a test score; none without validation data."""
+    validation = {r: v for r, v in curves.get(f"{point}/val/{average}", {}).items() if r in curves.get(f"{point}/{average}", {})}
+    return max(validation, key=lambda round_: (validation[round_], -round_)) if validation else None
+
+
+def reported(curves: Mapping[str, Mapping[int, float]], evaluation: Mapping[str, Any]) -> tuple[float | None, int | None]:
+    """The number that the recipe's rule picks, and its round; nothing if the reported point was never scored."""
+    point, average = evaluation["point"], {"clients": "mean", "pooled": "pooled"}[evaluation["average"]]
+    curve = curves.get(f"{point}/{average}", {})
+    if evaluation["rounds"] and evaluation["rule"] == "max":
+        curve = {round_: value for round_, value in curve.items() if round_ in evaluation["rounds"]}
+    if not curve:
+        return None, None
+    match evaluation["rule"]:
+        case "max":
+            best: int | None = max(curve, key=lambda round_: (curve[round_], -round_))
+        case "best-val":
+            best = _validated(curves, point, average)
+        case _:
+            best = max(curve)
+    return (None, None) if best is None else (curve[best], best)

@@ -1,0 +1,34 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Papers = Annotated[list[str] | None, typer.Option("--paper", help="only this paper; repeatable")]
+Artefacts = Annotated[list[str] | None, typer.Option("--artefact", help="only this table or figure, paper/name; repeatable")]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method", help="only this method, name or name[option=value]; one that the selected tables lack is added to them; repeatable"
+    ),
+]
+Datasets = Annotated[list[str] | None, typer.Option("--dataset", help="only this dataset; repeatable")]
+Seeds = Annotated[list[int] | None, typer.Option("--seed", help="only this seed; repeatable")]
+Cells = Annotated[list[str] | None, typer.Option("--cell", help="only the cell whose id starts so; repeatable")]
+Scale = Annotated[str, typer.Option(help="smoke, desk or paper")]
+Grids = Annotated[list[Path] | None, typer.Option("--grid", help="a grid file of your own; repeatable")]
+Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="a Python file that registers methods; repeatable")]
+Results = Annotated[Path | None, typer.Option(help="folder of records (default: REPFL_RESULTS, else ./results)")]
+Out = Annotated[Path, typer.Option(help="folder of the report")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
+Executor = Annotated[str | None, typer.Option(help="inline, processes or ray (default: processes for several cells on a CPU)")]
+Workers = Annotated[int | None, typer.Option(help="number of processes (default: one per processor)")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
+Chunk = Annotated[int | None, typer.Option(help="clients trained in one kernel (default: 1 on a CPU, the cohort on a GPU)")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="compute finished cells again")]
+Shard = Annotated[str | None, typer.Option(help="only the i-th of n equal parts of the cells, i/n; for job arrays")]
+TimeLimit = Annotated[float | None, typer.Option(help="seconds after which a cell is given up")]
+Checkpoint = Annotated[float, typer.Option(help="seconds between two checkpoints of a cell")]

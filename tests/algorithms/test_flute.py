@@ -1,0 +1,158 @@
+"""FLUTE: limiting cases, a plain transcription, bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from algorithms.core.batches import Schedule, plan_batches, steps_per_epoch
+from algorithms.core.federation import Federation
+from algorithms.flute import misalignment
+from bench import contract
+from tests.algorithms import plain, toys
+
+OFF = {"align": 0.0, "head_decay": 0.0, "feature_decay": 0.0, "server_lr": 0.0}
+SIZES = (25, 7, 12, 16)
+
+
+# -- limiting cases ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("newcomer", ["initial", "global"])
+@pytest.mark.parametrize("net", ["tiny", "tiny-bn"])
+def test_without_regularisers_and_head_only_epochs_it_is_fedper_bit_for_bit(net: str, newcomer: str) -> None:
+    momentum = {"momentum": 0.9, "weight_decay": 1e-3}
+    one = toys.run("flute", OFF | {"body_epochs": 2, "newcomer": newcomer}, model=net, participation=0.5, **momentum)
+    other = toys.run("fedper", {"newcomer": newcomer}, model=net, participation=0.5, **momentum)
+    assert torch.equal(toys.everybody(one), toys.everybody(other))
+    assert all(torch.equal(one.state[name], other.state[name]) for name in other.state)
+
+
+def test_detached_features_leave_the_body_bitwise_alone() -> None:
+    run = toys.run("flute", {"detach": True, "body_epochs": 2}, momentum=0.9, weight_decay=0.1, rounds=1)
+    body, start = ~run.fed.layout.head, run.fed.new_model()
+    trained = run.fed.trained
+    assert torch.equal(trained[:, body], start[body].expand(run.fed.N, -1))
+    held = run.fed.sizes > 0
+    assert (trained[held][:, ~body] != start[~body]).any(1).all()
+    torch.testing.assert_close(run.state["theta"][body], start[body])
+
+
+def test_head_only_epochs_do_not_move_the_body() -> None:
+    run = toys.run("flute", {"body_epochs": 0}, momentum=0.9, weight_decay=0.1, rounds=1)
+    body = ~run.fed.layout.head
+    assert torch.equal(run.fed.trained[:, body], run.fed.new_model()[body].expand(run.fed.N, -1))
+
+
+def test_a_head_of_zeros_and_a_client_without_classes_have_a_finite_slope() -> None:
+    heads = torch.zeros(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    value = misalignment(heads, torch.tensor([[1.0, 1, 0], [0, 0, 0]], dtype=torch.float64))
+    (grad,) = torch.autograd.grad(value.sum(), heads)
+    assert torch.isfinite(grad).all()
+    assert torch.isfinite(value).all()
+
+
+def test_a_simplex_frame_of_all_classes_is_perfectly_aligned() -> None:
+    frame = torch.eye(4, dtype=torch.float64) - 0.25
+    assert misalignment(3 * frame[None], torch.ones(1, 4, dtype=torch.float64)).item() < 1e-12
+
+
+@pytest.mark.parametrize("batch", [1, 3, 8])
+@pytest.mark.parametrize("skip_single", [False, True])
+def test_steps_per_epoch_are_those_of_the_batch_plan(batch: int, skip_single: bool) -> None:
+    fed = toys.run("local", rounds=1, epochs=0).fed
+    schedule = Schedule("batches", 1, 1, 0, batch, skip_single)
+    planned = [len(plan_batches(fed.data, fed.streams, client, schedule).index) for client in range(fed.N)]
+    assert steps_per_epoch(fed.sizes, batch, skip_single).tolist() == planned
+
+
+# -- a plain transcription ---------------------------------------------------------------------------------------------------------------
+
+
+def alignment(weight: Tensor, held: list[int], classes: int) -> Tensor:
+    u = torch.zeros(classes, 1, dtype=weight.dtype)
+    u[held] = 1
+    gram = weight @ weight.T
+    frame = torch.eye(classes, dtype=weight.dtype) - torch.ones(classes, classes, dtype=weight.dtype) / classes
+    return torch.norm(gram / torch.norm(gram) - frame * (u @ u.T) / (classes - 1) ** 0.5)
+
+
+def local(fed: Federation, flat: Tensor, client: int, round_: int, held: list[int], hp: dict[str, Any]) -> Tensor:
+    """A client's epochs: the head alone, then everything, with one momentum buffer throughout."""
+    flat, buffer, p = flat.clone(), torch.zeros_like(flat), fed.protocol
+    for epoch in range(p.epochs):
+        joint = epoch >= p.epochs - hp["body_epochs"]
+        moves = (fed.layout.learnable if joint and not hp["detach"] else fed.layout.head) & fed.layout.learnable
+
+        def loss(params: dict[str, Tensor], x: Tensor, y: Tensor, joint: bool = joint) -> Tensor:
+            features = plain.features(params, x)
+            weight = params["fc2.weight"]
+            total = F.cross_entropy(F.linear(features, weight, params["fc2.bias"]), y)
+            total = total + hp["align"] * alignment(weight, held, fed.classes) + hp["head_decay"] * torch.norm(weight) ** 2
+            return total + hp["feature_decay"] * torch.norm(features) ** 2 if joint else total
+
+        for x, y in plain.batches(fed, client, round_, 1, first=epoch):
+            grad = plain.gradient(fed, flat, x, y, loss) + p.weight_decay * flat
+            buffer[moves] = p.momentum * buffer[moves] + grad[moves]
+            flat[moves] -= p.lr * buffer[moves]
+    return flat
+
+
+def transcription(fed: Federation, hp: dict[str, Any], rounds: int) -> tuple[Tensor, Tensor]:
+    """FLUTE client by client, everybody in every round: body and heads."""
+    everyone, head = range(fed.N), fed.layout.head
+    held = [sorted(set(fed.data.labels[fed.data.train[i]].tolist())) for i in everyone]
+    share, theta = plain.weights(fed, list(everyone)), fed.new_model().double()
+    own = [theta.clone() for _ in everyone]
+    for t in range(1, rounds + 1):
+        ends = [local(fed, torch.where(head, own[i], theta), i, t, held[i], hp) for i in everyone]
+        theta = sum(p * end for p, end in zip(share, ends, strict=True))
+        weights = [plain.named(fed, end)["fc2.weight"].clone().requires_grad_() for end in ends]
+        total = sum(alignment(w, u, fed.classes) for w, u in zip(weights, held, strict=True)) / fed.N
+        grads = torch.autograd.grad(total, weights)
+        for i, (end, grad) in enumerate(zip(ends, grads, strict=True)):
+            own[i] = end.clone()
+            plain.named(fed, own[i])["fc2.weight"] -= hp["server_lr"] * grad
+    return theta, torch.stack(own)
+
+
+HP = {"body_epochs": 1, "align": 0.25, "head_decay": 0.0025, "feature_decay": 0.0005, "server_lr": 0.5, "detach": False}
+
+
+@pytest.mark.parametrize(
+    ("hp", "protocol"),
+    [
+        ({}, {}),
+        ({"body_epochs": 2, "align": 0.5, "head_decay": 0.05, "feature_decay": 0.01}, {"momentum": 0.7, "weight_decay": 1e-2, "epochs": 3}),
+        ({"detach": True}, {"momentum": 0.7}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("chunk", [1, 4])
+def test_flute_follows_its_plain_transcription(hp: dict[str, Any], protocol: dict[str, Any], chunk: int) -> None:
+    chosen = HP | hp
+    run = toys.run("flute", chosen, sizes=SIZES, dtype=torch.float64, chunk=chunk, **protocol)
+    theta, own = transcription(run.fed, chosen, 3)
+    head = run.fed.layout.head
+    assert plain.apart(theta[~head], run.state["theta"][~head]) < 1e-9
+    assert plain.apart(own[:, head], run.state["own"]) < 1e-9
+
+
+def test_flute_bills_body_head_weight_and_a_bit_per_class() -> None:
+    run = toys.run("flute", sizes=toys.EQUAL)
+    layout, classes = run.fed.layout, run.fed.classes
+    body = layout.parameters - int(layout.head.sum())
+    floats = body + classes * 32
+    assert toys.traffic(run, "down_values") == [4 * 4 * floats] * 3
+    assert toys.traffic(run, "up_values") == [4 * 4 * floats] * 3
+    assert toys.traffic(run, "up_codes") == [4 * ((classes + 7) // 8)] * 3
+    assert toys.traffic(run, "down_codes") == [0] * 3
+
+
+@pytest.mark.parametrize("promise", [contract.finite, contract.chunk_free, contract.billed, contract.newcomers])
+def test_the_benchmarks_variant_keeps_the_contract(promise: Any) -> None:
+    promise(contract.Situation("flute", "tiny-bn", 0.5, (("detach", True), ("newcomer", "global"))))

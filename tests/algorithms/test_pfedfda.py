@@ -1,0 +1,305 @@
+"""pFedFDA, its Gaussians and its minimiser: limiting cases, a plain transcription, bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from scipy.optimize import minimize
+from torch import Tensor
+from torch.distributions import MultivariateNormal
+
+from algorithms.core import box
+from algorithms.core.federation import Federation
+from algorithms.core.gaussian import discriminant, folds, gaussian, member
+from algorithms.core.rng import Streams
+from bench import contract
+from tests.algorithms import plain, toys
+
+SIZES = (25, 7, 12, 16)
+EPS = 1e-4
+
+
+def normal(*shape: int, purpose: str = "features") -> Tensor:
+    return torch.from_numpy(Streams(0).at(purpose).standard_normal(shape))
+
+
+def head_of(fed: Federation, flat: Tensor) -> tuple[Tensor, Tensor]:
+    p = plain.named(fed, flat)
+    return p["fc2.weight"], p["fc2.bias"]
+
+
+# -- Gaussians ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_head_is_bayes_rule_for_gaussian_features() -> None:
+    means, root, prior = normal(3, 5), normal(5, 5, purpose="root"), torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64)
+    cov = root @ root.T + torch.eye(5, dtype=torch.float64)
+    weight, bias = discriminant(means, cov, prior, 0.0)
+    x = normal(4, 5, purpose="x")
+    joint = torch.stack([MultivariateNormal(mean, cov).log_prob(x) for mean in means], 1) + prior.log()
+    torch.testing.assert_close((x @ weight.T + bias).softmax(1), joint.softmax(1))
+
+
+def test_means_and_covariance_are_those_of_numpy() -> None:
+    features, labels = normal(1, 20, 4), torch.arange(20)[None] % 3
+    means, cov = gaussian(features, member(labels, 4, torch.float64), torch.full((4, 4), 7.0, dtype=torch.float64))
+    parts = [features[0][labels[0] == c].numpy() for c in range(3)]
+    centred = np.concatenate([part - part.mean(0) for part in parts])
+    np.testing.assert_allclose(means[0, :3], [part.mean(0) for part in parts])
+    assert torch.equal(means[0, 3], torch.full((4,), 7.0, dtype=torch.float64))
+    np.testing.assert_allclose(cov[0], centred.T @ centred / 19 + 1e-4 + np.eye(4))
+
+
+def test_rare_classes_take_the_fallback_and_keep_their_own_centre() -> None:
+    features, labels = normal(1, 7, 4), torch.tensor([[0, 0, 0, 0, 0, 1, 1]])
+    belongs, fallback = member(labels, 2, torch.float64), torch.zeros(2, 4, dtype=torch.float64)
+    common, plain_cov = gaussian(features, belongs, fallback, rare=0)
+    means, cov = gaussian(features, belongs, fallback, rare=2)
+    assert torch.equal(means[0, 0], common[0, 0])
+    assert torch.equal(means[0, 1], fallback[1])
+    assert torch.equal(cov, plain_cov)
+    _, far = gaussian(features, belongs, fallback, rare=2, centre_rare=True)
+    assert not torch.allclose(far, plain_cov)
+
+
+def test_folds_share_every_class_evenly_and_drop_lonely_samples() -> None:
+    labels = torch.tensor([[0, 1, 0, 2, 0, 1, 1, 1, -1], [3, 3, 3, 3, 3, 3, 0, -1, -1]])
+    found = folds(labels, torch.from_numpy(Streams(0).at("order").permutation(9)), 4)
+    assert torch.equal(found < 0, torch.tensor([[0, 0, 0, 1, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 1, 1, 1]], dtype=torch.bool))
+    for row, fold in zip(labels, found, strict=True):
+        for c in range(4):
+            counts = [int(((row == c) & (fold == f)).sum()) for f in (0, 1)]
+            assert abs(counts[0] - counts[1]) <= 1
+
+
+# -- the minimiser -----------------------------------------------------------------------------------------------------------------------
+
+CENTRES = torch.tensor([[0.3, 0.6], [1.4, 0.2], [-0.5, 1.5], [0.5, 0.5], [0.9, -0.2]], dtype=torch.float64)
+SHAPES = torch.tensor(
+    [[[9, 2], [2, 3]], [[40, 0], [0, 1]], [[5, -2], [-2, 4]], [[1, 0], [0, 1]], [[2, 1.9], [1.9, 2]]], dtype=torch.float64
+)
+
+
+def bowls(x: Tensor, of: slice = slice(None)) -> Tensor:
+    away = x - CENTRES[of]
+    return torch.einsum("ki,kij,kj->k", away, SHAPES[of], away) + away.square().sum(1).square()
+
+
+def test_minima_in_the_box_are_those_of_scipy() -> None:
+    found, value = box.minimise(bowls, torch.full((5, 2), 0.5, dtype=torch.float64), iterations=50, tolerance=1e-8)
+    for k in range(5):
+        part = slice(k, k + 1)
+        best = minimize(lambda x, part=part: float(bowls(torch.from_numpy(x)[None], part)), [0.5, 0.5], bounds=[(0, 1)] * 2, tol=1e-14)
+        assert value[k].item() <= best.fun + 1e-9
+        np.testing.assert_allclose(found[k], best.x, atol=1e-4)
+
+
+def test_ten_iterations_are_enough() -> None:
+    start = torch.full((5, 2), 0.5, dtype=torch.float64)
+    _, few = box.minimise(bowls, start)
+    _, many = box.minimise(bowls, start, iterations=100, tolerance=1e-10)
+    assert (few - many).abs().max() < 1e-5
+
+
+def test_problems_do_not_disturb_each_other() -> None:
+    start = torch.full((5, 2), 0.5, dtype=torch.float64)
+    together, _ = box.minimise(bowls, start)
+    for k in range(5):
+        alone, _ = box.minimise(lambda x, k=k: bowls(x, slice(k, k + 1)), start[:1])
+        torch.testing.assert_close(alone[0], together[k], rtol=0, atol=1e-12)
+
+
+def test_a_problem_without_a_finite_start_stays_there() -> None:
+    found, value = box.minimise(lambda x: torch.where(x[:, 0] >= 0, torch.nan, x[:, 0]), torch.full((1, 2), 0.5, dtype=torch.float64))
+    assert torch.equal(found, torch.full((1, 2), 0.5, dtype=torch.float64))
+    assert torch.isnan(value).all()
+
+
+# -- limiting cases ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("net", ["tiny", "tiny-bn"])
+def test_the_benchmarks_variant_trains_exactly_as_fedavg(net: str) -> None:
+    one, other = toys.run("pfedfda", {"compat": "flbench"}, model=net, participation=0.5), toys.run("fedavg", model=net, participation=0.5)
+    assert torch.equal(one.state["theta"], other.state["theta"])
+    assert torch.equal(one.state["own"], other.state["own"])
+    assert torch.equal(one.state["cov"], torch.eye(32))
+    for line in ("up_values", "down_values"):
+        assert toys.traffic(one, line) == toys.traffic(other, line)
+
+
+def test_global_weights_give_the_global_head_with_local_priors() -> None:
+    run = toys.run("pfedfda", {"beta": "global"}, dtype=torch.float64)
+    models, counts = toys.everybody(run), run.fed.data.class_counts.double()
+    for i, flat in enumerate(models):
+        prior = counts[i] / max(counts[i].sum().item(), 1) + EPS
+        expected = discriminant(run.state["means"], run.state["cov"], prior / prior.sum(), EPS)
+        assert max(plain.apart(a, b) for a, b in zip(expected, head_of(run.fed, flat), strict=True)) < 1e-9
+
+
+def test_local_weights_ignore_global_statistics_except_for_absent_classes() -> None:
+    run = toys.run("pfedfda", {"beta": "local"}, dtype=torch.float64)
+    before = toys.everybody(run)
+    run.state = run.state | {"cov": 5 * run.state["cov"], "means": run.state["means"] + 1}
+    after = toys.everybody(run)
+    for i in range(run.fed.N):
+        common = run.fed.data.class_counts[i] > 2
+        for one, other in zip(head_of(run.fed, before[i]), head_of(run.fed, after[i]), strict=True):
+            assert torch.allclose(one[common], other[common], rtol=1e-9)
+            assert not torch.isclose(one[~common], other[~common]).all() or not (~common).any()
+
+
+def test_classes_with_identical_means_are_told_apart_by_their_priors() -> None:
+    prior = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
+    weight, bias = discriminant(normal(1, 6).expand(3, -1), torch.eye(6, dtype=torch.float64), prior, EPS)
+    assert ((100 * normal(20, 6, purpose="x") @ weight.T + bias).argmax(1) == 1).all()
+
+
+def test_one_weight_or_two() -> None:
+    run = toys.run("pfedfda", {"beta": "single"}, sizes=SIZES, dtype=torch.float64)
+    assert torch.equal(run.state["beta"][:, 0], run.state["beta"][:, 1])
+    two = toys.run("pfedfda", sizes=SIZES, dtype=torch.float64).state["beta"]
+    assert not torch.equal(two[:, 0], two[:, 1])
+    assert ((two >= 0) & (two <= 1)).all()
+
+
+def test_clients_too_small_for_folds_use_global_statistics_only() -> None:
+    run = toys.run("pfedfda", sizes=(25, 1, 12, 0), epochs=1, dtype=torch.float64)
+    assert torch.equal(run.state["beta"][[1, 3]], torch.zeros(2, 2, dtype=torch.float64))
+    assert run.state["beta"][[0, 2]].any()
+
+
+def test_the_head_stays_where_the_global_statistics_put_it_while_the_body_trains() -> None:
+    run = toys.run("pfedfda", sizes=SIZES, dtype=torch.float64, rounds=1, momentum=0.9, weight_decay=0.1)
+    fresh = run.method.init(Federation(run.fed.model, run.fed.data, run.fed.recipe, seed=0, dtype=torch.float64))
+    counts = run.fed.data.class_counts.double()
+    for i, flat in enumerate(run.fed.trained):
+        prior = counts[i] / counts[i].sum() + EPS
+        expected = discriminant(fresh["means"], fresh["cov"], prior / prior.sum(), EPS)
+        assert all(torch.allclose(a, b, rtol=1e-12) for a, b in zip(expected, head_of(run.fed, flat), strict=True))
+
+
+# -- a plain transcription ---------------------------------------------------------------------------------------------------------------
+
+
+def lda(means: Tensor, cov: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
+    d = len(cov)
+    shrunk = (1 - EPS) * cov + EPS * torch.trace(cov) / d * torch.eye(d, dtype=cov.dtype)
+    weight = torch.linalg.lstsq(shrunk, means.T).solution.T
+    return weight, -0.5 * torch.diag(means @ weight.T) + torch.log(prior)
+
+
+def statistics(feats: Tensor, labels: Tensor, means_g: Tensor, rare: int, centre: bool) -> tuple[Tensor, Tensor]:
+    means, rows = means_g.clone(), []
+    for c in sorted(set(labels.tolist())):
+        part = feats[labels == c]
+        common = len(part) > rare
+        if common:
+            means[c] = part.mean(0)
+        rows.append(part - (part.mean(0) if common or not centre else means_g[c]))
+    centred = torch.cat(rows) if rows else feats
+    d = feats.shape[1]
+    return means, centred.T @ centred / max(len(centred) - 1, 1) + 1e-4 + torch.eye(d, dtype=feats.dtype)
+
+
+def split(labels: Tensor, keys: np.ndarray, classes: int) -> list[list[int]]:
+    parts: list[list[int]] = [[], []]
+    dealt = 0
+    for c in range(classes):
+        own = sorted((j for j in range(len(labels)) if labels[j] == c), key=lambda j: keys[j])
+        for j in own if len(own) > 1 else []:
+            parts[dealt % 2].append(j)
+            dealt += 1
+    return parts
+
+
+def adapted(
+    fed: Federation, feats: Tensor, labels: Tensor, prior: Tensor, means_g: Tensor, cov_g: Tensor, t: int, rare: int, flbench: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    parts = split(labels, fed.streams.at("method/folds", t).random(len(labels)), fed.classes)
+    beta = torch.zeros(2, dtype=torch.float64)
+    if min(map(len, parts)) >= 2:
+        fits = [statistics(feats[parts[1 - f]], labels[parts[1 - f]], means_g, 2 * flbench, flbench) for f in (0, 1)]
+
+        def loss(b: Tensor) -> Tensor:
+            total = torch.zeros((), dtype=torch.float64)
+            for f in (0, 1):
+                means, cov = fits[f]
+                w, c = lda(b[0, 0] * means + (1 - b[0, 0]) * means_g, b[0, 1] * cov + (1 - b[0, 1]) * cov_g, prior)
+                total = total + F.cross_entropy(feats[parts[f]] @ w.T + c, labels[parts[f]])
+            return total[None]
+
+        beta = box.minimise(loss, torch.full((1, 2), 0.5, dtype=torch.float64))[0][0]
+    means, cov = statistics(feats, labels, means_g, rare, flbench)
+    return beta[0] * means + (1 - beta[0]) * means_g, beta[1] * cov + (1 - beta[1]) * cov_g, beta
+
+
+def transcription(fed: Federation, rounds: int, flbench: bool) -> dict[str, Tensor]:
+    """pFedFDA client by client, everybody in every round."""
+    theta, d = fed.new_model().double(), fed.layout.head_weight.shape[1]
+    means_g = torch.from_numpy(fed.streams.at("method/means", 0).random((fed.classes, d)))
+    cov_g, share = torch.eye(d, dtype=torch.float64), plain.weights(fed, list(range(fed.N)))
+    everyone, labels_of = range(fed.N), [fed.data.labels[part] for part in fed.data.train]
+    priors = [torch.bincount(y, minlength=fed.classes).double() / len(y) + EPS for y in labels_of]
+    priors = [p / p.sum() for p in priors]
+    betas = torch.full((fed.N, 2), 0.5, dtype=torch.float64)
+    for t in range(1, rounds + 1):
+        ends, fits = [], []
+        for i in everyone:
+            if flbench:
+                ends.append(plain.train(fed, theta, i, t)[0])
+                continue
+            flat, feats, labels = theta.clone(), [], []
+            p = plain.named(fed, flat)
+            p["fc2.weight"][:], p["fc2.bias"][:] = lda(means_g, cov_g, priors[i])
+            for x, y in plain.batches(fed, i, t, fed.protocol.epochs):
+                feats.append(plain.features(p, x).clone())
+                labels.append(y)
+                grad = plain.gradient(fed, flat, x, y)
+                flat[~fed.layout.head] -= fed.protocol.lr * grad[~fed.layout.head]
+            ends.append(flat)
+            fits.append(adapted(fed, torch.cat(feats), torch.cat(labels), priors[i], means_g, cov_g, t, 0, flbench))
+        theta = sum(p * end for p, end in zip(share, ends, strict=True))
+        if not flbench:
+            means_g, cov_g = (sum(p * fit[n] for p, fit in zip(share, fits, strict=True)) for n in (0, 1))
+            betas = torch.stack([fit[2] for fit in fits])
+    scored = []
+    for i in everyone:
+        flat = theta.clone()
+        p = plain.named(fed, flat)
+        feats = plain.features(p, fed.data.inputs(fed.data.train[i]), train=False)
+        means, cov, _ = adapted(fed, feats, labels_of[i], priors[i], means_g, cov_g, rounds, 2, flbench)
+        p["fc2.weight"][:], p["fc2.bias"][:] = lda(means, cov, priors[i])
+        scored.append(flat)
+    return {"theta": theta, "means": means_g, "cov": cov_g, "beta": betas, "scored": torch.stack(scored)}
+
+
+@pytest.mark.parametrize("chunk", [1, 4])
+@pytest.mark.parametrize("compat", ["paper", "flbench"])
+def test_pfedfda_follows_its_plain_transcription(compat: str, chunk: int) -> None:
+    run = toys.run("pfedfda", {"compat": compat}, sizes=SIZES, dtype=torch.float64, chunk=chunk)
+    expected = transcription(run.fed, 3, compat == "flbench")
+    shared = ~run.fed.layout.head if compat == "paper" else run.fed.layout.learnable
+    assert plain.apart(expected["theta"][shared], run.state["theta"][shared]) < 1e-9
+    for name in ("means", "cov", "beta"):
+        assert plain.apart(expected[name], run.state[name]) < 1e-9
+    assert plain.apart(expected["scored"], toys.everybody(run)) < 1e-9
+
+
+def test_pfedfda_bills_body_means_and_half_a_covariance() -> None:
+    run = toys.run("pfedfda", sizes=toys.EQUAL)
+    layout = run.fed.layout
+    floats = layout.parameters - int(layout.head.sum()) + run.fed.classes * 32 + 32 * 33 // 2
+    for way in ("up", "down"):
+        assert toys.traffic(run, f"{way}_values") == [4 * 4 * floats] * 3
+        assert toys.traffic(run, f"{way}_codes") == [0] * 3
+
+
+@pytest.mark.parametrize("promise", [contract.finite, contract.chunk_free, contract.billed, contract.pure_scoring])
+@pytest.mark.parametrize("hp", [("compat", "flbench"), ("beta", "single")], ids=str)
+def test_variants_keep_the_contract(promise: Any, hp: tuple[str, Any]) -> None:
+    promise(contract.Situation("pfedfda", "tiny-bn", 0.5, (hp,)))

@@ -1,0 +1,155 @@
+"""A small grid of real cells, a store in a temporary folder, and methods that misbehave on purpose."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from algorithms.core import method as registry
+from bench import plugins
+from bench.cell import build_cell, recipe_from
+from bench.cli import call
+from bench.store import Store
+from bench.work import Options, Outcome, Task, run_task
+
+ROOT = Path(__file__).resolve().parents[2]
+FAULTY = Path(__file__).with_name("faulty.py")
+
+GRID = """
+title = "A grid for tests"
+year = 2026
+
+[recipes.two]
+label = "two clients"
+dataset = "digits"
+model = "tiny"
+clients = 2
+partition = { rule = "client-dirichlet", options = { alpha = 0.5, train = 20, test = 10 } }
+training = { rounds = 2, epochs = 1, batch = 10, lr = 0.1 }
+
+[recipes.three]
+inherit = "two"
+label = "three clients"
+clients = 3
+
+[scales.smoke]
+seeds = [0, 1]
+
+[artefacts.table1]
+kind = "table"
+title = "Table 1"
+[[artefacts.table1.cells]]
+rows = [{ label = "Local", method = "local" }, { label = "FedAvg", method = "fedavg" }]
+recipes = ["two", "three"]
+
+[artefacts.fig1]
+kind = "figure"
+title = "Figure 1"
+[[artefacts.fig1.cells]]
+rows = [{ label = "FedAvg", method = "fedavg" }]
+recipes = ["two"]
+"""
+
+RECIPE: dict[str, Any] = {
+    "dataset": "digits",
+    "model": "tiny",
+    "clients": 2,
+    "partition": {"rule": "client-dirichlet", "options": {"alpha": 0.5, "train": 20, "test": 10}},
+    "training": {"rounds": 3, "epochs": 1, "batch": 10, "lr": 0.1, "momentum": 0.9},
+}
+
+
+def recipe(**changes: Any) -> Any:
+    """The small recipe, with changes to its fields or to `training`."""
+    training = {**RECIPE["training"], **changes.pop("training", {})}
+    return recipe_from({**RECIPE, "training": training, **changes}, "test recipe")
+
+
+def task(method: str = "fedavg", seed: int = 0, hp: dict[str, Any] | None = None, **changes: Any) -> Task:
+    """A task of the small recipe."""
+    return Task(build_cell(method, hp or {}, recipe(**changes), seed), "repfl run --cell test")
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    """A grid file of eight planned cells, two of them twice."""
+    path = tmp_path / "tests.toml"
+    path.write_text(GRID)
+    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    found = Store(tmp_path / "results")
+    found.open()
+    return found
+
+
+@pytest.fixture
+def compute(store: Store) -> Callable[..., Outcome]:
+    """Run a task into the store, here."""
+
+    def run(wanted: Task, stop: Callable[[], bool] = lambda: False, **options: Any) -> Outcome:
+        return run_task(wanted, Options(str(store.root), **options), lambda *_: None, stop)
+
+    return run
+
+
+@pytest.fixture
+def faulty() -> Iterator[Path]:
+    """Methods that raise, diverge, dawdle or die; unknown again after the test."""
+    before, loaded = dict(registry.methods()), set(plugins._loaded)
+    plugins.load([str(FAULTY)])
+    yield FAULTY
+    registry._REGISTRY.clear()
+    registry._REGISTRY.update(before)
+    plugins._loaded.clear()
+    plugins._loaded.update(loaded)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """The command, in this process."""
+
+    def run(*arguments: str | Path) -> Said:
+        code = call([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.out + captured.err
+        return Said(code, captured.out, captured.err)
+
+    return run
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """A process's surroundings with this clone in reach."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), **changes}
+
+
+def repfl(*arguments: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "bench", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment(**variables), cwd=cwd or ROOT, timeout=300, check=False)
+
+
+def start(*arguments: str | Path, **variables: str) -> subprocess.Popen[str]:
+    """The same, running in the background in a process group of its own."""
+    command = [sys.executable, "-m", "bench", *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(**variables), cwd=ROOT, start_new_session=True
+    )

@@ -1,0 +1,85 @@
+"""Methods that go wrong, for tests of what the harness does then."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import torch
+from torch import Tensor
+
+from algorithms.core.federation import Federation
+from algorithms.core.method import Method, State, hyperparameters, param, register
+
+
+@hyperparameters
+class HP:
+    """When it goes wrong."""
+
+    at: int = param(2, "round in which it goes wrong", ge=1)
+    seconds: float = param(0.05, "how long a round takes", ge=0)
+
+
+class Steady(Method):
+    """Averages models, slowly."""
+
+    HP = HP
+
+    def init(self, fed: Federation) -> State:
+        return {"theta": fed.new_model()}
+
+    def round(self, state: State, fed: Federation) -> State:
+        if fed.round >= self.hp.at:
+            self.fault(fed)
+        time.sleep(self.hp.seconds)
+        start = fed.down(state["theta"].expand(fed.K, -1))
+        return {"theta": fed.mean(fed.up(fed.train(start).theta))}
+
+    def fault(self, fed: Federation) -> None:
+        """What goes wrong."""
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        return state["theta"].expand(fed.K, -1)
+
+
+def misbehave(name: str) -> object:
+    return register(name, title=name, paper="none", year=2026, family="test", sends="the whole model")
+
+
+@misbehave("test-slow")
+class Slow(Steady):
+    """Takes its time and is right."""
+
+
+@misbehave("test-raise")
+class Raises(Steady):
+    """Raises an exception."""
+
+    def fault(self, fed: Federation) -> None:
+        raise ZeroDivisionError("on\npurpose")
+
+
+@misbehave("test-memory")
+class Memory(Steady):
+    """Runs out of memory while more than one client is in a kernel."""
+
+    def fault(self, fed: Federation) -> None:
+        if fed.chunk > 1:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+
+@misbehave("test-die")
+class Dies(Steady):
+    """Kills its process, as the system does when memory is short."""
+
+    def fault(self, fed: Federation) -> None:
+        os.kill(os.getpid(), 9)
+
+
+@misbehave("test-nan")
+class Diverges(Steady):
+    """Its model is no longer a number."""
+
+    def round(self, state: State, fed: Federation) -> State:
+        new = super().round(state, fed)
+        return {"theta": new["theta"] + (torch.nan if fed.round == self.hp.at else 0.0)}

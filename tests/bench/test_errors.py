@@ -1,0 +1,86 @@
+"""Every refusal is one line that names the field, its value, what is valid, and the nearest name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench.cell import build_cell, parse_spec, recipe_from
+from bench.errors import UserError, nearest, one_line
+from tests.bench.conftest import RECIPE, recipe
+
+
+def refused(**changes: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        recipe_from({**RECIPE, **changes}, "grid.toml:3")
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"datset": "digits"}, ["grid.toml:3", "unknown field 'datset'", "dataset"]),
+        ({"dataset": "digit"}, ["unknown dataset 'digit'", "digits"]),
+        ({"model": "tny"}, ["unknown model 'tny'", "tiny"]),
+        ({"augment": "flop"}, ["unknown augment 'flop'", "flip"]),
+        ({"norm": "unt"}, ["norm 'unt'", "unit"]),
+        ({"clients": 0}, ["clients = 0", ">= 1"]),
+        ({"clients": "x"}, ["clients = 'x'", "a whole number"]),
+        ({"participation": 2}, ["participation = 2", "> 0 and <= 1"]),
+        ({"sampling": "keed"}, ["sampling = 'keed'", "did you mean 'keyed'"]),
+        ({"training": {**RECIPE["training"], "lr": -1}}, ["training.lr = -1", "> 0"]),
+        ({"training": {**RECIPE["training"], "lr": float("nan")}}, ["JSON"]),
+        ({"training": {**RECIPE["training"], "momntum": 1}}, ["training.momntum", "momentum"]),
+        ({"training": {"rounds": 1}}, ["training.epochs", "is missing", "more"]),
+        ({"partition": {"rule": "iidd"}}, ["unknown partition.rule 'iidd'", "iid"]),
+        ({"partition": 3}, ["partition = 3"]),
+        ({"input": [1, 2]}, ["input"]),
+        ({"classes": 3}, ["classes = 3", ">= 10"]),
+        ({"evaluation": {"rule": "max", "rounds": [9]}}, ["evaluation.rounds", "1 to 3"]),
+    ],
+)
+def test_a_wrong_recipe_is_refused_in_one_line(changes: dict[str, Any], words: list[str]) -> None:
+    line = refused(**changes)
+    for word in words:
+        assert word in line
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("fedprn", ["unknown method 'fedprn'", "fedpurin"]),
+        ("fedpurin[taw=1]", ["unknown field 'taw'", "tau"]),
+        ("fedpurin[tau=1.5]", ["tau = 1.5", ">= 0 and <= 1"]),
+        ("fedpurin[bn=ful]", ["bn = 'ful'", "'local' or 'masked' or 'full'", "did you mean 'full'"]),
+        ("fedpurin[beta=x]", ["beta = 'x'", "a whole number >= 1"]),
+    ],
+)
+def test_a_wrong_method_is_refused_in_one_line(text: str, words: list[str]) -> None:
+    with pytest.raises(UserError) as caught:
+        build_cell(*parse_spec(text), recipe(), 0)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_wrong_partition_option_is_refused() -> None:
+    wrong = recipe_from({**RECIPE, "partition": {"rule": "client-dirichlet", "options": {"alhpa": 1}}}, "x")
+    with pytest.raises(UserError, match="alpha"):
+        build_cell("local", {}, wrong, 0)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", True])
+def test_a_wrong_seed_is_refused(seed: Any) -> None:
+    with pytest.raises(UserError, match="whole number >= 0"):
+        build_cell("local", {}, recipe(), seed)
+
+
+def test_nearest_falls_back_on_all_names() -> None:
+    assert nearest("zzz", ["one", "two"]) == "valid: one, two"
+    assert nearest("x", []) == "there is none"
+
+
+def test_messages_of_exceptions_fit_on_one_line() -> None:
+    assert one_line(ValueError("a\n  b")) == "a b"
+    assert one_line(ValueError()) == "ValueError"
