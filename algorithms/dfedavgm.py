@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Self
 
 import torch
-from pydantic import model_validator
 from torch import Tensor
 
 from algorithms.core import topology
 from algorithms.core.federation import Federation
 from algorithms.core.layout import blocks
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from algorithms.core.method import Method, State, hyperparameters, param, register, together
 
 
 @hyperparameters
@@ -23,7 +22,7 @@ class HP:
     order: topology.Order = param("gossip-train", "mix before or after training", paper="text: train-gossip; Dis-PFL's code: gossip-train")
     bits: int | None = param(None, "width of a quantised change, which then is what travels; none: whole models in float32", ge=2, le=31)
 
-    @model_validator(mode="after")
+    @together
     def _quantises_changes(self) -> Self:
         if self.bits is not None and self.order == "gossip-train":
             raise ValueError("bits needs order = train-gossip: what is quantised is the change since the last gossip")

@@ -12,11 +12,11 @@ from bench.cli import call
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
-@pytest.fixture
-def example(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The README's method, saved as a user would save it."""
     (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    file = tmp_path / "halfway.py"
+    file = tmp_path_factory.mktemp("plugin") / "halfway.py"
     file.write_text(code)
     return str(file)
 
@@ -38,7 +38,8 @@ def test_the_example_method_gets_a_row_beside_the_papers_methods(example: str, t
 
 
 def test_every_command_of_the_readme_exists() -> None:
-    named = set(re.findall(r"^repfl (\w+)", README, flags=re.MULTILINE)) | set(re.findall(r"`repfl (\w+)", README))
+    blocks = "\n".join(re.findall(r"```\n(.*?)```", README, flags=re.DOTALL))
+    named = set(re.findall(r"^repfl (\w+)", blocks, flags=re.MULTILINE)) | set(re.findall(r"`repfl (\w+)", README))
     assert named
     for command in sorted(named):
         assert call([command, "--help"]) == 0, command

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
 
@@ -21,6 +21,10 @@ Need = Literal["bn", "head", "p2p"]
 
 hyperparameters = checked_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 """Decorator of a method's hyper-parameters: frozen, validated when the cell is built."""
+
+
+together = model_validator(mode="after")
+"""Decorator of a check that looks at several hyper-parameters: it returns self, or raises ValueError with what is wrong."""
 
 
 def param(default: Any, doc: str, *, paper: Any = None, **limits: Any) -> Any:

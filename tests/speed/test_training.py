@@ -40,9 +40,8 @@ def cifar_shaped() -> ClientData:
     rng = np.random.default_rng(0)
     images, labels = rng.integers(0, 256, (SAMPLES, 32, 32, 3), np.uint8), rng.integers(0, 10, SAMPLES)
     none = [torch.arange(0)]
-    return ClientData(
-        torch.from_numpy(images), torch.from_numpy(labels), [torch.arange(SAMPLES)], none, none, torch.full((3,), 1 / 255), torch.zeros(3), 10
-    )
+    own, scale = [torch.arange(SAMPLES)], torch.full((3,), 1 / 255)
+    return ClientData(torch.from_numpy(images), torch.from_numpy(labels), own, none, none, scale, torch.zeros(3), 10)
 
 
 def plain_loop(data: ClientData, order: Tensor) -> Callable[[], None]:
