@@ -46,6 +46,8 @@ class FLUTE(Method):
     A(W, u) = | W W^T / |W W^T| - (I - 1 1^T / C) o (u u^T) / sqrt(C - 1) |, Frobenius norms. Clients minimise
     CE + align A(W, u) + head_decay |W|^2, the head alone at first; in the last epochs all entries, with feature_decay |features|^2 added.
     The server averages the bodies and takes one step on the heads it got: W_i <- W_i - server_lr / K * grad A(W_i, u_i). Biases stay.
+
+    Strengths and rates are FL-bench's. Its features are cut off from the body by accident (`detach`): heads on a random representation.
     """
 
     HP = HP

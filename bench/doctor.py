@@ -94,7 +94,7 @@ def _threads() -> Iterator[Finding]:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         if os.environ.get(name, "1") != "1":
             yield Finding("note", f"{name}={os.environ[name]}", "repfl sets one thread per worker itself; results do not depend on this")
-    for name in ("MKL_CBWR", "ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"):
+    for name in provenance.KERNEL_VARIABLES:
         if name in os.environ:
             yield Finding(
                 "note", f"{name}={os.environ[name]}", "chooses other numeric kernels: digests will differ from those of other runs"

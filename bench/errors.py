@@ -20,6 +20,10 @@ class UserError(Exception):
         self.code = code
 
 
+class StoreError(UserError):
+    """Nothing can be written where results should go: no further cell makes sense."""
+
+
 class Corrupt(Exception):
     """A stored file is not what was written: one line that names it, exit code 1."""
 

@@ -20,6 +20,9 @@ LIBRARIES = ("torch", "numpy", "safetensors", "pydantic", "pandas", "pyarrow")
 ENGINE = ("algorithms/core", "algorithms/models", "datasets/core", "datasets/partitions")
 FLAGS = ("avx2", "fma", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "asimd", "sve")
 
+KERNEL_VARIABLES = ("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
+"""Environment variables that make numeric libraries use other kernels, hence other bits."""
+
 
 @lru_cache(maxsize=1)
 def commit() -> dict[str, Any]:
@@ -87,6 +90,14 @@ def processor() -> dict[str, Any]:
     return {"name": name, "flags": flags}
 
 
+def _kernels() -> list[str]:
+    """What numeric libraries choose their CPU kernels by: instruction sets, and variables that overrule them."""
+    import torch
+
+    overruled = [f"{name}={os.environ[name]}" for name in KERNEL_VARIABLES if name in os.environ]
+    return [*processor()["flags"], torch.backends.cpu.get_cpu_capability(), *overruled]
+
+
 def device_name(device: str) -> str:
     """What computes, in words."""
     import torch
@@ -102,7 +113,7 @@ def platform_of(device: str, precision: str) -> dict[str, Any]:
     parts = {
         "system": f"{platform.system()}-{platform.machine()}",
         "device": device_name(device),
-        "flags": processor()["flags"] if kind == "cpu" else [str(torch.version.cuda), str(torch.backends.cudnn.version())],
+        "flags": _kernels() if kind == "cpu" else [str(torch.version.cuda), str(torch.backends.cudnn.version())],
         "torch": str(torch.__version__),
         "numpy": libraries()["numpy"],
         "precision": precision,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.cell import canonical
 from bench.digest import of_file
-from bench.errors import Corrupt, UserError
+from bench.errors import Corrupt, StoreError, UserError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -219,7 +219,7 @@ def writing(root: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise UserError(f"results folder {root}: cannot be written ({reason}); free space, or choose another with --results DIR") from None
+        raise StoreError(f"results folder {root}: cannot be written ({reason}); free space, or choose another with --results DIR") from None
 
 
 def write_synced(path: Path, data: bytes) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bench import checkpoint, products, provenance
 from bench.cell import Cell, hyperparameters, recipe_from
-from bench.errors import Corrupt, UserError, one_line
+from bench.errors import Corrupt, StoreError, UserError, one_line
 from bench.locks import claim
 from bench.metrics import summarise
 from bench.store import FINAL, Record, Store
@@ -109,10 +109,10 @@ def run_task(task: Task, options: Options, tell: Tell, stop: Callable[[], bool])
             record = _attempt(task, options, store, tell, stop)
     except _Interrupted:
         return Outcome(task.cell.id, "interrupted", "stopped by the user")
-    except _refusals() as error:
-        return Outcome(task.cell.id, "refused", one_line(error))
-    except UserError as error:
+    except StoreError as error:
         return Outcome(task.cell.id, "fatal", one_line(error))
+    except (UserError, _refusals()) as error:
+        return Outcome(task.cell.id, "refused", one_line(error))
     return Outcome(record.id, record.status, record.reason, time.perf_counter() - begun, record.metrics.get("value"))
 
 
@@ -144,7 +144,7 @@ def counts_as_done(record: Record, options: Options) -> bool:
 
 
 def _attempt(task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]) -> Record:
-    """Run a cell and store what came of it; out of memory gets a second try with half the chunk."""
+    """Run a cell and store what came of it; out of memory is tried again with half the chunk."""
     from algorithms.core.run import Diverged
 
     if task.skip:
@@ -158,10 +158,10 @@ def _attempt(task: Task, options: Options, store: Store, tell: Tell, stop: Calla
     except _Limit as error:
         return _faulty(task, options, store, "failed", error, keep=True)
     except Exception as error:  # a failing cell must not stop the grid, whatever it raises
-        if _out_of_memory(error) and options.chunk > 1:
-            _free_memory(options.device)
-            return _attempt(task, replace(options, chunk=max(1, options.chunk // 2)), store, tell, stop)
-        return _faulty(task, options, store, "failed", error)
+        if not _out_of_memory(error) or options.chunk == 1:
+            return _faulty(task, options, store, "failed", error)
+    _free_memory(options.device)  # out here, where the exception no longer holds what the run had allocated
+    return _attempt(task, replace(options, chunk=options.chunk // 2), store, tell, stop)
 
 
 def _faulty(task: Task, options: Options, store: Store, status: str, error: Exception, keep: bool = False) -> Record:

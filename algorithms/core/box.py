@@ -31,8 +31,7 @@ def minimise(losses: Losses, start: Tensor, *, iterations: int = 10, tolerance: 
         direction = -((inverse * free[:, :, None] * free[:, None, :]) @ pull[:, :, None]).squeeze(2)
         if iteration == 0:  # no curvature yet: a step of at most length one
             direction = direction / pull.abs().sum(1, keepdim=True).clamp(min=1)
-        moved, open_ = line_search(losses, x, value, slope, direction, open_)
-        value, fresh = with_gradient(losses, moved)
+        moved, value, fresh, open_ = line_search(losses, x, value, slope, direction, open_)
         inverse = updated(inverse, moved - x, fresh - slope)
         x, slope = moved, fresh
     return x, value
@@ -46,18 +45,20 @@ def with_gradient(losses: Losses, x: Tensor) -> tuple[Tensor, Tensor]:
     return value.detach(), slope
 
 
-@torch.no_grad()
-def line_search(losses: Losses, x: Tensor, value: Tensor, slope: Tensor, direction: Tensor, open_: Tensor) -> tuple[Tensor, Tensor]:
-    """The first of the steps 1, 1/2, 1/4 ... that lowers the value enough, and for which problems there was one."""
-    moved, waiting = x.clone(), open_.clone()
+def line_search(
+    losses: Losses, x: Tensor, value: Tensor, slope: Tensor, direction: Tensor, open_: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The first of the steps 1, 1/2, 1/4 ... that lowers the value enough: new points, values and gradients, and who found such a step."""
+    moved, least, fresh, waiting = x, value, slope, open_
     for halving in range(HALVINGS):
         trial = (x + direction * 0.5**halving).clamp(0, 1)
-        enough = waiting & (losses(trial) <= value + SUFFICIENT * ((trial - x) * slope).sum(1))
-        moved = torch.where(enough[:, None], trial, moved)
-        waiting = waiting & ~enough
+        tried, steepness = with_gradient(losses, trial)
+        enough = waiting & (tried <= value + SUFFICIENT * ((trial - x) * slope).sum(1))
+        moved, fresh = torch.where(enough[:, None], trial, moved), torch.where(enough[:, None], steepness, fresh)
+        least, waiting = torch.where(enough, tried, least), waiting & ~enough
         if not bool(waiting.any()):
             break
-    return moved, open_ & ~waiting
+    return moved, least, fresh, open_ & ~waiting
 
 
 def updated(inverse: Tensor, step: Tensor, change: Tensor) -> Tensor:

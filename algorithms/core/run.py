@@ -134,6 +134,7 @@ class Run:
             found["layout/starts"] = np.array([s.start for s in slices])
             found["layout/stops"] = np.array([s.stop for s in slices])
             found["layout/shapes"] = np.array(["x".join(map(str, s.shape)) for s in slices])
+            found["class_counts"] = self.fed.data.class_counts.cpu().numpy()
         return found
 
     def snapshot(self) -> dict[str, Tensor]:
