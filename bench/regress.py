@@ -137,7 +137,7 @@ def compute(methods: Sequence[str], workers: int | None) -> dict[Place, Record]:
         options = Options(folder, precision="fp64", checkpoint_every=1e9)
         found = runner.run([planned for _, planned in chosen], options, None, workers, progress.make())
         if found.signal:
-            raise KeyboardInterrupt
+            raise UserError("stopped by a signal; nothing was compared", found.exit_code)
         store = Store(folder)
         records = {place: store.get(planned.cell.id) for place, planned in chosen}
     return {place: record for place, record in records.items() if record is not None}

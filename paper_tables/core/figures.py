@@ -127,9 +127,9 @@ HEAT = "mako_r"
 """Perceptually uniform, and readable in grey."""
 
 
-def heat(axes: Axes, values: np.ndarray, *, top: float) -> None:
-    """A heat map of counts from zero to `top`."""
-    axes.imshow(values, aspect="auto", interpolation="nearest", cmap=sns.color_palette(HEAT, as_cmap=True), vmin=0, vmax=top)
+def heat(axes: Axes, values: np.ndarray, *, top: float, bottom: float = 0.0) -> None:
+    """A heat map of values from `bottom`, mostly zero, to `top`."""
+    axes.imshow(values, aspect="auto", interpolation="nearest", cmap=sns.color_palette(HEAT, as_cmap=True), vmin=bottom, vmax=top)
     axes.set_xticks([])
     axes.set_yticks([])
     axes.grid(visible=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from typing import Any
 
@@ -34,6 +34,8 @@ class Row:
     """Per table column, another recipe of the grid than the column's own."""
     only: tuple[str, ...] = ()
     """The columns that this row has; empty: all."""
+    setting: str | None = None
+    """The setting under which the csv prints this row; none: the column's."""
     aside: bool = False
     """A variant of ours that the paper prints no row for."""
 
@@ -110,7 +112,8 @@ def accuracy_frame(
         for column in columns:
             if row.only and column.key not in row.only:
                 continue
-            found = published_row(evidence.published, table, printed[column.key], row.printed) if row.printed else None
+            place = printed[column.key] if row.setting is None else replace(printed[column.key], setting=row.setting)
+            found = published_row(evidence.published, table, place, row.printed) if row.printed else None
             planned = planned_at.get((row.source or row.label, row.recipes.get(column.key, column.key)), nothing)
             if found is None and planned.empty:
                 continue

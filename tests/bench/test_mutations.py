@@ -78,15 +78,15 @@ def plant(node: ast.AST) -> str:
     return f"{before} -> {ast.unparse(node)}"
 
 
-def mistakes() -> Iterator[Mistake]:
+def mistakes(clone: Path) -> Iterator[Mistake]:
     """Some mistakes per method, spread evenly over its code."""
     for name, entry in sorted(methods().items()):
-        file = Path(inspect.getfile(entry.cls))
+        file = clone / Path(inspect.getfile(entry.cls)).relative_to(ROOT)
         count = len(list(sites(ast.parse(file.read_text()))))
         for index in sorted({count * part // PER_METHOD for part in range(PER_METHOD)} if count else ()):
             tree = ast.parse(file.read_text())
             what = plant(list(sites(tree))[index])
-            yield Mistake(name, file.relative_to(ROOT), ast.unparse(tree), what)
+            yield Mistake(name, file.relative_to(clone), ast.unparse(tree), what)
 
 
 def gate(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -119,7 +119,7 @@ def test_planted_mistakes_are_caught(tmp_path: Path) -> None:
             path.write_text(proper)
             clones.put(clone)
 
-    planted = list(mistakes())
+    planted = list(mistakes(tmp_path / "0"))
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(caught, planted))
     missed = [f"{mistake.method}: {mistake.what}" for mistake, hit in zip(planted, found, strict=True) if not hit]

@@ -1,0 +1,23 @@
+"""Every artefact of the FedOBP paper, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from paper_tables.core.evidence import Evidence
+from paper_tables.core.result import Result
+from paper_tables.fedobp import ablation, accuracy, curves, downlink, facts, layers, sweeps
+
+ARTEFACTS: dict[str, Callable[[Evidence], Result]] = {
+    "table1": facts.table1,
+    "table2": facts.table2,
+    "table3": accuracy.table3,
+    "table4": accuracy.table4,
+    "table5": ablation.table5,
+    "fig2": curves.fig2,
+    "fig3": curves.fig3,
+    "fig4": sweeps.fig4,
+    "fig5": curves.fig5,
+    "fig6": layers.fig6,
+    "fig7": downlink.fig7,
+}

@@ -1,0 +1,259 @@
+"""Figures 2, 3 and 5: accuracy against rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from scipy.signal import savgol_filter
+
+from paper_tables.core import figures, tables
+from paper_tables.core.curves import accuracy_curves
+from paper_tables.core.evidence import Evidence, pick, why_missing
+from paper_tables.core.result import Claim, Figure, Sheet
+from paper_tables.fedobp import ablation, accuracy, text
+from paper_tables.fedobp.settings import BASELINES, DATASETS, DRAWN, OURS, PAPER, PLACES, TABLE3, TABLE3_ROWS, TABLE4, key, smoke_note
+from paper_tables.fedobp.settings import columns as table_columns
+
+WINDOW, ORDER = 20, 2
+COHORT = (
+    "Lines: accuracy of the round's participants before they train, pooled, smoothed by a Savitzky-Golay filter of 20 rounds and order "
+    "2, as the published script does; ten clients are a noisy sample of a hundred. The tables score all clients. README, 30."
+)
+SHORT = f"Runs of fewer than {WINDOW} rounds are drawn unsmoothed."
+ROUND = "round"
+
+
+def smooth(values: np.ndarray) -> np.ndarray:
+    """The published smoothing; curves shorter than its window stay as they are."""
+    return values if len(values) < WINDOW else np.asarray(savgol_filter(values, WINDOW, ORDER))
+
+
+def cohort_curves(evidence: Evidence, labels: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
+    """Column, label, round, value as stored, and smoothed as drawn."""
+    data = accuracy_curves(evidence, labels, columns, "start/pooled").rename(columns={"mean": "value"})
+    data = data.drop(columns=["low", "high"]).sort_values(["column", "label", ROUND], kind="stable")
+    data["mean"] = (
+        data.groupby(["column", "label"])["value"].transform(lambda part: smooth(part.to_numpy(dtype=float))) if len(data) else []
+    )
+    return data.reset_index(drop=True)
+
+
+def gaps(evidence: Evidence, labels: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+    """One note per reason for which lines are absent."""
+    cells = evidence.cells
+    planned, done = cells.groupby(["row", "column"]).indices, (cells["status"] == "done").to_numpy()
+    found: dict[str, list[str]] = {}
+    for column in columns:
+        for label in labels:
+            places = planned.get((label, column), ())
+            if not len(places) or not done[places].all():
+                found.setdefault(why_missing(cells.iloc[list(places)], evidence.scale), []).append(f"{label} on {column}")
+    total = len(labels) * len(columns)
+    return tuple(f"{_listed(lines, total)}: {reason}" for reason, lines in found.items())
+
+
+def _listed(lines: Sequence[str], total: int) -> str:
+    if len(lines) == total:
+        return "All lines"
+    return ", ".join(lines) if len(lines) <= 6 else f"{', '.join(lines[:4])} and {len(lines) - 4} other lines"
+
+
+# -- figures 2 and 3 -----------------------------------------------------------------------------------------------------------------------
+
+
+def fig2(evidence: Evidence) -> Figure:
+    """Dir(0.1)."""
+    return _convergence(evidence, "fig2", "0.1", fig2_claims(evidence))
+
+
+def fig3(evidence: Evidence) -> Figure:
+    """Dir(0.5)."""
+    return _convergence(evidence, "fig3", "0.5", fig3_claims(evidence))
+
+
+def _convergence(evidence: Evidence, name: str, alpha: str, claims: tuple[Claim, ...]) -> Figure:
+    columns = [key(short, alpha) for short in DATASETS]
+    data = cohort_curves(evidence, DRAWN, columns)
+    printed = {column: _printed(evidence, column) for column in columns}
+    what = f"{OURS} and eleven baselines at Dir({alpha}). Dotted: the accuracy that the paper's tables print for {OURS}."
+    notes = (COHORT, SHORT, accuracy.COMPAT, *smoke_note(evidence.scale), *gaps(evidence, DRAWN, columns))
+    return Figure(
+        PAPER,
+        name,
+        f"Figure {name[-1]}: convergence at Dir({alpha})",
+        tables.caption(evidence, what, accuracy=False),
+        evidence.scale,
+        notes,
+        claims,
+        tables.done_ids(evidence),
+        draw=lambda sheet: draw_convergence(sheet, data, columns, printed),
+        data=data,
+        alt=f"Accuracy of participants before training against rounds at Dir({alpha}), one panel per data set, one line per method.",
+    )
+
+
+def _printed(evidence: Evidence, column: str) -> float:
+    for table in ("III", "IV"):
+        row = tables.published_row(evidence.published, table, PLACES[column], OURS)
+        if row is not None:
+            return float(row["value"])
+    return float("nan")
+
+
+def look(label: str) -> dict[str, Any]:
+    """FedOBP stands out in black; baselines have a colour and a dash each."""
+    if label == OURS:
+        return {"color": "black", "linestyle": "-", "linewidth": 2.0, "zorder": 5}
+    return {**figures.look(BASELINES.index(label)), "linewidth": 1.1}
+
+
+def draw_convergence(sheet: Sheet, data: pd.DataFrame, columns: Sequence[str], printed: Mapping[str, float]) -> Canvas:
+    """One panel per data set."""
+    canvas = sheet(12, 6.2)
+    axes = figures.panels(canvas, len(columns), 4)
+    last = int(data[ROUND].max()) if len(data) else 2
+    for panel, column, label in zip(axes, columns, DATASETS.values(), strict=True):
+        lines = data[data["column"] == column]
+        for name in DRAWN:
+            line = lines[lines["label"] == name]
+            if len(line):
+                panel.plot(line[ROUND], line["mean"], label=name, **look(name))
+        finish(panel, label, lines, printed[column], last)
+    share_labels(canvas, axes, columns=7)
+    return canvas
+
+
+def finish(panel: Axes, title: str, lines: pd.DataFrame, printed: float, last: int) -> None:
+    """Title, limits and the published value of a panel."""
+    if np.isfinite(printed):
+        panel.axhline(printed, color="0.35", linestyle=":", linewidth=1.1, label=f"{OURS} in the paper's tables")
+    if lines.empty:
+        panel.text(0.5, 0.5, "not run at this scale", transform=panel.transAxes, ha="center", color="0.35")
+    panel.set_title(title)
+    panel.set_xlim(1, max(2, last))
+    panel.set_ylim(*figures.limits(np.append(lines["mean"].to_numpy(dtype=float), printed)))
+
+
+def share_labels(canvas: Canvas, axes: Sequence[Axes], columns: int) -> None:
+    """Axis labels at the rim only, and one legend from the fullest panel."""
+    for place, panel in enumerate(axes):
+        if place % 4 == 0:
+            panel.set_ylabel("Accuracy (%)")
+        if place >= len(axes) - 4:
+            panel.set_xlabel("Round")
+    figures.legend_below(canvas, max(axes, key=lambda a: len(a.get_legend_handles_labels()[1])), columns=columns)
+
+
+def fig2_claims(evidence: Evidence) -> tuple[Claim, ...]:
+    """Section V-C on Dir(0.1)."""
+    count = text.told(evidence, "V-C", metric="number_of_methods_in_figures_2_3")
+    planned = [name for name in DRAWN if name != OURS]
+    cifar = _scores(evidence, "III", TABLE3, key("cifar10"))
+    organ = _scores(evidence, "IV", TABLE4, key("organa"), key("organc"))
+    high = text.told(evidence, "V-C", dataset="CIFAR10", metric="accuracy_lower_bound")
+    low = text.told(evidence, "V-C", dataset="CIFAR10", metric="accuracy_upper_bound")
+    axial = text.told(evidence, "V-C", dataset="MEDMNISTA")
+    coronal = text.told(evidence, "V-C", dataset="MEDMNISTC")
+    on = organ["column"] == key("organa")
+    return (
+        text.claim("FedOBP is drawn with eleven baselines", count, len(planned) == text.number(count), f"{len(planned)} are drawn"),
+        _bound(cifar, high, "pFedFDA and FedPer both exceed 85 % on CIFAR-10", ("pFedFDA", "FedPer"), 1),
+        _bound(cifar, low, "APFL, FLUTE and FedALA stay below 75 % on CIFAR-10", ("APFL", "FLUTE", "FedALA"), -1),
+        _bound(organ[on], axial, "LG-FedAvg and pFedFDA surpass 67 % on OrganAMNIST", ("LG-FedAvg", "pFedFDA"), 1),
+        _bound(organ[~on], coronal, "LG-FedAvg and pFedFDA surpass 66 % on OrganCMNIST", ("LG-FedAvg", "pFedFDA"), 1),
+    )
+
+
+def _scores(evidence: Evidence, table: str, shorts: Sequence[str], *columns: str) -> pd.DataFrame:
+    """The reported accuracies behind the curves, beside those that the paper prints."""
+    shown = [column for column in table_columns(tuple(shorts)) if column.key in columns]
+    return tables.accuracy_frame(evidence, table, TABLE3_ROWS[: len(BASELINES) + 1], shown, PLACES)
+
+
+def _bound(frame: pd.DataFrame, rows: pd.DataFrame, sentence: str, names: Sequence[str], sign: int) -> Claim:
+    bound = text.number(rows)
+
+    def check(wide: pd.DataFrame, slack: float) -> tuple[bool, str]:
+        values = {name: float(wide[wide.columns[0]][name]) for name in names}
+        return all(sign * (v - bound) > 0 for v in values.values()), ", ".join(f"{n} {v:.2f}" for n, v in values.items())
+
+    return text.weigh(frame[frame["row"].isin(names)], rows, sentence, check)
+
+
+def fig3_claims(evidence: Evidence) -> tuple[Claim, ...]:
+    """Section V-C on Dir(0.5)."""
+    rows = text.told(evidence, "V-C", metric="rounds_to_near_optimum")
+    bound, parts, reached = text.number(rows), [], []
+    for short in ("cifar10", "cifar100"):
+        done = pick(evidence, row=OURS, column=key(short, "0.5"), done=True)
+        curve = evidence.rounds(list(done["id"])) if len(done) else pd.DataFrame(columns=["name", ROUND, "value"])
+        scored = 100 * curve[curve["name"] == "post_agg/pooled"].groupby(ROUND)["value"].mean()
+        if len(scored):
+            first = int(scored.index[scored >= scored.max() - 1][0])
+            reached.append(first)
+            parts.append(f"{DATASETS[short]}: within a point of the best {scored.max():.2f} from round {first}")
+    holds = all(first <= bound for first in reached) if len(reached) == 2 and evidence.scale == "paper" else None
+    detail = f"ours at the {evidence.scale} scale, among scored rounds: " + ("; ".join(parts) or "no run")
+    return (text.claim("On CIFAR-10 and CIFAR-100 FedOBP is near its optimum at around 200 rounds", rows, holds, detail),)
+
+
+# -- figure 5 ------------------------------------------------------------------------------------------------------------------------------
+
+
+def fig5(evidence: Evidence) -> Figure:
+    """The runs of Table V."""
+    logged, defined = list(ablation.AS_LOGGED.values()), [key(short) for short in DATASETS]
+    data = pd.concat(
+        [
+            cohort_curves(evidence, ablation.NORMS, logged).assign(kind="as logged"),
+            cohort_curves(evidence, [f"{name}, as defined" for name in ablation.NORMS], defined).assign(kind="as defined"),
+        ],
+        ignore_index=True,
+    )
+    data["label"] = data["label"].str.removesuffix(", as defined")
+    data["column"] = data["column"].str.removesuffix("-m0.7")
+    what = "FedOBP under four normalisations. Solid: as logged by the authors; dashed: as defined. NoNorm and GlobalNorm coincide."
+    return Figure(
+        PAPER,
+        "fig5",
+        "Figure 5: convergence under four normalisations",
+        tables.caption(evidence, what, accuracy=False),
+        evidence.scale,
+        (COHORT, SHORT, ablation.TWICE, *smoke_note(evidence.scale), *gaps(evidence, ablation.NORMS, logged)),
+        (ablation.same_masks(evidence),),
+        tables.done_ids(evidence),
+        draw=lambda sheet: draw_norms(sheet, data, defined),
+        data=data,
+        alt="Accuracy of participants before training against rounds for four normalisations of the score, one panel per data set.",
+    )
+
+
+WIDTHS = {"NoNorm": 3.2, "LayerNorm": 1.3, "GlobalNorm w/o CLS": 1.1, "GlobalNorm with CLS": 1.3}
+
+
+def draw_norms(sheet: Sheet, data: pd.DataFrame, columns: Sequence[str]) -> Canvas:
+    """One panel per data set; the wide NoNorm line shows on both sides of the thin GlobalNorm line on top of it."""
+    canvas = sheet(12, 6)
+    axes = figures.panels(canvas, len(columns), 4)
+    last = int(data[ROUND].max()) if len(data) else 2
+    for panel, column, title in zip(axes, columns, DATASETS.values(), strict=True):
+        lines = data[data["column"] == column]
+        for index, name in enumerate(ablation.NORMS):
+            for kind, dash in (("as logged", "-"), ("as defined", (0, (4, 2)))):
+                line = lines[(lines["label"] == name) & (lines["kind"] == kind)]
+                if len(line):
+                    style = {
+                        "color": figures.PALETTE[index],
+                        "linestyle": dash,
+                        "linewidth": WIDTHS[name],
+                        "alpha": 0.45 if index == 0 else 1.0,
+                    }
+                    panel.plot(line[ROUND], line["mean"], label=f"{name}, {kind}", **style)
+        finish(panel, title, lines, float("nan"), last)
+    share_labels(canvas, axes, columns=4)
+    return canvas

@@ -1,0 +1,93 @@
+"""The eight data sets of the paper, its thirteen methods, and what its artefacts share."""
+
+from __future__ import annotations
+
+from paper_tables.core.result import Column
+from paper_tables.core.tables import Place, Row
+
+PAPER = "fedobp"
+OURS = "FedOBP"
+DATASETS = {
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "emnist": "EMNIST",
+    "svhn": "SVHN",
+    "mnist": "MNIST",
+    "fmnist": "Fashion-MNIST",
+    "organa": "OrganAMNIST",
+    "organc": "OrganCMNIST",
+}
+PRINTED = dict(zip(DATASETS, ("CIFAR10", "CIFAR100", "EMNIST", "SVHN", "MNIST", "FMNIST", "MEDMNISTA", "MEDMNISTC"), strict=True))
+"""The paper's names of the data sets."""
+ALPHAS = ("0.1", "0.5")
+SWEPT = ("cifar10", "cifar100", "mnist", "fmnist", "organa", "organc")
+"""The data sets of figures 4 and 7."""
+ORGANS = ("organa", "organc")
+
+
+def key(short: str, alpha: str = "0.1", tail: str = "") -> str:
+    """The recipe of a data set at a level of heterogeneity."""
+    return f"{short}-dir{alpha}{tail}"
+
+
+def columns(shorts: tuple[str, ...]) -> tuple[Column, ...]:
+    """Two columns per data set."""
+    return tuple(Column(key(short, alpha), f"Dir({alpha})", DATASETS[short]) for short in shorts for alpha in ALPHAS)
+
+
+TABLE3 = ("cifar10", "cifar100", "emnist", "svhn")
+TABLE4 = ("mnist", "fmnist", *ORGANS)
+PLACES = {key(short, alpha): Place(PRINTED[short], f"Dir({alpha})") for short in DATASETS for alpha in ALPHAS}
+
+LOCAL, GLOBAL = "Local-Only", "FedAvg"
+BASELINES = (
+    LOCAL,
+    GLOBAL,
+    "FedPer",
+    "APFL",
+    "LG-FedAvg",
+    "FedRep",
+    "pFedFDA",
+    "FLUTE",
+    "FedDPA",
+    "FLOCO",
+    "FedALA",
+    "FedSelect",
+)
+METHODS = (*BASELINES, OURS)
+DRAWN = (*BASELINES[:-1], OURS)
+"""The methods of figures 2 and 3: FedSelect is in the tables only."""
+REPAIRED = ("APFL", "LG-FedAvg", "pFedFDA", "FLUTE", "FedDPA", "FedALA")
+"""The baselines that the benchmark behind the paper computes otherwise than their own papers do."""
+CORRECTED = (LOCAL, GLOBAL, "FedPer", "pFedFDA", OURS)
+"""The methods that also run on organ images with the right normalisation."""
+ORGAN_KEYS = {key(short, alpha): key(short, alpha, "-corrected") for short in ORGANS for alpha in ALPHAS}
+
+DEFINED = tuple(Row(f"{name}, as defined", published="", aside=True) for name in REPAIRED)
+TABLE3_ROWS = (
+    *(Row(name) for name in METHODS),
+    *DEFINED,
+    Row("FedOBP, first visit global", published="", only=(key("cifar10"),), aside=True),
+)
+TABLE4_ROWS = (
+    *(Row(name) for name in METHODS),
+    *DEFINED,
+    *(Row(f"{name}, corrected inputs", published="", recipes=ORGAN_KEYS, only=tuple(ORGAN_KEYS), aside=True) for name in CORRECTED),
+)
+LOGGED = (LOCAL, GLOBAL, "FedPer", "APFL", "LG-FedAvg", "FedRep", "pFedFDA", "FLUTE", "FLOCO", OURS)
+"""The methods whose logs give an accuracy at round 400 on CIFAR-10, Dir(0.1)."""
+LOG_RECIPE = {key("cifar10"): key("cifar10", "0.1", "-m0.7-last")}
+LOG_ROWS = tuple(Row(f"{name}, momentum 0.7", published=name, recipes=LOG_RECIPE, only=tuple(LOG_RECIPE), aside=True) for name in LOGGED)
+
+SAME_DATA = (
+    "At the smoke scale all data sets are the embedded digits, so columns and panels with the same setting are the same cells, run once."
+)
+ONE_PARTITION = (
+    "All runs share one partition (seed 42, the published code's own stream); seeds change the initial model, the batches and who takes "
+    "part. README, 22."
+)
+
+
+def smoke_note(scale: str) -> tuple[str, ...]:
+    """What a reader must know about several columns of one data set."""
+    return (SAME_DATA,) if scale == "smoke" else ()

@@ -1,0 +1,150 @@
+"""Figure 4: which clients choose the same parameters, from recorded masks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure as Canvas
+
+from paper_tables.core import figures, tables
+from paper_tables.core.evidence import Evidence, pick, why_missing
+from paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
+from paper_tables.fedselect.settings import ALPHA_LOST, CIFAR10, LIMITS, PAPER, smoke_note
+
+MEASURE = (
+    "Overlap of two clients: parameters personal to both, as a share of those personal to either. Two independent masks of share a would "
+    "overlap by a / (2 - a). The paper does not define its measure (README, 27)."
+)
+ORDER = "Clients are ordered by the labels of their training images, as in the paper; the labels stand at the axis."
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """One run's masks, compared."""
+
+    alpha: str
+    table: np.ndarray  # [N, N], NaN on the diagonal
+    labels: tuple[tuple[int, ...], ...]
+    """The classes of every client, in the order of the table."""
+    share: float
+    """Personal share of the parameters, mean over clients."""
+
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """Every pair of clients: their overlap, and whether they have a class in common."""
+        rows = [
+            {"alpha": self.alpha, "first": i, "second": j, "common": bool(set(a) & set(b)), "overlap": float(self.table[i, j])}
+            for (i, a), (j, b) in combinations(enumerate(self.labels), 2)
+        ]
+        return pd.DataFrame(rows)
+
+
+def compare_masks(masks: np.ndarray, counts: np.ndarray, alpha: str) -> Overlap:
+    """From final masks [N, D] and training samples per class [N, C]."""
+    owned = [tuple(np.flatnonzero(row).tolist()) for row in counts]
+    order = sorted(range(len(masks)), key=lambda client: owned[client])
+    packed, sizes = np.packbits(masks[order], axis=1), masks[order].sum(axis=1)
+    table = np.full((len(order), len(order)), np.nan)
+    for i, j in combinations(range(len(order)), 2):
+        both = int(np.bitwise_count(packed[i] & packed[j]).sum())
+        either = int(sizes[i] + sizes[j]) - both
+        table[i, j] = table[j, i] = both / either if either else np.nan
+    return Overlap(alpha, table, tuple(owned[client] for client in order), float(masks.mean()))
+
+
+def read(evidence: Evidence) -> list[Overlap] | str:
+    """The overlaps of every α that has run, or why there are none."""
+    found, reasons = [], []
+    for row in LIMITS:
+        planned = pick(evidence, row=row, column=CIFAR10)
+        done = planned[planned["status"] == "done"]
+        if done.empty:
+            reasons.append(f"{row}: {why_missing(planned, evidence.scale)}")
+            continue
+        cell = str(done.iloc[0]["id"])
+        arrays = evidence.arrays(cell)
+        if not {"mask", "class_counts", "layout/names"} <= set(arrays):
+            reasons.append(f"{row}: cell {cell[:12]} holds no mask tallies")
+            continue
+        # masks only grow, so what was ever personal is personal at the end; running statistics are no parameters
+        spans = zip(arrays["layout/names"].tolist(), arrays["layout/starts"].tolist(), arrays["layout/stops"].tolist(), strict=True)
+        kept = [arrays["mask"][:, start:stop] > 0 for name, start, stop in spans if "running" not in str(name)]
+        found.append(compare_masks(np.concatenate(kept, axis=1), arrays["class_counts"], row))
+    return found or "; ".join(reasons)
+
+
+def fig4(evidence: Evidence) -> Result:
+    """Heat maps of pairwise overlap, one per α."""
+    what = "Overlap of the clients' final masks on CIFAR-10 for four limits α."
+    name, title, caption = "fig4", "Figure 4: how much the clients' masks overlap", tables.caption(evidence, what, accuracy=False)
+    overlaps = read(evidence)
+    if isinstance(overlaps, str):
+        return Absent(PAPER, name, title, f"{caption} No figure: {overlaps}.", evidence.scale)
+    missing = tuple(
+        f"{row}: {reason}" for row in LIMITS if (reason := why_missing(pick(evidence, row=row, column=CIFAR10), evidence.scale))
+    )
+    return Figure(
+        PAPER,
+        name,
+        title,
+        caption,
+        evidence.scale,
+        (MEASURE, ORDER, ALPHA_LOST, *missing, *smoke_note(evidence.scale)),
+        claims(overlaps),
+        tables.done_ids(evidence),
+        draw=lambda sheet: draw(sheet, overlaps),
+        data=pd.concat([o.pairs for o in overlaps], ignore_index=True),
+        alt="Heat maps of the pairwise overlap of ten clients' masks, ordered by labels, one per α.",
+    )
+
+
+def draw(sheet: Sheet, overlaps: list[Overlap]) -> Canvas:
+    """One square per α, each with colours of its own: what matters is who is alike at one α."""
+    canvas = sheet(11.5, 3.9)
+    for panel, found in zip(figures.panels(canvas, len(overlaps), len(overlaps)), overlaps, strict=True):
+        low, high = np.nanmin(found.table), np.nanmax(found.table)
+        figures.heat(panel, found.table, top=float(high), bottom=float(low))
+        names = [" ".join(map(str, labels)) for labels in found.labels]
+        panel.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
+        panel.set_yticks(range(len(names)), names, fontsize=7)
+        panel.set_box_aspect(1)
+        panel.set_title(f"{found.alpha} (personal {100 * found.share:.1f} %)")
+        canvas.colorbar(panel.images[0], ax=panel, location="bottom", shrink=0.9, label="Overlap")
+    return canvas
+
+
+def claims(overlaps: list[Overlap]) -> tuple[Claim, ...]:
+    """The two sentences of section 5.2 on masks."""
+    inside = [_contrast(found) for found in overlaps]
+    told = "; ".join(f"{o.alpha}: {common:.3f} against {none:.3f}" for o, (common, none) in zip(overlaps, inside, strict=True))
+    known = bool(np.isfinite(inside).all())
+    means = [float(np.nanmean(o.table)) for o in overlaps]
+    contrasts = [a - b for a, b in inside]
+    every = len(overlaps) == len(LIMITS)
+    return (
+        Claim(
+            "Clients that share a label overlap more than clients that share none",
+            all(a > b for a, b in inside) if known else None,
+            f"mean overlap with a common label against none: {told}",
+        ),
+        Claim(
+            "A larger α gives more overlap",
+            means == sorted(means) if every else None,
+            "mean over pairs: " + ", ".join(f"{o.alpha}: {value:.3f}" for o, value in zip(overlaps, means, strict=True)),
+        ),
+        Claim(
+            "A larger α gives less distinct masks: the lead of common labels shrinks from the smallest α to the largest",
+            contrasts[-1] < contrasts[0] if every and known else None,
+            "lead: " + ", ".join(f"{o.alpha}: {value:+.3f}" for o, value in zip(overlaps, contrasts, strict=True)),
+        ),
+    )
+
+
+def _contrast(found: Overlap) -> tuple[float, float]:
+    """Mean overlap of pairs with and without a class in common."""
+    pairs = found.pairs
+    means = pairs.groupby("common")["overlap"].mean()
+    return float(means.get(True, np.nan)), float(means.get(False, np.nan))

@@ -1,0 +1,61 @@
+"""The four data sets of the paper, its ten methods, and what its artefacts share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+import pandas as pd
+
+from paper_tables.core import tables
+from paper_tables.core.evidence import Evidence
+from paper_tables.core.result import Column
+from paper_tables.core.tables import Place, Row
+from paper_tables.core.verdict import Verdict
+
+PAPER = "fedselect"
+OURS = "FedSelect"
+LOCAL = "Local Only"
+CIFAR10, CIFAR10C, MINI, OFFICE = "cifar10", "cifar10c", "mini", "office"
+DATASETS = {CIFAR10: "CIFAR-10", CIFAR10C: "CIFAR10-C", MINI: "Mini-ImageNet", OFFICE: "OfficeHome"}
+COLUMNS = tuple(Column(key, name) for key, name in DATASETS.items())
+PLACES = {key: Place(name, "") for key, name in DATASETS.items()}
+SUFFIXES = ("-single", "-twice")
+"""Recipes that stand in the column of their data set: one global model with averaged BN statistics, and twice the epochs."""
+ALPHAS = ("0.05", "0.30", "0.50", "0.80")
+LIMITS = tuple(f"α = {alpha}" for alpha in ALPHAS)
+
+METHODS = (LOCAL, "FedAvg", "FedAvg + FT", "Ditto", "FedPAC", "FedRep", "FedPer", "FedBABU", "LG-FedAvg", OURS)
+BASELINES = METHODS[:-1]
+ABLATIONS = ("Personalize Least", "Layer A", "Layer B", "Layer C", "Layer D", "Random")
+TUNED = ("FedAvg + FT", "FedBABU")
+"""Methods that are fine-tuned before they are scored, hence scored more rarely."""
+ALPHA_LOST = "The values of α are lost in the text; .05, .30, .50 and .80 are inferred (README, 22)."
+UNTRAINED = "ours starts from random weights, the paper's from ImageNet's (README, 19)"
+SAME_DATA = "At the smoke scale all data sets are the embedded digits; CIFAR-10 and CIFAR10-C are the same cells there, run once."
+
+
+def smoke_note(scale: str) -> tuple[str, ...]:
+    """What a reader must know about several columns of one data set."""
+    return (SAME_DATA,) if scale == "smoke" else ()
+
+
+class Folded:
+    """Evidence in which the special recipes of some rows stand in the column of their data set."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.scale, self.seeds, self.published = evidence.scale, evidence.seeds, evidence.published
+        self.rounds, self.clients, self.arrays = evidence.rounds, evidence.clients, evidence.arrays
+        column = evidence.cells["column"]
+        for suffix in SUFFIXES:
+            column = column.str.removesuffix(suffix)
+        self.cells: pd.DataFrame = evidence.cells.assign(column=column)
+
+
+def printed_table(evidence: Evidence, table: str, rows: Sequence[Row]) -> pd.DataFrame:
+    """The long form of one of the three accuracy tables; OfficeHome's numbers are never judged, for want of pretrained weights."""
+    frame = tables.accuracy_frame(evidence, table, rows, COLUMNS, PLACES)
+    judged = (frame["column"] == OFFICE) & frame["verdict"].notna() & frame["ours"].map(isfinite)
+    frame.loc[judged, "verdict"] = str(Verdict.OTHER_SCALE)
+    frame.loc[judged & (frame["reason"] == ""), "reason"] = UNTRAINED
+    return frame

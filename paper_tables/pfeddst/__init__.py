@@ -1,0 +1,1 @@
+"""The artefacts of the PFedDST paper."""

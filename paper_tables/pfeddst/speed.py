@@ -1,0 +1,233 @@
+"""Table 2: accuracy, rounds to reach levels of it, and bytes. The paper's own table is lost; the text says what it was for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import isfinite, nan
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from paper_tables.core import tables
+from paper_tables.core.claims import numbers, wide
+from paper_tables.core.evidence import Evidence, pick
+from paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
+from paper_tables.core.statistics import spread
+from paper_tables.core.tables import Row
+from paper_tables.pfeddst.settings import (
+    DATASETS,
+    METHODS,
+    OURS,
+    PAPER,
+    RIVAL,
+    ROWS,
+    TARGETS,
+    protocol,
+    scale_note,
+    told,
+)
+
+MB = 1e6
+NOTES = (
+    "The text refers to a Table 2 with “learning curves illustrating the convergence speeds”; no version of the paper at hand has it "
+    "(README, 11). The levels and the mean over all rounds are ours.",
+    "The paper prints two accuracies and does not say whether they are of the last or the best round: they stand in the column of the last "
+    "(README, 10). CIFAR-100's is DFedPGP's; PFedDST's own is never given (README, 2).",
+    "Bytes: everything a client receives in a round, averaged over all clients, from the ledger. PFedDST's are extractors of the chosen "
+    "peers, everybody's header, and the models that peers send to have their loss taken (README, 13).",
+    "Methods with a server train a tenth of the clients per round, the others all of them (README, 3); figures 3 and 4 also show accuracy "
+    "against client-epochs.",
+    "FedBABU and FedAvg + FT are scored after five epochs of fine-tuning on copies, in few rounds (README, 14): their means over rounds "
+    "and rounds to a level say more about the fine-tuning than about the federation.",
+    "Mixed models are scored between gossip and training, where the code of DFedPGP scores.",
+)
+Curve = Callable[[pd.Series, pd.DataFrame], float]
+"""From a finished cell and its curves to a number."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One column of each data set."""
+
+    name: str
+    label: str
+    unit: str
+    digits: int
+    best: Any
+    curve: Curve | None = None
+    """None: an accuracy out of the record."""
+    rule: str | None = None
+
+
+def curve_of(rounds: pd.DataFrame, name: str = "post_agg/mean") -> pd.Series:
+    """One curve in percent, by round."""
+    return 100 * rounds[rounds["name"] == name].set_index("round")["value"].sort_index()
+
+
+def mean_over_rounds(_: pd.Series, rounds: pd.DataFrame) -> float:
+    """Area under the curve, which is drawn straight between scored rounds."""
+    curve = curve_of(rounds)
+    if curve.empty:
+        return nan
+    steps = np.arange(1, int(curve.index.max()) + 1)
+    return float(np.interp(steps, curve.index.to_numpy(dtype=float), curve.to_numpy()).mean())
+
+
+def first_at(level: float) -> Curve:
+    """The first scored round at or above a level; none where a run never gets there."""
+
+    def first(_: pd.Series, rounds: pd.DataFrame) -> float:
+        curve = curve_of(rounds)
+        reached = curve.index[curve >= level]
+        return float(reached[0]) if len(reached) else nan
+
+    return first
+
+
+def received(cell: pd.Series, rounds: pd.DataFrame) -> float:
+    """MB that a client receives in a round, on average over clients and rounds."""
+    kept = rounds[rounds["name"].isin(["traffic/down_values", "traffic/down_codes"])]
+    return float(kept.groupby("round")["value"].sum().mean()) / int(cell["recipe.clients"]) / MB
+
+
+def quantities(short: str) -> tuple[Quantity, ...]:
+    """The columns of a data set."""
+    levels = (Quantity(f"r{level}", f"rounds to {level} %", "rounds", 0, "low", first_at(level)) for level in TARGETS[short])
+    return (
+        Quantity("last", "last round", "%", 2, "high"),
+        Quantity("best", "best round", "%", 2, "high", rule="max"),
+        Quantity("area", "mean over rounds", "%", 2, "high", mean_over_rounds),
+        *levels,
+        Quantity("mb", "MB per client and round", "MB", 3, None, received),
+    )
+
+
+COLUMNS = tuple(Column(f"{s}/{q.name}", q.label, name, q.unit, q.digits, q.best) for s, name in DATASETS.items() for q in quantities(s))
+
+
+@dataclass
+class Runs:
+    """The curves of an artefact's cells, each read once."""
+
+    evidence: Evidence
+    _known: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+    def of(self, cell: str) -> pd.DataFrame:
+        """One cell's curves."""
+        if not self._known:
+            ids = list(tables.done_ids(self.evidence))
+            self._known = {str(key): rows for key, rows in self.evidence.rounds(ids).groupby("id")} if ids else {}
+        return self._known.get(cell, pd.DataFrame(columns=["id", "round", "name", "value"]))
+
+
+def table2(evidence: Evidence) -> Table:
+    """Seven methods on two data sets, and how what is open in the paper matters."""
+    rows, runs = tables.with_guests(ROWS, evidence), Runs(evidence)
+    cells = [cell for row in rows for short in DATASETS if not row.only or short in row.only for cell in _cells(evidence, runs, row, short)]
+    frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
+    return Table(
+        PAPER,
+        "table2",
+        "Table 2: accuracy and speed of convergence",
+        tables.caption(evidence, "Personalised accuracy, the rounds that it takes, and what clients receive."),
+        evidence.scale,
+        (*NOTES, *scale_note(evidence.scale)),
+        claims(evidence, frame),
+        tables.done_ids(evidence),
+        frame,
+        tables.layout_of(frame, rows, COLUMNS),
+        tables.orderings(frame, COLUMNS),
+        _summary(evidence, frame, rows),
+    )
+
+
+def _cells(evidence: Evidence, runs: Runs, row: Row, short: str) -> list[dict[str, Any]]:
+    """One row on one data set."""
+    planned = pick(evidence, row=row.source or row.label, column=row.recipes.get(short, short))
+    printed = told(evidence, "personalized_test_accuracy", dataset=DATASETS[short], method=row.printed)
+    if planned.empty and printed is None:
+        return []
+    cells = []
+    for quantity in quantities(short):
+        if row.point and quantity.curve:
+            continue
+        found = printed if quantity.name == "last" else None
+        ours = tables.measure(planned, evidence.scale, row.point, quantity.rule)
+        if quantity.curve:
+            ours |= _from_curves(planned, runs, quantity.curve) | {"floor": nan}
+        cell = {"row": row.label, "column": f"{short}/{quantity.name}", **tables.printed_fields(found), **ours}
+        cells.append(tables.conclude(cell, quantity.unit))
+    return cells
+
+
+def _from_curves(planned: pd.DataFrame, runs: Runs, curve: Curve) -> dict[str, Any]:
+    """A quantity that is read off the stored curves."""
+    done = planned[planned["status"] == "done"]
+    values = [curve(cell, runs.of(str(cell["id"]))) for _, cell in done.iterrows()]
+    found = spread(values)
+    short = f"reached in {found.count} of {len(values)} runs" if 0 < found.count < len(values) else ""
+    never = {"reason": short} if short else {}
+    return {"ours": found.mean, "std": found.std, "seeds": found.count, "low": found.low, "high": found.high, **never}
+
+
+def _summary(evidence: Evidence, frame: pd.DataFrame, rows: tuple[Row, ...]) -> pd.DataFrame:
+    """Statistics over the accuracies of the last round."""
+    last = frame[frame["column"].str.endswith("/last") & ~frame["row"].isin([row.label for row in rows if row.aside])]
+    return tables.summary(evidence, last, [row for row in rows if not row.aside], against=OURS)
+
+
+# -- sentences -----------------------------------------------------------------------------------------------------------------------------
+
+
+def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
+    """Sections III-A and III-B, the abstract and the conclusion."""
+    main = evidence.cells[evidence.cells["row"].isin(METHODS) & evidence.cells["column"].isin(DATASETS)]
+    own = main[main["row"] == OURS].assign(extractor=lambda cells: cells["recipe.training.epochs"])
+    both = {"table": "text III-A", "dataset": "CIFAR-10;CIFAR-100"}
+    ranked = wide(frame[frame["row"].isin(METHODS)], "ours")
+    return (
+        protocol(evidence, main, "500 rounds, 100 clients, a tenth of them per round with a server", _size(), **both),
+        protocol(evidence, own, "A client chooses 10 peers", {"neighbours_per_client": "hp.degree"}, **both),
+        protocol(evidence, main, "Batch 128, SGD at 0.1 with momentum 0.9, decay rate 0.005", _training(), **both),
+        protocol(
+            evidence,
+            own,
+            "The extractor trains 5 epochs, as long as other methods train in all, the header one",
+            {"extractor_epochs": "extractor", "header_epochs": "hp.head_epochs"},
+            **both,
+        ),
+        _rank(ranked, "PFedDST has the fastest convergence (highest mean over rounds)", "area", OURS, 1),
+        _rank(ranked, "DFedPGP converges faster than all others but PFedDST", "area", RIVAL, 2),
+        _rank(ranked, "PFedDST outperforms state-of-the-art methods (abstract, conclusion)", "last", OURS, 1),
+    )
+
+
+def _size() -> dict[str, str]:
+    return {"rounds": "recipe.training.rounds", "clients": "recipe.clients", "client_sampling_ratio": "recipe.participation"}
+
+
+def _training() -> dict[str, str]:
+    training = {"batch_size": "batch", "learning_rate": "lr", "local_momentum": "momentum"}
+    return {metric: f"recipe.training.{name}" for metric, name in training.items()} | {"decay_rate": "1 - recipe.training.lr_decay"}
+
+
+def _rank(table: pd.DataFrame, text: str, quantity: str, row: str, place: int) -> Claim:
+    """Whether a method takes a place, or a better one, on every data set that has been run."""
+    parts, holds = [], []
+    for short, name in DATASETS.items():
+        column = f"{short}/{quantity}"
+        if (
+            column not in table
+            or row not in table.index
+            or table[column].notna().sum() < 2
+            or not isfinite(numbers(table[[column]], row)[0])
+        ):
+            parts.append(f"{name}: not enough numbers")
+            continue
+        ranks = table[column].rank(ascending=False, method="min")
+        rank = int(ranks.to_numpy()[list(table.index).index(row)])
+        holds.append(rank <= place)
+        parts.append(f"{name}: place {rank} of {int(table[column].notna().sum())}, best {table[column].idxmax()}")
+    return Claim(text, all(holds) if holds else None, "; ".join(parts))

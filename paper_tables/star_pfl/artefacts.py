@@ -1,0 +1,16 @@
+"""Every artefact of the Star-PFL paper, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from paper_tables.core.evidence import Evidence
+from paper_tables.core.result import Result
+from paper_tables.star_pfl import accuracy, costs, traces
+
+ARTEFACTS: dict[str, Callable[[Evidence], Result]] = {
+    "table2": accuracy.table2,
+    "table3": costs.table3,
+    "fig1": traces.fig1,
+    "fig2": traces.fig2,
+}

@@ -1,0 +1,224 @@
+"""The FedOBP artefacts from invented evidence: everything printed is shown, closed forms come out, and what is missing says so."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.signal import savgol_filter
+
+from paper_tables.core.figures import sheet, style
+from paper_tables.core.result import Absent, Figure, Table
+from paper_tables.fedobp import curves, settings
+from paper_tables.fedobp.artefacts import ARTEFACTS
+from tests.paper_tables.fakes import grid
+from tests.paper_tables.fedobp.evidence import FedObpEvidence, make, table
+
+FOLDER = Path(__file__).resolve().parents[3] / "paper_tables" / "fedobp"
+FIGURES = ("fig2", "fig3", "fig4", "fig5", "fig6", "fig7")
+NAMES = ("table1", "table2", "table3", "table4", "table5", *FIGURES)
+
+
+def test_the_grid_and_the_functions_name_the_same_eleven_artefacts() -> None:
+    assert set(ARTEFACTS) == set(grid("fedobp")["artefacts"]) == set(NAMES)
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
+def test_every_published_number_stands_in_exactly_one_place(scale: str) -> None:
+    results = [make(name, scale) for name in ARTEFACTS]
+    frames = [r.frame for r in results if isinstance(r, Table)] + [r.data for r in results if isinstance(r, Figure) and "source" in r.data]
+    shown = [source for frame in frames for source in frame["source"] if source]
+    claimed = [source for r in results for c in r.claims for source in c.sources]
+    expected = [f"{p.name}:{line}" for p in (FOLDER / "published").glob("*.csv") for line in range(2, 2 + len(pd.read_csv(p)))]
+    assert Counter(shown + claimed) == Counter(expected)
+    assert len(expected) == 32 + 32 + 104 + 104 + 32 + 72 + 449 + 10 + 24
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_draws_something(name: str, scale: str) -> None:
+    figure = make(name, scale)
+    assert isinstance(figure, Figure)
+    assert len(figure.data)
+    assert figure.ids
+    with style():
+        canvas = figure.draw(sheet)
+    assert sum(len(a.lines) for a in canvas.axes) >= 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
+    found = make(name, status="done")
+    said = " ".join((found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ())))
+    assert "out of memory" in said or name == "table1"  # Table I needs no result
+    if isinstance(found, Figure):
+        with style():
+            found.draw(sheet)
+    assert isinstance(found, Absent) == (name == "fig6")
+
+
+def test_a_changed_record_changes_exactly_the_cells_that_depend_on_it() -> None:
+    evidence = FedObpEvidence("table4", "paper")
+    before = ARTEFACTS["table4"](evidence)
+    one = evidence.cells[(evidence.cells["row"] == "FedPer") & (evidence.cells["column"] == "mnist-dir0.5")].index[0]
+    evidence.cells.loc[one, "value"] += 0.01
+    after = ARTEFACTS["table4"](evidence)
+    assert isinstance(before, Table)
+    assert isinstance(after, Table)
+    moved = (before.frame["ours"] != after.frame["ours"]) & after.frame["ours"].notna()
+    assert list(after.frame.loc[moved, ["row", "column"]].itertuples(index=False, name=None)) == [("FedPer", "mnist-dir0.5")]
+
+
+def test_a_failed_seed_shows_with_its_reason_and_the_others_count() -> None:
+    cell = table("table3", method="apfl", row="APFL", column="cifar10-dir0.1", seed=42).cell("APFL", "cifar10-dir0.1")
+    assert cell is not None
+    assert cell["seeds"] == 1
+    assert cell["reason"] == "failed (seed 42): out of memory"
+
+
+@pytest.mark.parametrize("name", ["table3", "table4", "table5"])
+def test_smaller_scales_are_never_called_a_match(name: str) -> None:
+    for scale in ("smoke", "desk"):
+        assert set(table(name, scale).frame["verdict"].dropna()) <= {"not comparable", "missing"}
+
+
+def test_at_the_paper_scale_no_printed_number_lacks_ours() -> None:
+    for name in ("table3", "table4", "table5"):
+        assert "missing" not in set(table(name, "paper").frame["verdict"].dropna())
+    sweep = make("fig4", "paper")
+    assert isinstance(sweep, Figure)
+    logged = sweep.data[sweep.data["source"] != ""]
+    assert len(logged) == 449
+    assert logged["ours"].notna().all()
+    assert "missing" not in set(logged["verdict"])
+
+
+# -- closed forms --------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
+def test_fifteen_of_sixteen_counts_of_table_two_match_and_the_other_is_flagged(scale: str) -> None:
+    found = table("table2", scale)
+    counts = found.frame[found.frame["column"].str.endswith("/personal")]
+    assert Counter(counts["verdict"]) == {"match": 15, "off": 1}
+    wrong = counts[counts["verdict"] == "off"].iloc[0]
+    assert (wrong["row"], wrong["column"], wrong["published"], wrong["ours"]) == ("OrganAMNIST", "0.1/personal", 53, 59)
+    assert "README, 28" in wrong["reason"]
+    assert set(found.frame.loc[found.frame["column"].str.endswith("/q"), "verdict"]) == {"match"}
+    masks = found.frame[found.frame["column"].str.endswith("/masks")]
+    assert list(masks["ours"]) == list(counts["ours"])
+    sizes = found.frame[found.frame["column"] == "size"].set_index("row")["ours"]
+    assert list(sizes) == [878538, 924708, 608702, 878538, 582026, 582026, 582539, 582539]
+
+
+def test_table_one_flags_what_is_wrong_with_its_evidence() -> None:
+    found = table("table1").frame
+    wrong = found[found["verdict"] == "off"]
+    places = {("EMNIST", "samples"), ("SVHN", "samples"), ("OrganCMNIST", "samples"), ("OrganAMNIST", "year"), ("OrganCMNIST", "year")}
+    assert set(zip(wrong["row"], wrong["column"], strict=True)) == places
+    assert (wrong["reason"] != "").all()
+    assert Counter(found["verdict"]) == {"match": 27, "off": 5}
+
+
+@pytest.mark.parametrize("scale", ["smoke", "paper"])
+def test_numbers_of_parameters_in_the_prose_follow_on_cifar10_and_not_on_cifar100(scale: str) -> None:
+    claims = {c.text: c for c in make("fig4", scale).claims}
+    small, large = (
+        claims[f"The numbers of personal parameters on {name} follow from the best quantiles"] for name in ("CIFAR-10", "CIFAR-100")
+    )
+    assert small.holds is True
+    assert large.holds is False
+    assert "N (1 − q) = 92,470.80" in large.detail
+    assert len(small.sources) == len(large.sources) == 3
+
+
+def test_the_uplink_is_the_whole_model_at_every_scale() -> None:
+    for scale in ("smoke", "desk", "paper"):
+        assert make("fig7", scale).claims[0].holds is True
+
+
+# -- claims --------------------------------------------------------------------------------------------------------------------------------
+
+FAIL_IN_PRINT = {
+    "The numbers of Table II follow from N and q, rounded up",
+    "Fewer than 0.5 % of the parameters are personal",
+    "FedOBP is compared with eight methods",
+    "FedOBP is best on all four data sets at both levels",
+    "FedOBP surpasses the second-best method by 0.16 points on EMNIST, Dir(0.1)",
+    "pFedFDA and FedPer both exceed 85 % on CIFAR-10",
+    "GlobalNorm without CLS reaches 99.40 on MNIST and 67.47 on OrganAMNIST",
+    "On CIFAR-10 NoNorm and GlobalNorm without CLS reach 87.52, LayerNorm 85.00",
+    "I_O is best at q = 0.9999 on CIFAR-10",
+    "On MNIST I_O is best with less than 0.1 % personal parameters",
+    "I_O is best at q = 0.9998 on CIFAR-100",
+    "I_O is best at q = 0.99993 on Fashion-MNIST",
+    "Figure 6 shows 450 communication epochs",
+}
+
+
+def test_claims_that_fail_in_the_paper_s_own_numbers_are_these() -> None:
+    claims = [c for name in NAMES for c in make(name).claims]
+    assert {c.text for c in claims if c.printed is False} == FAIL_IN_PRINT
+
+
+def test_stated_numbers_are_open_below_the_paper_scale() -> None:
+    for name in ("table3", "table4", "table5"):
+        for claim in make(name, "smoke").claims:
+            assert claim.holds is None or not any(ch.isdigit() for ch in claim.text), claim.text
+    assert all(c.holds is not None for name in ("table3", "table4", "table5") for c in make(name, "paper").claims)
+
+
+def test_equal_runs_of_nonorm_and_globalnorm_are_what_that_claim_asks_for() -> None:
+    evidence = FedObpEvidence("table5")
+    words = "NoNorm and GlobalNorm without CLS select the same entries, so their accuracies are equal"
+    for equal in (False, True):
+        if equal:
+            evidence.cells["value"] = 0.5
+        assert next(c for c in ARTEFACTS["table5"](evidence).claims if c.text == words).holds is equal
+
+
+def test_curves_are_smoothed_as_published_and_short_ones_left_alone() -> None:
+    line = np.sin(np.arange(40.0))
+    assert np.array_equal(curves.smooth(line), savgol_filter(line, 20, 2))
+    assert np.array_equal(curves.smooth(line[:19]), line[:19])
+
+
+def test_variants_stand_aside_and_a_guest_competes() -> None:
+    evidence = FedObpEvidence("table3")
+    guest = evidence.cells[evidence.cells["row"] == "FedAvg"].assign(row="mine", method="mine")
+    evidence.cells = pd.concat([evidence.cells, guest], ignore_index=True)
+    found = ARTEFACTS["table3"](evidence)
+    assert isinstance(found, Table)
+    assert "mine" in found.layout.rows
+    assert "mine" not in found.layout.aside
+    assert {f"{name}, as defined" for name in settings.REPAIRED} <= set(found.layout.aside)
+    assert {o.rows for o in found.orderings} == {13}
+
+
+def test_organ_columns_are_judged_as_floor_where_a_constant_does_as_well() -> None:
+    evidence = FedObpEvidence("table4", "paper")
+    organ = evidence.cells["column"].str.startswith("organa-dir0.1")
+    evidence.cells.loc[organ, "floor.pooled"] = 0.6743
+    found = ARTEFACTS["table4"](evidence)
+    assert isinstance(found, Table)
+    verdicts = found.frame.set_index(["row", "column"])["verdict"]
+    assert verdicts["FedOBP", "organa-dir0.1"] == verdicts["Local-Only", "organa-dir0.1"] == "floor"
+    assert verdicts["FedAvg", "organa-dir0.1"] != "floor"
+    assert pd.isna(verdicts["FedOBP, corrected inputs", "organa-dir0.1"]) or verdicts["FedOBP, corrected inputs", "organa-dir0.1"] is None
+
+
+def test_every_inconsistency_that_a_note_refers_to_stands_in_the_readme() -> None:
+    readme = (FOLDER / "README.md").read_text("utf-8")
+    known = {int(n) for n in re.findall(r"^\| (\d+) \|", readme, flags=re.MULTILINE)}
+    assert known == set(range(1, 32))
+    results = [make(name, scale) for name in NAMES for scale in ("smoke", "paper")]
+    texts = [note for r in results for note in r.notes] + [c.detail for r in results for c in r.claims]
+    texts += [str(reason) for r in results if isinstance(r, Table) for reason in r.frame["reason"]]
+    cited = {int(n) for line in texts for part in re.findall(r"README, ([\d and]+)", line) for n in re.findall(r"\d+", part)}
+    cited |= {int(n) for n in re.findall(r"\[(\d+)\]", (FOLDER / "grid.toml").read_text("utf-8")) if int(n) < 40}
+    assert cited <= known
+    assert len(cited) > 15

@@ -1,0 +1,139 @@
+"""The FedOBP grid: every cell builds, quantiles are Table II's, and the scales keep their budgets."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bench.artefacts import make
+from bench.clients import clients_of
+from bench.cost import estimates, total
+from bench.grid import files, read
+from bench.plan import Planned, cells_of, unique
+from bench.store import Store
+from bench.work import Options, start
+from datasets.core import registry
+from paper_tables.core.published import load
+from paper_tables.core.result import Table
+from paper_tables.fedobp import settings
+from paper_tables.fedobp.facts import official
+
+HOUR = 3600
+
+
+@cache
+def planned(scale: str) -> tuple[Planned, ...]:
+    """All cells of a scale, built and validated."""
+    grid = read(files()["fedobp"])
+    return tuple(item for name, artefact in grid.file.artefacts.items() for item in cells_of(grid, name, artefact, scale))
+
+
+@pytest.mark.parametrize(("scale", "least"), [("smoke", 100), ("desk", 60), ("paper", 2000)])
+def test_every_cell_of_every_scale_builds(scale: str, least: int) -> None:
+    assert len(unique(planned(scale))) > least
+    assert {item.artefact for item in planned(scale)} == set(read(files()["fedobp"]).file.artefacts)
+
+
+def test_the_smoke_scale_is_small() -> None:
+    items = unique(planned("smoke"))
+    assert len(items) <= 140
+    assert all(item.cell.recipe["dataset"] == "digits" for item in items)
+
+
+def test_the_desk_scale_fits_an_afternoon_on_two_cores(tmp_path: Path) -> None:
+    items = unique(planned("desk"))
+    assert total(items, estimates(items, Store(tmp_path))) <= 2 * 4 * HOUR
+    assert {item.cell.recipe["dataset"] for item in items} == {"cifar10", "fashion_mnist", "mnist", "digits"}
+
+
+def test_runs_of_tables_three_and_four_use_the_quantiles_of_table_two() -> None:
+    rows = load(files()["fedobp"].parent / "published")
+    rows = rows[(rows["table"] == "II") & (rows["metric"] == "quantile_q")]
+    names = {printed: short for short, printed in settings.PRINTED.items()}
+    expected = {(settings.key(names[d], a[4:-1]), q) for d, a, q in zip(rows["dataset"], rows["setting"], rows["value"], strict=True)}
+    used = {
+        (item.column, float(item.cell.hp["q"]))
+        for item in planned("paper")
+        if item.artefact in ("table3", "table4") and item.row == settings.OURS
+    }
+    assert used == expected
+    counted = {(item.row, float(item.cell.hp["q"])) for item in planned("smoke") if item.artefact == "table2"}
+    labels = {settings.key(s, a): f"{settings.DATASETS[s]}, Dir({a})" for s in settings.DATASETS for a in settings.ALPHAS}
+    assert counted == {(labels[column], q) for column, q in expected}
+
+
+def test_main_rows_are_the_benchmark_s_baselines() -> None:
+    used = {item.row: item.cell.hp for item in planned("paper") if item.artefact == "table3"}
+    assert used["LG-FedAvg"]["shared"] == "first"
+    assert used["FLUTE"]["detach"] is True
+    assert used["FedALA"]["worker"] == "shared"
+    assert used["pFedFDA"]["compat"] == used["APFL"]["mode"] == "flbench"
+    assert used["FedDPA"]["threshold"] == "quantile"
+    assert {used[name]["newcomer"] for name in ("FedPer", "FedRep", "FLUTE", "LG-FedAvg")} == {"global"}
+
+
+def test_the_paper_s_protocol_is_the_recipe_at_paper_scale() -> None:
+    for item in planned("paper"):
+        if item.artefact in ("table3", "table4") and not item.row.endswith("momentum 0.7"):
+            recipe = item.cell.recipe
+            training = recipe["training"]
+            assert (training["rounds"], training["epochs"], training["batch"], training["lr"], training["momentum"]) == (
+                400,
+                5,
+                32,
+                0.01,
+                0.0,
+            )
+            assert (recipe["clients"], recipe["participation"], recipe["sampling"], recipe["partition"]["seed"]) == (
+                100,
+                0.1,
+                "flbench",
+                42,
+            )
+            assert item.cell.seed in (42, 43, 44, 45)
+
+
+def test_figures_share_their_cells_with_the_tables() -> None:
+    by_artefact = {name: {i.cell.id for i in planned("paper") if i.artefact == name} for name in read(files()["fedobp"]).file.artefacts}
+    assert by_artefact["fig2"] | by_artefact["fig3"] <= by_artefact["table3"] | by_artefact["table4"]
+    assert by_artefact["fig5"] == by_artefact["table5"]
+    assert by_artefact["fig7"] <= by_artefact["fig4"]
+    assert by_artefact["table1"] <= by_artefact["table2"]
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
+def test_before_anything_has_run_every_artefact_says_what_is_missing(scale: str, tmp_path: Path) -> None:
+    made = make(planned(scale), Store(tmp_path))
+    assert not made.problems
+    assert {result.name for result in made.results} == set(read(files()["fedobp"]).file.artefacts)
+    frames = [result.frame for result in made.results if isinstance(result, Table) and result.name not in ("table1", "table2")]
+    assert len(frames) == 3
+    assert all(set(frame["verdict"].dropna()) == {"missing"} for frame in frames)
+
+
+def test_official_sizes_are_those_of_the_data_sets_descriptions() -> None:
+    named = {item.column.split("-dir")[0]: item.cell.recipe["dataset"] for item in planned("paper") if item.artefact in ("fig2",)}
+    for short, dataset in named.items():
+        assert sum(registry.get(dataset).splits.values()) == int(pd.to_numeric(official().loc[short, "samples"]))
+    assert set(named) == set(settings.DATASETS)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [("CIFAR-10, Dir(0.1)", 18), ("EMNIST, Dir(0.1)", 3044), ("OrganAMNIST, Dir(0.1)", 59)],
+)
+def test_real_masks_of_the_true_model_have_the_closed_form_size_up_to_a_tie(row: str, expected: int) -> None:
+    item = next(i for i in planned("smoke") if i.artefact == "table2" and i.row == row)
+    run = start(item.cell, clients_of(item.cell), Options())
+    if not run.state:
+        run.start()
+    while not run.done:
+        run.step()
+    notes = {(round_, name): value for round_, name, value in run.rows}
+    assert notes[1, "note/personal"] == 0
+    clients, size = item.cell.recipe["clients"], run.fed.layout.parameters
+    assert expected - 1 <= notes[2, "note/personal"] <= expected + 1e-3  # scores that tie at the quantile stay global
+    assert notes[2, "traffic/down_values"] == pytest.approx(4 * clients * (size - notes[2, "note/personal"]))

@@ -1,0 +1,196 @@
+"""The FedSelect artefacts from invented evidence: everything printed is shown, and what is missing says so."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bench.grid import files
+from paper_tables.core.figures import sheet, style
+from paper_tables.core.result import Absent, Figure, Table
+from paper_tables.fedselect.artefacts import ARTEFACTS
+from paper_tables.fedselect.facts import on_lattice
+from paper_tables.fedselect.overlap import compare_masks
+from tests.paper_tables.fedselect.evidence import PAPER, claims, evidence, make, table
+
+NAMES = ("table1", "table2", "table3", "fig2", "fig3", "fig4")
+SCALES = ("smoke", "desk", "paper")
+FOLDER = files()[PAPER].parent
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_published_number_stands_in_exactly_one_place(scale: str) -> None:
+    results = [make(name, scale) for name in ARTEFACTS]
+    tables = [source for r in results if isinstance(r, Table) for source in r.frame["source"] if source]
+    told = [source for r in results for c in r.claims for source in c.sources]
+    expected = [f"{path.name}:{line}" for path in (FOLDER / "published").glob("*.csv") for line in range(2, 2 + len(pd.read_csv(path)))]
+    assert Counter(tables + told) == Counter(expected)
+    assert len(expected) == 40 + 16 + 32 + 3
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", ["fig2", "fig3", "fig4"])
+def test_every_figure_draws_something(name: str, scale: str) -> None:
+    figure = make(name, scale)
+    assert isinstance(figure, Figure)
+    assert len(figure.data)
+    assert figure.ids
+    with style():
+        canvas = figure.draw(sheet)
+    assert sum(len(a.lines) + len(a.images) for a in canvas.axes) >= 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
+    found = ARTEFACTS[name](evidence(name, fails=lambda item: True))
+    said = " ".join((found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ())))
+    assert "out of memory" in said
+    if isinstance(found, Table):
+        assert set(found.frame["verdict"].dropna()) == {"missing"}
+    if isinstance(found, Figure):
+        with style():
+            found.draw(sheet)
+    assert isinstance(found, Absent) == (name == "fig4")
+
+
+def test_a_failed_seed_shows_with_its_reason_and_the_others_count() -> None:
+    found = ARTEFACTS["table1"](evidence("table1", "paper", lambda i: i.row == "Ditto" and i.column == "mini" and i.cell.seed == 1))
+    assert isinstance(found, Table)
+    cell = found.cell("Ditto", "mini")
+    assert cell is not None
+    assert cell["seeds"] == 2
+    assert cell["reason"] == "failed (seed 1): out of memory"
+
+
+def test_smaller_scales_and_the_untrained_column_are_never_called_a_match() -> None:
+    for name in ("table1", "table2", "table3"):
+        assert set(table(name, "smoke").frame["verdict"].dropna()) == {"not comparable"}
+        full = table(name, "paper").frame.dropna(subset="verdict")
+        office = full[full["column"] == "office"]
+        assert set(office["verdict"]) == {"not comparable"}
+        assert office["reason"].str.contains("random weights").all()
+        assert "not comparable" not in set(full[full["column"] != "office"]["verdict"])
+
+
+def test_fedavg_is_one_model_and_its_own_statistics_stand_aside() -> None:
+    given = evidence("table1", "paper")
+    protocol = given.cells[["row", "recipe.training.buffers", "recipe.evaluation.point"]].drop_duplicates()
+    assert protocol[protocol["row"] == "FedAvg"].to_numpy().tolist() == [["FedAvg", "global", "post_agg"]]
+    assert protocol[protocol["row"] == "FedSelect"].to_numpy().tolist() == [["FedSelect", "local", "pre_agg"]]
+    found = table("table1", "paper")
+    assert found.cell("FedAvg", "mini")["seeds"] == 3  # type: ignore[index]
+    assert "FedAvg, own BN statistics" in found.layout.aside
+    assert {o.rows for o in found.orderings} == {10}
+
+
+def test_variants_stand_aside_and_a_guest_competes() -> None:
+    given = evidence("table1")
+    guest = given.cells[given.cells["row"] == "Ditto"].assign(row="mine", method="mine")
+    given.cells = pd.concat([given.cells, guest], ignore_index=True)
+    found = ARTEFACTS["table1"](given)
+    assert isinstance(found, Table)
+    assert "mine" in found.layout.rows
+    assert "mine" not in found.layout.aside
+    assert len(found.layout.aside) == 8
+
+
+# -- claims and closed forms ---------------------------------------------------------------------------------------------------------------
+
+FAIL_IN_PRINT = {
+    "FedSelect improves on the baselines by more than 2.4 % on average",
+    "All ablations perform worse than FedSelect, α = 0.50",
+    "The CIFAR accuracies of the ablations in Table 3 are shares of 2,000 test decisions (multiples of 0.05 %)",
+}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_claims_that_fail_in_the_paper_s_own_numbers_are_these(scale: str) -> None:
+    found = [c for name in NAMES for c in make(name, scale).claims]
+    assert {c.text for c in found if c.printed is False} == FAIL_IN_PRINT
+    assert sum(bool(c.printed) for c in found) == 10
+
+
+def test_the_average_gain_is_the_papers_own_arithmetic() -> None:
+    gain = claims("table1")["FedSelect improves on the baselines by more than 2.4 % on average"]
+    assert "printed: +4.60, +2.55, +0.97, +0.44, mean 2.14" in gain.detail
+    assert gain.holds is None
+    assert claims("table1", "paper")[gain.text].holds is not None
+
+
+def test_the_lattice_separates_the_tables() -> None:
+    assert on_lattice([27.70, 82.25, 79.87]) == 2
+    for name, detail in (("table1", "20 of 20"), ("table2", "8 of 8"), ("table3", "2 of 12")):
+        found = [c.detail for text, c in claims(name).items() if "2,000" in text]
+        assert len(found) == 1
+        assert found[0].startswith(detail)
+
+
+def test_the_codes_rules_overshoot_the_limit_and_the_papers_do_not() -> None:
+    found = claims("table2")["The personal share never exceeds α"]
+    assert found.holds is True
+    assert "the code's rules reach 25.0 % at 0.05" in found.detail
+
+
+def test_no_limit_means_fedavg_only_if_every_seed_agrees() -> None:
+    words = "With α = 0 FedSelect reduces exactly to FedAvg"
+    assert claims("table2")[words].holds is False
+    given = evidence("table2")
+    for index in given.cells.index[given.cells["row"] == "α = 0"]:
+        seed, metrics = given.cells.loc[index, "seed"], given.cells.loc[index, "metrics"]
+        twin = given.cells[(given.cells["row"] == "FedAvg") & (given.cells["seed"] == seed)].iloc[0]
+        given.cells.at[index, "value"] = twin["metrics"]["points"]["pre_agg"]["last"]["mean"]
+        assert metrics["notes"]["personal"] == 0
+    assert next(c for c in ARTEFACTS["table2"](given).claims if c.text == words).holds is True
+
+
+def test_later_rounds_send_less_under_large_limits() -> None:
+    found = claims("table2")["With α = 0.50 and more, communication falls over the rounds"]
+    assert found.holds is True
+    assert "with α = 0.50 0.52 of the first round's bytes" in found.detail
+
+
+def test_stated_numbers_of_figure_three_are_open_below_the_paper_scale() -> None:
+    for scale in SCALES:
+        stated = [c for text, c in claims("fig3", scale).items() if text.startswith("With little data")]
+        assert len(stated) == 2
+        assert all((c.holds is None) == (scale != "paper") for c in stated)
+
+
+# -- masks ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_overlap_is_intersection_over_union_with_clients_in_the_order_of_their_labels() -> None:
+    masks = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 0]], dtype=bool)
+    counts = np.array([[0, 5, 5], [5, 5, 0], [5, 0, 5]])
+    found = compare_masks(masks, counts, "α")
+    assert found.labels == ((0, 1), (0, 2), (1, 2))
+    assert found.table[0, 2] == pytest.approx(1 / 3)
+    assert found.table[0, 1] == pytest.approx(2 / 3)
+    assert np.isnan(np.diag(found.table)).all()
+    assert found.pairs["common"].all()
+
+
+def test_clients_with_common_labels_are_told_apart_and_statistics_left_out() -> None:
+    figure = make("fig4")
+    assert isinstance(figure, Figure)
+    first = figure.data[figure.data["alpha"] == "α = 0.05"]
+    assert len(first) == 45
+    assert first[first["common"]]["overlap"].eq(1).all()
+    assert first[~first["common"]]["overlap"].lt(1).all()
+    assert claims("fig4")["Clients that share a label overlap more than clients that share none"].holds
+
+
+def test_every_inconsistency_that_a_note_refers_to_stands_in_the_readme() -> None:
+    known = {int(n) for n in re.findall(r"^\| (\d+) \|", (FOLDER / "README.md").read_text("utf-8"), flags=re.MULTILINE)}
+    assert known == set(range(1, 32))
+    results = [make(name, scale) for name in NAMES for scale in ("smoke", "paper")]
+    texts = [note for r in results for note in r.notes] + [c.detail for r in results for c in r.claims]
+    texts += [str(reason) for r in results if isinstance(r, Table) for reason in r.frame["reason"]]
+    cited = {int(n) for line in texts for part in re.findall(r"README, ([\d andto]+)", line) for n in re.findall(r"\d+", part)}
+    cited |= {int(n) for n in re.findall(r"\[(\d+)\]", (FOLDER / "grid.toml").read_text("utf-8"))}
+    assert cited <= known
+    assert len(cited) > 12

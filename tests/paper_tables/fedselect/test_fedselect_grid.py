@@ -1,0 +1,136 @@
+"""The FedSelect grid: every cell builds, scales keep their budgets, and the true model has the sizes that the README states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from algorithms.core.run import Run
+from algorithms.models import build
+from bench.cell import build_cell, recipe_from
+from bench.clients import clients_of
+from bench.cost import work_of
+from bench.grid import files, read
+from bench.plan import unique
+from bench.work import Options, start
+from datasets.core.partition import deal
+from datasets.core.store import open_dataset
+from tests.paper_tables.planned import planned
+
+PAPER = "fedselect"
+HOUR = 3600
+TRUE = {
+    "dataset": "digits",
+    "model": "resnet18",
+    "input": [3, 32, 32],
+    "clients": 2,
+    "partition": {"rule": "client-dirichlet", "options": {"alpha": 1.0, "train": 2, "test": 1}},
+    "training": {"rounds": 2, "epochs": 1, "batch": 2, "lr": 0.05},
+    "evaluation": {"every": 0, "points": ["pre_agg"], "point": "pre_agg"},
+}
+
+
+@pytest.mark.parametrize(("scale", "least"), [("smoke", 150), ("desk", 50), ("paper", 380)])
+def test_every_cell_of_every_scale_builds(scale: str, least: int) -> None:
+    assert len(unique(planned(PAPER, scale))) > least
+    assert {item.artefact for item in planned(PAPER, scale)} == set(read(files()[PAPER]).file.artefacts)
+
+
+def test_the_smoke_scale_is_small() -> None:
+    items = unique(planned(PAPER, "smoke"))
+    assert len(items) <= 175
+    assert all(item.cell.recipe["dataset"] == "digits" and item.cell.recipe["clients"] <= 10 for item in items)
+
+
+def test_the_desk_scale_fits_an_afternoon_on_two_cores() -> None:
+    per_sample, blocks, passes = 1 / 250, 2, 2  # ResNet-18 on one core; the options count a block; FedSelect and Ditto train twice
+    seconds = sum(
+        work_of(item.cell.recipe) * blocks * per_sample * (passes if item.cell.method in ("fedselect", "ditto") else 1)
+        for item in unique(planned(PAPER, "desk"))
+    )
+    assert seconds <= 2 * 4 * HOUR
+    assert {item.cell.recipe["dataset"] for item in planned(PAPER, "desk")} == {"cifar10"}
+
+
+def test_the_paper_s_protocol_is_the_recipe_at_paper_scale() -> None:
+    rounds = {"cifar10": 200, "cifar10c": 200, "mini_imagenet": 200, "office_home": 50}
+    for item in planned(PAPER, "paper"):
+        recipe = item.cell.recipe
+        training = recipe["training"]
+        epochs = 6 if item.column == "cifar10-twice" else 3
+        assert (training["rounds"], training["epochs"]) == (rounds[recipe["dataset"]], epochs)
+        assert (training["batch"], training["lr"], training["momentum"]) == (32, 0.05, 0.0)
+        assert (recipe["model"], recipe["participation"], recipe["evaluation"]["rule"]) == ("resnet18", 1.0, "last")
+
+
+def test_figures_share_their_cells_with_the_tables() -> None:
+    by = {name: {i.cell.id for i in planned(PAPER, "paper") if i.artefact == name} for name in read(files()[PAPER]).file.artefacts}
+    assert by["fig2"] <= by["table1"]
+    assert len(by["fig3"] & by["table1"]) == 30
+    full = {(i.row, i.column): i.cell.hp["limit"] for i in planned(PAPER, "paper") if i.artefact == "table1" and i.row == "FedSelect"}
+    assert {column: limit for (_, column), limit in full.items()} == {"cifar10": 0.3, "office": 0.3, "cifar10c": 0.5, "mini": 0.5}
+
+
+def test_the_smoke_partition_gives_every_client_two_blocks() -> None:
+    recipe = read(files()[PAPER]).recipe("cifar10", "smoke")
+    prepared = open_dataset("digits")
+    shares = deal(prepared, recipe, 1)
+    assert [len(part) for part in shares.train] == [50] * 10
+    assert [len(part) for part in shares.test] == [30] * 10
+
+
+@pytest.mark.parametrize(("classes", "size"), [(10, 11_181_642), (65, 11_209_857), (100, 11_227_812)])
+def test_sizes_of_the_true_model(classes: int, size: int) -> None:
+    assert build("resnet18", channels=3, size=32, classes=classes).layout.parameters == size == 11_176_512 + 513 * classes
+
+
+def first_round(method: str, **hp: float) -> Run:
+    """The true model after a round on a few enlarged digits."""
+    cell = build_cell(method, hp, recipe_from(TRUE, "true model"), 1)
+    run = start(cell, clients_of(cell), Options())
+    if not run.state:
+        run.start()
+    run.step()
+    return run
+
+
+def curve(run: Run, name: str) -> list[float]:
+    """A recorded curve."""
+    return [value for _, own, value in run.rows if own == name]
+
+
+def dead(run: Run) -> torch.Tensor:
+    """Places in the last stage where no client's training changed anything."""
+    layout = run.fed.layout
+    names = [f"layers.3.{name}.weight" for name in ("0.conv1", "0.conv2", "1.conv1", "1.conv2")]
+    places = torch.cat([torch.arange(layout[name].start, layout[name].stop) for name in names])
+    assert run.fed.trained is not None
+    return places[(run.fed.trained[:, places] == run.fed.new_model()[places]).all(0)]
+
+
+def test_the_true_model_has_the_dead_weights_that_the_readme_counts() -> None:
+    run = first_round("fedavg")
+    assert len(dead(run)) >= 6_946_816
+    assert curve(run, "traffic/up_values") == [4 * 2 * 11_181_642]
+
+
+@pytest.mark.slow
+def test_masks_of_the_true_model_leave_out_dead_weights_and_its_traffic_follows_from_them() -> None:
+    run = first_round("fedselect", limit=0.3)
+    assert not run.state["mask"][:, dead(run)].any()
+    (share,) = curve(run, "note/personal")
+    assert 0 < share <= 0.25
+    run.step()
+    whole = 4 * 2 * run.fed.layout.parameters
+    assert curve(run, "traffic/up_values") == [whole, pytest.approx(whole * (1 - share), rel=1e-6)]
+
+
+def test_published_csvs_are_whole() -> None:
+    assert {path.name for path in Path(files()[PAPER].parent / "published").glob("*.csv")} == {
+        "table1.csv",
+        "table2.csv",
+        "table3.csv",
+        "text.csv",
+    }

@@ -1,0 +1,287 @@
+"""The Star-PFL artefacts from invented evidence: everything printed is shown, closed forms come out, and the grid is the protocol."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from algorithms import models
+from bench.cost import estimates, total
+from bench.grid import files
+from bench.plan import Planned, unique
+from bench.store import Store
+from paper_tables.core.figures import sheet, style
+from paper_tables.core.result import Absent, Figure, Result, Table
+from paper_tables.star_pfl import costs, settings
+from paper_tables.star_pfl.accuracy import unevenness
+from paper_tables.star_pfl.artefacts import ARTEFACTS
+from paper_tables.star_pfl.traces import Traces, label_claim
+from tests.paper_tables.planned import Plans, number, planned
+
+PAPER = "star-pfl"
+SCALES = ("smoke", "desk", "paper")
+LEARNABLE, STATISTICS, NORM = 44_555, 44, 44
+ENTRIES = ("conv1.weight[25]", "conv1.weight[50]", "fc2.weight[100]")
+
+
+def curves(item: Planned, round_: int) -> dict[str, float]:
+    """Bytes of the true model, shares of active weights, and traces where they are asked for."""
+    method, clients = item.cell.method, item.cell.recipe["clients"]
+    size = {"local": 0, "fedbn": LEARNABLE - NORM, "fedap": LEARNABLE - NORM}.get(method, LEARNABLE + STATISTICS)
+    masked = method in ("star-pfl", "lotteryfl")
+    up = 4 * size * clients * (0.66 if method == "star-pfl" else 0.68 if masked else 1)
+    extra = 96 * clients if method == "fedap" and round_ == 1 else 0
+    found = {"traffic/up_values": up + extra, "traffic/down_values": 4.0 * size * clients}
+    found |= {f"traffic/{line}_codes": (LEARNABLE // 8 if masked else 0) * float(clients) for line in ("up", "down")}
+    if masked:
+        found |= {f"note/active/{name}": 0.9 if method == "star-pfl" else 0.95 for name in costs.MACS}
+    if "trace" in item.cell.recipe["evaluation"]["tallies"]:
+        for client in range(clients):
+            found[f"note/trace/{client}/label"] = client % 10
+            found |= {f"note/trace/{client}/{entry}": number(entry) - 0.01 * round_ * number(client % 10, entry) for entry in ENTRIES}
+    return found
+
+
+PLANS = Plans(PAPER, curves)
+
+
+@cache
+def whole(name: str, scale: str) -> Result:
+    return ARTEFACTS[name](PLANS.evidence(name, scale))
+
+
+def make(name: str, scale: str = "smoke", fails: Callable[[Planned], bool] | None = None) -> Result:
+    return whole(name, scale) if fails is None else ARTEFACTS[name](PLANS.evidence(name, scale, fails))
+
+
+def table(name: str, scale: str = "smoke") -> Table:
+    found = make(name, scale)
+    assert isinstance(found, Table)
+    return found
+
+
+# -- nothing printed is lost ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_published_number_stands_in_exactly_one_place(scale: str) -> None:
+    results = [make(name, scale) for name in ARTEFACTS]
+    found = [source for r in results if isinstance(r, Table) for source in r.frame["source"] if source]
+    found += [source for r in results for claim in r.claims for source in claim.sources]
+    assert Counter(found) == Counter(PLANS.published["source"])
+    assert len(found) == 36 + 36
+
+
+def test_the_grid_and_the_functions_name_the_same_artefacts() -> None:
+    assert set(ARTEFACTS) == {item.artefact for item in planned(PAPER, "smoke")} == {"table2", "table3", "fig1", "fig2"}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", ["fig1", "fig2"])
+def test_figures_draw_something(name: str, scale: str) -> None:
+    figure = make(name, scale)
+    assert isinstance(figure, Figure)
+    assert figure.key == f"{PAPER}/{name}"
+    assert len(figure.data) > 20
+    with style():
+        canvas = figure.draw(sheet)
+    assert sum(len(a.lines) + len(a.images) for a in canvas.axes) > 2
+
+
+@pytest.mark.parametrize("name", list(ARTEFACTS))
+def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
+    found = make(name, fails=lambda item: True)
+    said = " ".join((found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ())))
+    assert "out of memory" in said
+    assert isinstance(found, Absent) == name.startswith("fig")
+    if isinstance(found, Table):
+        assert set(found.frame["verdict"].dropna()) == {"missing"}
+        assert all(claim.holds in (None, False) for claim in found.claims)
+
+
+def test_a_failed_seed_changes_its_own_cell_only() -> None:
+    def spoils(item: Planned) -> bool:
+        return item.column == "axial-dir1" and item.cell.method == "fedbn" and item.cell.seed == 1
+
+    before, after = table("table2", "paper"), make("table2", "paper", fails=spoils)
+    assert isinstance(after, Table)
+    moved = after.frame[(after.frame["ours"] != before.frame["ours"]) & after.frame["ours"].notna()]
+    assert set(moved["column"]) == {"axial-dir1"}
+    assert {row.split(",")[0] for row in moved["row"]} == {"FedBN"}
+    assert set(moved["reason"]) == {"failed (seed 1): out of memory"}
+
+
+# -- table 2 -------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_fractions_are_shown_in_percent_with_verdicts_in_points() -> None:
+    cell = table("table2", "paper").cell("Star-PFL", "axial-dir0.01")
+    assert cell is not None
+    assert cell["published"] == pytest.approx(92.57)
+    assert cell["difference"] == pytest.approx(cell["ours"] - 92.57)
+    assert cell["verdict"] in ("match", "near", "off")
+
+
+def test_validated_and_aggregated_scores_come_from_the_same_runs() -> None:
+    found = table("table2", "paper")
+    own, validated, aggregated = (
+        found.cell(row, "sagittal-dir1") for row in ("FedAvg", "FedAvg, round by validation", "FedAvg, aggregated, round by validation")
+    )
+    assert own is not None
+    assert validated is not None
+    assert aggregated is not None
+    assert own["ids"] == validated["ids"] == aggregated["ids"]
+    assert len({own["ours"], validated["ours"], aggregated["ours"]}) == 3
+    assert found.layout.rows[: len(settings.METHODS)] == settings.METHODS
+    assert not set(settings.METHODS) & set(found.layout.aside)
+
+
+def test_added_runs_are_rows_of_their_own() -> None:
+    found = table("table2", "paper")
+    for row in settings.VARIANTS:
+        cell = found.cell(row, "sagittal-dir0.1")
+        assert cell is not None
+        assert cell["seeds"] == 1
+        assert row in found.layout.aside
+
+
+def test_the_stand_in_is_at_the_desk_scale_only_and_is_compared_with_nothing() -> None:
+    desk, paper = table("table2", "desk"), table("table2", "paper")
+    assert settings.STAND_IN in [c.key for c in desk.layout.columns]
+    assert settings.STAND_IN not in [c.key for c in paper.layout.columns]
+    assert desk.frame.loc[desk.frame["column"] == settings.STAND_IN, "verdict"].isna().all()
+
+
+def test_printed_numbers_bear_out_what_the_text_says_of_them() -> None:
+    claims = {c.text: c for name in ("table2", "table3") for c in table(name, "paper").claims}
+    assert len(claims) == 4 + 6
+    open_ones = [text for text, claim in claims.items() if claim.printed is None]
+    assert len(open_ones) == 2
+    assert all(claim.printed for text, claim in claims.items() if text not in open_ones)
+
+
+def test_the_sentence_on_alpha_is_the_wrong_way_round() -> None:
+    draws = np.random.Generator(np.random.Philox(3)).beta(0.1, 0.1, 200_000)
+    assert unevenness(0.1) == pytest.approx(np.abs(2 * draws - 1).mean(), abs=3e-3)
+    assert unevenness(1.0) == pytest.approx(0.5)
+    (claim,) = (c for c in table("table2").claims if "unbalanced" in c.text)
+    assert claim.holds is False
+
+
+# -- table 3 -------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_multiplications_are_those_of_the_model() -> None:
+    model = models.build("lenet5", channels=1, size=28, classes=11)
+    outputs = {"conv1.weight": 24 * 24, "conv2.weight": 8 * 8}
+    assert {s.name: s.size * outputs.get(s.name, 1) for s in model.layout if s.name in costs.MACS} == costs.MACS
+    assert sum(costs.MACS.values()) == 281_724
+    assert model.layout.parameters == LEARNABLE
+    assert int(model.layout.stats.sum()) == STATISTICS
+    assert int(model.layout.norm.sum()) == NORM
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_closed_forms_come_out_and_two_slips_are_flagged_at_every_scale(scale: str) -> None:
+    found = table("table3", scale)
+    expected = {"FedAvg": (3.4026, "match"), "FedBN": (3.3959, "match"), "FedAP": (3.3959, "off")}
+    for task in settings.TASKS:
+        for row, (value, verdict) in expected.items():
+            cell = found.cell(row, f"{task}/comm")
+            assert cell is not None
+            assert cell["ours"] == pytest.approx(value, abs=5e-5)
+            assert cell["verdict"] == verdict
+        flops = found.cell("FedAvg", f"{task}/flops")
+        assert flops is not None
+        assert (flops["ours"], flops["verdict"]) == {
+            "axial": (pytest.approx(2.9774, abs=1e-4), "match"),
+            "sagittal": (pytest.approx(1.2722, abs=1e-4), "off"),
+        }[task]
+
+
+def test_frozen_weights_save_their_gradients_and_nothing_else() -> None:
+    found = table("table3", "paper")
+    star, full = found.cell("Star-PFL", "axial/flops"), found.cell("FedAvg", "axial/flops")
+    assert star is not None
+    assert full is not None
+    assert star["ours"] / full["ours"] == pytest.approx((2 + 0.9) / 3)
+
+
+def test_a_round_counts_as_converged_at_99_percent_of_the_best() -> None:
+    rounds = pd.DataFrame({"round": [1, 2, 3, 4], "name": "pre_agg/mean", "value": [0.5, 0.895, 0.9, 0.85]})
+    cell = pd.Series({"method": "fedavg"})
+    assert costs.convergence("axial")(cell, rounds) == 2
+    assert costs.best_round("axial")(cell, rounds) == 3
+
+
+def test_smaller_scales_say_where_numbers_come_from_and_answer_no_quantity() -> None:
+    found = table("table3", "smoke")
+    cell = found.cell("Star-PFL", "axial/comm")
+    assert cell is not None
+    assert "billing run" in cell["reason"]
+    assert cell["verdict"] == "not comparable"
+    assert {c.holds for c in found.claims if "%" in c.text or "converges" in c.text} == {None}
+    assert all(c.holds is not None for c in table("table3", "paper").claims)
+
+
+# -- figures -------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_stability_is_one_for_one_way_and_zero_for_to_and_fro() -> None:
+    steady = np.arange(6.0)
+    fro = np.array([0.0, 1.0, 0.0, 1.0, 0.0, 1.0])
+    values = np.stack([np.stack([steady, fro], 1)] * 2, 1)  # two equal clients, so the mean is each one's own
+    traces = Traces(values, np.array([0, 0]), ("up", "fro"), "here")
+    assert traces.stability[0, 0] == 1.0
+    assert traces.stability[0, 1] == pytest.approx(0.2)
+    assert label_claim(traces).holds is None
+
+
+# -- the grid ------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_cell_builds(scale: str) -> None:
+    assert {item.artefact for item in planned(PAPER, scale)} == set(ARTEFACTS)
+
+
+def test_the_paper_scale_is_the_protocol() -> None:
+    for item in planned(PAPER, "paper"):
+        recipe = item.cell.recipe
+        training = recipe["training"]
+        assert recipe["model"] == "lenet5"
+        if item.column == costs.BILLING:
+            continue
+        assert (training["rounds"], training["epochs"], training["batch"], training["lr"]) == (400, 10, 32, 0.01)
+        assert training["momentum"] == training["weight_decay"] == 0
+        assert (recipe["evaluation"]["point"], recipe["evaluation"]["rule"]) == ("pre_agg", "max")
+        if "single" not in item.column:
+            assert recipe["clients"] == 20
+            assert (recipe["partition"]["rule"], recipe["partition"]["seed"]) == ("pairwise-dirichlet", 5)
+
+
+def test_main_rows_run_the_methods_as_the_paper_sets_them() -> None:
+    hp = next(item.cell.hp for item in planned(PAPER, "paper") if item.row == "Star-PFL")
+    assert (hp["server_threshold"], hp["client_threshold"], hp["server_record"], hp["client_record"]) == (0.1, 0.1, 10, 5)
+
+
+def test_smoke_needs_no_data_and_stays_small() -> None:
+    items = unique(planned(PAPER, "smoke"))
+    assert len(items) <= 60
+    assert {item.cell.recipe["dataset"] for item in items} == {"digits"}
+    assert all(item.cell.rounds <= 8 for item in items)
+
+
+def test_the_desk_scale_fits_an_afternoon_on_two_cores(tmp_path: object) -> None:
+    items = unique(planned(PAPER, "desk"))
+    assert total(items, estimates(items, Store(str(tmp_path)))) <= 2 * 4 * 3600
+
+
+def test_every_inconsistency_that_notes_refer_to_is_in_the_readme() -> None:
+    text = (files()[PAPER].parent / "README.md").read_text("utf-8")
+    assert all(f"\n| {n} | " in text for n in range(1, 24))

@@ -1,0 +1,77 @@
+"""What artefacts read off records is what real runs write: traces, bytes of the true model, shares of trained weights."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from algorithms.core.run import Run
+from bench.cell import build_cell, recipe_from
+from bench.clients import clients_of
+from bench.grid import files, merge, read
+from bench.work import Options, start
+from paper_tables.star_pfl import costs
+from paper_tables.star_pfl.traces import Traces
+from paper_tables.star_pfl.traces import read as read_traces
+from tests.paper_tables.planned import Plans
+
+
+@cache
+def run(method: str, column: str, rounds: int, *tallies: str) -> Run:
+    """A real run of a smoke recipe, cut short."""
+    change = {"training": {"rounds": rounds}, "evaluation": {"tallies": list(tallies)}}
+    recipe = recipe_from(merge(asdict(read(files()["star-pfl"]).recipe(column, "smoke")), change), column)
+    cell = build_cell(method, {"pretrain_epochs": 1} if method == "fedap" else {}, recipe, 0)
+    found: Run = start(cell, clients_of(cell), Options())
+    if not found.state:
+        found.start()
+    while not found.done:
+        found.step()
+    return found
+
+
+def rows(found: Run) -> pd.DataFrame:
+    return pd.DataFrame(found.rows, columns=["round", "name", "value"])
+
+
+def test_traces_are_the_trained_models_and_leave_the_run_as_it_is() -> None:
+    traced, plain = run("fedavg", "sagittal-single", 3, "trace"), run("fedavg", "sagittal-single", 3)
+    assert all(np.array_equal(traced.state[name], plain.state[name]) for name in plain.state)
+    assert not rows(plain)["name"].str.startswith("note/trace").any()
+    held = rows(traced)
+    last = held[held["round"] == 3].set_index("name")["value"]
+    place = traced.fed.layout["conv2.weight"]
+    assert traced.fed.trained is not None
+    entry = place.size // 3
+    assert last[f"note/trace/7/conv2.weight[{entry}]"] == pytest.approx(float(traced.fed.trained[7, place.start + entry]))
+
+
+def test_updates_start_from_the_mean_of_the_last_values() -> None:
+    found = run("fedavg", "sagittal-single", 3, "trace")
+    evidence = Plans("star-pfl", lambda item, round_: {}).evidence("fig2")
+    cell = str(evidence.cells["id"].iloc[0])
+    evidence.rounds = lambda ids: rows(found).assign(id=cell)  # type: ignore[method-assign]
+    traces = read_traces(evidence)
+    assert isinstance(traces, Traces)
+    assert sorted(traces.labels) == [label for label in range(10) for _ in range(2)]
+    place, entry = found.fed.layout["fc2.weight"], found.fed.layout["fc2.weight"].size // 3
+    column = traces.entries.index(f"fc2.weight[{entry}]")
+    assert traces.values[-1, :, column].mean() == pytest.approx(float(found.state["theta"][place.start + entry]), abs=1e-6)
+
+
+@pytest.mark.parametrize(("method", "expected"), [("fedavg", 3.4026), ("fedbn", 3.3959), ("fedap", 3.3959), ("star-pfl", 3.4026)])
+def test_twenty_clients_upload_what_the_closed_form_says(method: str, expected: float) -> None:
+    """Star-PFL starts with everything active, so its first round is FedAvg's."""
+    found = run(method, costs.BILLING, 2)
+    held = rows(found) if method != "star-pfl" else rows(found).query("round == 1")
+    assert costs.uplink("axial")(pd.Series({"method": method, "recipe.clients": 20}), held) == pytest.approx(expected, abs=5e-5)
+
+
+def test_shares_of_trained_weights_are_noted_for_every_tensor() -> None:
+    held = rows(run("star-pfl", costs.BILLING, 2))
+    assert {name.removeprefix("note/active/") for name in held["name"] if name.startswith("note/active/")} == set(costs.MACS)
+    assert 0.5 < costs.operations("axial")(pd.Series(dtype=object), held) / 2.9774 <= 1
