@@ -233,7 +233,8 @@ def pure_scoring(case: Situation) -> None:
     """Scoring changes nothing: the same state gives the same models, whoever is asked together with whom."""
     run = case.run(rounds=2)
     before = {name: value.clone() for name, value in run.state.items()}
-    whole, halves = [], []
+    whole: list[Tensor] = []
+    halves: list[Tensor] = []
     for blocks, out in ((1, whole), (2, halves)):
         for block in run.fed.everybody.chunk(blocks):
             with run.fed.among(block):
