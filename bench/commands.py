@@ -196,7 +196,8 @@ def _options(
     """How to run, checked."""
     from bench.runner import resolve_device
     from bench.store import Store
-    from bench.work import COHORT, Options
+    from bench.task import Options
+    from bench.work import COHORT
 
     for name, value in (("--chunk", chunk), ("--time-limit", time_limit), ("--checkpoint", checkpoint)):
         if value is not None and not value > 0:

@@ -29,13 +29,16 @@ def estimates(planned: Iterable[Planned], store: Store) -> dict[str, float]:
     """Seconds of one worker per planned cell."""
     planned = list(planned)
     known = throughput(store) if planned else {}
-    return {item.cell.id: START + work_of(item.cell.recipe) * _per_sample(item.cell.recipe, known) for item in planned}
+    return {item.cell.id: START + work_of(item.cell.method, item.cell.recipe) * _per_sample(item.cell.recipe, known) for item in planned}
 
 
-def work_of(recipe: Mapping[str, Any]) -> float:
+def work_of(method: str, recipe: Mapping[str, Any]) -> float:
     """Samples that all clients go through in training, over the whole run."""
-    training = recipe["training"]
-    cohort = max(1, round(recipe["participation"] * recipe["clients"]))
+    from algorithms.core.method import methods
+
+    training, known = recipe["training"], methods().get(method)
+    everybody = known is not None and known.cls.serverless
+    cohort = recipe["clients"] if everybody else max(1, round(recipe["participation"] * recipe["clients"]))
     return float(training["rounds"] * training["epochs"] * cohort * _per_client(recipe) * 1.15)  # scoring costs about a sixth on top
 
 
@@ -43,9 +46,9 @@ def _per_client(recipe: Mapping[str, Any]) -> float:
     """Training samples of a client: as the partition says, or an equal share of the pool."""
     from datasets.core import registry
 
-    options = recipe["partition"]["options"]
+    rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
     if isinstance(options.get("train"), int | float):
-        return float(options["train"])
+        return float(options["train"] * (options["classes"] if rule == "class-shards" else 1))  # of a shard, or of a client
     splits = registry.get(recipe["dataset"]).splits
     share = options.get("test_share")
     pool = sum(splits.values()) * (1 - share) if isinstance(share, int | float) else splits.get("train", sum(splits.values()))
@@ -74,7 +77,9 @@ def throughput(store: Store, limit: int = 200) -> dict[tuple[str, Any], float]:
             continue
         if record is not None and record.status == "done":
             spent = record.provenance["seconds"]["train"] + record.provenance["seconds"]["evaluate"]
-            seen.setdefault(_shape(record.cell["recipe"]), []).append(spent / max(work_of(record.cell["recipe"]), 1.0))
+            seen.setdefault(_shape(record.cell["recipe"]), []).append(
+                spent / max(work_of(record.cell["method"], record.cell["recipe"]), 1.0)
+            )
     return {shape: median(values) for shape, values in seen.items()}
 
 

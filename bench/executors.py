@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from bench.work import Options, Outcome, Task, Tell, crashed, prepare_process, run_task
+from bench.task import Options, Outcome, Task, Tell
+from bench.work import crashed, prepare_process, run_task
 
 Execute = Callable[[Sequence[Task], Options, int, Tell, Callable[[], bool]], Iterator[Outcome]]
 """(tasks, options, workers, tell, stop) -> outcomes."""

@@ -12,7 +12,7 @@ from bench.digest import of_arrays, of_curves, of_tensors
 if TYPE_CHECKING:
     from algorithms.core.run import Run
     from bench.clients import Clients
-    from bench.work import Options, Task
+    from bench.task import Options, Task
 
 
 def now() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.cost import spoken
 from bench.plan import Planned
-from bench.work import Outcome
+from bench.task import Outcome
 
 QUIET = 2.0
 """Seconds that may pass in silence, and the least time between two plain lines; a long run speaks less often."""

@@ -130,7 +130,7 @@ def _place(name: str, hp: dict[str, Any], recipe: str, seed: int) -> tuple[Place
 def compute(methods: Sequence[str], workers: int | None) -> dict[Place, Record]:
     """Today's records of the gate's cells, computed in a folder of their own."""
     from bench import progress, runner
-    from bench.work import Options
+    from bench.task import Options
 
     chosen = places(methods)
     with tempfile.TemporaryDirectory(prefix="repfl-check-") as folder:

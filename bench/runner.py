@@ -16,7 +16,8 @@ from bench.locks import held
 from bench.plan import Planned, unique
 from bench.products import now
 from bench.store import Store
-from bench.work import Options, Outcome, Task, counts_as_done, stored_result
+from bench.task import Options, Outcome, Task
+from bench.work import counts_as_done, stored_result
 
 if TYPE_CHECKING:
     from bench.progress import Progress

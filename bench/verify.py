@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from bench.cell import reopen
 from bench.errors import Corrupt, UserError, one_line
 from bench.store import Record, Store
-from bench.work import Options, Task, prepare_process, run_task
+from bench.task import Options, Task
+from bench.work import prepare_process, run_task
 
 PROVENANCE = ("commit", "sources", "libraries", "platform", "device", "precision", "chunk", "threads", "finished")
 MEASURED = ("data", "partition", "seconds", "digests")

@@ -17,7 +17,8 @@ from bench import plugins
 from bench.cell import build_cell, recipe_from
 from bench.cli import call
 from bench.store import Store
-from bench.work import Options, Outcome, Task, run_task
+from bench.task import Options, Outcome, Task
+from bench.work import run_task
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTY = Path(__file__).with_name("faulty.py")

@@ -15,7 +15,7 @@ from bench.evidence import Evidence, Library, flatten
 from bench.measured import Measured
 from bench.plan import Planned, Selection, plan
 from bench.store import Store
-from bench.work import Outcome, Task
+from bench.task import Outcome, Task
 
 Compute = Callable[..., Outcome]
 

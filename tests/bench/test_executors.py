@@ -10,7 +10,7 @@ import pytest
 
 from bench.executors import EXECUTORS
 from bench.store import Store
-from bench.work import Options, Outcome, Task
+from bench.task import Options, Outcome, Task
 from tests.bench.conftest import task
 
 

@@ -10,7 +10,7 @@ import pytest
 from bench import progress
 from bench.plan import Selection, plan, unique
 from bench.show import sparkline
-from bench.work import Outcome
+from bench.task import Outcome
 
 
 class Terminal(io.StringIO):

@@ -14,7 +14,8 @@ import pytest
 from bench import store as stores
 from bench.errors import Corrupt, UserError
 from bench.store import Record, Store, checksum, decode, encode
-from bench.work import Outcome, stored_result
+from bench.task import Outcome
+from bench.work import stored_result
 from tests.bench.conftest import task
 
 FIXTURES = Path(__file__).with_name("fixtures")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from bench.store import Store, checksum
+from bench.task import Outcome
 from bench.verify import verify
-from bench.work import Outcome
 from tests.bench.conftest import task
 
 Compute = Callable[..., Outcome]

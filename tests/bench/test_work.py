@@ -11,7 +11,7 @@ import pytest
 from bench import checkpoint
 from bench.products import now
 from bench.store import Store
-from bench.work import Outcome
+from bench.task import Outcome
 from tests.bench.conftest import task
 
 Compute = Callable[..., Outcome]

@@ -11,7 +11,7 @@ import pytest
 from bench.cell import Cell, build_cell
 from bench.executors import inline, processes
 from bench.store import Store
-from bench.work import Options, Outcome, Task
+from bench.task import Options, Outcome, Task
 from datasets.core.recipe import Evaluation, Partition, Recipe, Training
 
 pytestmark = pytest.mark.speed

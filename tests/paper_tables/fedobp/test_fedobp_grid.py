@@ -14,7 +14,8 @@ from bench.cost import estimates, total
 from bench.grid import files, read
 from bench.plan import Planned, cells_of, unique
 from bench.store import Store
-from bench.work import Options, start
+from bench.task import Options
+from bench.work import start
 from datasets.core import registry
 from paper_tables.core.published import load
 from paper_tables.core.result import Table

@@ -9,7 +9,8 @@ import pytest
 from bench.cell import build_cell, recipe_from
 from bench.clients import clients_of
 from bench.grid import files, merge, read
-from bench.work import Options, start
+from bench.task import Options
+from bench.work import start
 
 MIB = 2**20
 

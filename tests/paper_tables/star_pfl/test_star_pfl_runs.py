@@ -13,7 +13,8 @@ from algorithms.core.run import Run
 from bench.cell import build_cell, recipe_from
 from bench.clients import clients_of
 from bench.grid import files, merge, read
-from bench.work import Options, start
+from bench.task import Options
+from bench.work import start
 from paper_tables.star_pfl import costs
 from paper_tables.star_pfl.traces import Traces
 from paper_tables.star_pfl.traces import read as read_traces
