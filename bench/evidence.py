@@ -62,6 +62,7 @@ class Evidence:
         self._planned, self._library, self._measured = list(planned), library, measured
         self.published = published
         self.scale = planned[0].scale if planned else ""
+        self.kind = planned[0].kind if planned else "table"
         self.seeds = tuple(sorted({item.cell.seed for item in planned}))
 
     @cached_property

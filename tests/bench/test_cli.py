@@ -34,7 +34,16 @@ def test_run_report_and_reuse(here: Here, grid: Path, tmp_path: Path) -> None:
     assert "--cell" in shown.out
     assert json.loads(here("show", cell, "--results", results, "--json").out)["id"] == cell
     assert here("verify", "--results", results, "--rerun", "1").code == 0
-    assert "no artefacts.py" in here("report", "--grid", grid, "--results", results, "--out", tmp_path / "out").out
+    report = here("report", "--grid", grid, "--results", results, "--out", tmp_path / "out")
+    assert (report.code, "two clients" in report.out) == (0, True)
+    assert {path.name for path in (tmp_path / "out" / "tests").iterdir()} >= {
+        "table1.csv",
+        "table1.md",
+        "table1.tex",
+        "fig1.png",
+        "fig1.pdf",
+    }
+    assert (tmp_path / "out" / "index.html").exists()
 
 
 def test_failures_end_with_code_3_and_the_rest_is_done(here: Here, tmp_path: Path, faulty: Path) -> None:
