@@ -1,6 +1,6 @@
 """`python -m bench` is `repfl`."""
 
-from bench.cli import main
+from bench.cli.main import main
 
 if __name__ == "__main__":  # worker processes import this module under another name
     main()

@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("algorithms", "bench", "datasets", "paper_tables")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 METHODS = sorted(path for path in (ROOT / "algorithms").glob("*.py") if path.stem != "__init__")
+STOREYS = ("errors", "cells", "records", "running", "trust", "report", "evidence", "cli")
+"""The folders of `bench`, from the ground up: each may use those before it."""
 ALLOWED_IN_METHODS = {"__future__", "algorithms", "collections", "dataclasses", "functools", "math", "numpy", "scipy", "torch", "typing"}
 GLOBAL_DRAWS = re.compile(
     r"torch\.manual_seed\(|np\.random\.(seed|rand|randn|randint|choice|shuffle|permutation|dirichlet)\(|\brandom\.(seed|random|sample|shuffle|choice)\("
@@ -35,6 +37,13 @@ def test_only_bench_imports_other_packages(path: Path) -> None:
     package = path.relative_to(ROOT).parts[0]
     others = {name.split(".")[0] for name in imported(path)} & set(PACKAGES) - {package}
     assert package == "bench" or not others
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "bench").rglob("*/*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_harness_is_built_in_storeys(path: Path) -> None:
+    own = STOREYS.index(path.relative_to(ROOT / "bench").parts[0])
+    used = {name.split(".")[1] for name in imported(path) if name.startswith("bench.")}
+    assert {name for name in used if STOREYS.index(name) > own} == set()
 
 
 @pytest.mark.parametrize("path", METHODS, ids=lambda p: p.stem)

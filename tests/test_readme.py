@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli import call
+from bench.cli.main import call
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

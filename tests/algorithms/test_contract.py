@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from algorithms.core.method import methods
-from bench.contract import CONTRACT, Situation, situations
+from bench.trust.contract import CONTRACT, Situation, situations
 
 CASES = [case for name in sorted(methods()) for case in situations(name)]
 

@@ -9,7 +9,7 @@ import torch
 
 from algorithms.core.method import methods
 from algorithms.core.train import Rows
-from bench.contract import CONTRACT, Situation
+from bench.trust.contract import CONTRACT, Situation
 from tests.algorithms import toys
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [

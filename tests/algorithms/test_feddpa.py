@@ -15,7 +15,7 @@ from algorithms.core.fisher import fisher
 from algorithms.core.layout import Params
 from algorithms.core.model import Model, affine, conv, dense
 from algorithms.core.ops import EVAL
-from bench import contract
+from bench.trust import contract
 from tests.algorithms import plain, toys
 
 SIZES = (25, 7, 12, 16)

@@ -12,7 +12,7 @@ from algorithms.core import importance
 from algorithms.core.federation import Federation
 from algorithms.core.rng import Streams, cohort
 from algorithms.core.run import Run
-from bench import contract
+from bench.trust import contract
 from tests.algorithms import plain, toys
 
 NETS = ["tiny", "tiny-bn"]

@@ -16,7 +16,7 @@ from algorithms.core.method import build
 from algorithms.core.rng import Streams
 from algorithms.core.run import Run
 from algorithms.core.simplex import on_simplex, principal, spread
-from bench import contract
+from bench.trust import contract
 from tests.algorithms import plain, toys
 
 SIZES = (25, 7, 12, 16)

@@ -12,7 +12,7 @@ from torch import Tensor
 from algorithms.core.batches import Schedule, plan_batches, steps_per_epoch
 from algorithms.core.federation import Federation
 from algorithms.flute import misalignment
-from bench import contract
+from bench.trust import contract
 from tests.algorithms import plain, toys
 
 OFF = {"align": 0.0, "head_decay": 0.0, "feature_decay": 0.0, "server_lr": 0.0}

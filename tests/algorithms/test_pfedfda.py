@@ -16,7 +16,7 @@ from algorithms.core import box
 from algorithms.core.federation import Federation
 from algorithms.core.gaussian import discriminant, folds, gaussian, member
 from algorithms.core.rng import Streams
-from bench import contract
+from bench.trust import contract
 from tests.algorithms import plain, toys
 
 SIZES = (25, 7, 12, 16)

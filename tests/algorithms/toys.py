@@ -11,7 +11,7 @@ from algorithms.core.data import ClientData
 from algorithms.core.method import Method, build
 from algorithms.core.model import Model
 from algorithms.core.run import Run
-from bench.contract import RAGGED, gap, toy_data, toy_recipe
+from bench.trust.contract import RAGGED, gap, toy_data, toy_recipe
 
 EQUAL = (24, 24, 24, 24)
 data, recipe = toy_data, toy_recipe

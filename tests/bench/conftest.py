@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from algorithms.core import method as registry
-from bench import plugins
-from bench.cell import build_cell, recipe_from
-from bench.cli import call
-from bench.store import Store
-from bench.task import Options, Outcome, Task
-from bench.work import run_task
+from bench.cells import plugins
+from bench.cells.cell import build_cell, recipe_from
+from bench.cli.main import call
+from bench.records.store import Store
+from bench.running.task import Options, Outcome, Task
+from bench.running.work import run_task
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTY = Path(__file__).with_name("faulty.py")

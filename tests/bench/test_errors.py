@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.cell import build_cell, parse_spec, recipe_from
+from bench.cells.cell import build_cell, parse_spec, recipe_from
 from bench.errors import UserError, nearest, one_line
 from tests.bench.conftest import RECIPE, recipe
 

@@ -10,11 +10,11 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from bench import evidence as harness
-from bench.grid import files, read
-from bench.measured import Measured
-from bench.plan import Planned, cells_of
-from bench.store import Record
+from bench.cells.grid import files, read
+from bench.cells.plan import Planned, cells_of
+from bench.evidence import evidence as harness
+from bench.evidence.measured import Measured
+from bench.records.store import Record
 from paper_tables.core.evidence import Evidence
 from paper_tables.core.published import load
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bench.cell import Cell, build_cell
-from bench.executors import inline, processes
-from bench.store import Store
-from bench.task import Options, Outcome, Task
+from bench.cells.cell import Cell, build_cell
+from bench.records.store import Store
+from bench.running.executors import inline, processes
+from bench.running.task import Options, Outcome, Task
 from datasets.core.recipe import Evaluation, Partition, Recipe, Training
 
 pytestmark = pytest.mark.speed

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from algorithms import models
 from algorithms.core.data import ClientData
 from algorithms.core.federation import Federation
-from bench.contract import toy_recipe
+from bench.trust.contract import toy_recipe
 
 pytestmark = pytest.mark.speed
 SAMPLES, BATCH, REPEATS = 640, 32, 15

@@ -8,14 +8,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.artefacts import make
-from bench.clients import clients_of
-from bench.cost import estimates, total
-from bench.grid import files, read
-from bench.plan import Planned, cells_of, unique
-from bench.store import Store
-from bench.task import Options
-from bench.work import start
+from bench.cells.grid import files, read
+from bench.cells.plan import Planned, cells_of, unique
+from bench.evidence.artefacts import make
+from bench.records.store import Store
+from bench.running.clients import clients_of
+from bench.running.cost import estimates, total
+from bench.running.task import Options
+from bench.running.work import start
 from datasets.core import registry
 from paper_tables.core.published import load
 from paper_tables.core.result import Table

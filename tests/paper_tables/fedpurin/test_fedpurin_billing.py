@@ -6,11 +6,11 @@ from dataclasses import asdict
 
 import pytest
 
-from bench.cell import build_cell, recipe_from
-from bench.clients import clients_of
-from bench.grid import files, merge, read
-from bench.task import Options
-from bench.work import start
+from bench.cells.cell import build_cell, recipe_from
+from bench.cells.grid import files, merge, read
+from bench.running.clients import clients_of
+from bench.running.task import Options
+from bench.running.work import start
 
 MIB = 2**20
 

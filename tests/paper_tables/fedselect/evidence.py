@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.evidence import Evidence
-from bench.measured import Measured
-from bench.plan import Planned
-from bench.store import Record
+from bench.cells.plan import Planned
+from bench.evidence.library import Evidence
+from bench.evidence.measured import Measured
+from bench.records.store import Record
 from paper_tables.core.result import Claim, Result, Table
 from paper_tables.fedselect.artefacts import ARTEFACTS
 from tests.paper_tables.planned import Invented, Plans, planned

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.grid import files
+from bench.cells.grid import files
 from paper_tables.core.figures import sheet, style
 from paper_tables.core.result import Absent, Figure, Table
 from paper_tables.fedselect.artefacts import ARTEFACTS

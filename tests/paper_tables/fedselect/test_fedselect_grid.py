@@ -9,13 +9,13 @@ import torch
 
 from algorithms.core.run import Run
 from algorithms.models import build
-from bench.cell import build_cell, recipe_from
-from bench.clients import clients_of
-from bench.cost import work_of
-from bench.grid import files, read
-from bench.plan import unique
-from bench.task import Options
-from bench.work import start
+from bench.cells.cell import build_cell, recipe_from
+from bench.cells.grid import files, read
+from bench.cells.plan import unique
+from bench.running.clients import clients_of
+from bench.running.cost import work_of
+from bench.running.task import Options
+from bench.running.work import start
 from datasets.core.partition import deal
 from datasets.core.store import open_dataset
 from tests.paper_tables.planned import planned

@@ -10,8 +10,8 @@ from math import isnan
 import pandas as pd
 import pytest
 
-from bench.grid import files
-from bench.plan import Planned, unique
+from bench.cells.grid import files
+from bench.cells.plan import Planned, unique
 from paper_tables.core.figures import sheet, style
 from paper_tables.core.result import Absent, Figure, Result, Table
 from paper_tables.pfeddst import peers, settings, speed

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from algorithms import models
-from bench.cost import estimates, total
-from bench.grid import files
-from bench.plan import Planned, unique
-from bench.store import Store
+from bench.cells.grid import files
+from bench.cells.plan import Planned, unique
+from bench.records.store import Store
+from bench.running.cost import estimates, total
 from paper_tables.core.figures import sheet, style
 from paper_tables.core.result import Absent, Figure, Result, Table
 from paper_tables.star_pfl import costs, settings

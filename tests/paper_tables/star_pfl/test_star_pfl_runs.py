@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from algorithms.core.run import Run
-from bench.cell import build_cell, recipe_from
-from bench.clients import clients_of
-from bench.grid import files, merge, read
-from bench.task import Options
-from bench.work import start
+from bench.cells.cell import build_cell, recipe_from
+from bench.cells.grid import files, merge, read
+from bench.running.clients import clients_of
+from bench.running.task import Options
+from bench.running.work import start
 from paper_tables.star_pfl import costs
 from paper_tables.star_pfl.traces import Traces
 from paper_tables.star_pfl.traces import read as read_traces

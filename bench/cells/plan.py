@@ -1,0 +1,200 @@
+"""Plans: the cells behind the selected artefacts, each with the place in a table it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bench.cells import grid as grids
+from bench.cells.cell import Cell, build_cell, hyperparameters, options_of, parse_spec, plain, recipe_from, spec, unmet
+from bench.cells.grid import SCALES, Artefact, Block, Grid
+from bench.errors import UserError, nearest, unknown
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A cell and the place in an artefact that it is for."""
+
+    cell: Cell
+    paper: str
+    artefact: str
+    kind: str
+    row: str
+    column: str
+    column_label: str
+    scale: str
+    skip: str = ""
+    """Why the cell makes no sense; empty: it does."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.paper}/{self.artefact}"
+
+    @property
+    def command(self) -> str:
+        """What computes this cell, and nothing else, on any machine."""
+        return f"repfl run --scale {self.scale} --artefact {self.key} --cell {self.cell.short}"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a user asks for; an empty part means everything."""
+
+    papers: Sequence[str] = ()
+    artefacts: Sequence[str] = ()
+    methods: Sequence[str] = ()
+    datasets: Sequence[str] = ()
+    seeds: Sequence[int] = ()
+    cells: Sequence[str] = ()
+    scale: str = "smoke"
+    files: Sequence[Path] = field(default=())
+    """Grid files beside the ones that come with the papers."""
+
+
+def plan(selection: Selection) -> list[Planned]:
+    """All planned cells of a selection, in the order of the grids."""
+    if selection.scale not in SCALES:
+        raise unknown("scale", selection.scale, SCALES)
+    specs = [(name, options_of(hyperparameters(name, hp), hp)) for name, hp in map(parse_spec, selection.methods)]
+    planned = [item for grid in _grids(selection) for item in _artefacts(grid, selection)]
+    if not planned:
+        raise UserError(f"{_asked(selection)} has no cells at scale {selection.scale}; `repfl artefacts` lists what there is")
+    found = [item for item in planned if _wanted(item, specs)]
+    added = list(_extra_rows(planned, found, specs)) if selection.papers or selection.artefacts or selection.files else []
+    kept = _narrow(found + added, planned, selection)
+    return [replace(item, skip=unmet(item.cell)) for item in kept]
+
+
+def _asked(selection: Selection) -> str:
+    return ", ".join([*selection.papers, *selection.artefacts, *map(str, selection.files)]) or "the suite"
+
+
+# -- papers and artefacts ------------------------------------------------------------------------------------------------------------------
+
+
+def _grids(selection: Selection) -> Iterator[Grid]:
+    """The grid files that a selection touches; the others are not even opened."""
+    known = grids.files() | {(p.parent.name if p.name == "grid.toml" else p.stem).replace("_", "-"): p for p in selection.files}
+    papers = [name.replace("_", "-") for name in selection.papers]
+    for name in papers:
+        if name not in known:
+            raise unknown("paper", name, known)
+    for key in selection.artefacts:
+        paper, slash, name = key.partition("/")
+        if not slash or not name:
+            raise UserError(f"artefact {key!r} is not of the form paper/name; valid papers: {', '.join(known)}")
+        if paper.replace("_", "-") not in known:
+            raise unknown("paper", paper, known, f"artefact {key!r}")
+        papers.append(paper.replace("_", "-"))
+    if selection.files and not papers:
+        papers = list(known)[-len(selection.files) :]
+    for name in known:
+        if not papers or name in papers:
+            yield grids.read(known[name])
+
+
+def _artefacts(grid: Grid, selection: Selection) -> Iterator[Planned]:
+    """The planned cells of one grid."""
+    asked = [key.partition("/")[2] for key in selection.artefacts if key.partition("/")[0].replace("_", "-") == grid.paper]
+    for name in asked:
+        if name not in grid.file.artefacts:
+            raise unknown("artefact", f"{grid.paper}/{name}", [f"{grid.paper}/{known}" for known in grid.file.artefacts])
+    whole = not asked and (not selection.artefacts or grid.paper in [name.replace("_", "-") for name in selection.papers])
+    if selection.scale not in grid.file.scales:
+        return
+    for name, artefact in grid.file.artefacts.items():
+        if whole or name in asked:
+            yield from cells_of(grid, name, artefact, selection.scale)
+
+
+def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[Planned]:
+    """The planned cells of one artefact at one scale."""
+    rules = grid.file.scales[scale]
+    for index, block in enumerate(artefact.cells):
+        if scale not in block.scales:
+            continue
+        for row in block.rows:
+            hp = row.hp | rules.methods.get(row.method, {})
+            for column in block.recipes:
+                recipe = grid.recipe(column, scale, block.evaluation)
+                for seed in block.seeds if block.seeds is not None else rules.seeds:
+                    cell = _cell(grid, name, index, block, (row.label, row.method, hp), recipe, seed)
+                    yield Planned(cell, grid.paper, name, artefact.kind, row.label, column, grid.label(column), scale)
+
+
+def _cell(grid: Grid, name: str, index: int, block: Block, row: tuple[str, str, dict[str, Any]], recipe: Any, seed: int) -> Cell:
+    label, method, hp = row
+    try:
+        return build_cell(method, hp, recipe, seed)
+    except UserError as error:
+        place = grid.at("artefacts", name, "cells", index, "rows", hints=(label,))
+        raise UserError(f"{place}: row {label!r}: {error}") from None
+
+
+# -- narrowing -----------------------------------------------------------------------------------------------------------------------------
+
+
+def _wanted(item: Planned, specs: Iterable[tuple[str, dict[str, Any]]]) -> bool:
+    """Whether a cell satisfies one of the method specs; `name[option=value]` fixes options, the others are free."""
+    specs = list(specs)
+    return not specs or any(_matches(item.cell, name, hp) for name, hp in specs)
+
+
+def _matches(cell: Cell, name: str, hp: dict[str, Any]) -> bool:
+    return cell.method == name and all(plain(cell.hp.get(key)) == plain(value) for key, value in hp.items())
+
+
+def _extra_rows(planned: Sequence[Planned], found: Sequence[Planned], specs: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[Planned]:
+    """A method that the selected artefacts do not show becomes a row of its own in them: how a new method meets a paper's table."""
+    for name, hp in specs:
+        if any(_matches(item.cell, name, hp) for item in found):
+            continue
+        places = {(item.paper, item.artefact, item.column, item.cell.seed): item for item in planned if item.kind == "table"}
+        for item in places.values():
+            cell = build_cell(name, hp, recipe_from(item.cell.recipe, f"{item.key}, {item.column}"), item.cell.seed)
+            yield replace(item, cell=cell, row=spec(name, hp))
+
+
+def _narrow(found: list[Planned], planned: list[Planned], selection: Selection) -> list[Planned]:
+    """Apply the remaining selectors one after another; the one that leaves nothing is named, with what was on offer."""
+    if not found:
+        raise _nothing("--method", ", ".join(selection.methods), {item.cell.method for item in planned}, selection)
+    steps: list[tuple[str, Sequence[Any], Callable[[Planned], Any]]] = [
+        ("--dataset", selection.datasets, lambda item: item.cell.recipe["dataset"]),
+        ("--seed", selection.seeds, lambda item: item.cell.seed),
+    ]
+    for option, values, of in steps:
+        offered = {of(item) for item in found}
+        for value in values:
+            if value not in offered:
+                raise _nothing(option, str(value), offered, selection)
+        found = [item for item in found if not values or of(item) in values]
+    for prefix in selection.cells:
+        if not any(item.cell.id.startswith(prefix) for item in found):
+            raise UserError(f"--cell {prefix}: no selected cell has an id that starts so; `repfl plan --json` lists them")
+    return [item for item in found if not selection.cells or item.cell.id.startswith(tuple(selection.cells))]
+
+
+def _nothing(option: str, value: str, offered: Iterable[Any], selection: Selection) -> UserError:
+    return UserError(
+        f"{option} {value}: no cell of {_asked(selection)} at scale {selection.scale} has it; {nearest(value, map(str, offered))}"
+    )
+
+
+def unique(planned: Iterable[Planned]) -> list[Planned]:
+    """Each cell once, where it is first planned: artefacts share cells."""
+    found: dict[str, Planned] = {}
+    for item in planned:
+        found.setdefault(item.cell.id, item)
+    return list(found.values())
+
+
+def shard(planned: Sequence[Planned], text: str) -> list[Planned]:
+    """The i-th of n equal parts of the cells, `i/n` with i from 1; the same cells for the same plan on every machine."""
+    part, slash, parts = text.partition("/")
+    if not slash or not part.isdigit() or not parts.isdigit() or not 1 <= int(part) <= int(parts):
+        raise UserError(f"--shard {text!r} is not valid; valid: i/n with 1 <= i <= n, such as 2/8")
+    mine = {item.cell.id for item in sorted(unique(planned), key=lambda item: item.cell.id)[int(part) - 1 :: int(parts)]}
+    return [item for item in planned if item.cell.id in mine]

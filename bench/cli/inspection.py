@@ -1,0 +1,151 @@
+"""Commands that look: at what there is, at what is stored, and at whether it can be trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bench.cli.commands import app, print_json, select
+from bench.cli.options import Artefacts, AsJson, Papers, Plugins, Results, Scale, Workers
+from bench.errors import FINDING
+
+# -- what there is -------------------------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(help="one method: its update rule, hyper-parameters and what it sends")] = None,
+    contract: Annotated[bool, typer.Option("--contract", help="check what every method must keep")] = False,
+    plugin: Plugins = None,
+    as_json: AsJson = False,
+) -> int:
+    """The methods, or one of them in detail."""
+    from bench.cells import plugins
+    from bench.cli import listing, show
+
+    plugins.load(plugin or ())
+    if contract:
+        return show.contract([name] if name else listing.method_names())
+    if name:
+        facts: Any = listing.method_facts(name)
+        print_json(facts) if as_json else show.method(facts)
+    else:
+        facts = [listing.method_facts(each) for each in listing.method_names()]
+        print_json(facts) if as_json else show.methods(facts)
+    return 0
+
+
+@app.command()
+def datasets(as_json: AsJson = False) -> int:
+    """The datasets: what is there, what needs it."""
+    from bench.cli import show
+    from bench.cli.data import catalogue
+
+    facts = catalogue()
+    print_json(facts) if as_json else show.datasets(facts)
+    return 0
+
+
+@app.command()
+def models(as_json: AsJson = False) -> int:
+    """The models, with their sizes."""
+    from bench.cli import listing, show
+
+    facts = listing.model_facts()
+    print_json(facts) if as_json else show.models(facts)
+    return 0
+
+
+@app.command()
+def artefacts(results: Results = None, as_json: AsJson = False) -> int:
+    """Tables and figures: cells needed and done, per scale."""
+    from bench.cells import grid, plan
+    from bench.cli import listing, show
+    from bench.records.store import Store
+
+    plans = {scale: plan.plan(plan.Selection(scale=scale)) for scale in grid.SCALES}
+    facts = listing.artefact_facts(plans, Store(results))
+    print_json(facts) if as_json else show.artefacts(facts)
+    return 0
+
+
+# -- trust ---------------------------------------------------------------------------------------------------------------------------------
+
+
+@app.command(name="show")
+def show_cell(
+    cell: Annotated[str, typer.Argument(help="a cell's id, or how it starts")],
+    results: Results = None,
+    as_json: AsJson = False,
+) -> int:
+    """One record: configuration, curves, provenance, and the command that makes it again."""
+    from bench.cli import show
+    from bench.records.store import Store
+
+    store = Store(results)
+    record = show.find(store, cell)
+    print_json(record.json) if as_json else show.record(store, record)
+    return 0
+
+
+@app.command()
+def verify(
+    results: Results = None,
+    rerun: Annotated[int, typer.Option(help="compute so many random cells again and compare", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="of the choice of those cells", min=0)] = 0,
+    plugin: Plugins = None,
+) -> int:
+    """Is every record as it was written, and does it come out again?"""
+    from bench.cells import plugins
+    from bench.cli import show
+    from bench.records.store import Store
+    from bench.trust import verify as verification
+
+    plugins.load(plugin or ())
+    return show.findings(verification.verify(Store(results), rerun, seed))
+
+
+@app.command()
+def collect(
+    paper: Papers = None,
+    artefact: Artefacts = None,
+    scale: Scale = "paper",
+    results: Results = None,
+) -> int:
+    """Copy finished cells into paper_tables/<paper>/measured, where they travel with the code."""
+    from bench.cli import show
+    from bench.evidence import measured
+    from bench.records.store import Store
+
+    planned = select(paper, artefact, None, None, None, None, scale, None, None)
+    return show.collected(measured.collect(planned, Store(results)))
+
+
+@app.command()
+def check(
+    reference: Annotated[Path | None, typer.Option(help="file to compare with (default: the committed one)")] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="take today's numbers as the reference")] = False,
+    reason: Annotated[str, typer.Option(help="why they are right; kept in the reference")] = "",
+    method: Annotated[list[str] | None, typer.Option("--method", help="only this method; repeatable")] = None,
+    workers: Workers = None,
+) -> int:
+    """Has any method's accuracy moved?"""
+    from bench.cli import show
+    from bench.trust import regress
+
+    if accept:
+        return show.accepted(regress.accept(reference, reason, method or (), workers))
+    return show.regression(regress.check(reference, method or (), workers))
+
+
+@app.command()
+def doctor(results: Results = None, as_json: AsJson = False) -> int:
+    """What is wrong with this environment?"""
+    from bench.cli import doctor as medicine
+    from bench.cli import show
+
+    findings = medicine.examine(results)
+    print_json([finding.__dict__ for finding in findings]) if as_json else show.diagnosis(findings)
+    return FINDING if any(finding.level == "bad" for finding in findings) else 0

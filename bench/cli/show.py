@@ -1,0 +1,299 @@
+"""What commands print."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from bench.cells.plan import Planned
+from bench.errors import FINDING, FINE, UserError
+from bench.records.store import Record, Store
+from bench.running.cost import spoken
+
+if TYPE_CHECKING:
+    from bench.cli.doctor import Finding
+    from bench.evidence.artefacts import Made
+    from bench.running.runner import Summary
+    from bench.trust.regress import Regression
+    from bench.trust.verify import Verification
+
+SPARKS = "▁▂▃▄▅▆▇█"
+
+
+def console() -> Console:
+    """A terminal as wide as it is; a wide page where there is none."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(width=140, highlight=False)
+
+
+def _grid(*columns: str, right: Iterable[int] = ()) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="right" if index in set(right) else "left")
+    return table
+
+
+# -- plan and run --------------------------------------------------------------------------------------------------------------------------
+
+
+def plan(facts: Mapping[str, Any]) -> None:
+    """The plan: one line per artefact, then totals over distinct cells, then why cells are missing."""
+    out = console()
+    by_artefact: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for line in facts["cells"]:
+        by_artefact.setdefault(line["artefact"], {})[line["id"]] = line
+    names = [status for status in ("done", "missing", "running", "failed", "diverged", "skipped") if status in facts["statuses"]]
+    grid = _grid("artefact", "cells", *names, "to compute", right=range(1, len(names) + 3))
+    for artefact, cells in by_artefact.items():
+        counts = Counter(line["status"] for line in cells.values())
+        seconds = sum(line["seconds"] for line in cells.values() if line["status"] in ("missing", "failed"))
+        grid.add_row(artefact, str(len(cells)), *(str(counts[name]) for name in names), spoken(seconds) if seconds else "-")
+    grid.add_section()
+    totals = [str(facts["statuses"].get(name, 0)) for name in names]
+    grid.add_row("distinct cells", str(facts["distinct"]), *totals, spoken(facts["seconds"]) if facts["seconds"] else "-", style="bold")
+    out.print(grid)
+    for reason, count in sorted(facts["reasons"].items(), key=lambda pair: -pair[1]):
+        out.print(f"{count} to compute: {escape(reason)}")
+    if facts["stale"]:
+        out.print(f"{facts['stale']} records were made by other sources than today's: `repfl run --fresh` computes them again")
+    if facts["seconds"]:
+        out.print(f"estimated cost: {spoken(facts['seconds'])} of one worker on this machine")
+
+
+def summary(found: Summary, planned: Sequence[Planned], options: Any) -> None:
+    """How a run ended, and what to do about what did not."""
+    out = console()
+    counts = Counter(outcome.status for outcome in found.outcomes)
+    names = {"done": "computed", "cached": "there already"}
+    text = ", ".join(f"{count} {names.get(status, status)}" for status, count in counts.items())
+    out.print(f"{text or 'nothing to do'}; records in {escape(options.results)}")
+    commands = {item.cell.id: item for item in planned}
+    for outcome in found.of("failed", "diverged"):
+        item = commands[outcome.id]
+        out.print(f"{outcome.status}: {item.cell}: {escape(outcome.reason)}\n    repeat: {escape(item.command)} --fresh --executor inline")
+    for reason, count in Counter(outcome.reason for outcome in found.of("refused")).items():
+        out.print(f"not run: {count} cells: {escape(reason)}")
+    if found.signal:
+        out.print("stopped by a signal; finished cells are stored, the others go on from their checkpoint next time")
+
+
+def report(page: Path, made: Made) -> None:
+    """The tables, what went wrong, and where the page is."""
+    from bench.report import text
+
+    out = console()
+    text.show(made.results, out)
+    for problem in made.problems:
+        out.print(f"problem: {escape(problem)}")
+    out.print(f"\nreport: {escape(str(page.resolve()))}", soft_wrap=True)
+
+
+def collected(written: Sequence[tuple[Path, int]]) -> int:
+    """Which measured files were written."""
+    for path, count in written:
+        print(f"{path}: {count} cells")
+    if not written:
+        print("no finished cells to collect")
+    return FINE
+
+
+# -- what there is -------------------------------------------------------------------------------------------------------------------------
+
+
+def methods(facts: Sequence[Mapping[str, Any]]) -> None:
+    grid = _grid("method", "family", "year", "version", "needs", "paper", right=(2, 3))
+    for each in facts:
+        grid.add_row(each["name"], each["family"], str(each["year"]), str(each["version"]), " ".join(each["needs"]), escape(each["paper"]))
+    console().print(grid)
+
+
+def method(facts: Mapping[str, Any]) -> None:
+    """One method: rule, hyper-parameters, traffic."""
+    out = console()
+    out.print(f"[bold]{facts['name']}[/]: {escape(facts['title'])} ({facts['family']}, {facts['year']}, version {facts['version']})")
+    out.print(f"{escape(facts['paper'])}\n\n{escape(facts['rule'])}\n")
+    if facts["hyperparameters"]:
+        grid = _grid("hyper-parameter", "default", "papers", "valid", "meaning")
+        for hp in facts["hyperparameters"]:
+            grid.add_row(hp["name"], _plain(hp["default"]), escape(_plain(hp["paper"])), escape(hp["valid"]), escape(hp["meaning"]))
+        out.print(grid)
+    else:
+        out.print("no hyper-parameters of its own")
+    out.print(f"\nsends: {escape(facts['sends'])}")
+    if facts["needs"]:
+        out.print(f"needs: {', '.join(facts['needs'])}")
+    if facts["variants"]:
+        out.print(f"variants: {escape('; '.join(facts['variants']))}")
+
+
+def _plain(value: Any) -> str:
+    return "-" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def datasets(facts: Sequence[Mapping[str, Any]]) -> None:
+    grid = _grid("dataset", "here", "classes", "shape", "splits", "licence", right=(2,))
+    for each in facts:
+        splits = " ".join(f"{name} {size:,}" for name, size in each["splits"].items())
+        shape = "x".join(map(str, each["shape"]))
+        grid.add_row(each["name"], "yes" if each["present"] else "no", str(len(each["classes"])), shape, splits, escape(each["licence"]))
+    console().print(grid)
+
+
+def models(facts: Sequence[Mapping[str, Any]]) -> None:
+    grid = _grid("model", "input", "classes", "parameters", "statistics", right=(2, 3, 4))
+    for each in facts:
+        shape = "x".join(map(str, each["input"]))
+        grid.add_row(each["name"], shape, str(each["classes"]), f"{each['parameters']:,}", f"{each['statistics']:,}")
+    console().print(grid)
+
+
+def artefacts(facts: Sequence[Mapping[str, Any]]) -> None:
+    scales = list(facts[0]["scales"]) if facts else []
+    grid = _grid("artefact", "kind", *(f"{scale}: done/cells" for scale in scales), "title", right=range(2, 2 + len(scales)))
+    for each in facts:
+        counts = [f"{count['done']}/{count['cells']}" for count in each["scales"].values()]
+        grid.add_row(f"{each['paper']}/{each['name']}", each["kind"], *counts, escape(each["title"]))
+    console().print(grid)
+
+
+def contract(names: Sequence[str]) -> int:
+    """Check the contract of methods; a broken promise is a finding."""
+    from bench.cells.cell import entry
+    from bench.trust.contract import check
+
+    broken = 0
+    for name in names:
+        entry(name)
+        for promise, case, wrong in check(name):
+            broken += bool(wrong)
+            if wrong or len(names) == 1:
+                situation = f"{case.model}, participation {case.participation:g}"
+                print(f"{'BROKEN' if wrong else 'kept':7} {name}: {promise} ({situation}){': ' if wrong else ''}{wrong}")
+    print(f"{len(names)} methods, {broken} broken promises")
+    return FINDING if broken else FINE
+
+
+# -- one record ----------------------------------------------------------------------------------------------------------------------------
+
+
+def find(store: Store, prefix: str) -> Record:
+    """The one record whose id starts so."""
+    from bench.errors import nearest
+
+    ids = store.ids()
+    found = [cell for cell in ids if cell.startswith(prefix)]
+    if not found:
+        hint = nearest(prefix, [cell[:12] for cell in ids]) if ids else "it is empty"
+        hint = hint if len(hint) < 200 else "`repfl plan --json` lists ids"
+        raise UserError(f"no record in {store.root} has an id that starts with {prefix!r}; {hint}")
+    if len(found) > 1:
+        some = ", ".join(cell[:12] for cell in found[:5])
+        raise UserError(f"{len(found)} records in {store.root} have ids that start with {prefix!r}: {some}")
+    record = store.get(found[0])
+    assert record is not None  # its file was there a moment ago
+    return record
+
+
+def record(store: Store, found: Record) -> None:
+    """A record for a reader: what was run, where, what came out, how to make it again."""
+    from bench.evidence.library import flatten
+
+    out, cell, origin = console(), found.cell, found.provenance
+    out.print(
+        f"[bold]{found.id}[/]\n{cell['method']} version {cell['version']}, seed {cell['seed']}: {found.status} {escape(found.reason)}"
+    )
+    for title, values in (("hyper-parameters", cell["hp"]), ("recipe", cell["recipe"])):
+        _leaves(out, title, flatten(values, ""))
+    if found.metrics:
+        value = found.metrics["value"]
+        out.print(f"\n[bold]result[/]  {'-' if value is None else f'{100 * value:.2f} %'} at round {found.metrics['round']}")
+        _curves(out, store, found)
+    kept = {name: value for name, value in origin.items() if name not in ("traceback", "command")}
+    _leaves(out, "provenance", flatten(kept, ""))
+    if "traceback" in origin:
+        out.print(f"\n[bold]traceback[/]\n{escape(origin['traceback'])}")
+    if origin.get("command"):
+        at = f"git checkout {origin['commit']} && " if origin.get("commit") else ""
+        out.print(f"\n[bold]again[/]  {at}{escape(origin['command'])} --fresh", soft_wrap=True)
+
+
+def _leaves(out: Console, title: str, values: Mapping[str, Any]) -> None:
+    out.print(f"\n[bold]{title}[/]")
+    grid = _grid("", "")
+    grid.show_header = False
+    for name, value in values.items():
+        grid.add_row(f"  {name}", escape(str(value)))
+    out.print(grid)
+
+
+def _curves(out: Console, store: Store, found: Record) -> None:
+    frame = store.frame(found, "rounds.parquet")
+    if frame is None:
+        return
+    for name in sorted({name for name in frame["name"] if name.endswith("/mean")}):
+        values = frame[frame["name"] == name].sort_values("round")["value"].tolist()
+        out.print(f"  {name:20} {sparkline(values)}  {values[0]:.3f} -> {values[-1]:.3f}, best {max(values):.3f}")
+
+
+def sparkline(values: Sequence[float], width: int = 60) -> str:
+    """A curve in one line of text, between its own least and greatest value."""
+    step = max(1, -(-len(values) // width))
+    shown = [max(values[start : start + step]) for start in range(0, len(values), step)]
+    low, high = min(shown), max(shown)
+    if high <= low:
+        return SPARKS[3] * len(shown)
+    return "".join(SPARKS[min(len(SPARKS) - 1, int((value - low) / (high - low) * len(SPARKS)))] for value in shown)
+
+
+# -- trust ---------------------------------------------------------------------------------------------------------------------------------
+
+
+def findings(found: Verification) -> int:
+    """What `verify` found; anything is exit code 1."""
+    for line in found.findings:
+        print(f"finding: {line}")
+    for line in found.notes:
+        print(f"note: {line}")
+    again = f", {found.rerun} computed again" if found.rerun else ""
+    print(f"{found.records} records checked{again}: {len(found.findings) or 'no'} finding{'s' if len(found.findings) != 1 else ''}")
+    return FINDING if found.findings else FINE
+
+
+def diagnosis(found: Sequence[Finding]) -> None:
+    for finding in found:
+        print(f"{finding.level:5} {finding.what}{': ' + finding.advice if finding.advice else ''}")
+
+
+def regression(found: Regression) -> int:
+    """What moved, by how much, since which version; anything is exit code 1."""
+    out = console()
+    if found.moved:
+        grid = _grid("method", "version", "reference", "now", "difference", "allowed", "why", right=(2, 3, 4, 5))
+        for move in found.moved:
+            versions = f"{move.version_then}" if move.version_then == move.version_now else f"{move.version_then} -> {move.version_now}"
+            grid.add_row(
+                move.method,
+                versions,
+                f"{100 * move.then:.2f}",
+                f"{100 * move.now:.2f}",
+                f"{100 * (move.now - move.then):+.2f}",
+                move.allowed,
+                escape(move.why),
+            )
+        out.print(grid)
+    for line in found.notes:
+        out.print(f"note: {escape(line)}")
+    moved = len(found.moved) or "nothing"
+    out.print(f"{found.cells} cells of {found.methods} methods against {escape(found.reference)} ({found.how}): {moved} moved")
+    return FINDING if found.moved else FINE
+
+
+def accepted(path: Path) -> int:
+    print(f"reference written: {path}")
+    return FINE

@@ -1,0 +1,135 @@
+"""From planned cells and stored records to tables, figures and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from bench.cells import grid as grids
+from bench.cells.plan import Planned, unique
+from bench.errors import Corrupt, UserError, nearest, one_line
+from bench.evidence import measured
+from bench.evidence.library import Evidence, Library
+from bench.records import provenance
+from bench.records.store import Store
+
+
+@dataclass
+class Made:
+    """The artefacts of a report, and one line for everything that went wrong on the way."""
+
+    results: list[Any] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def make(planned: Sequence[Planned], store: Store) -> Made:
+    """Every selected artefact. One that cannot be made costs a line, and its place in the report says why."""
+    made, library = Made(), Library(store)
+    for paper in dict.fromkeys(item.paper for item in planned):
+        mine = [item for item in planned if item.paper == paper]
+        published = _published(paper, made)
+        known = measured.read(paper, mine[0].scale)
+        for name in dict.fromkeys(item.artefact for item in mine):
+            cells = [item for item in mine if item.artefact == name]
+            made.results.append(_one(paper, name, Evidence(cells, library, known, published), made))
+    made.problems += library.problems
+    return made
+
+
+def _published(paper: str, made: Made) -> Any:
+    from paper_tables.core.published import read
+
+    found = read(grids.ROOT / paper.replace("-", "_") / "published")
+    made.problems += found.problems
+    return found.frame
+
+
+def _one(paper: str, name: str, evidence: Evidence, made: Made) -> Any:
+    """One artefact, or the reason why there is none."""
+    from paper_tables.core.result import Absent
+
+    try:
+        return renderer(paper, name, evidence.kind)(evidence)
+    except (UserError, Corrupt) as error:
+        reason = one_line(error)
+    except Exception as error:  # one artefact's fault must not cost the others
+        reason = f"{type(error).__name__}: {one_line(error)}"
+    made.problems.append(f"artefact {paper}/{name}: {reason}")
+    return Absent(paper, name, name, f"This artefact could not be made: {reason}", evidence.scale)
+
+
+def renderer(paper: str, name: str, kind: str) -> Any:
+    """The function that makes an artefact."""
+    module = f"paper_tables.{paper.replace('-', '_')}.artefacts"
+    try:
+        known = import_module(module).ARTEFACTS
+    except ModuleNotFoundError as error:
+        if error.name and module.startswith(error.name):
+            from bench.evidence import own
+
+            return partial(own.render, paper, name, kind)  # a grid of one's own
+        raise
+    if name not in known:
+        raise UserError(f"{module} has no artefact {name!r}; {nearest(name, known)}")
+    return known[name]
+
+
+def report(planned: Sequence[Planned], store: Store, out: Path) -> tuple[Path, Made]:
+    """Make the selected artefacts and write them as csv, Markdown, LaTeX, png, pdf and one html page."""
+    from bench.records.store import writing
+    from bench.report import write_report
+
+    made = make(planned, store)
+    with writing(out):
+        page = write_report(made.results, out, facts(planned, store), commands(planned))
+    return page, made
+
+
+def commands(planned: Sequence[Planned]) -> dict[str, str]:
+    """The command that regenerates each artefact."""
+    return {item.key: f"repfl reproduce --scale {item.scale} --artefact {item.key}" for item in planned}
+
+
+def facts(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
+    """Provenance of a report: what its records were made with, each value once."""
+    sets: dict[str, set[str]] = {"commit": set(), "device": set(), "torch": set(), "numpy": set(), "python": set(), "data": set()}
+    records = 0
+    for item in unique(planned):
+        try:
+            record = store.get(item.cell.id)
+        except (Corrupt, UserError):
+            continue
+        if record is None:
+            continue
+        records += 1
+        origin = record.provenance
+        mark = " with changes" if origin.get("dirty") else ""
+        sets["commit"].add((str(origin["commit"])[:12] + mark) if origin.get("commit") else "unknown")
+        sets["device"].add(origin["platform"]["device"])
+        sets["torch"].add(origin["platform"]["torch"])
+        sets["numpy"].add(origin["libraries"]["numpy"])
+        sets["python"].add(origin["libraries"]["python"])
+        sets["data"] |= {f"{name} {value[:12]}" for name, value in origin.get("data", {}).items()}
+    found = {name: ", ".join(sorted(values)) for name, values in sets.items() if values}
+    own = provenance.commit()
+    papers = {paper: _titled(paper) for paper in dict.fromkeys(item.paper for item in planned)}
+    return {
+        "report commit": (own["commit"] or "unknown")[:12],
+        "records": str(records),
+        **found,
+        "papers": papers,
+        "results": store.root.resolve(),
+    }
+
+
+def _titled(paper: str) -> dict[str, Any]:
+    """A paper's title and year, where it is one of the suite's own."""
+    path = grids.files().get(paper)
+    if path is None:
+        return {"title": paper, "year": ""}
+    file = grids.read(path).file
+    return {"title": file.title, "year": file.year}

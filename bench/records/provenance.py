@@ -1,0 +1,137 @@
+"""Where a number comes from: sources, versions, machine."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import platform
+import resource
+import socket
+import subprocess
+import sys
+from functools import lru_cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARIES = ("torch", "numpy", "safetensors", "pydantic", "pandas", "pyarrow")
+ENGINE = ("algorithms/core", "algorithms/models", "datasets/core", "datasets/partitions")
+FLAGS = ("avx2", "fma", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "asimd", "sve")
+
+KERNEL_VARIABLES = ("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
+"""Environment variables that make numeric libraries use other kernels, hence other bits."""
+
+
+@lru_cache(maxsize=1)
+def commit() -> dict[str, Any]:
+    """The commit of this clone, and whether anything differs from it; unknown outside a clone."""
+    try:
+        head = _git("rev-parse", "HEAD")
+        return {"commit": head, "dirty": bool(_git("status", "--porcelain", "--untracked-files=normal"))}
+    except (OSError, subprocess.SubprocessError):
+        return {"commit": None, "dirty": None}
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True, timeout=20)
+    return done.stdout.strip()
+
+
+@lru_cache(maxsize=64)
+def sources(method: str) -> dict[str, str]:
+    """Hashes of the code that decides a cell's numbers: the method's file, and the engine with the data it is fed."""
+    from algorithms.core.method import methods
+
+    file = Path(inspect.getfile(methods()[method].cls))
+    return {"method": _hash_of([file]), "engine": engine_hash()}
+
+
+@lru_cache(maxsize=1)
+def engine_hash() -> str:
+    """Hash of the engine's and the partitions' sources."""
+    return _hash_of([path for folder in ENGINE for path in sorted((ROOT / folder).rglob("*.py"))])
+
+
+def _hash_of(files: list[Path]) -> str:
+    digest = sha256()
+    for path in files:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def libraries() -> dict[str, str]:
+    """Versions of everything that may move a number."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
+@lru_cache(maxsize=1)
+def processor() -> dict[str, Any]:
+    """The processor's name and the instruction sets that numeric libraries choose their kernels by."""
+    name, flags = platform.processor() or platform.machine(), []
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                name = value.strip()
+            elif key.strip() in ("flags", "Features"):
+                flags = [flag for flag in FLAGS if flag in value.split()]
+                break
+    except OSError:
+        pass
+    return {"name": name, "flags": flags}
+
+
+def _kernels() -> list[str]:
+    """What numeric libraries choose their CPU kernels by: instruction sets, and variables that overrule them."""
+    import torch
+
+    overruled = [f"{name}={os.environ[name]}" for name in KERNEL_VARIABLES if name in os.environ]
+    return [*processor()["flags"], torch.backends.cpu.get_cpu_capability(), *overruled]
+
+
+def device_name(device: str) -> str:
+    """What computes, in words."""
+    import torch
+
+    return torch.cuda.get_device_name() if device.startswith("cuda") else str(processor()["name"])
+
+
+def platform_of(device: str, precision: str) -> dict[str, Any]:
+    """Everything that two computations must share to agree bit for bit; its hash is the platform fingerprint."""
+    import torch
+
+    kind = "cuda" if device.startswith("cuda") else "cpu"
+    parts = {
+        "system": f"{platform.system()}-{platform.machine()}",
+        "device": device_name(device),
+        "flags": _kernels() if kind == "cpu" else [str(torch.version.cuda), str(torch.backends.cudnn.version())],
+        "torch": str(torch.__version__),
+        "numpy": libraries()["numpy"],
+        "precision": precision,
+    }
+    text = repr(sorted(parts.items()))
+    return {**parts, "fingerprint": sha256(text.encode()).hexdigest()[:16]}
+
+
+def peak_memory(device: str) -> int:
+    """Bytes that this process held at most, on the GPU if it computed there."""
+    if device.startswith("cuda"):
+        import torch
+
+        return int(torch.cuda.max_memory_allocated())
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def machine() -> dict[str, Any]:
+    """Where this ran."""
+    return {"host": socket.gethostname(), "processors": os.cpu_count(), "system": platform.platform()}

@@ -1,0 +1,103 @@
+"""From a cell's recipe to what its clients hold: the engine's view of the data, and facts about it for the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from bench.cells.cell import Cell, canonical, recipe_from
+
+if TYPE_CHECKING:
+    from algorithms.core.data import ClientData
+    from algorithms.core.model import Model
+    from datasets.core.partition import Shares
+    from datasets.core.recipe import Recipe
+    from datasets.core.store import Prepared
+
+
+@dataclass(frozen=True)
+class Clients:
+    """Data and model of a cell, with their identity."""
+
+    data: ClientData
+    model: Model
+    fingerprints: Mapping[str, str]
+    digest: str
+    """SHA-256 of who holds which sample."""
+    floor: tuple[float, float]
+    """Accuracy of always predicting a client's most frequent class: mean over clients, pooled."""
+    samples: int
+    """Training samples of all clients together."""
+
+
+def clients_of(cell: Cell) -> Clients:
+    """What the clients of a cell hold. Cells of one table share it, so the last few are kept."""
+    recipe = recipe_from(cell.recipe, "recipe")
+    seed = cell.seed if recipe.partition.seed is None else recipe.partition.seed
+    names = ("dataset", "model", "clients", "partition", "norm", "augment", "input", "classes")
+    return _clients(canonical({name: cell.recipe[name] for name in names}), seed, _Unhashed(recipe))
+
+
+class _Unhashed:
+    """Carries a value past a cache key: equal to every other one."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Unhashed)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@lru_cache(maxsize=2)
+def _clients(_key: str, seed: int, box: _Unhashed) -> Clients:
+    import numpy as np
+
+    from datasets.core.partition import deal, floor
+    from datasets.core.store import open_dataset
+
+    recipe = box.recipe
+    prepared = open_dataset(recipe.dataset)
+    shares = deal(prepared, recipe, seed)
+    data = _engine_view(recipe, prepared, shares)
+    fingerprints = {f"{recipe.dataset}/{split}": value for split, value in prepared.fingerprints.items()}
+    samples = sum(len(part) for part in shares.train)
+    return Clients(data, _model(recipe, data), fingerprints, shares.digest, floor(shares, np.asarray(prepared.labels)), samples)
+
+
+def _engine_view(recipe: Recipe, prepared: Prepared, shares: Shares) -> ClientData:
+    """Images stay where they are (memory-mapped pages that all processes share); only index lists are new."""
+    import numpy as np
+    import torch
+
+    from algorithms.core.data import ClientData
+    from datasets.core import augment
+
+    description = prepared.description
+    norm = description.norm(recipe.norm)
+    mean, std = np.asarray(norm.mean, dtype=np.float64), np.asarray(norm.std, dtype=np.float64)
+    parts = {name: [torch.from_numpy(index) for index in getattr(shares, name)] for name in ("train", "test", "val")}
+    return ClientData(
+        images=torch.from_numpy(prepared.images),
+        labels=torch.from_numpy(np.asarray(prepared.labels)),
+        scale=torch.from_numpy(1.0 / (norm.scale * std)),
+        shift=torch.from_numpy(-mean / std),
+        classes=recipe.classes or len(description.classes),
+        shape=recipe.input,
+        augment=augment.get(recipe.augment),
+        **parts,
+    )
+
+
+def _model(recipe: Recipe, data: ClientData) -> Model:
+    from algorithms import models
+    from bench.errors import UserError
+
+    channels, height, width = data.input_shape
+    if height != width:
+        raise UserError(f"recipe: model {recipe.model!r} takes square images, and {recipe.dataset} has {height}x{width}; set `input`")
+    return models.build(recipe.model, channels=channels, size=height, classes=data.classes)

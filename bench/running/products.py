@@ -1,0 +1,96 @@
+"""What is stored of a run: where it comes from, what came out, and the files beside the record."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from bench.records import provenance
+from bench.records.digest import of_arrays, of_curves, of_tensors
+
+if TYPE_CHECKING:
+    from algorithms.core.run import Run
+    from bench.running.clients import Clients
+    from bench.running.task import Options, Task
+
+
+def now() -> str:
+    """The time, in a form that sorts."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def origin(task: Task, options: Options) -> dict[str, Any]:
+    """Provenance that is known before the first round."""
+    return {
+        **provenance.commit(),
+        "sources": provenance.sources(task.cell.method),
+        "libraries": provenance.libraries(),
+        "machine": provenance.machine(),
+        "platform": provenance.platform_of(options.device, options.precision),
+        "device": options.device,
+        "precision": options.precision,
+        "chunk": options.chunk,
+        "threads": 1,
+        "command": task.command,
+        "finished": now(),
+    }
+
+
+def measured(run: Run, clients: Clients, seconds: float, options: Options) -> dict[str, Any]:
+    """Provenance that a finished run adds."""
+    spent = {name: sum(value for _, row, value in run.rows if row == name) for name in ("time/train", "time/evaluate")}
+    return {
+        "data": clients.fingerprints,
+        "partition": clients.digest,
+        "seconds": {"wall": seconds, "train": spent["time/train"], "evaluate": spent["time/evaluate"]},
+        "samples": clients.samples,
+        "peak_memory": provenance.peak_memory(options.device),
+        "digests": digests(run),
+        "probe": probe(run),
+    }
+
+
+def probe(run: Run) -> dict[str, float]:
+    """The root mean square of every state tensor: what other platforms, where bits differ, can be compared by."""
+    import torch
+
+    floats = {name: value.double() for name, value in run.state.items() if value.numel()}
+    return {name: float(torch.where(value.isfinite(), value, 0.0).square().mean().sqrt()) for name, value in sorted(floats.items())}
+
+
+def digests(run: Run) -> dict[str, str]:
+    """What must come out again when the cell is computed again."""
+    return {"state": of_tensors(run.state), "curves": of_curves(run.rows, run.client_rows), "arrays": of_arrays(run.arrays)}
+
+
+def siblings(run: Run) -> dict[str, bytes]:
+    """The files beside a record."""
+    import numpy as np
+
+    rounds = zip(*run.rows, strict=True) if run.rows else ((), (), ())
+    clients = zip(*run.client_rows, strict=True) if run.client_rows else ((), (), (), (), ())
+    found = {
+        "rounds.parquet": _parquet(dict(zip(("round", "name", "value"), rounds, strict=True))),
+        "clients.parquet": _parquet(dict(zip(("round", "point", "client", "correct", "total"), clients, strict=True))),
+    }
+    arrays: dict[str, Any] = run.arrays
+    if arrays:
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        found["arrays.npz"] = buffer.getvalue()
+    return found
+
+
+TYPES = {"name": "string", "point": "string", "value": "float64"}
+
+
+def _parquet(columns: dict[str, Any]) -> bytes:
+    """Columns as the bytes of a parquet file."""
+    import pyarrow
+    from pyarrow import parquet
+
+    schema = pyarrow.schema([(name, TYPES.get(name, "int32")) for name in columns])
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.table([list(values) for values in columns.values()], schema=schema), sink)
+    return bytes(sink.getvalue())

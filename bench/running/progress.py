@@ -1,0 +1,123 @@
+"""Progress: bars with an estimate of the remaining time on a terminal, plain lines elsewhere, nothing for what takes no time."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from bench.cells.plan import Planned
+from bench.running.cost import spoken
+from bench.running.task import Outcome
+
+QUIET = 2.0
+"""Seconds that may pass in silence, and the least time between two plain lines; a long run speaks less often."""
+
+
+class Progress:
+    """What a runner tells while it runs. Everything goes to stderr, so that stdout stays a result."""
+
+    def __init__(self, stream: Any = None) -> None:
+        self.stream = stream or sys.stderr
+        self.items: dict[str, Planned] = {}
+        self.rounds: dict[str, int] = {}
+        self.done = self.total = self.cached = 0
+        self.begun = self.spoke = time.monotonic()
+        self._costs: Mapping[str, float] = {}
+        self._finished_cost = self._all_cost = 0.0
+
+    @contextmanager
+    def running(self, items: Sequence[Planned], costs: Mapping[str, float], cached: int, workers: int) -> Iterator[None]:
+        """While the given cells are computed."""
+        self.items = {item.cell.id: item for item in items}
+        self.total, self.cached, self._costs = len(items), cached, costs
+        self._all_cost = sum(costs[cell] for cell in self.items)
+        self.begun = self.spoke = time.monotonic()
+        reused = f", {cached} are there already" if cached else ""
+        estimate = spoken(self._all_cost / max(workers, 1))
+        self.note(f"{self.total} cells to compute{reused}; about {estimate} on {workers} worker{'s' if workers > 1 else ''}")
+        yield
+        self.note(f"{self.done} of {self.total} cells ended in {spoken(time.monotonic() - self.begun)}")
+
+    def note(self, text: str) -> None:
+        """A line of its own."""
+        print(text, file=self.stream, flush=True)
+
+    def round(self, cell: str, round_: int) -> None:
+        """A cell has come to the end of a round."""
+        self.rounds[cell] = round_
+        self._show()
+
+    def finish(self, outcome: Outcome) -> None:
+        """A cell has ended."""
+        self.done += outcome.status != "interrupted"
+        self.rounds.pop(outcome.id, None)
+        self._finished_cost += self._costs.get(outcome.id, 0.0)
+        if outcome.status not in ("done", "cached", "skipped", "interrupted"):
+            item = self.items.get(outcome.id)
+            self.note(f"{outcome.status}: {item.cell if item else outcome.id[:12]}: {outcome.reason}")
+        self._show()
+
+    @property
+    def share(self) -> float:
+        """How much of the work is done, by estimated cost."""
+        running = sum(
+            self._costs[cell] * rounds / self.items[cell].cell.rounds for cell, rounds in self.rounds.items() if cell in self.items
+        )
+        return min(1.0, (self._finished_cost + running) / self._all_cost) if self._all_cost else 1.0
+
+    def remaining(self) -> str:
+        """Estimate of the time to go, from the time that has passed."""
+        passed = time.monotonic() - self.begun
+        return spoken(passed * (1 - self.share) / self.share) if self.share > 0.02 and passed > 1 else "?"
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if now - self.spoke >= max(QUIET, (now - self.begun) / 12) and self.done < self.total:
+            self.spoke = now
+            self.note(f"{self.done}/{self.total} cells, {100 * self.share:.0f} %, {self.remaining()} to go")
+
+
+class Bars(Progress):
+    """The same on a terminal, as a bar."""
+
+    @contextmanager
+    def running(self, items: Sequence[Planned], costs: Mapping[str, float], cached: int, workers: int) -> Iterator[None]:
+        from rich.console import Console
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[eta]}"),
+        )
+        with Bar(*columns, console=Console(file=self.stream), transient=True) as bar:
+            self._bar, self._task = bar, bar.add_task("cells", total=1.0, eta="")
+            with super().running(items, costs, cached, workers):
+                yield
+            del self._bar
+
+    def note(self, text: str) -> None:
+        if hasattr(self, "_bar"):
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            super().note(text)
+
+    def _show(self) -> None:
+        if hasattr(self, "_bar"):
+            at = ", ".join(
+                f"{self.items[cell].cell.method} {rounds}" for cell, rounds in list(self.rounds.items())[:3] if cell in self.items
+            )
+            text = f"{self.done}/{self.total} cells{' (' + at + ')' if at else ''}"
+            self._bar.update(self._task, completed=self.share, description=text, eta=f"{self.remaining()} to go")
+
+
+def make(stream: Any = None) -> Progress:
+    """Bars on a terminal, lines elsewhere."""
+    stream = stream or sys.stderr
+    return Bars(stream) if getattr(stream, "isatty", bool)() else Progress(stream)

@@ -1,0 +1,172 @@
+"""Run a plan: what is missing, in the best order, by an executor, beside other runners, until every cell has ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from bench.cells.plan import Planned, unique
+from bench.errors import FAILED, FINE, INPUT, UserError
+from bench.records.locks import held
+from bench.records.store import Store, stored_result
+from bench.running.products import now
+from bench.running.task import Options, Outcome, Task
+from bench.running.work import counts_as_done
+
+if TYPE_CHECKING:
+    from bench.running.progress import Progress
+
+POLL = 1.0
+"""Seconds between two looks at a cell that another runner has."""
+
+
+@dataclass
+class Summary:
+    """How a run ended."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    signal: int = 0
+    """The signal that stopped it; 0: none did."""
+
+    def of(self, *statuses: str) -> list[Outcome]:
+        return [outcome for outcome in self.outcomes if outcome.status in statuses]
+
+    @property
+    def exit_code(self) -> int:
+        if self.signal:
+            return 128 + self.signal
+        if self.of("failed", "diverged"):
+            return FAILED
+        return INPUT if self.of("refused") else FINE
+
+
+class Stop:
+    """Turns SIGINT and SIGTERM into a wish to end after the current round; a second signal ends at once."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+
+    def __call__(self) -> bool:
+        return self.signal != 0
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.signal:
+            raise KeyboardInterrupt
+        self.signal = number
+
+    @contextmanager
+    def listening(self) -> Iterator[Stop]:
+        before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def resolve_device(wanted: str) -> str:
+    """`auto` is the GPU where there is one."""
+    if wanted == "cpu":
+        return "cpu"
+    import torch
+
+    present = torch.cuda.is_available()
+    if wanted == "auto":
+        return "cuda" if present else "cpu"
+    if wanted != "cuda":
+        raise UserError(f"--device {wanted!r} is not valid; valid: auto, cpu, cuda")
+    if not present:
+        raise UserError("--device cuda: PyTorch sees no GPU here; use --device cpu, or `repfl doctor` to find out why")
+    return "cuda"
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+def choose_executor(wanted: str | None, workers: int | None, pending: int, device: str) -> tuple[str, int]:
+    """The executor and its number of workers: one process per processor on a CPU, this process for a single cell or a GPU."""
+    from bench.running.executors import EXECUTORS
+
+    if workers is not None and workers < 1:
+        raise UserError(f"--workers {workers} is not valid; valid: a whole number >= 1")
+    if wanted == "ray":
+        raise UserError("--executor ray is not available in this version; use --executor processes, and --shard i/n for several machines")
+    if wanted is not None and wanted not in EXECUTORS:
+        raise UserError(f"--executor {wanted!r} is not valid; valid: {', '.join(EXECUTORS)}")
+    count = workers or (1 if device != "cpu" else processors())
+    if wanted is None:
+        wanted = "processes" if workers is not None or (count > 1 and pending > 1) else "inline"
+    return wanted, count
+
+
+def run(planned: Sequence[Planned], options: Options, executor: str | None, workers: int | None, progress: Progress) -> Summary:
+    """Bring every planned cell to its end."""
+    from bench.running.cost import estimates
+
+    store, summary, stop = Store(options.results), Summary(), Stop()
+    choose_executor(executor, workers, 1, options.device)
+    todo = unique(planned)
+    options = replace(options, began=options.began or now())
+    todo = [item for item in todo if not _finished(store, item, options, summary)]
+    costs = estimates(todo, store)
+    todo.sort(key=lambda item: -costs[item.cell.id])  # long ones first, so that no worker is left alone with one at the end
+    if not todo:
+        return summary
+    store.open()
+    name, count = choose_executor(executor, workers, len(todo), options.device)
+    tasks = [Task(item.cell, item.command, item.skip) for item in todo]
+    with stop.listening(), progress.running(todo, costs, len(summary.outcomes), min(count, len(todo))):
+        try:
+            _until_done(tasks, options, (name, count), progress, stop, summary)
+        except KeyboardInterrupt:
+            stop.signal = stop.signal or signal.SIGINT
+    summary.signal = stop.signal
+    store.tidy()
+    for outcome in summary.of("fatal"):
+        raise UserError(outcome.reason)
+    return summary
+
+
+def _finished(store: Store, item: Planned, options: Options, summary: Summary) -> bool:
+    """Whether a cell has a usable record already."""
+    record = stored_result(store, item.cell.id)
+    if record is None or not counts_as_done(record, options):
+        return False
+    status = "diverged" if record.status == "diverged" else "cached"
+    summary.outcomes.append(Outcome(record.id, status, record.reason, 0.0, record.metrics.get("value")))
+    return True
+
+
+def _until_done(tasks: Sequence[Task], options: Options, how: tuple[str, int], progress: Progress, stop: Stop, summary: Summary) -> None:
+    """Execute; then wait for the cells that other runners had, and take over what they leave."""
+    from bench.running.executors import EXECUTORS
+
+    execute, (_, workers) = EXECUTORS[how[0]], how
+    store, waiting = Store(options.results), list(tasks)
+    while waiting:
+        busy: list[Task] = []
+        by_id = {task.cell.id: task for task in waiting}
+        for outcome in execute(waiting, options, workers, progress.round, stop):
+            if outcome.status == "busy":
+                busy.append(by_id[outcome.id])
+                continue
+            summary.outcomes.append(outcome)
+            progress.finish(outcome)
+            if outcome.status == "fatal":
+                return
+        if busy:
+            progress.note(f"{len(busy)} cells are with other runners: waiting for them")
+        while busy and not stop() and all(held(store, task.cell.id) for task in busy):
+            time.sleep(POLL)
+        waiting = [] if stop() else busy

@@ -1,0 +1,52 @@
+"""What executors hand to workers, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.cells.cell import Cell
+
+
+@dataclass(frozen=True)
+class Task:
+    """A cell to run, and how a user would ask for it alone."""
+
+    cell: Cell
+    command: str = ""
+    skip: str = ""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How cells are run; nothing here changes which cell it is."""
+
+    results: str = "results"
+    device: str = "cpu"
+    precision: str = "default"
+    chunk: int = 1
+    checkpoint_every: float = 60.0
+    time_limit: float | None = None
+    fresh: bool = False
+    began: str = ""
+    """When the run began, as `now` writes it: with `fresh`, and for failed cells, only what is newer counts as done."""
+    plugins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task ended.
+
+    Stored: done, failed, diverged, skipped. Not stored: cached (it was there already), busy (another runner has it), refused (the data or
+    the partition cannot be had), interrupted, fatal (nothing more can be stored).
+    """
+
+    id: str
+    status: str
+    reason: str = ""
+    seconds: float = 0.0
+    value: float | None = None
+
+
+Tell = Callable[[str, int], None]
+"""Told a cell's id and how many of its rounds are done."""

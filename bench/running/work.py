@@ -1,0 +1,226 @@
+"""Run one cell: recipe to data, data to run, run to record. Whatever happens, the outcome is a status and not an exception."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from bench.cells.cell import Cell, hyperparameters, recipe_from
+from bench.errors import Corrupt, StoreError, UserError, one_line
+from bench.records import checkpoint, provenance
+from bench.records.locks import claim
+from bench.records.store import FINAL, Record, Store, stored_result
+from bench.running import products
+from bench.running.metrics import summarise
+from bench.running.task import Options, Outcome, Task, Tell
+
+if TYPE_CHECKING:
+    from algorithms.core.run import Run
+    from bench.running.clients import Clients
+
+
+COHORT = 32
+"""Clients that a GPU trains in one kernel, unless told otherwise."""
+
+
+class _Interrupted(Exception):
+    """The user wants to stop; the checkpoint is written."""
+
+
+class _Limit(Exception):
+    """The cell has used up its time."""
+
+
+def prepare_process(options: Options) -> None:
+    """Settings that all processes share, so that where a cell runs changes nothing: one thread, deterministic kernels."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    import torch
+
+    from bench.cells import plugins
+
+    torch.set_num_threads(1)
+    if options.device.startswith("cuda"):
+        torch.backends.cudnn.benchmark = False
+        torch.backends.cudnn.deterministic = True
+    plugins.load(options.plugins)
+    for module in ("algorithms.core.run", "bench.running.clients", "datasets.core.partition", "datasets.core.store"):
+        import_module(module)  # now, so that no cell's time has it
+
+
+def run_task(task: Task, options: Options, tell: Tell, stop: Callable[[], bool]) -> Outcome:
+    """Claim a cell, run it unless it is there already, and store its record."""
+    store, begun = Store(options.results), time.perf_counter()
+    try:
+        with claim(store, task.cell.id) as mine:
+            if not mine:
+                return Outcome(task.cell.id, "busy", "another runner has it")
+            store.recover(task.cell.id)
+            stored = stored_result(store, task.cell.id)
+            if stored is not None and counts_as_done(stored, options):
+                status = "cached" if stored.status in ("done", "skipped") else stored.status
+                return Outcome(task.cell.id, status, stored.reason, 0.0, stored.metrics.get("value"))
+            record = _attempt(task, options, store, tell, stop)
+    except _Interrupted:
+        return Outcome(task.cell.id, "interrupted", "stopped by the user")
+    except StoreError as error:
+        return Outcome(task.cell.id, "fatal", one_line(error))
+    except (UserError, _refusals()) as error:
+        return Outcome(task.cell.id, "refused", one_line(error))
+    return Outcome(record.id, record.status, record.reason, time.perf_counter() - begun, record.metrics.get("value"))
+
+
+def _refusals() -> type[Exception]:
+    """What data raise when they cannot be had; imported late, since listing methods needs no data."""
+    from datasets.core.errors import DataError
+
+    return DataError
+
+
+def counts_as_done(record: Record, options: Options) -> bool:
+    """Whether a stored record makes computing its cell needless; a failed cell is tried once in every run."""
+    newer = bool(options.began) and str(record.provenance.get("finished", "")) >= options.began
+    return newer or (record.status in FINAL and not options.fresh)
+
+
+# -- faults become records -----------------------------------------------------------------------------------------------------------------
+
+
+def _attempt(task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]) -> Record:
+    """Run a cell and store what came of it; out of memory is tried again with half the chunk."""
+    from algorithms.core.run import Diverged
+
+    if task.skip:
+        return _store(store, Record(task.cell.id, task.cell.json, "skipped", task.skip, {}, products.origin(task, options)), {})
+    try:
+        return _compute(task, options, store, tell, stop)
+    except (_Interrupted, UserError, _refusals()):
+        raise
+    except Diverged as error:
+        return _faulty(task, options, store, "diverged", error)
+    except _Limit as error:
+        return _faulty(task, options, store, "failed", error, keep=True)
+    except Exception as error:  # a failing cell must not stop the grid, whatever it raises
+        if not _out_of_memory(error) or options.chunk == 1:
+            return _faulty(task, options, store, "failed", error)
+    _free_memory(options.device)  # out here, where the exception no longer holds what the run had allocated
+    return _attempt(task, replace(options, chunk=options.chunk // 2), store, tell, stop)
+
+
+def _faulty(task: Task, options: Options, store: Store, status: str, error: Exception, keep: bool = False) -> Record:
+    """The record of a cell that came to nothing, with its traceback and the command that repeats it."""
+    kind = "" if isinstance(error, _Limit) or status == "diverged" else f"{type(error).__name__}: "
+    told = products.origin(task, options) | {"traceback": "".join(traceback.format_exception(error))}
+    return _store(store, Record(task.cell.id, task.cell.json, status, kind + one_line(error), {}, told), {}, keep)
+
+
+def crashed(task: Task, options: Options, reason: str) -> Outcome:
+    """Store that a cell's process died, so that the grid can go on and the user knows."""
+    store = Store(options.results)
+    try:
+        with claim(store, task.cell.id) as mine:
+            stored = store.get(task.cell.id) if mine else None
+            if mine and (stored is None or stored.status not in FINAL):
+                record = Record(task.cell.id, task.cell.json, "failed", reason, {}, products.origin(task, options))
+                _store(store, record, {}, keep_checkpoint=True)
+    except UserError as error:
+        return Outcome(task.cell.id, "fatal", one_line(error))
+    except Corrupt as error:
+        reason = one_line(error)
+    return Outcome(task.cell.id, "failed", reason)
+
+
+def _out_of_memory(error: Exception) -> bool:
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text or "not enough memory" in text
+
+
+def _free_memory(device: str) -> None:
+    import gc
+
+    gc.collect()
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.empty_cache()
+
+
+def _store(store: Store, record: Record, siblings: dict[str, bytes], keep_checkpoint: bool = False) -> Record:
+    whole = store.put(record, siblings)
+    if not keep_checkpoint:
+        checkpoint.drop(store, record.id)
+    return whole
+
+
+# -- the run itself ------------------------------------------------------------------------------------------------------------------------
+
+
+def _compute(task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]) -> Record:
+    """From a cell to its stored record."""
+    from bench.running.clients import clients_of
+
+    begun = time.perf_counter()
+    clients = clients_of(task.cell)
+    run = start(task.cell, clients, options)
+    facts = checkpoint_facts(task.cell, options)
+    earlier = _resume(run, store, task.cell.id, facts)
+    tell(task.cell.id, run.round)
+    saved = time.perf_counter()
+    while not run.done:
+        run.step()
+        tell(task.cell.id, run.round)
+        now = time.perf_counter()
+        seconds, interrupted = earlier + now - begun, not run.done and stop()
+        late = options.time_limit is not None and seconds > options.time_limit and not run.done
+        if interrupted or late or (now - saved >= options.checkpoint_every and not run.done):
+            _save(run, store, task.cell.id, facts, seconds)
+            saved = time.perf_counter()
+        if interrupted:
+            raise _Interrupted
+        if late:
+            raise _Limit(f"time limit of {options.time_limit:g} s reached after round {run.round} of {task.cell.rounds}")
+    metrics = summarise(run.rows, task.cell.recipe, clients.floor, run.fed.layout.parameters)
+    origin = products.origin(task, options) | products.measured(run, clients, earlier + time.perf_counter() - begun, options)
+    return _store(store, Record(task.cell.id, task.cell.json, "done", "", metrics, origin), products.siblings(run))
+
+
+def start(cell: Cell, clients: Clients, options: Options) -> Run:
+    """The run of a cell, before its first round."""
+    import torch
+
+    from algorithms.core.run import Run
+    from bench.cells.cell import entry
+
+    method = entry(cell.method).cls(hyperparameters(cell.method, cell.hp))
+    recipe = recipe_from(cell.recipe, "recipe")
+    dtype = torch.float64 if options.precision == "fp64" else torch.float32
+    run = Run(method, recipe, clients.data, clients.model, seed=cell.seed, device=options.device, dtype=dtype, chunk=options.chunk)
+    run.start()
+    return run
+
+
+def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:
+    """What a checkpoint and the run that goes on from it must have in common, or the bits would differ."""
+    where = provenance.platform_of(options.device, options.precision)["fingerprint"]
+    return {"cell": cell.id, "chunk": str(options.chunk), "platform": str(where), **provenance.sources(cell.method)}
+
+
+def _resume(run: Run, store: Store, cell: str, facts: dict[str, str]) -> float:
+    """Go on from the last checkpoint, if there is a usable one; returns the seconds already spent."""
+    tensors = checkpoint.load(store, cell, facts)
+    if tensors is None:
+        return 0.0
+    seconds = float(tensors.pop("harness/seconds"))
+    run.restore(tensors)
+    return seconds
+
+
+def _save(run: Run, store: Store, cell: str, facts: dict[str, str], seconds: float) -> None:
+    import torch
+
+    tensors = {**run.snapshot(), "harness/seconds": torch.tensor(seconds, dtype=torch.float64)}
+    checkpoint.save(store, cell, tensors, facts)

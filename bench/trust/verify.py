@@ -1,0 +1,126 @@
+"""Verification: is every record as it was written, consistent with today's data, and does it come out again?"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from dataclasses import dataclass, field
+
+from bench.cells.cell import reopen
+from bench.errors import Corrupt, UserError, one_line
+from bench.records.store import Record, Store
+from bench.running.task import Options, Task
+from bench.running.work import prepare_process, run_task
+
+PROVENANCE = ("commit", "sources", "libraries", "platform", "device", "precision", "chunk", "threads", "finished")
+MEASURED = ("data", "partition", "seconds", "digests")
+
+
+@dataclass
+class Verification:
+    """What was looked at and what was found."""
+
+    records: int = 0
+    rerun: int = 0
+    findings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def verify(store: Store, rerun: int = 0, seed: int = 0) -> Verification:
+    """Check every record of a store, and compute `rerun` of them again."""
+    found, sound = Verification(), []
+    if not store.root.is_dir():
+        raise UserError(f"results folder {store.root}: does not exist; name another with --results DIR")
+    for cell in _folders(store, found):
+        found.records += 1
+        try:
+            record = store.get(cell)
+            if record is None:
+                raise Corrupt(f"{store.folder(cell)}: has no record.json; delete it and run the cell again")
+            store.verify(record)
+        except (Corrupt, UserError) as error:
+            found.findings.append(one_line(error))
+            continue
+        _check_provenance(record, found)
+        _check_data(record, found)
+        sound.append(record)
+    _debris(store, found)
+    done = sorted((record for record in sound if record.status == "done"), key=lambda record: record.id)
+    for record in random.Random(seed).sample(done, min(rerun, len(done))):
+        found.rerun += 1
+        _again(record, found)
+    return found
+
+
+def _folders(store: Store, found: Verification) -> list[str]:
+    """Every folder of the store that ought to be a record."""
+    names = sorted(path.name for path in store.root.iterdir() if path.name != store.running.name)
+    for name in names:
+        if len(name) != 64 or set(name) - set("0123456789abcdef"):
+            found.findings.append(f"{store.root / name}: is not a record; it does not belong here")
+    return [name for name in names if len(name) == 64 and not set(name) - set("0123456789abcdef")]
+
+
+def _check_provenance(record: Record, found: Verification) -> None:
+    wanted = PROVENANCE + (MEASURED if record.status == "done" else ())
+    absent = [name for name in wanted if name not in record.provenance]
+    if absent:
+        found.findings.append(f"record {record.id[:12]}: provenance lacks {', '.join(absent)}")
+    if record.status == "done" and "value" not in record.metrics:
+        found.findings.append(f"record {record.id[:12]}: metrics lack a value")
+
+
+def _check_data(record: Record, found: Verification) -> None:
+    """The data here, if any, must be the data that the record was made with."""
+    from datasets.core.errors import DataError
+    from datasets.core.store import open_dataset
+
+    for name, mark in record.provenance.get("data", {}).items():
+        dataset, _, split = name.partition("/")
+        try:
+            here = open_dataset(dataset).fingerprints.get(split)
+        except DataError:
+            continue
+        if here != mark:
+            found.findings.append(f"record {record.id[:12]}: {name} had fingerprint {mark[:12]}, and here has {str(here)[:12]}")
+
+
+def _debris(store: Store, found: Verification) -> None:
+    """What killed runners left: harmless, and gone as soon as their cells are run."""
+    if store.running.is_dir():
+        left = sorted(path.suffix.lstrip(".") for path in store.running.iterdir())
+        if left:
+            found.notes.append(f"{store.running}: {len(left)} files of running or killed cells ({', '.join(sorted(set(left)))})")
+
+
+def _again(record: Record, found: Verification) -> None:
+    """Compute a record's cell in a folder of its own and compare digests."""
+    from bench.records.provenance import platform_of, sources
+
+    origin = record.provenance
+    try:
+        cell = reopen(record.cell)
+    except UserError as error:
+        found.findings.append(f"record {record.id[:12]}: cannot be computed again: {one_line(error)}")
+        return
+    if cell.id != record.id:
+        found.notes.append(f"record {record.id[:12]}: {cell.method} is now another version or has other options; not computed again")
+        return
+    with tempfile.TemporaryDirectory(prefix="repfl-verify-") as folder:
+        options = Options(folder, origin["device"], origin["precision"], origin["chunk"])
+        prepare_process(options)
+        outcome = run_task(Task(cell), options, lambda *_: None, lambda: False)
+        again = Store(folder).get(cell.id)
+        if outcome.status != "done" or again is None:
+            found.findings.append(f"record {record.id[:12]}: computed again, it {outcome.status}: {outcome.reason}")
+            return
+    if again.provenance["digests"] == origin["digests"]:
+        return
+    here = platform_of(options.device, options.precision)["fingerprint"]
+    difference = f"value {record.metrics['value']} then, {again.metrics['value']} now"
+    if here != origin["platform"]["fingerprint"]:
+        found.notes.append(f"record {record.id[:12]}: made on another platform, where bits may differ; {difference}")
+    elif origin["sources"] != sources(cell.method):
+        found.findings.append(f"record {record.id[:12]}: the code has changed since, and so has the result; {difference}")
+    else:
+        found.findings.append(f"record {record.id[:12]}: does not come out again; {difference}")

@@ -1,0 +1,74 @@
+"""A cell's id depends on what is computed, and on nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bench.cells.cell import Cell, build_cell, canonical, parse_spec, reopen, spec, unmet
+from bench.errors import UserError
+from tests.bench.conftest import RECIPE, recipe, task
+
+
+def test_equal_numbers_and_orders_give_one_id() -> None:
+    one = build_cell("fedpurin", {"tau": 1, "beta": 5}, recipe(), 0)
+    other = build_cell("fedpurin", {"beta": 5, "tau": 1.0}, recipe(), 0)
+    assert one.id == other.id
+    assert canonical({"b": 1.0, "a": (1, 2.5)}) == '{"a":[1,2.5],"b":1}'
+
+
+def test_anything_that_changes_the_result_changes_the_id() -> None:
+    ids = {
+        task().cell.id,
+        task(seed=1).cell.id,
+        task("local").cell.id,
+        task(clients=3).cell.id,
+        task(training={"lr": 0.2}).cell.id,
+        task("fedpurin").cell.id,
+        task("fedpurin", hp={"tau": 0.4}).cell.id,
+    }
+    assert len(ids) == 7
+
+
+def test_the_id_is_that_of_the_canonical_json() -> None:
+    cell = Cell("m", 1, {"a": 0.5}, {"dataset": "d"}, 3)
+    assert canonical(cell.json) == '{"hp":{"a":0.5},"method":"m","recipe":{"dataset":"d"},"seed":3,"version":1}'
+    assert cell.id == "7af59168a225491c6532e5cd55a7461ef17d0d704cfd06b5be4e598917f02c5c"
+
+
+def test_defaults_are_part_of_the_cell() -> None:
+    cell = task("fedpurin").cell
+    assert cell.hp["tau"] == 0.5
+    assert cell.recipe["training"]["weight_decay"] == 0
+    assert cell.recipe["partition"]["options"]["train"] == 20
+
+
+def test_a_stored_cell_reopens_as_itself() -> None:
+    cell = task("fedpurin", hp={"tau": 0.25}, seed=3).cell
+    assert reopen(json.loads(json.dumps(cell.json))).id == cell.id
+    with pytest.raises(UserError, match="needs the fields"):
+        reopen({"method": "local"})
+
+
+@pytest.mark.parametrize(
+    "text", ["local", "fedpurin[tau=0.3]", "fedpurin[tau=0.3,bn=full]", "fedpurin[hessian=true]", "fedala[tensors=none]"]
+)
+def test_specs_read_back(text: str) -> None:
+    assert spec(*parse_spec(text)) == text
+
+
+def test_none_is_nothing_where_nothing_is_allowed() -> None:
+    assert build_cell(*parse_spec("fedala[tensors=none]"), recipe(), 0).hp["tensors"] is None
+
+
+@pytest.mark.parametrize("text", ["", "a b", "fedpurin[", "fedpurin[tau]", "fedpurin[=1]", "fedpurin]tau=1["])
+def test_malformed_specs_are_refused(text: str) -> None:
+    with pytest.raises(UserError, match="is not of the form"):
+        parse_spec(text)
+
+
+def test_a_method_without_what_it_needs_says_so() -> None:
+    assert "normalisation" in unmet(build_cell("fedbn", {}, recipe(), 0))
+    assert unmet(build_cell("fedbn", {}, recipe(model="tiny-bn"), 0)) == ""
+    assert RECIPE["model"] == "tiny"

@@ -1,0 +1,75 @@
+"""Plans: selectors, added rows, shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cells.plan import Selection, plan, shard, unique
+from bench.errors import UserError
+
+
+def planned(grid: Path, **selectors: Any) -> list[Any]:
+    return plan(Selection(files=[grid], **selectors))
+
+
+def test_artefacts_share_cells(grid: Path) -> None:
+    items = planned(grid)
+    assert len(items) == 10
+    assert len(unique(items)) == 8
+    assert [item.artefact for item in unique(items)] == ["table1"] * 8
+
+
+def test_selectors_narrow(grid: Path) -> None:
+    assert {item.artefact for item in planned(grid, artefacts=["tests/fig1"])} == {"fig1"}
+    assert {item.cell.method for item in planned(grid, methods=["local"])} == {"local"}
+    assert {item.cell.seed for item in planned(grid, seeds=[1])} == {1}
+    assert len(planned(grid, datasets=["digits"])) == 10
+    chosen = planned(grid)[3].cell.id
+    assert {item.cell.id for item in planned(grid, cells=[chosen[:9]])} == {chosen}
+
+
+@pytest.mark.parametrize(
+    ("selectors", "words"),
+    [
+        ({"papers": ["test"]}, "unknown paper 'test'; did you mean tests"),
+        ({"artefacts": ["tests/tabel1"]}, "unknown artefact 'tests/tabel1'; did you mean tests/table1"),
+        ({"artefacts": ["table1"]}, "is not of the form paper/name"),
+        ({"artefacts": ["tets/table1"]}, "unknown paper 'tets'"),
+        ({"methods": ["loca"]}, "unknown method 'loca'; did you mean local"),
+        ({"datasets": ["digit"]}, "--dataset digit: no cell of .* has it; did you mean digits"),
+        ({"seeds": [7]}, "--seed 7: no cell of .* has it; valid: 0, 1"),
+        ({"cells": ["zz"]}, "--cell zz"),
+        ({"scale": "smoek"}, "unknown scale 'smoek'; did you mean smoke"),
+        ({"scale": "desk"}, "has no cells at scale desk"),
+    ],
+)
+def test_wrong_selectors_are_refused(grid: Path, selectors: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        planned(grid, **selectors)
+
+
+def test_a_method_that_a_table_lacks_becomes_a_row_of_it(grid: Path) -> None:
+    items = planned(grid, methods=["fedper", "local"])
+    assert {item.row for item in items} == {"Local", "fedper"}
+    added = [item for item in items if item.row == "fedper"]
+    assert {(item.artefact, item.column, item.cell.seed) for item in added} == {("table1", c, s) for c in ("two", "three") for s in (0, 1)}
+
+
+def test_options_in_brackets_fix_hyperparameters(grid: Path) -> None:
+    items = planned(grid, methods=["fedpurin[tau=0.3]"])
+    assert {item.cell.hp["tau"] for item in items} == {0.3}
+    assert {item.row for item in items} == {"fedpurin[tau=0.3]"}
+
+
+def test_shards_part_the_cells(grid: Path) -> None:
+    items = planned(grid)
+    parts = [shard(items, f"{part}/3") for part in (1, 2, 3)]
+    ids = [{item.cell.id for item in part} for part in parts]
+    assert set.union(*ids) == {item.cell.id for item in items}
+    assert sum(map(len, ids)) == 8
+    for wrong in ("0/3", "4/3", "1", "a/b", "1/0"):
+        with pytest.raises(UserError, match="--shard"):
+            shard(items, wrong)

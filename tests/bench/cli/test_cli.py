@@ -1,0 +1,289 @@
+"""The command line: exit codes, one line per fault, and never a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bench.cli import main as cli
+from tests.bench.conftest import FAULTY, GRID, ROOT, Said, environment, repfl
+
+Here = Callable[..., Said]
+
+
+def test_run_report_and_reuse(here: Here, grid: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    first = here("run", "--grid", grid, "--results", results, "--executor", "inline")
+    assert (first.code, "8 computed" in first.out) == (0, True)
+    second = here("run", "--grid", grid, "--results", results)
+    assert (second.code, "8 there already" in second.out) == (0, True)
+    plan = json.loads(here("plan", "--grid", grid, "--results", results, "--json").out)
+    assert plan["statuses"] == {"done": 8}
+    assert "distinct cells" in here("plan", "--grid", grid, "--results", results).out
+    cell = plan["cells"][0]["id"]
+    shown = here("show", cell[:8], "--results", results)
+    assert cell in shown.out
+    assert "--cell" in shown.out
+    assert json.loads(here("show", cell, "--results", results, "--json").out)["id"] == cell
+    assert here("verify", "--results", results, "--rerun", "1").code == 0
+    report = here("report", "--grid", grid, "--results", results, "--out", tmp_path / "out")
+    assert (report.code, "two clients" in report.out) == (0, True)
+    assert {path.name for path in (tmp_path / "out" / "tests").iterdir()} >= {
+        "table1.csv",
+        "table1.md",
+        "table1.tex",
+        "fig1.png",
+        "fig1.pdf",
+    }
+    assert (tmp_path / "out" / "index.html").exists()
+
+
+def test_failures_end_with_code_3_and_the_rest_is_done(here: Here, tmp_path: Path, faulty: Path) -> None:
+    grid = tmp_path / "tests.toml"
+    grid.write_text(GRID.replace('{ label = "Local", method = "local" }', '{ label = "Bad", method = "test-raise" }'))
+    done = here("run", "--grid", grid, "--results", tmp_path / "r", "--plugin", FAULTY, "--executor", "inline")
+    assert done.code == 3
+    assert "4 computed" in done.out
+    assert "4 failed" in done.out
+    assert "ZeroDivisionError: on purpose" in done.out
+    assert "repeat: repfl run --scale smoke --artefact tests/table1 --cell" in done.out
+
+
+def test_shards_together_are_the_whole(here: Here, grid: Path, tmp_path: Path) -> None:
+    for part in ("1/2", "2/2"):
+        assert here("run", "--grid", grid, "--results", tmp_path / "r", "--shard", part, "--executor", "inline").code == 0
+    facts = json.loads(here("plan", "--grid", grid, "--results", tmp_path / "r", "--json").out)
+    assert facts["statuses"] == {"done": 8}
+    assert facts["seconds"] == 0
+
+
+def test_a_damaged_record_is_a_finding_and_is_never_used(here: Here, grid: Path, tmp_path: Path) -> None:
+    results = tmp_path / "r"
+    here("run", "--grid", grid, "--results", results, "--executor", "inline")
+    victim = next(results.glob("*/rounds.parquet"))
+    victim.write_bytes(victim.read_bytes()[:-1])
+    found = here("verify", "--results", results)
+    assert found.code == 1
+    assert str(victim) in found.out
+    again = here("run", "--grid", grid, "--results", results, "--executor", "inline")
+    assert "1 computed" in again.out
+    assert here("verify", "--results", results).code == 0
+
+
+def test_infeasible_data_are_refused_with_code_2_and_the_rest_is_done(here: Here, tmp_path: Path) -> None:
+    grid = tmp_path / "tests.toml"
+    grid.write_text(
+        GRID.replace(
+            'inherit = "two"', 'inherit = "two"\npartition = { rule = "class-dirichlet", options = { alpha = 1.0, minimum = 5000 } }'
+        )
+    )
+    done = here("run", "--grid", grid, "--results", tmp_path / "r", "--executor", "inline")
+    assert done.code == 2
+    assert "4 computed" in done.out
+    assert "not run: 4 cells: digits" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["rn"], ["No such command 'rn'", "run"]),
+        (["run", "--scale", "smok"], ["smok", "smoke"]),
+        (["run", "--paper", "fedprin"], ["unknown paper 'fedprin'", "fedpurin"]),
+        (["run", "--metod", "x"], ["--metod", "--method"]),
+        (["run", "--seed", "x"], ["--seed"]),
+        (["run", "--executor", "proceses"], ["proceses", "processes"]),
+        (["run", "--executor", "ray"], ["ray"]),
+        (["run", "--workers", "0"], ["--workers 0", ">= 1"]),
+        (["run", "--device", "tpu"], ["tpu", "auto, cpu, cuda"]),
+        (["run", "--chunk", "0"], ["--chunk 0"]),
+        (["run", "--time-limit", "nan"], ["--time-limit"]),
+        (["run", "--shard", "3/2"], ["--shard '3/2'"]),
+        (["run", "--plugin", "/nowhere.py"], ["/nowhere.py", "no such file"]),
+        (["run", "--grid", "/nowhere.toml"], ["/nowhere.toml", "cannot be read"]),
+        (["methods", "fedprn"], ["unknown method 'fedprn'", "fedpurin"]),
+        (["show", "zz"], ["zz"]),
+        (["verify", "--results", "/nowhere"], ["/nowhere", "does not exist"]),
+        (["check", "--reference", "/nowhere.json"], ["/nowhere.json", "--accept"]),
+        (["check", "--accept"], ["--reason"]),
+        (["check", "--method", "fedprn"], ["fedprn"]),
+        (["data", "get", "cifar11"], ["cifar11", "cifar10"]),
+    ],
+)
+def test_wrong_input_is_one_line_and_code_2(here: Here, arguments: list[str], words: list[str], tmp_path: Path) -> None:
+    results = ["--results", str(tmp_path)] if arguments[0] in ("run", "show") else []
+    said = here(*arguments, *results)
+    assert said.code == 2
+    assert said.err.count("\n") == 1
+    for word in words:
+        assert word in said.err
+
+
+@pytest.mark.parametrize("text", ["def f(:", "1 / 0", "import nothing_like_this", "raise SystemError('a\\nb')"])
+def test_a_broken_plugin_is_named_with_its_line(here: Here, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "plugin.py"
+    path.write_text(f"\n{text}\n")
+    said = here("methods", "--plugin", path)
+    assert said.code == 2
+    assert f"{path}:2:" in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_a_plugin_may_not_take_the_name_of_a_method(here: Here, tmp_path: Path) -> None:
+    path = tmp_path / "plugin.py"
+    path.write_text(
+        "from algorithms.core.method import Method, register\n"
+        "@register('fedavg', title='', paper='', year=1, family='', sends='')\nclass Mine(Method):\n    pass\n"
+    )
+    said = here("methods", "--plugin", path)
+    assert (said.code, "registered twice" in said.err) == (2, True)
+
+
+def test_a_plugin_is_a_method_like_any_other(here: Here, faulty: Path, grid: Path, tmp_path: Path) -> None:
+    assert "test-slow" in here("methods", "--plugin", FAULTY).out
+    facts = json.loads(here("methods", "test-slow", "--plugin", FAULTY, "--json").out)
+    assert facts["rule"] == "Takes its time and is right."
+    options = ("--plugin", FAULTY, "--results", tmp_path / "r", "--executor", "inline")
+    done = here("run", "--grid", grid, "--method", "test-slow[seconds=0]", *options)
+    assert (done.code, "4 computed" in done.out) == (0, True)
+
+
+def test_lists_are_json(here: Here) -> None:
+    for command in ("methods", "models", "datasets", "artefacts", "doctor"):
+        assert json.loads(here(command, "--json").out), command
+    for command in ("methods", "models", "datasets", "artefacts", "methods fedpurin", "", "--help", "run --help"):
+        said = here(*command.split())
+        assert said.code == 0, command
+        assert said.out
+
+
+def test_doctor_reports_and_has_an_exit_code(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert here("doctor").code in (0, 1)
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    text = here("doctor").out
+    assert "OMP_NUM_THREADS=7" in text
+    assert "MKL_CBWR" in text
+
+
+def test_a_shadowed_package_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "__init__.py").touch()
+    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; from bench.cli.main import main; main(['methods'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(PYTHONPATH=""), check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "package 'datasets'" in done.stderr
+
+
+def test_a_fault_of_ours_is_one_line_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(_: Any) -> int:
+        raise KeyError("x")
+
+    monkeypatch.setattr(cli, "_dispatch", broken)
+    assert cli.call(["run"]) == 3
+    assert "internal error, KeyError" in capsys.readouterr().err
+
+
+def test_listing_imports_no_heavy_library() -> None:
+    heavy = ("pandas", "matplotlib", "torchvision", "pyarrow")
+    code = f"import sys; from bench.cli.main import call; call(['methods']); print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), cwd=ROOT, check=True)
+    assert done.stdout.endswith("[]\n")
+
+
+def test_a_read_only_results_folder_is_one_line() -> None:
+    said = repfl("run", "--artefact", "fedpurin/fig5", "--results", "/proc/repfl")
+    assert said.returncode == 2
+    assert "/proc/repfl" in said.stderr
+
+
+# -- anything at all -----------------------------------------------------------------------------------------------------------------------
+
+COMMANDS = "run plan report methods show --paper --artefact --method --seed --scale --cell --shard --json --fresh"
+THINGS = "fedpurin fedpurin/table1 fedpurin[tau=2] fedpurin[tau smoke 1 -1 1/2 local[=] -- a/b/c [] ü"
+WORDS = st.sampled_from([*COMMANDS.split(), *THINGS.split(), "", "\x00"])
+FUZZ = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+
+
+@FUZZ
+@given(st.lists(st.one_of(WORDS, st.text(max_size=6)), max_size=6))
+def test_no_arguments_lead_to_a_traceback(here: Here, tmp_path: Path, arguments: list[str]) -> None:
+    command = ["plan" if word in ("run", "report", "reproduce") else word for word in arguments]
+    said = here(*command)
+    assert said.code in (0, 1, 2)
+    assert "internal error" not in said.err
+
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
+    max_leaves=4,
+)
+PLACES = [
+    ("recipes",),
+    ("recipes", "two"),
+    ("recipes", "two", "dataset"),
+    ("recipes", "two", "partition"),
+    ("recipes", "two", "partition", "options"),
+    ("recipes", "two", "partition", "options", "alpha"),
+    ("recipes", "two", "training", "lr"),
+    ("recipes", "two", "evaluation"),
+    ("recipes", "three", "inherit"),
+    ("scales",),
+    ("scales", "smoke", "seeds"),
+    ("scales", "smoke", "recipe"),
+    ("scales", "smoke", "methods"),
+    ("artefacts", "table1", "cells"),
+    ("artefacts", "table1", "kind"),
+]
+
+
+@FUZZ
+@given(st.sampled_from(PLACES), VALUES)
+def test_no_grid_leads_to_a_traceback(here: Here, tmp_path: Path, place: tuple[str, ...], value: Any) -> None:
+    import tomllib
+
+    content: Any = tomllib.loads(GRID)
+    inner = content
+    for key in place[:-1]:
+        inner = inner.setdefault(key, {})
+    inner[place[-1]] = value
+    path = tmp_path / "tests.toml"
+    path.write_bytes(toml(content).encode("utf-8", "surrogatepass"))
+    said = here("plan", "--grid", path, "--results", tmp_path / "r")
+    assert said.code in (0, 2)
+    assert said.code == 0 or said.err.count("\n") == 1
+    assert "internal error" not in said.err
+
+
+def toml(value: Any) -> str:
+    """A value as TOML, tables as inline ones; what TOML cannot say becomes what a careless writer would write."""
+    if isinstance(value, dict) and value and all(isinstance(key, str) for key in value):
+        return "\n".join(f"{json.dumps(key)} = {inline(item)}" for key, item in value.items())
+    return inline(value)
+
+
+def inline(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {inline(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(inline, value)) + "]"
+    return json.dumps(value) if isinstance(value, str | bool) else repr(value)
+
+
+@FUZZ
+@given(
+    st.sampled_from(["tau", "beta", "gradient", "hessian", "bn", "cutoff", "x"]), st.one_of(st.text(max_size=6), st.integers(), st.floats())
+)
+def test_no_hyperparameter_leads_to_a_traceback(here: Here, name: str, value: Any) -> None:
+    said = here("plan", "--artefact", "fedpurin/fig5", "--method", f"fedpurin[{name}={value}]")
+    assert said.code in (0, 2)
+    assert "internal error" not in said.err

@@ -1,0 +1,42 @@
+"""Progress: quiet where nothing takes time, plain where nobody watches, and honest about what is left."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from bench.cells.plan import Selection, plan, unique
+from bench.cli.show import sparkline
+from bench.running import progress
+from bench.running.task import Outcome
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal])
+def test_a_run_is_told(grid: Path, stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "QUIET", 0.0)
+    items, out = unique(plan(Selection(files=[grid]))), stream()
+    told = progress.make(out)
+    with told.running(items, {item.cell.id: 1.0 for item in items}, 3, 2):
+        told.round(items[0].cell.id, 1)
+        assert told.share == pytest.approx(1 / 16)
+        told.finish(Outcome(items[0].cell.id, "done"))
+        assert told.share == pytest.approx(1 / 8)
+        told.finish(Outcome(items[1].cell.id, "failed", "no luck"))
+    text = out.getvalue()
+    assert "8 cells to compute, 3 are there already; about 4 s on 2 workers" in text
+    assert "failed: local on digits, seed 1" in text
+    assert "no luck" in text
+    assert "2 of 8 cells ended" in text
+
+
+def test_sparklines() -> None:
+    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
+    assert sparkline([2, 2]) == "▄▄"
+    assert len(sparkline(list(range(500)))) <= 60

@@ -1,0 +1,144 @@
+"""One cell: its faults become records, and however often it is interrupted, its bits are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.records import checkpoint
+from bench.records.store import Store
+from bench.running.products import now
+from bench.running.task import Outcome
+from tests.bench.conftest import task
+
+Compute = Callable[..., Outcome]
+
+
+def digests(store: Store, cell: str) -> dict[str, str]:
+    record = store.get(cell)
+    assert record is not None
+    assert record.status == "done", record.reason
+    found: dict[str, str] = record.provenance["digests"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("fedavg", {}),
+        ("fedpurin", {"evaluation": {"tallies": ["mask"]}, "model": "tiny-bn"}),
+        ("dfedavgm", {"clients": 4}),
+        ("fedavg", {"clients": 4, "participation": 0.5}),
+    ],
+)
+def test_a_cell_interrupted_after_every_round_ends_with_the_same_digests(
+    store: Store, compute: Compute, method: str, changes: dict[str, Any]
+) -> None:
+    wanted = task(method, **changes)
+    assert compute(wanted).status == "done"
+    whole = digests(store, wanted.cell.id)
+    statuses = []
+    while not statuses or statuses[-1] == "interrupted":
+        statuses.append(compute(wanted, stop=lambda: True, fresh=True).status)
+    assert statuses == ["interrupted", "interrupted", "done"]
+    assert digests(store, wanted.cell.id) == whole
+    assert list(store.running.iterdir()) == []
+
+
+def test_a_finished_cell_is_not_computed_again(store: Store, compute: Compute) -> None:
+    assert compute(task()).status == "done"
+    before = (store.folder(task().cell.id) / "record.json").read_bytes()
+    assert compute(task()).status == "cached"
+    assert (store.folder(task().cell.id) / "record.json").read_bytes() == before
+
+
+def test_fresh_computes_again_but_not_twice_in_one_run(store: Store, compute: Compute) -> None:
+    compute(task())
+    began = now()
+    assert compute(task(), fresh=True, began=began).status == "done"
+    assert compute(task(), fresh=True, began=began).status == "cached"
+
+
+def test_a_damaged_record_is_replaced(store: Store, compute: Compute) -> None:
+    compute(task())
+    good = digests(store, task().cell.id)
+    (store.folder(task().cell.id) / "rounds.parquet").write_bytes(b"x")
+    assert compute(task()).status == "done"
+    assert digests(store, task().cell.id) == good
+
+
+def test_an_exception_becomes_a_record_with_traceback_and_command(store: Store, compute: Compute, faulty: Path) -> None:
+    outcome = compute(task("test-raise"))
+    record = store.get(outcome.id)
+    assert outcome.status == "failed"
+    assert outcome.reason == "ZeroDivisionError: on purpose"
+    assert record is not None
+    assert "in fault" in record.provenance["traceback"]
+    assert record.provenance["command"] == "repfl run --cell test"
+    assert list(store.running.iterdir()) == []
+
+
+def test_a_failed_cell_is_tried_once_per_run(compute: Compute, faulty: Path) -> None:
+    began = now()
+    assert compute(task("test-raise"), began=began).seconds > 0
+    assert compute(task("test-raise"), began=began).seconds == 0
+    assert compute(task("test-raise"), began=now()).seconds > 0
+
+
+def test_divergence_is_a_status_with_its_round(compute: Compute, faulty: Path) -> None:
+    outcome = compute(task("test-nan", hp={"at": 2}))
+    assert outcome.status == "diverged"
+    assert "round 2" in outcome.reason
+    assert compute(task("test-nan", hp={"at": 2})).status == "diverged"
+
+
+def test_out_of_memory_is_tried_again_with_a_smaller_chunk(store: Store, compute: Compute, faulty: Path) -> None:
+    outcome = compute(task("test-memory"), chunk=2)
+    record = store.get(outcome.id)
+    assert outcome.status == "done"
+    assert record is not None
+    assert record.provenance["chunk"] == 1
+
+
+def test_a_time_limit_ends_a_cell_which_can_go_on_later(store: Store, compute: Compute, faulty: Path) -> None:
+    wanted = task("test-slow")
+    outcome = compute(wanted, time_limit=0.001)
+    assert outcome.status == "failed"
+    assert "time limit of 0.001 s reached after round 1 of 3" in outcome.reason
+    assert checkpoint.path_of(store, wanted.cell.id).exists()
+    assert compute(wanted).status == "done"
+    assert list(store.running.iterdir()) == []
+
+
+def test_an_infeasible_partition_is_refused_and_not_stored(store: Store, compute: Compute) -> None:
+    wanted = task(partition={"rule": "class-dirichlet", "options": {"alpha": 0.1, "minimum": 5000}})
+    outcome = compute(wanted)
+    assert outcome.status == "refused"
+    assert "digits" in outcome.reason
+    assert store.ids() == []
+
+
+def test_a_cell_that_makes_no_sense_is_skipped_with_its_reason(store: Store, compute: Compute) -> None:
+    from dataclasses import replace
+
+    outcome = compute(replace(task("fedbn"), skip="no normalisation"))
+    assert (outcome.status, outcome.reason) == ("skipped", "no normalisation")
+    assert store.ids() == [outcome.id]
+
+
+def test_provenance_says_how_a_number_was_made(store: Store, compute: Compute) -> None:
+    compute(task())
+    record = store.get(task().cell.id)
+    assert record is not None
+    origin = record.provenance
+    assert set(origin["sources"]) == {"method", "engine"}
+    assert origin["platform"]["torch"]
+    assert origin["data"]["digits/train"]
+    assert len(origin["partition"]) == 64
+    assert origin["threads"] == 1
+    assert origin["seconds"]["wall"] >= origin["seconds"]["train"] > 0
+    assert origin["peak_memory"] > 0
+    assert origin["samples"] == 40

@@ -1,0 +1,59 @@
+"""Verification finds what is wrong with a store, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from bench.records.store import Store, checksum
+from bench.running.task import Outcome
+from bench.trust.verify import verify
+from tests.bench.conftest import task
+
+Compute = Callable[..., Outcome]
+
+
+def rewrite(store: Store, **provenance: object) -> None:
+    """Change a record's provenance, with a right checksum."""
+    path = store.folder(task().cell.id) / "record.json"
+    values = json.loads(path.read_bytes())
+    values["provenance"] |= provenance
+    values["provenance"] = {name: value for name, value in values["provenance"].items() if value is not None or name in ("commit", "dirty")}
+    del values["checksum"]
+    values["checksum"] = checksum(values)
+    path.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
+
+
+def test_a_sound_store_has_no_findings(store: Store, compute: Compute) -> None:
+    for seed in range(3):
+        compute(task(seed=seed))
+    found = verify(store, rerun=2)
+    assert (found.records, found.rerun, found.findings, found.notes) == (3, 2, [], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"data": {"digits/train": "0" * 64}}, "had fingerprint 000000000000"),
+        ({"partition": None}, "provenance lacks partition"),
+        ({"digests": {"state": "x", "curves": "y", "arrays": "z"}}, "does not come out again"),
+    ],
+)
+def test_what_does_not_fit_is_a_finding(store: Store, compute: Compute, changes: dict[str, object], words: str) -> None:
+    compute(task())
+    rewrite(store, **changes)
+    found = verify(store, rerun=1)
+    assert len(found.findings) == 1
+    assert words in found.findings[0]
+
+
+def test_strangers_and_debris_are_told_apart(store: Store, compute: Compute) -> None:
+    compute(task())
+    (store.root / "notes.txt").touch()
+    (store.root / ("f" * 64)).mkdir()
+    (store.running / "x.lock").touch()
+    found = verify(store)
+    assert len(found.findings) == 2
+    assert len(found.notes) == 1
