@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from algorithms.core import partial
+from algorithms.core.batches import Batch
 from algorithms.core.evaluate import Mixture
 from algorithms.core.federation import Federation
 from algorithms.core.layout import Params
+from algorithms.core.local import Local, entropy_of
 from algorithms.core.method import Method, State, hyperparameters, param, register
-from algorithms.core.train import Batch, Local, entropy_of
 
 DRIFT = 0.02
 """FL-bench's extra slope of the mixing weight, per unit of it."""

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from algorithms.core import topology
 from algorithms.core.alternate import Phase, in_phases
+from algorithms.core.batches import Batch
 from algorithms.core.federation import Federation
+from algorithms.core.local import Local, still_cross_entropy
 from algorithms.core.method import Method, State, hyperparameters, param, register
-from algorithms.core.train import Batch, Local, still_cross_entropy
 
 
 @hyperparameters

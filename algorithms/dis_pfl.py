@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from algorithms.core import sparse, topology
+from algorithms.core.batches import Batch
 from algorithms.core.federation import Federation
 from algorithms.core.layout import blocks, largest
+from algorithms.core.local import Local, still_cross_entropy
 from algorithms.core.method import Method, State, hyperparameters, param, register
 from algorithms.core.rng import lots
-from algorithms.core.train import Batch, Local, still_cross_entropy
 
 
 @hyperparameters

@@ -7,10 +7,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from algorithms.core.batches import Batch
 from algorithms.core.federation import Federation
 from algorithms.core.layout import Params
+from algorithms.core.local import Local, entropy_of
 from algorithms.core.method import Method, State, hyperparameters, param, register
-from algorithms.core.train import Batch, Local, entropy_of
 
 WINDOW = 10
 """Losses that are looked at to decide whether the first search has settled."""

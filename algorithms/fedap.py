@@ -7,10 +7,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from algorithms.core.batches import Batch
 from algorithms.core.federation import Federation
+from algorithms.core.local import Local
 from algorithms.core.method import Method, State, hyperparameters, param, register
 from algorithms.core.ops import Mode
-from algorithms.core.train import Batch, Local
 
 NEAREST = 1e-14
 """Feature distances below this count as this, so that identical clients have finite weights."""

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from algorithms.core import importance
+from algorithms.core.batches import Batch
 from algorithms.core.federation import Federation
 from algorithms.core.fisher import fisher
 from algorithms.core.layout import Params
+from algorithms.core.local import Local, cross_entropy
 from algorithms.core.method import Method, State, hyperparameters, param, register
-from algorithms.core.train import Batch, Local, cross_entropy
 
 
 @hyperparameters

@@ -8,11 +8,12 @@ from torch import Tensor
 
 from algorithms.core import partial, simplex
 from algorithms.core.alternate import Phase, in_phases
+from algorithms.core.batches import Batch
 from algorithms.core.federation import Federation
 from algorithms.core.layout import Params
+from algorithms.core.local import Local, entropy_of
 from algorithms.core.method import Method, State, hyperparameters, param, register
 from algorithms.core.statistics import ClassStatistics, class_statistics
-from algorithms.core.train import Batch, Local, entropy_of
 
 SMALL = 1e-3
 """Combination weights up to this are dropped, as the reference code does."""

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from algorithms.core import partial
-from algorithms.core.batches import steps_per_epoch
+from algorithms.core.batches import Batch, steps_per_epoch
 from algorithms.core.federation import Federation
 from algorithms.core.layout import Params
+from algorithms.core.local import Local, entropy_of
 from algorithms.core.method import Method, State, hyperparameters, param, register
-from algorithms.core.train import Batch, Local, entropy_of
 
 
 @hyperparameters

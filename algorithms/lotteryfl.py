@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from algorithms.core import masks, partial
+from algorithms.core.batches import Batch
 from algorithms.core.federation import Federation
+from algorithms.core.local import Local
 from algorithms.core.method import Method, State, hyperparameters, param, register
-from algorithms.core.train import Batch, Local
 
 TINY = 1e-6
 """Below this the reference code takes a weight for a pruned one."""

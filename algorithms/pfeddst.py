@@ -10,10 +10,11 @@ from torch import Tensor
 
 from algorithms.core import topology
 from algorithms.core.alternate import Phase, in_phases
+from algorithms.core.batches import Batch
 from algorithms.core.federation import Federation
 from algorithms.core.layout import blocks
+from algorithms.core.local import Local, still_cross_entropy
 from algorithms.core.method import Method, State, hyperparameters, param, register
-from algorithms.core.train import Batch, Local, still_cross_entropy
 
 DIGITS = 6
 """Cosines are rounded to so many decimals: all headers are equal at first, and errors of arithmetic are no reason to prefer a peer."""

@@ -9,11 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from algorithms.core import box, partial
+from algorithms.core.batches import Batch
 from algorithms.core.federation import Federation
 from algorithms.core.gaussian import discriminant, folds, gaussian, member
 from algorithms.core.layout import Params
+from algorithms.core.local import Local, entropy_of
 from algorithms.core.method import Method, State, hyperparameters, param, register
-from algorithms.core.train import Batch, Local, entropy_of
 
 RARE = 2
 """A class with at most this many samples takes the global mean when a client is scored."""

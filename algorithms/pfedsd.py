@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from algorithms.core import partial
+from algorithms.core.batches import Batch
 from algorithms.core.distil import divergence
 from algorithms.core.federation import Federation
 from algorithms.core.layout import Params
+from algorithms.core.local import Local, entropy_of
 from algorithms.core.method import Method, State, hyperparameters, param, register
-from algorithms.core.train import Batch, Local, entropy_of
 
 
 @hyperparameters

@@ -14,14 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.core.batches import Batch, Plan, Schedule, plan_batches, plan_pass
+from algorithms.core.batches import Batch, Plan, Schedule, batch_at, plan_batches, plan_pass
 from algorithms.core.data import ClientData
 from algorithms.core.evaluate import Mixture, Score, count_correct
+from algorithms.core.local import Local, Objective, Sgd, cross_entropy
 from algorithms.core.model import Model
 from algorithms.core.network import Network
 from algorithms.core.rng import Streams, cohort, flbench_cohort
 from algorithms.core.topology import Topology
-from algorithms.core.train import Local, Objective, Rows, Sgd, Step, Trained, cross_entropy, run_chunk
+from algorithms.core.train import Advance, Rows, Step, Trained, run_chunk
 
 PASS_BATCH = 500
 
@@ -223,9 +224,15 @@ class Federation(Network):
         for rows in out.chunks(self.chunk):
             mask = trainable[rows] if trainable is not None and trainable.dim() == 2 else trainable
             local = Local(self.model, self.layout, out.of(models, rows), out.of(extras, rows), sgd, mask)
-            for steps, remaining in run_chunk(local, self.data, [plans[row] for row in rows], step, by_epoch="epochs" in keep):
-                out.collect(local, rows, steps, remaining)
+            own = [plans[row] for row in rows]
+            for event in run_chunk(local, own, self._exactly(step, own), by_epoch="epochs" in keep):
+                if event is not None:
+                    out.collect(local, rows, *event)
         return out.trained
+
+    def _exactly(self, step: Step, plans: Sequence[Plan]) -> Advance:
+        """Steps on batches as they come, short ones included."""
+        return lambda local, done, active: step(local, batch_at(self.data, plans[:active], done))
 
     # -- what is recorded --------------------------------------------------------------------------------------------------------------
 

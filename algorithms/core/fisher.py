@@ -14,9 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from algorithms.core.batches import Batch
 from algorithms.core.federation import Federation
 from algorithms.core.layout import Params
-from algorithms.core.train import Batch, Local
+from algorithms.core.local import Local
 
 BUDGET = 1 << 25
 """How many entries the gradients of one convolution may have, of all samples of a batch together."""

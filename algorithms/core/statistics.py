@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from algorithms.core.batches import Batch
 from algorithms.core.federation import Federation
-from algorithms.core.train import Batch, Local
+from algorithms.core.local import Local
 
 
 @dataclass(frozen=True)

@@ -11,166 +11,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from algorithms.core.batches import Batch, Plan, batch_at
-from algorithms.core.data import ClientData
-from algorithms.core.layout import Layout, Params
-from algorithms.core.model import Model
-
-
-@dataclass(frozen=True)
-class Sgd:
-    """PyTorch's SGD; momentum starts at zero in every round."""
-
-    lr: float
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    clip: float = 0.0
-
-
-Objective = Callable[["Local", Batch, Params], Tensor]
-"""Loss of every client [K] from (the chunk, a batch, the parameters in question)."""
-
-
-def cross_entropy(local: Local, batch: Batch, params: Params) -> Tensor:
-    """Mean cross-entropy of every client  [K]."""
-    return entropy_of(local.model.logits(params, batch.x, batch.mode), batch)
-
-
-def still_cross_entropy(local: Local, batch: Batch, params: Params) -> Tensor:
-    """The same in evaluation mode: BN statistics are used and left alone  [K]."""
-    return entropy_of(local.model.logits(params, batch.x, batch.still), batch)
-
-
-def entropy_of(logits: Tensor, batch: Batch) -> Tensor:
-    """Mean cross-entropy of given logits [K, B, classes]  [K]."""
-    if logits.shape[0] == 1 and batch.valid is None:
-        return F.cross_entropy(logits.squeeze(0), batch.y.squeeze(0)).unsqueeze(0)
-    return batch.mean(F.cross_entropy(logits.flatten(0, 1), batch.y.flatten(), reduction="none").view_as(batch.y))
-
-
-# -- a chunk in the middle of training ----------------------------------------------------------------------------------------------------
-
-
-class Local:
-    """A chunk of clients during local training: their parameters, optimiser and whatever else the method brought along."""
-
-    def __init__(
-        self, model: Model, layout: Layout, models: Mapping[str, Tensor], extras: Mapping[str, Tensor], sgd: Sgd, trainable: Tensor | None
-    ) -> None:
-        self.model = model
-        self.layout = layout
-        self.models: dict[str, Params] = {name: layout.split(flat) for name, flat in models.items()}
-        self.extras: dict[str, Tensor] = dict(extras)
-        self.options = sgd
-        self.masks = _tensor_masks(layout, trainable)
-        self.buffers: dict[str, list[Tensor]] = {}
-        self.keeps_gradient = False
-        self.kept: Params = {}
-
-    def grad(self, batch: Batch, objective: Objective = cross_entropy, of: str = "w") -> Params:
-        """Gradients of every client's loss with respect to the trainable tensors of one of its models."""
-        params = self.models[of]
-        if not self.masks:  # nothing trains, yet a forward pass moves BN statistics
-            with torch.no_grad():
-                objective(self, batch, params)
-            return {}
-        leaves = {name: params[name].requires_grad_(True) for name in self.masks}
-        losses = objective(self, batch, params)
-        grads = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
-        for leaf in leaves.values():
-            leaf.requires_grad_(False)
-        named = {n: torch.zeros_like(params[n]) if g is None else g for n, g in zip(leaves, grads, strict=True)}
-        if self.keeps_gradient:
-            self.kept = {name: g.clone() for name, g in named.items()}
-        return named
-
-    def pull(self, grads: Params, anchor: str, strength: float, of: str = "w") -> Params:
-        """Add the gradient of strength / 2 * |w - anchor|^2."""
-        params, goal = self.models[of], self.models[anchor]
-        return {name: torch.add(g, params[name] - goal[name], alpha=strength) for name, g in grads.items()}
-
-    def sgd(self, grads: Params, of: str = "w", options: Sgd | None = None, scale: Tensor | None = None) -> None:
-        """One SGD step on the trainable entries; a frozen entry feels neither momentum nor weight decay. `scale` [K] stretches steps."""
-        if not grads:
-            return
-        options = options or self.options
-        values = [self.models[of][name] for name in grads]
-        masks = [self.masks[name] for name in grads]
-        steps = list((self.clipped(grads, options.clip) if options.clip else grads).values())
-        if options.weight_decay:
-            steps = list(torch._foreach_add(steps, values, alpha=options.weight_decay))
-        steps = [g if mask is None else g * mask for g, mask in zip(steps, masks, strict=True)]
-        if options.momentum:
-            steps = self._with_momentum(of, steps, options.momentum)
-        if scale is not None:
-            steps = [_rescaled(step, scale) for step in steps]
-        torch._foreach_add_(values, steps, alpha=-options.lr)
-
-    def _with_momentum(self, of: str, steps: list[Tensor], momentum: float) -> list[Tensor]:
-        if of not in self.buffers:
-            self.buffers[of] = [step.clone() for step in steps]
-        else:
-            torch._foreach_mul_(self.buffers[of], momentum)
-            torch._foreach_add_(self.buffers[of], steps)
-        return self.buffers[of]
-
-    def clipped(self, grads: Params, limit: float, *, frozen_too: bool = False) -> Params:
-        """Every client's gradient, scaled down to a norm of at most `limit`; frozen entries do not count unless `frozen_too`."""
-        masks = {name: None if frozen_too else self.masks[name] for name in grads}
-        counted = {name: g if (mask := masks[name]) is None else g * mask for name, g in grads.items()}
-        norm = torch.stack([g.flatten(1).square().sum(1) for g in counted.values()]).sum(0).sqrt()  # [K]
-        scale = (limit / (norm + 1e-6)).clamp(max=1.0)
-        return {name: _rescaled(g, scale) for name, g in counted.items()}
-
-    @property
-    def clients(self) -> int:
-        """How many clients are in the chunk."""
-        return len(next(iter(next(iter(self.models.values())).values())))
-
-    def flat(self, name: str) -> Tensor:
-        """One of the models as flat vectors  [K, D]."""
-        return self.layout.join(self.models[name])
-
-    def narrow(self, active: int) -> None:
-        """Keep the first `active` clients only."""
-        if active == self.clients:
-            return
-        self.models = {m: {n: t[:active].clone() for n, t in named.items()} for m, named in self.models.items()}
-        self.extras = {name: value[:active] for name, value in self.extras.items()}
-        self.buffers = {name: [b[:active].clone() for b in buffer] for name, buffer in self.buffers.items()}
-        self.masks = {name: mask if mask is None or len(mask) == 1 else mask[:active] for name, mask in self.masks.items()}
-        self.kept = {name: g[:active] for name, g in self.kept.items()}
-
-
-def _rescaled(x: Tensor, scale: Tensor) -> Tensor:
-    """Every client's part [K, ...] times its own factor [K]."""
-    return x * scale.view(-1, *[1] * (x.dim() - 1))
-
-
-def _tensor_masks(layout: Layout, trainable: Tensor | None) -> dict[str, Tensor | None]:
-    """The tensors that train, each with the mask of its trainable entries [1 or K, *shape] (none: all of them)."""
-    if trainable is None:
-        return {s.name: None for s in layout if s.kind != "stat"}
-    rows = trainable if trainable.dim() == 2 else trainable[None]
-    masks: dict[str, Tensor | None] = {}
-    for s in layout:
-        part = rows[:, s.start : s.stop]
-        if s.kind != "stat" and bool(part.any()):
-            masks[s.name] = None if bool(part.all()) else part.reshape(-1, *s.shape)
-    return masks
-
+from algorithms.core.batches import Batch, Plan
+from algorithms.core.local import Local
 
 Step = Callable[[Local, Batch], None]
+"""One mini-batch of a chunk: reads and writes the chunk and nothing else, so that it may be recorded once and played again."""
+
+Advance = Callable[[Local, int, int], None]
+"""Make the step after `done` others with the first `active` clients: (chunk, done, active)."""
+
+Event = tuple[int, int]
+"""(number of finished steps, number of clients that go on)."""
 
 
-def run_chunk(local: Local, data: ClientData, plans: list[Plan], step: Step, *, by_epoch: bool = False) -> Iterator[tuple[int, int]]:
-    """Train a chunk whose plans are sorted from long to short.
+def run_chunk(local: Local, plans: Sequence[Plan], advance: Advance, *, by_epoch: bool = False) -> Iterator[Event | None]:
+    """Train a chunk whose plans are sorted from long to short, one step at a time.
 
-    Yields (number of finished steps, number of clients that go on) whenever clients finish and, with `by_epoch`, whenever an epoch of any
-    of them ends; the caller reads what it needs, and clients beyond that number then leave the chunk.
+    Yields an event when clients finish and, with `by_epoch`, when an epoch of any of them ends; otherwise none. The caller reads what it
+    needs, and clients beyond those that go on then leave the chunk.
     """
     lengths = [len(plan.index) for plan in plans]
     done, active = 0, sum(n > 0 for n in lengths)
@@ -179,17 +39,19 @@ def run_chunk(local: Local, data: ClientData, plans: list[Plan], step: Step, *, 
     while active:
         last = done + 1 == lengths[active - 1]
         local.keeps_gradient = last
-        step(local, batch_at(data, plans[:active], done))
+        advance(local, done, active)
         done += 1
         ends = by_epoch and any(
             done < n and plan.epoch[done] != plan.epoch[done - 1] for n, plan in zip(lengths[:active], plans, strict=False)
         )
-        if last or ends:
-            remaining = sum(n > done for n in lengths[:active])
-            yield done, remaining
-            if remaining < active:
-                local.narrow(remaining)
-            active = remaining
+        if not (last or ends):
+            yield None
+            continue
+        remaining = sum(n > done for n in lengths[:active])
+        yield done, remaining
+        if 0 < remaining < active:
+            local.narrow(remaining)
+        active = remaining
 
 
 # -- what comes out -----------------------------------------------------------------------------------------------------------------------
