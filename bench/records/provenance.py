@@ -11,16 +11,24 @@ import subprocess
 import sys
 from functools import lru_cache
 from hashlib import sha256
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARIES = ("torch", "numpy", "safetensors", "pydantic", "pandas", "pyarrow")
+LIBRARIES = ("torch", "numpy", "scipy", "safetensors", "pydantic", "pandas", "pyarrow")
 ENGINE = ("algorithms/core", "algorithms/models", "datasets/core", "datasets/partitions")
 FLAGS = ("avx2", "fma", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "asimd", "sve")
 
-KERNEL_VARIABLES = ("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
+KERNEL_VARIABLES = (
+    "ATEN_CPU_CAPABILITY",
+    "DNNL_MAX_CPU_ISA",
+    "ONEDNN_MAX_CPU_ISA",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "OPENBLAS_CORETYPE",
+)
 """Environment variables that make numeric libraries use other kernels, hence other bits."""
 
 
@@ -94,8 +102,19 @@ def _kernels() -> list[str]:
     """What numeric libraries choose their CPU kernels by: instruction sets, and variables that overrule them."""
     import torch
 
-    overruled = [f"{name}={os.environ[name]}" for name in KERNEL_VARIABLES if name in os.environ]
-    return [*processor()["flags"], torch.backends.cpu.get_cpu_capability(), *overruled]
+    overruled = [f"{name}={os.environ[name]}" for name in KERNEL_VARIABLES if os.environ.get(name)]
+    return [*processor()["flags"], torch.backends.cpu.get_cpu_capability(), *blas(), *overruled]
+
+
+@lru_cache(maxsize=1)
+def blas() -> list[str]:
+    """The processors that the linear algebra of NumPy and SciPy takes this one for; equal instruction sets do not settle that."""
+    from threadpoolctl import threadpool_info
+
+    for name in ("numpy", "scipy.linalg"):
+        import_module(name)  # a library shows itself once it is loaded
+    found = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    return sorted({f"{library['internal_api']}-{library.get('architecture') or library['version']}" for library in found})
 
 
 def device_name(device: str) -> str:
@@ -113,9 +132,10 @@ def platform_of(device: str, precision: str) -> dict[str, Any]:
     parts = {
         "system": f"{platform.system()}-{platform.machine()}",
         "device": device_name(device),
-        "flags": _kernels() if kind == "cpu" else [str(torch.version.cuda), str(torch.backends.cudnn.version())],
+        "flags": _kernels() if kind == "cpu" else [str(torch.version.cuda), str(torch.backends.cudnn.version()), *blas()],
         "torch": str(torch.__version__),
         "numpy": libraries()["numpy"],
+        "scipy": libraries()["scipy"],
         "precision": precision,
     }
     text = repr(sorted(parts.items()))

@@ -40,10 +40,13 @@ def prepare_process(options: Options) -> None:
     """Settings that all processes share, so that where a cell runs changes nothing: one thread, deterministic kernels."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     import torch
+    from threadpoolctl import threadpool_limits
 
     from bench.cells import plugins
 
     torch.set_num_threads(1)
+    provenance.blas()  # loads what is to be limited
+    threadpool_limits(1)
     if options.device.startswith("cuda"):
         torch.backends.cudnn.benchmark = False
         torch.backends.cudnn.deterministic = True
