@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -51,7 +52,7 @@ class Artefact(_Strict):
 
 
 class ScaleRules(_Strict):
-    """What a scale changes: seeds, all recipes, single recipes, hyper-parameters."""
+    """What a scale changes: seeds, all recipes, single recipes (by name or pattern, in the order of the file), hyper-parameters."""
 
     seeds: list[int] = Field(min_length=1)
     recipe: dict[str, Any] = {}
@@ -119,7 +120,8 @@ class Grid:
             if scale not in SCALES:
                 raise unknown("scale", scale, SCALES, self.at("scales", scale))
             for name in rules.recipes:
-                self._refer(name, ("scales", scale, "recipes", name))
+                if not any(fnmatchcase(recipe, name) for recipe in known):
+                    self._refer(name, ("scales", scale, "recipes", name))
             self._seeds(rules.seeds, ("scales", scale, "seeds"))
         for key, artefact in self.file.artefacts.items():
             for index, block in enumerate(artefact.cells):
@@ -156,7 +158,8 @@ class Grid:
     def _resolve(self, name: str, scale: str, evaluation: Mapping[str, Any]) -> Recipe:
         rules = self.file.scales[scale]
         values = self._inherited(name)
-        for change in (rules.recipe, rules.recipes.get(name, {}), {"evaluation": evaluation}):
+        own = [change for pattern, change in rules.recipes.items() if fnmatchcase(name, pattern)]
+        for change in (rules.recipe, *own, {"evaluation": evaluation}):
             values = merge(values, change)
         values.pop("label", None)
         try:
