@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.records.digest import of_tensors
-from bench.records.store import Store, write_synced, writing
+from bench.records.store import Store, writing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,14 +21,35 @@ def path_of(store: Store, cell: str) -> Path:
 
 def save(store: Store, cell: str, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
     """Write a checkpoint over the last one, atomically. `facts` say what must be equal for it to be used."""
-    from safetensors.torch import save as encode
-
-    own = {name: value.detach().to("cpu").clone() for name, value in tensors.items()}  # a file holds no two views of one memory
-    data = encode({name: value.contiguous() for name, value in own.items()}, {**facts, "format": FORMAT, "digest": of_tensors(own)})
+    own = _apart({name: value.detach().to("cpu").contiguous() for name, value in tensors.items()})
     path = path_of(store, cell)
     with writing(store.root):
-        write_synced(path.with_suffix(".partial"), data)
+        _write(path.with_suffix(".partial"), own, {**facts, "format": FORMAT, "digest": of_tensors(own)})
         path.with_suffix(".partial").replace(path)
+
+
+def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same tensors, no two of them views of one memory, which a file cannot hold; the others are not copied: they may be gigabytes."""
+    seen: set[int] = set()
+    out = {}
+    for name, value in tensors.items():
+        memory = value.untyped_storage().data_ptr()
+        out[name] = value.clone() if memory in seen else value
+        seen.add(memory)
+    return out
+
+
+def _write(path: Path, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
+    """Stream tensors into a file and wait until the disk has it."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    try:
+        save_file(tensors, path, facts)
+    except SafetensorError as error:  # what it makes of a full disk
+        raise OSError(str(error)) from error
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
 def load(store: Store, cell: str, facts: dict[str, str]) -> dict[str, Tensor] | None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 from datetime import UTC, datetime
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 from bench.records import provenance
 from bench.records.digest import of_arrays, of_curves, of_tensors
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from algorithms.core.run import Run
     from bench.running.clients import Clients
     from bench.running.task import Options, Task
+
+PART = 1 << 24
 
 
 def now() -> str:
@@ -53,10 +58,15 @@ def measured(run: Run, clients: Clients, seconds: float, options: Options) -> di
 
 def probe(run: Run) -> dict[str, float]:
     """The root mean square of every state tensor: what other platforms, where bits differ, can be compared by."""
+    return {name: _root_mean_square(value) for name, value in sorted(run.state.items()) if value.numel()}
+
+
+def _root_mean_square(tensor: Tensor) -> float:
+    """Over what is finite, in double precision; part by part, since everybody's models in double precision are twice the run's memory."""
     import torch
 
-    floats = {name: value.double() for name, value in run.state.items() if value.numel()}
-    return {name: float(torch.where(value.isfinite(), value, 0.0).square().mean().sqrt()) for name, value in sorted(floats.items())}
+    parts = (part.double() for part in tensor.flatten().split(PART))
+    return sqrt(sum(float(torch.where(part.isfinite(), part, 0.0).square().sum()) for part in parts) / tensor.numel())
 
 
 def digests(run: Run) -> dict[str, str]:
