@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from bench.cli.options import (
+    Address,
     Artefacts,
     AsJson,
     Cells,
@@ -22,6 +23,7 @@ from bench.cli.options import (
     Methods,
     Out,
     Papers,
+    PerGpu,
     Plugins,
     Results,
     Scale,
@@ -124,6 +126,8 @@ def run(
     executor: Executor = None,
     workers: Workers = None,
     device: Device = "auto",
+    per_gpu: PerGpu = None,
+    address: Address = "",
     chunk: Chunk = None,
     results: Results = None,
     fresh: Fresh = False,
@@ -132,8 +136,8 @@ def run(
 ) -> int:
     """Compute what is missing."""
     planned = select(paper, artefact, method, dataset, seed, cell, scale, grid, plugin, shard)
-    options = _options(results, device, chunk, fresh, time_limit, checkpoint, plugin)
-    return _run(planned, options, executor, workers).exit_code
+    where = _device(device, executor, workers, per_gpu, address)
+    return _run(planned, _options(results, where, chunk, fresh, time_limit, checkpoint, plugin), executor, workers).exit_code
 
 
 @app.command()
@@ -168,6 +172,8 @@ def reproduce(
     executor: Executor = None,
     workers: Workers = None,
     device: Device = "auto",
+    per_gpu: PerGpu = None,
+    address: Address = "",
     chunk: Chunk = None,
     results: Results = None,
     fresh: Fresh = False,
@@ -177,16 +183,26 @@ def reproduce(
 ) -> int:
     """Run, then report."""
     planned = select(paper, artefact, method, dataset, seed, cell, scale, grid, plugin)
-    summary = _run(planned, _options(results, device, chunk, fresh, time_limit, checkpoint, plugin), executor, workers)
+    where = _device(device, executor, workers, per_gpu, address)
+    summary = _run(planned, _options(results, where, chunk, fresh, time_limit, checkpoint, plugin), executor, workers)
     if summary.signal:
         return summary.exit_code
     found = _report(planned, results, out)
     return summary.exit_code or found
 
 
+def _device(wanted: str, executor: str | None, workers: int | None, per_gpu: str | None, address: str) -> dict[str, Any]:
+    """On which devices to run, checked."""
+    from bench.running import devices, runner
+
+    runner.check_executor(executor, workers)
+    device = runner.resolve_device(wanted, executor, workers, address)
+    return {"device": device, "per_gpu": devices.share(per_gpu, None if executor == "ray" else workers, device), "address": address}
+
+
 def _options(
     results: Path | None,
-    device: str,
+    where: dict[str, Any],
     chunk: int | None,
     fresh: bool,
     time_limit: float | None,
@@ -195,18 +211,16 @@ def _options(
 ) -> Any:
     """How to run, checked."""
     from bench.records.store import Store
-    from bench.running.runner import resolve_device
     from bench.running.task import Options
     from bench.running.work import COHORT
 
     for name, value in (("--chunk", chunk), ("--time-limit", time_limit), ("--checkpoint", checkpoint)):
         if value is not None and not value > 0:
             raise UserError(f"{name} {value:g} is not valid; valid: a number > 0")
-    where = resolve_device(device)
     return Options(
         results=str(Store(results).root.resolve()),
-        device=where,
-        chunk=chunk or (1 if where == "cpu" else COHORT),
+        **where,
+        chunk=chunk or (1 if where["device"] == "cpu" else COHORT),
         checkpoint_every=checkpoint,
         time_limit=time_limit,
         fresh=fresh,

@@ -86,7 +86,7 @@ def _device() -> Iterator[Finding]:
 
 
 def _threads() -> Iterator[Finding]:
-    from bench.running.runner import processors
+    from bench.running.devices import processors
 
     usable, present = processors(), os.cpu_count() or 1
     text = f"{usable} of {present} processors usable: `repfl run` starts {usable} workers of one thread each"

@@ -26,6 +26,10 @@ Out = Annotated[Path, typer.Option(help="folder of the report")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Executor = Annotated[str | None, typer.Option(help="inline, processes or ray (default: processes for several cells on a CPU)")]
 Workers = Annotated[int | None, typer.Option(help="number of processes (default: one per processor)")]
+Address = Annotated[
+    str, typer.Option(help="Ray cluster: auto, local or HOST:PORT (default: RAY_ADDRESS, else a cluster of this machine alone)")
+]
+PerGpu = Annotated[str | None, typer.Option("--per-gpu", help="cells that share one GPU, or auto: as many as measurably pay")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Chunk = Annotated[int | None, typer.Option(help="clients trained in one kernel (default: 1 on a CPU, the cohort on a GPU)")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="compute finished cells again")]

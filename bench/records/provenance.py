@@ -121,7 +121,9 @@ def device_name(device: str) -> str:
     """What computes, in words."""
     import torch
 
-    return torch.cuda.get_device_name() if device.startswith("cuda") else str(processor()["name"])
+    if device.startswith("cuda"):  # a runner may write of a cell that died on another machine
+        return torch.cuda.get_device_name() if torch.cuda.is_available() else "a GPU of another machine"
+    return str(processor()["name"])
 
 
 def platform_of(device: str, precision: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -13,8 +12,11 @@ from typing import TYPE_CHECKING
 
 from bench.cells.plan import Planned, unique
 from bench.errors import FAILED, FINE, INPUT, UserError
+from bench.records.debris import sweep
 from bench.records.locks import held
 from bench.records.store import Store, stored_result
+from bench.running import devices
+from bench.running.executors import EXECUTORS, ray
 from bench.running.products import now
 from bench.running.task import Options, Outcome, Task
 from bench.running.work import counts_as_done
@@ -70,41 +72,26 @@ class Stop:
                 signal.signal(number, handler)
 
 
-def resolve_device(wanted: str) -> str:
-    """`auto` is the GPU where there is one."""
-    if wanted == "cpu":
-        return "cpu"
-    import torch
-
-    present = torch.cuda.is_available()
-    if wanted == "auto":
-        return "cuda" if present else "cpu"
-    if wanted != "cuda":
-        raise UserError(f"--device {wanted!r} is not valid; valid: auto, cpu, cuda")
-    if not present:
-        raise UserError("--device cuda: PyTorch sees no GPU here; use --device cpu, or `repfl doctor` to find out why")
-    return "cuda"
+def resolve_device(wanted: str, executor: str | None = None, workers: int | None = None, address: str = "") -> str:
+    """The kind of device that cells run on, here or on the machines of a cluster."""
+    if executor == "ray" and wanted in ("auto", "cuda"):
+        return ray.resolve_device(wanted, address, workers)
+    return devices.resolve(wanted)
 
 
-def processors() -> int:
-    """How many processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
-
-
-def choose_executor(wanted: str | None, workers: int | None, pending: int, device: str) -> tuple[str, int]:
-    """The executor and its number of workers: one process per processor on a CPU, this process for a single cell or a GPU."""
-    from bench.running.executors import EXECUTORS
-
+def check_executor(wanted: str | None, workers: int | None) -> None:
+    """Refuse what cannot be meant, before anything is looked at."""
     if workers is not None and workers < 1:
         raise UserError(f"--workers {workers} is not valid; valid: a whole number >= 1")
-    if wanted == "ray":
-        raise UserError("--executor ray is not available in this version; use --executor processes, and --shard i/n for several machines")
     if wanted is not None and wanted not in EXECUTORS:
         raise UserError(f"--executor {wanted!r} is not valid; valid: {', '.join(EXECUTORS)}")
-    count = workers or (1 if device != "cpu" else processors())
+
+
+def choose_executor(wanted: str | None, workers: int | None, pending: int, options: Options) -> tuple[str, int]:
+    """The executor and its number of workers: processes where several cells may run side by side, otherwise this process."""
+    if wanted == "ray":
+        return wanted, workers or ray.capacity(options)
+    count = workers or devices.crew(options.device, options.per_gpu)
     if wanted is None:
         wanted = "processes" if workers is not None or (count > 1 and pending > 1) else "inline"
     return wanted, count
@@ -115,24 +102,25 @@ def run(planned: Sequence[Planned], options: Options, executor: str | None, work
     from bench.running.cost import estimates
 
     store, summary, stop = Store(options.results), Summary(), Stop()
-    choose_executor(executor, workers, 1, options.device)
+    check_executor(executor, workers)
     todo = unique(planned)
     options = replace(options, began=options.began or now())
     todo = [item for item in todo if not _finished(store, item, options, summary)]
     costs = estimates(todo, store)
     todo.sort(key=lambda item: -costs[item.cell.id])  # long ones first, so that no worker is left alone with one at the end
     if not todo:
+        sweep(store)
         return summary
     store.open()
-    name, count = choose_executor(executor, workers, len(todo), options.device)
-    tasks = [Task(item.cell, item.command, item.skip) for item in todo]
+    name, count = choose_executor(executor, workers, len(todo), options)
+    tasks = [Task(item.cell, item.command, item.skip, costs[item.cell.id]) for item in todo]
     with stop.listening(), progress.running(todo, costs, len(summary.outcomes), min(count, len(todo))):
         try:
             _until_done(tasks, options, (name, count), progress, stop, summary)
         except KeyboardInterrupt:
             stop.signal = stop.signal or signal.SIGINT
     summary.signal = stop.signal
-    store.tidy()
+    sweep(store)
     for outcome in summary.of("fatal"):
         raise UserError(outcome.reason)
     return summary
@@ -150,8 +138,6 @@ def _finished(store: Store, item: Planned, options: Options, summary: Summary) -
 
 def _until_done(tasks: Sequence[Task], options: Options, how: tuple[str, int], progress: Progress, stop: Stop, summary: Summary) -> None:
     """Execute; then wait for the cells that other runners had, and take over what they leave."""
-    from bench.running.executors import EXECUTORS
-
     execute, (_, workers) = EXECUTORS[how[0]], how
     store, waiting = Store(options.results), list(tasks)
     while waiting:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from bench.cells.cell import Cell
 
+GRACE = 15.0
+"""Seconds that cells get to write a checkpoint after the user asked to stop, and that one may overrun its time limit."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -15,6 +18,8 @@ class Task:
     cell: Cell
     command: str = ""
     skip: str = ""
+    cost: float = 0.0
+    """Estimated seconds of one worker; 0: nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,10 @@ class Options:
     began: str = ""
     """When the run began, as `now` writes it: with `fresh`, and for failed cells, only what is newer counts as done."""
     plugins: tuple[str, ...] = ()
+    per_gpu: int = 0
+    """Cells that share one GPU at most; 0: as many as measurably pay."""
+    address: str = ""
+    """Where the Ray cluster is; empty: RAY_ADDRESS, else one of its own on this machine."""
 
 
 @dataclass(frozen=True)

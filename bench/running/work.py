@@ -48,6 +48,7 @@ def prepare_process(options: Options) -> None:
     provenance.blas()  # loads what is to be limited
     threadpool_limits(1)
     if options.device.startswith("cuda"):
+        torch.cuda.set_device(options.device)  # whatever asks for no device in particular means this one
         torch.backends.cudnn.benchmark = False
         torch.backends.cudnn.deterministic = True
     plugins.load(options.plugins)

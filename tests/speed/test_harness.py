@@ -10,7 +10,7 @@ import pytest
 
 from bench.cells.cell import Cell, build_cell
 from bench.records.store import Store
-from bench.running.executors import inline, processes
+from bench.running.executors import EXECUTORS
 from bench.running.task import Options, Outcome, Task
 from datasets.core.recipe import Evaluation, Partition, Recipe, Training
 
@@ -34,7 +34,9 @@ def cifar_shaped(seed: int, rounds: int) -> Cell:
 
 def seconds(cells: list[Cell], workers: int, results: Path) -> float:
     begun = perf_counter()
-    outcomes = list(processes([Task(cell) for cell in cells], Options(results=str(results)), workers, lambda *_: None, lambda: False))
+    outcomes = list(
+        EXECUTORS["processes"]([Task(cell) for cell in cells], Options(results=str(results)), workers, lambda *_: None, lambda: False)
+    )
     assert [outcome.status for outcome in outcomes] == ["done"] * len(cells)
     return perf_counter() - begun
 
@@ -53,7 +55,7 @@ def test_harness_takes_less_than_3_percent_of_a_desk_scale_cell(tmp_path: Path, 
     cell = cifar_shaped(0, rounds=15)
 
     def run() -> list[Outcome]:
-        return list(inline([Task(cell)], Options(results=str(tmp_path)), 1, lambda *_: None, lambda: False))
+        return list(EXECUTORS["inline"]([Task(cell)], Options(results=str(tmp_path)), 1, lambda *_: None, lambda: False))
 
     begun = perf_counter()
     benchmark.pedantic(run, rounds=1)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.errors import UserError
 from bench.records.store import Store
-from bench.running.executors import EXECUTORS
+from bench.running import devices, runner
+from bench.running.executors import EXECUTORS, ray
 from bench.running.task import Options, Outcome, Task
-from tests.bench.conftest import task
+from tests.bench.conftest import FAULTY, task
 
 
 def execute(
@@ -36,6 +39,19 @@ def test_executors_workers_and_order_change_no_bit(tmp_path: Path) -> None:
     assert len(digests(tmp_path / "a")) == 5
 
 
+def test_packing_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processors stand for two GPUs, and every second round a cell more is let in."""
+    tasks = [task("fedpurin", seed, model="tiny-bn", training={"rounds": 40}) for seed in range(3)] + [task(seed=seed) for seed in range(3)]
+    execute("inline", tasks, tmp_path / "alone", 1)
+    packer = devices.Packer(["cpu", "cpu"], 2, measured=True)
+    monkeypatch.setattr("bench.running.executors.processes.packer", lambda *_: packer)
+    for name, value in (("WINDOW", 0.0), ("ROUNDS", 1), ("GAIN", 0.0)):
+        monkeypatch.setattr(devices, name, value)
+    assert [outcome.status for outcome in execute("processes", tasks, tmp_path / "packed", 4)] == ["done"] * 6
+    assert max(place.width for place in packer.places) == 2
+    assert digests(tmp_path / "packed") == digests(tmp_path / "alone")
+
+
 def test_a_dying_worker_costs_its_cell_and_nothing_else(tmp_path: Path, faulty: Path) -> None:
     tasks = [task("test-die", hp={"at": 1}), task(seed=1), task(seed=2)]
     outcomes = {outcome.id: outcome for outcome in execute("processes", tasks, tmp_path, 1, plugins=(str(faulty),))}
@@ -48,7 +64,7 @@ def test_a_dying_worker_costs_its_cell_and_nothing_else(tmp_path: Path, faulty: 
 
 
 def test_a_round_that_outlasts_the_time_limit_is_cut(tmp_path: Path, faulty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.running.executors.GRACE", 0.5)
+    monkeypatch.setattr("bench.running.executors.processes.GRACE", 0.5)
     tasks = [task("test-slow", hp={"seconds": 60.0}), task()]
     outcomes = {outcome.id: outcome for outcome in execute("processes", tasks, tmp_path, 1, time_limit=8.0, plugins=(str(faulty),))}
     assert [outcomes[each.cell.id].status for each in tasks] == ["failed", "done"]
@@ -59,3 +75,18 @@ def test_a_round_that_outlasts_the_time_limit_is_cut(tmp_path: Path, faulty: Pat
 def test_a_wish_to_stop_starts_no_further_cell(tmp_path: Path, name: str) -> None:
     assert execute(name, [task(), task(seed=1)], tmp_path, 1, stop=lambda: True) == []
     assert Store(tmp_path).ids() == []
+
+
+def test_a_missing_ray_is_one_line_that_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UserError, match=r'pip install "repfl\[ray\]"'):
+        ray.connect()
+    with pytest.raises(UserError, match="repfl"):
+        runner.resolve_device("auto", "ray")
+
+
+def test_plugins_reach_machines_that_do_not_have_the_file() -> None:
+    text = FAULTY.read_text()
+    (path,) = ray._unpacked({"/nowhere/at/all.py": text})
+    assert (Path(path).name, Path(path).read_text()) == ("all.py", text)
+    assert ray._unpacked({"/nowhere/at/all.py": text}) == (path,)

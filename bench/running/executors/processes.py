@@ -1,0 +1,264 @@
+"""Tasks handed one by one to processes of one thread each: on the processors of this machine, or spread over its GPUs."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from bench.running import devices
+from bench.running.devices import Packer
+from bench.running.task import GRACE, Options, Outcome, Task, Tell
+from bench.running.work import crashed, prepare_process, run_task
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def execute(tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]) -> Iterator[Outcome]:
+    """Give every task to a worker that has room for it."""
+    crew, waiting = Crew(options, min(workers, len(tasks)), packer(options, workers)), deque(tasks)
+    try:
+        while crew.busy or (waiting and not crew.stopping.is_set()):
+            if stop():
+                crew.halt()
+            if not crew.stopping.is_set():
+                crew.staff(waiting)
+            yield from crew.listen(tell)
+            yield from crew.overdue()
+    finally:
+        crew.dismiss()
+
+
+def packer(options: Options, workers: int) -> Packer:
+    """Where workers go: any number on the processors, a number that is given or found out on every GPU."""
+    if options.device == "cpu":
+        return Packer(["cpu"], workers, measured=False)
+    return Packer(devices.places(options.device), options.per_gpu or devices.MOST, measured=not options.per_gpu)
+
+
+@dataclass
+class _Worker:
+    """A process, the pipe to it, and what it is at."""
+
+    process: Any
+    pipe: Connection
+    place: int
+    options: Options
+    task: Task | None = None
+    begun: float | None = None
+    """When it took the task up; none while it is still starting."""
+
+    def give(self, task: Task) -> None:
+        self.task, self.begun = task, None
+        self.pipe.send(task)
+
+    def release(self) -> None:
+        """Let it go once it is idle."""
+        with suppress(OSError, ValueError):
+            self.pipe.send(None)
+
+    def end(self) -> None:
+        """Let an idle worker go, and a busy one not."""
+        self.release()
+        self.process.join(2.0)
+        self.kill()
+
+    def kill(self) -> None:
+        if self.process.is_alive():
+            self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+class Crew:
+    """The workers of a run."""
+
+    def __init__(self, options: Options, most: int, packer: Packer) -> None:
+        self.options, self.most, self.packer = options, most, packer
+        self.context = multiprocessing.get_context("spawn")
+        self.stopping = self.context.Event()
+        self.deadline: float | None = None
+        self.workers: list[_Worker] = []
+
+    @property
+    def busy(self) -> list[_Worker]:
+        return [worker for worker in self.workers if worker.task is not None]
+
+    # -- handing out -----------------------------------------------------------------------------------------------------------------------
+
+    def staff(self, waiting: deque[Task]) -> None:
+        """Give waiting tasks away, in their order, as long as there is room."""
+        while waiting and len(self.busy) < self.most:
+            place = self.packer.take(waiting[0].cell, waiting[0].cost, time.monotonic())
+            if place is None:
+                return
+            self._give(waiting.popleft(), place)
+
+    def _give(self, task: Task, place: int) -> None:
+        """Give a task to an idle worker of a place, or to a new one, also where the idle one turns out to have died."""
+        idle = [worker for worker in self.workers if worker.task is None]
+        here = next((worker for worker in idle if worker.place == place), None)
+        if here is None:
+            if len(self.workers) >= self.most:
+                self._let_go(idle[0])
+            here = self._hire(place)
+        try:
+            here.give(task)
+        except OSError:
+            self._let_go(here)
+            self._hire(place).give(task)
+
+    def _let_go(self, worker: _Worker) -> None:
+        self.workers.remove(worker)
+        worker.end()
+
+    def _hire(self, place: int) -> _Worker:
+        """A new worker process."""
+        here, there = self.context.Pipe()
+        options = replace(self.options, device=self.packer.places[place].device)
+        process = self.context.Process(target=_work, args=(there, options, self.stopping), daemon=True)
+        with _environment(ONE_THREAD):  # seen by its libraries from their first import on
+            process.start()
+        there.close()
+        self.workers.append(_Worker(process, here, place, options))
+        return self.workers[-1]
+
+    # -- listening -------------------------------------------------------------------------------------------------------------------------
+
+    def listen(self, tell: Tell) -> Iterator[Outcome]:
+        """What busy workers have to say within a moment."""
+        busy: dict[Any, _Worker] = {worker.pipe: worker for worker in self.busy}
+        for pipe in wait(list(busy), timeout=0.2) if busy else ():
+            worker = busy[pipe]
+            try:
+                message = worker.pipe.recv()
+            except (EOFError, OSError):
+                yield self._buried(worker, "")
+                continue
+            if isinstance(message, Outcome):
+                self._free(worker)
+                yield message
+                continue
+            cell, rounds, seen = message
+            worker.begun = worker.begun or time.monotonic()
+            if rounds is not None:
+                self.packer.told(worker.place, cell, rounds, seen, time.monotonic())
+            tell(cell, rounds or 0)
+
+    def _free(self, worker: _Worker) -> Task:
+        assert worker.task is not None
+        task, worker.task = worker.task, None
+        self.packer.end(worker.place, task.cell.id)
+        return task
+
+    def _buried(self, worker: _Worker, reason: str) -> Outcome:
+        """The outcome of a task whose worker died or was killed: a failed record that says how."""
+        if not reason:
+            worker.process.join(5.0)
+            reason = f"the worker process died: {_how(worker.process.exitcode)}"
+        worker.kill()
+        self.workers.remove(worker)
+        return crashed(self._free(worker), worker.options, reason)
+
+    # -- ending ----------------------------------------------------------------------------------------------------------------------------
+
+    def halt(self) -> None:
+        """Ask all workers to end after their round."""
+        if not self.stopping.is_set():
+            self.stopping.set()
+            self.deadline = time.monotonic() + GRACE
+
+    def overdue(self) -> Iterator[Outcome]:
+        """Kill workers that do not come back: after the user asked to stop, or in a round that outlasts the time limit."""
+        now, limit = time.monotonic(), self.options.time_limit
+        for worker in self.busy:
+            if limit is not None and worker.begun is not None and now - worker.begun > limit + GRACE:
+                worker.process.kill()
+                yield self._buried(worker, f"time limit of {limit:g} s reached within a round")
+            elif self.deadline is not None and now > self.deadline:
+                worker.kill()
+                self.workers.remove(worker)
+                yield Outcome(self._free(worker).cell.id, "interrupted", "stopped by the user within a round")
+
+    def dismiss(self) -> None:
+        self.stopping.set()
+        for worker in self.workers:
+            worker.release()
+        for worker in self.workers:
+            worker.end()
+
+
+def _how(code: int | None) -> str:
+    """How a process died, from its exit code."""
+    if code is not None and code < 0:
+        return f"signal {signal.Signals(-code).name}" + (", possibly out of memory" if -code == signal.SIGKILL else "")
+    return f"exit code {code}"
+
+
+@contextmanager
+def _environment(changes: dict[str, str]) -> Iterator[None]:
+    """Variables that are set for a moment."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+# -- in the worker -------------------------------------------------------------------------------------------------------------------------
+
+
+def _work(pipe: Connection, options: Options, stopping: Any) -> None:
+    """The life of a worker: tasks come in, rounds and outcomes go out. It ends with its parent, however that ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches everybody; the parent decides what it means
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    try:
+        prepare_process(options)
+        while (task := pipe.recv()) is not None:
+            teller = _Teller(pipe, options.device)
+            pipe.send((task.cell.id, None, None))
+            outcome = run_task(task, options, teller, stopping.is_set)
+            teller.say(task.cell.id)  # with what memory has seen since
+            pipe.send(outcome)
+    except (EOFError, OSError):
+        return
+
+
+class _Teller:
+    """Tells the parent how far a cell has come and what its device looks like; not more often than anybody can read."""
+
+    def __init__(self, pipe: Connection, device: str) -> None:
+        self.pipe, self.device, self.last = pipe, device, 0.0
+        self.rounds: int | None = None
+        self.shortages = devices.clear(device)
+
+    def __call__(self, cell: str, rounds: int) -> None:
+        self.rounds = rounds
+        if time.monotonic() - self.last > 0.2:
+            self.say(cell)
+
+    def say(self, cell: str) -> None:
+        self.last = time.monotonic()
+        self.pipe.send((cell, self.rounds, devices.reading(self.device, self.shortages)))
+
+
+def _follow_parent() -> None:
+    """Leave at once when the parent is gone, even by kill -9: its cells belong to whoever comes next."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
