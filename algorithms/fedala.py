@@ -126,7 +126,7 @@ class FedALA(Method):
             rng, count = fed.rng("subset", client), max(int(self.hp.share * held), min(held, 1))
             first = rng.integers(0, held - count + 1)
             places = range(first, first + count) if self.hp.subset == "block" else rng.permutation(held)[:count].tolist()
-            found.append(torch.tensor(list(places), dtype=torch.int64, device=fed.device))
+            found.append(torch.tensor(list(places), dtype=torch.int64))
         return found
 
     def learn(self, local: Local, batch: Batch) -> None:

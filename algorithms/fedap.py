@@ -109,7 +109,7 @@ def pooled(fed: Federation, share: float, pool: str) -> Tensor:
     """The first share of each class, in the order of the data set, of what the clients hold together  [n]."""
     parts = [*fed.data.train, *fed.data.val, *fed.data.test] if pool == "all" else fed.data.train
     index = torch.cat(list(parts)).unique()
-    labels = fed.data.labels[index]
+    labels = fed.data.labels[index].cpu()
     by_class = [index[labels == label] for label in range(fed.classes)]
     return torch.cat([own[: int(share * len(own))] for own in by_class])
 

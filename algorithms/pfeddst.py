@@ -85,7 +85,7 @@ class PFedDST(Method):
         scores = self.scores(state, fed)
         graph = fed.topology.best(scores, self.hp.degree)
         self.watch(state, fed, graph, scores)
-        w = fed.gossip(state["w"], topology.row_stochastic(graph), fed.exchanged & ~fed.layout.head)
+        w = fed.gossip(state.pop("w"), topology.row_stochastic(graph), fed.exchanged & ~fed.layout.head)
         self.train(fed, w)
         loss = self.renewed(fed, w, state["loss"], graph)
         self.publish(fed, graph)
@@ -132,7 +132,7 @@ class PFedDST(Method):
     def losses(self, fed: Federation, w: Tensor, owners: Tensor, peers: Tensor) -> Tensor:
         """Loss of each owner's model on evenly spaced training samples of the peer beside it; zero where the peer has none  [M]."""
         sizes = [(size, min(size, self.hp.probe)) for size in fed.sizes.tolist()]
-        places = [torch.arange(some, device=fed.device) * size // max(some, 1) for size, some in sizes]
+        places = [torch.arange(some) * size // max(some, 1) for size, some in sizes]
         out = torch.zeros(len(owners), dtype=w.dtype, device=w.device)
         for rows in blocks(len(owners), max(fed.chunk, 16)):
             whose = peers[rows]

@@ -69,7 +69,7 @@ def plan_batches(data: ClientData, streams: Streams, client: int, schedule: Sche
     index, epochs, drawn = [], [], []
     for epoch in range(schedule.first_epoch, schedule.first_epoch + schedule.epochs if len(own) else 0):
         address = (schedule.round, client, epoch)
-        order = own[streams.permutation(len(own), schedule.stream, *address).to(own.device)]
+        order = own[streams.permutation(len(own), schedule.stream, *address)]
         draws = {} if data.augment is None else data.augment.draw(streams.at("augment", *address), len(own))
         for start in range(0, len(own), schedule.batch):
             part = order[start : start + schedule.batch]
@@ -77,7 +77,7 @@ def plan_batches(data: ClientData, streams: Streams, client: int, schedule: Sche
                 continue
             index.append(part)
             epochs.append(epoch)
-            drawn.append({k: torch.from_numpy(v[start : start + schedule.batch]).to(own.device) for k, v in draws.items()})
+            drawn.append({k: torch.from_numpy(v[start : start + schedule.batch]) for k, v in draws.items()})
     return Plan(index, epochs, drawn)
 
 
@@ -101,12 +101,12 @@ def padded(parts: Sequence[Tensor], width: int) -> Tensor:
 
 def batch_at(data: ClientData, plans: Sequence[Plan], step: int) -> Batch:
     """The given step's batch of every client."""
-    parts = [plan.index[step] for plan in plans]
+    parts, device = [plan.index[step] for plan in plans], data.labels.device
     width = max(map(len, parts))
-    index, valid = padded(parts, width), None
+    index, valid = padded(parts, width).to(device), None
     if any(len(p) < width for p in parts):
-        valid = torch.arange(width, device=index.device) < torch.tensor([len(p) for p in parts], device=index.device)[:, None]
+        valid = (torch.arange(width) < torch.tensor([len(p) for p in parts])[:, None]).to(device)
     draws = None
     if plans[0].draws[step]:
-        draws = {k: padded([plan.draws[step][k] for plan in plans], width).flatten(0, 1) for k in plans[0].draws[step]}
+        draws = {k: padded([plan.draws[step][k] for plan in plans], width).flatten(0, 1).to(device) for k in plans[0].draws[step]}
     return Batch(data.inputs(index, draws), data.labels[index], valid)

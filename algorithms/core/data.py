@@ -31,7 +31,7 @@ class ClientData:
 
     images: Tensor  # [n, H, W, C] uint8
     labels: Tensor  # [n] int64
-    train: Sequence[Tensor]  # N index lists
+    train: Sequence[Tensor]  # N index lists, always on the CPU
     test: Sequence[Tensor]
     val: Sequence[Tensor]
     scale: Tensor  # [C]: x = pixel * scale + shift
@@ -48,7 +48,7 @@ class ClientData:
     def class_counts(self) -> Tensor:
         """Training samples of every client and class  [N, classes]."""
         owner = torch.repeat_interleave(torch.tensor([len(part) for part in self.train], device=self.labels.device))
-        label = self.labels[torch.cat(list(self.train))]
+        label = self.labels[torch.cat(list(self.train)).to(self.labels.device)]
         return torch.bincount(owner * self.classes + label, minlength=self.clients * self.classes).view(self.clients, self.classes)
 
     @property
@@ -60,7 +60,7 @@ class ClientData:
     def to(self, device: torch.device, dtype: torch.dtype) -> ClientData:
         """The same data on a device; nothing is copied when they are there already."""
         fields: dict[str, Any] = {name: getattr(self, name).to(device) for name in ("images", "labels")}
-        fields |= {name: [part.to(device) for part in getattr(self, name)] for name in ("train", "test", "val")}
+        fields |= {name: [part.cpu() for part in getattr(self, name)] for name in ("train", "test", "val")}  # orders are drawn there
         fields |= {name: getattr(self, name).to(device, dtype) for name in ("scale", "shift")}
         return ClientData(**fields, classes=self.classes, shape=self.shape, augment=self.augment)
 

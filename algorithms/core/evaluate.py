@@ -42,7 +42,7 @@ def count_correct(model: Model, layout: Layout, models: Tensor | Mixture, data: 
     for first in range(0, len(order), chunk):
         members = order[first : first + chunk]
         nets = [(None if weight is None else weight[members], layout.split(flat[members])) for weight, flat in mixture]
-        index = padded([parts[k] for k in members], len(parts[members[0]]))
+        index = padded([parts[k] for k in members], len(parts[members[0]])).to(data.labels.device)
         lengths = torch.tensor([len(parts[k]) for k in members], device=index.device)[:, None]
         for start in range(0, index.shape[1], BATCH):
             columns = index[:, start : start + BATCH]

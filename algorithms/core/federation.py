@@ -6,7 +6,7 @@ length D, the cohort is [K, D], everybody is [N, D].
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from algorithms.core.batches import Batch, Plan, Schedule, batch_at, plan_batches, plan_pass
+from algorithms.core.crew import Crew, Work
 from algorithms.core.data import ClientData
 from algorithms.core.evaluate import Mixture, Score, count_correct
 from algorithms.core.local import Local, Objective, Sgd, cross_entropy
+from algorithms.core.lowering import Lowering
 from algorithms.core.model import Model
 from algorithms.core.network import Network
 from algorithms.core.rng import Streams, cohort, flbench_cohort
@@ -39,11 +41,14 @@ class Federation(Network):
         seed: int,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-        chunk: int = 1,
+        **lowering: Any,
     ) -> None:
+        """`lowering`: how the device computes, as fields of `Lowering`."""
         super().__init__(model.layout.on(device), data.clients, recipe.training, torch.device(device))
-        self.model, self.recipe, self.dtype, self.chunk = model, recipe, dtype, chunk
+        self.lowering = Lowering(**lowering)
+        self.model, self.recipe, self.dtype = model.at(self.lowering.precision), recipe, dtype
         self.data = data.to(self.device, dtype)
+        self.crew = self._hired()
         self.streams = Streams(seed)
         self.sizes = torch.tensor([len(part) for part in data.train], device=self.device)  # [N]
         self.round = 0
@@ -88,7 +93,13 @@ class Federation(Network):
         """A federation apart, for preparations: the same model, images and protocol, other clients with the given training indices."""
         nothing = [part[:0] for part in train]
         data = replace(self.data, train=train, test=nothing, val=nothing)
-        return Federation(self.model, data, self.recipe, seed=self.streams.seed, device=self.device, dtype=self.dtype, chunk=self.chunk)
+        where: dict[str, Any] = {"device": self.device, "dtype": self.dtype, **vars(self.lowering)}
+        return Federation(self.model, data, self.recipe, seed=self.streams.seed, **where)
+
+    @property
+    def chunk(self) -> int:
+        """How many clients the device works on at a time."""
+        return self.lowering.together
 
     def rng(self, purpose: str, *address: int) -> np.random.Generator:
         """Randomness of a method's own, keyed by the round and whatever address it gives (a client, an epoch)."""
@@ -155,7 +166,8 @@ class Federation(Network):
                 grads = local.pull(grads, "anchor", pull[1])
             local.sgd(grads)
 
-        done = self.loop(step, {"w": start, **others}, extras=extras, trainable=trainable, keep=keep, epochs=epochs, **options)
+        same = None if getattr(objective, "__closure__", None) else (objective, pull and pull[1], keep)
+        done = self.loop(step, {"w": start, **others}, extras=extras, trainable=trainable, keep=keep, epochs=epochs, same=same, **options)
         self.trained = done.theta
         return done
 
@@ -172,17 +184,20 @@ class Federation(Network):
         steps: int | None = None,
         stream: str = "batches",
         in_place: bool = False,
+        same: Hashable | None = None,
         **sgd: float,
     ) -> Trained:
         """Any local loop: `step(local, batch)` is called for every mini-batch of every active client, or for the first `steps` of them.
 
         `first_epoch` continues the batch order of an earlier phase of the same round, `stream` names another order altogether; keyword
-        arguments of `Sgd` override the protocol's. `in_place` overwrites the rows of `models` instead of copying them all.
+        arguments of `Sgd` override the protocol's. `in_place` overwrites the rows of `models` instead of copying them all. Steps of loops
+        with equal `same` do the same, so that a GPU may keep what it recorded of them.
         """
         p = self.protocol
         schedule = Schedule(stream, self.round, p.epochs if epochs is None else epochs, first_epoch, p.batch, p.skip_single)
         plans = [plan_batches(self.data, self.streams, client, schedule).first(steps) for client in self.active.tolist()]
-        return self._run(step, plans, models, extras or {}, trainable, keep, replace(self.sgd, **sgd), in_place)
+        options = replace(self.sgd, **sgd)
+        return self._run(step, plans, models, extras or {}, trainable, keep, options, in_place, same and (same, options), feeds=True)
 
     def visit(
         self,
@@ -218,17 +233,31 @@ class Federation(Network):
         keep: tuple[str, ...],
         sgd: Sgd,
         in_place: bool = False,
+        same: Hashable | None = None,
+        feeds: bool = False,
     ) -> Trained:
         """Run a step over rows with their plans, a chunk at a time, long plans first."""
         out = Rows(models, extras, plans, keep, in_place)
-        for rows in out.chunks(self.chunk):
+
+        def start(rows: list[int]) -> Local:
             mask = trainable[rows] if trainable is not None and trainable.dim() == 2 else trainable
-            local = Local(self.model, self.layout, out.of(models, rows), out.of(extras, rows), sgd, mask)
-            own = [plans[row] for row in rows]
-            for event in run_chunk(local, own, self._exactly(step, own), by_epoch="epochs" in keep):
-                if event is not None:
-                    out.collect(local, rows, *event)
+            return Local(self.model, self.layout, out.of(models, rows), out.of(extras, rows), sgd, mask)
+
+        with self.lowering.active(self.device):
+            if feeds and self.crew is not None:
+                self.crew.train(Work(step, start, plans, self.protocol.batch, "epochs" in keep, same), out)
+                return out.trained
+            for rows in out.chunks(self.lowering.chunk if feeds else self.chunk):
+                local, own = start(rows), [plans[row] for row in rows]
+                for event in run_chunk(local, own, self._exactly(step, own), by_epoch="epochs" in keep):
+                    if event is not None:
+                        out.collect(local, rows, *event)
         return out.trained
+
+    def _hired(self) -> Crew | None:
+        """Who trains clients side by side, where lanes are asked for."""
+        how = self.lowering
+        return Crew(how.lanes, how.chunk, how.lanes_on(self.device), self.data, self.device) if how.lanes else None
 
     def _exactly(self, step: Step, plans: Sequence[Plan]) -> Advance:
         """Steps on batches as they come, short ones included."""
@@ -246,7 +275,9 @@ class Federation(Network):
     def correct(self, models: Tensor | Mixture, split: str) -> tuple[Tensor, Tensor]:
         """How many samples of their own split the active clients' models get right, and how many there are  [K] on the device, [K]."""
         own = [getattr(self.data, split)[client] for client in self.active.tolist()]
-        return count_correct(self.model, self.layout, models, self.data, own, self.chunk), torch.tensor([len(part) for part in own])
+        with self.lowering.active(self.device):
+            hits = count_correct(self.model, self.layout, models, self.data, own, self.chunk)
+        return hits, torch.tensor([len(part) for part in own])
 
     def note(self, name: str, value: float | Tensor) -> None:
         """Keep one number of this round."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -125,6 +126,23 @@ class Local:
         """One of the models as flat vectors  [K, D]."""
         return self.layout.join(self.models[name])
 
+    def takes(self, other: Local) -> bool:
+        """Whether another chunk's numbers fit into this one's memory."""
+        return self.options == other.options and _shapes(self) == _shapes(other)
+
+    def reload(self, other: Local) -> None:
+        """Become another chunk before its first step, without moving in memory."""
+        for name, named in other.models.items():
+            torch._foreach_copy_(list(self.models[name].values()), list(named.values()))
+        for name, value in other.extras.items():
+            self.extras[name].copy_(value)
+        for name, mask in other.masks.items():
+            if mask is not None:
+                cast(Tensor, self.masks[name]).copy_(mask)
+        for buffer in self.buffers.values():
+            torch._foreach_zero_(buffer)
+        self.keeps_gradient, self.kept = False, {}
+
     def narrow(self, active: int) -> None:
         """Keep the first `active` clients only."""
         if active == self.clients:
@@ -134,6 +152,14 @@ class Local:
         self.buffers = {name: [b[:active].clone() for b in buffer] for name, buffer in self.buffers.items()}
         self.masks = {name: mask if mask is None or len(mask) == 1 else mask[:active] for name, mask in self.masks.items()}
         self.kept = {name: g[:active] for name, g in self.kept.items()}
+
+
+def _shapes(local: Local) -> list[object]:
+    """What two chunks must have in common to use the same memory."""
+    models = [{n: t.shape for n, t in named.items()} for named in local.models.values()]
+    extras = {name: (value.shape, value.dtype) for name, value in local.extras.items()}
+    masks = {name: None if mask is None else mask.shape for name, mask in local.masks.items()}
+    return [list(local.models), models, extras, masks]
 
 
 def _rescaled(x: Tensor, scale: Tensor) -> Tensor:
@@ -146,9 +172,7 @@ def _tensor_masks(layout: Layout, trainable: Tensor | None) -> dict[str, Tensor 
     if trainable is None:
         return {s.name: None for s in layout if s.kind != "stat"}
     rows = trainable if trainable.dim() == 2 else trainable[None]
-    masks: dict[str, Tensor | None] = {}
-    for s in layout:
-        part = rows[:, s.start : s.stop]
-        if s.kind != "stat" and bool(part.any()):
-            masks[s.name] = None if bool(part.all()) else part.reshape(-1, *s.shape)
-    return masks
+    parts = {s: rows[:, s.start : s.stop] for s in layout if s.kind != "stat"}
+    ends = torch.stack([torch.stack((part.any(), part.all())) for part in parts.values()]).tolist()  # one question to the device
+    trains = {s: whole for s, (some, whole) in zip(parts, ends, strict=True) if some}
+    return {s.name: None if whole else parts[s].reshape(-1, *s.shape) for s, whole in trains.items()}

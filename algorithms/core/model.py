@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 import numpy as np
 import torch
@@ -27,6 +28,13 @@ class Model:
         self.layout = Layout(spec[:4] for spec in specs)
         self._body = body
         self._head = head_name
+        self._half = False
+
+    def at(self, precision: str) -> Model:
+        """The same model with forward passes in bfloat16, if that is asked for."""
+        other = copy(self)
+        other._half = precision == "bf16"
+        return other
 
     def initial(self, streams: Streams, *address: int) -> Tensor:
         """Initial values at an address of the random streams  [D] float32."""
@@ -35,11 +43,18 @@ class Model:
 
     def features(self, params: Params, x: Tensor, mode: Mode) -> Tensor:
         """x [K, B, C, H, W] -> what the head sees  [K, B, F]."""
-        return self._body(params, x, mode)
+        if not self._half:
+            return self._body(params, x, mode)
+        with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
+            return self._body(params, x, mode).to(x.dtype)
 
     def head(self, params: Params, features: Tensor) -> Tensor:
         """features [K, B, F] -> logits [K, B, classes]."""
-        return ops.linear(features, params[f"{self._head}.weight"], params[f"{self._head}.bias"])
+        weight, bias = params[f"{self._head}.weight"], params[f"{self._head}.bias"]
+        if not self._half:
+            return ops.linear(features, weight, bias)
+        with torch.autocast(features.device.type, torch.bfloat16, cache_enabled=False):
+            return ops.linear(features, weight, bias).to(features.dtype)
 
     def logits(self, params: Params, x: Tensor, mode: Mode) -> Tensor:
         """x [K, B, C, H, W] -> [K, B, classes]."""

@@ -7,14 +7,24 @@ order. A forward pass is described by a `Mode`: whether normalisation uses and u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from algorithms.core.layout import Params
+
+Convolution = Literal["auto", "grouped", "matmul"]
+"""How a convolution treats several clients: as groups, or as one batched product of patches."""
+
+_CONVOLUTION: ContextVar[Convolution] = ContextVar("convolution", default="auto")
+PATCH = 576
+"""Patches up to this size go as a batched product on a GPU, unless something was measured."""
 
 BN_MOMENTUM = 0.1
 EPSILON = 1e-5
@@ -34,12 +44,25 @@ class Mode:
 EVAL = Mode()
 
 
+@contextmanager
+def convolution(how: Convolution) -> Iterator[None]:
+    """Convolutions of several clients are computed like this inside."""
+    token = _CONVOLUTION.set(how)
+    try:
+        yield
+    finally:
+        _CONVOLUTION.reset(token)
+
+
 def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: int = 1, padding: int = 0) -> Tensor:
     """x [K, B, C, H, W], weight [K, O, C, h, w] -> [K, B, O, H', W']."""
     clients = weight.shape[0]
     if clients == 1:
         return F.conv2d(x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0), stride, padding).unsqueeze(0)
-    if x.device.type == "cuda" and weight.shape[3] * weight.shape[4] * weight.shape[2] <= 576:
+    how = _CONVOLUTION.get()
+    if how == "auto":
+        how = "matmul" if x.device.type == "cuda" and weight[0, 0].numel() <= PATCH else "grouped"
+    if how == "matmul":
         return _conv_matmul(x, weight, bias, stride, padding)
     return _conv_grouped(x, weight, bias, stride, padding)
 
@@ -73,9 +96,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def max_pool(x: Tensor, size: int, stride: int | None = None, padding: int = 0) -> Tensor:
     """x [K, B, C, H, W], pooled over H and W."""
-    if x.shape[0] == 1:
-        return F.max_pool2d(x.squeeze(0), size, stride, padding).unsqueeze(0)
-    return F.max_pool2d(x.flatten(0, 1), size, stride, padding).unflatten(0, x.shape[:2])
+    images = x.squeeze(0) if x.shape[0] == 1 else x.flatten(0, 1)
+    if images.device.type == "cuda" and stride is not None and stride < size:
+        images = images.contiguous()  # the channels-last kernel adds the gradients of overlapping windows in any order
+    out = F.max_pool2d(images, size, stride, padding)
+    return out.unsqueeze(0) if x.shape[0] == 1 else out.unflatten(0, x.shape[:2])
 
 
 def global_average(x: Tensor) -> Tensor:

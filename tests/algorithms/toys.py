@@ -29,13 +29,14 @@ def run(
     seed: int = 0,
     clients_data: ClientData | None = None,
     rounds: int | None = None,
+    lowering: dict[str, Any] | None = None,
     **protocol: Any,
 ) -> Run:
     """Run a method on toy clients to the end (or for some rounds)."""
     held = clients_data or data(sizes)
     net = models.build(model, channels=1, size=8, classes=held.classes) if isinstance(model, str) else model
     rule = build(method, hp) if isinstance(method, str) else method
-    done = Run(rule, recipe(clients=held.clients, **protocol), held, net, seed=seed, dtype=dtype, chunk=chunk)
+    done = Run(rule, recipe(clients=held.clients, **protocol), held, net, seed=seed, dtype=dtype, **{"chunk": chunk, **(lowering or {})})
     done.start()
     for _ in range(rounds or done.fed.rounds):
         done.step()

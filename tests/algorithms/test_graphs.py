@@ -1,0 +1,122 @@
+"""Recorded steps compute what steps compute: for every method, in lanes of one client and in stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from algorithms.core.batches import Batch, Schedule, batch_at, plan_batches
+from algorithms.core.feed import Feed
+from algorithms.core.local import Local
+from algorithms.core.method import methods
+from bench.trust.contract import QUICK
+from datasets.core import augment
+from tests.algorithms import toys
+from tests.algorithms.tape import TapeLane
+
+EVEN = (18, 17, 0, 19)
+RAGGED = (25, 7, 0, 40, 1, 16)
+
+
+class Bare(TapeLane):
+    """A lane that refuses to record, so that every step runs as it is."""
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        raise RuntimeError("no records today")
+
+
+def run(name: str, sizes: tuple[int, ...] = RAGGED, rounds: int = 2, **lowering: Any) -> Any:
+    TapeLane.recorded = TapeLane.played = 0
+    protocol: dict[str, Any] = {"rounds": rounds, "batch": 4 if sizes is EVEN else 8}
+    return toys.run(name, QUICK.get(name), model="tiny-bn", sizes=sizes, dtype=torch.float64, lowering=lowering, **protocol)
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [(name, {"lanes": 2}) for name in sorted(methods())]
+    + [(name, {"lanes": 1, "chunk": 4}) for name in ("apfl", "dis-pfl", "fedavg", "fedselect", "floco")],
+)
+def test_recorded_steps_give_the_bits_of_unrecorded_ones(name: str, how: dict[str, int]) -> None:
+    recorded = run(name, EVEN, lane=TapeLane, **how)
+    assert TapeLane.recorded > 0
+    assert TapeLane.played > TapeLane.recorded
+    bare = run(name, EVEN, lane=Bare, **how)
+    for key, value in recorded.state.items():
+        assert torch.equal(value, bare.state[key]), f"{name}: {key}"
+
+
+@pytest.mark.parametrize("name", sorted(methods()))
+def test_lanes_agree_with_the_loop(name: str) -> None:
+    assert toys.gap(run(name).state, run(name, lanes=2, lane=TapeLane).state) < 1e-9
+
+
+def test_records_serve_later_rounds() -> None:
+    run("fedavg", rounds=3, lanes=2, lane=TapeLane)
+    after_three = TapeLane.recorded
+    run("fedavg", rounds=6, lanes=2, lane=TapeLane)
+    assert TapeLane.recorded == after_three
+
+
+def test_a_step_that_asks_the_host_runs_unrecorded_and_says_so() -> None:
+    asked: list[float] = []
+
+    def step(local: Local, batch: Batch) -> None:
+        grads = local.grad(batch)
+        asked.append(float(next(iter(grads.values())).sum()))
+        local.sgd(grads)
+
+    states = []
+    for lowering in ({}, {"lanes": 1, "lane": TapeLane}):
+        fed = run("fedavg", rounds=1, **lowering).fed
+        states.append(fed.loop(step, {"w": fed.new_model().expand(fed.K, -1)}).theta)
+        if lowering:
+            assert any("_local_scalar_dense is not permitted" in reason for reason in fed.crew.refusals)
+    assert toys.gap({"w": states[0]}, {"w": states[1]}) < 1e-9
+
+
+def test_a_step_that_changes_places_of_its_tensors_is_recorded_rightly() -> None:
+    def step(local: Local, batch: Batch) -> None:
+        local.extras |= {"one": local.extras["two"], "two": local.extras["one"] + 1}
+
+    found = []
+    for lane in (TapeLane, Bare):
+        fed = run("fedavg", rounds=1, lanes=1, lane=lane).fed
+        extras = {name: torch.arange(fed.K, dtype=torch.float64) + place for place, name in enumerate(("one", "two"))}
+        found.append(fed.loop(step, {"w": fed.new_model().expand(fed.K, -1)}, extras=extras, epochs=9).extras)
+    assert TapeLane.recorded == 0  # of the second run
+    assert all(torch.equal(found[0][name], found[1][name]) for name in ("one", "two"))
+
+
+@pytest.mark.parametrize("augmentation", ["none", "crop-flip"])
+def test_a_feed_gives_the_batches_of_the_plans(augmentation: str) -> None:
+    fed = run("fedavg", rounds=1).fed
+    data = replace(fed.data, augment=augment.get(augmentation))
+    schedule = Schedule("batches", 1, 3, 0, 8, False)
+    plans = sorted((plan_batches(data, fed.streams, client, schedule) for client in (0, 3, 5)), key=lambda plan: -len(plan.index))
+    feed = Feed(data, plans[::-1], 8, fed.device)
+    for fresh in (False, True):
+        if fresh:  # the same memory, other clients
+            assert feed.reload(plans)
+        else:
+            feed = Feed(data, plans, 8, fed.device)
+        for step in range(len(plans[0].index)):
+            active = sum(len(plan.index) > step for plan in plans)
+            wanted = batch_at(data, plans[:active], step)
+            got = feed.next(active, feed.ragged(step, active))
+            width = wanted.y.shape[1]
+            assert torch.equal(got.x[:, :width], wanted.x)
+            assert torch.equal(got.y[:, :width], wanted.y)
+            real = torch.ones_like(wanted.y, dtype=torch.bool) if wanted.valid is None else wanted.valid
+            assert got.valid is None or (torch.equal(got.valid[:, :width], real) and not got.valid[:, width:].any())
+            assert got.valid is not None or bool(real.all())
+
+
+def test_a_feed_refuses_plans_that_do_not_fit() -> None:
+    fed = run("fedavg", rounds=1).fed
+    plans = [plan_batches(fed.data, fed.streams, client, Schedule("batches", 1, 2, 0, 8, False)) for client in (3, 1)]
+    assert not Feed(fed.data, plans[1:], 8, fed.device).reload(plans[:1])
+    assert not Feed(fed.data, plans[:1], 8, fed.device).reload(plans)
