@@ -5,70 +5,21 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from bench.cells.cell import recipe_from
+from bench.cells.schema import Block, Cells, GridFile, ScaleRules, rows_of, written_out
 from bench.errors import UserError, one_line, refusal, unknown
 from datasets.core.recipe import Recipe
 
 SCALES = ("smoke", "desk", "paper")
 ROOT = Path(__file__).resolve().parents[2] / "paper_tables"
-Scale = Literal["smoke", "desk", "paper"]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Row(_Strict):
-    """One row of a table, or one line of a figure."""
-
-    label: str
-    method: str
-    hp: dict[str, Any] = {}
-
-
-class Block(_Strict):
-    """Rows crossed with recipes and seeds."""
-
-    rows: list[Row]
-    recipes: list[str]
-    seeds: list[int] | None = None
-    scales: list[Scale] = ["smoke", "desk", "paper"]
-    evaluation: dict[str, Any] = {}
-
-
-class Artefact(_Strict):
-    """One table or figure."""
-
-    kind: Literal["table", "figure"]
-    title: str
-    cells: list[Block] = []
-
-
-class ScaleRules(_Strict):
-    """What a scale changes: seeds, all recipes, single recipes (by name or pattern, in the order of the file), hyper-parameters."""
-
-    seeds: list[int] = Field(min_length=1)
-    recipe: dict[str, Any] = {}
-    recipes: dict[str, dict[str, Any]] = {}
-    methods: dict[str, dict[str, Any]] = {}
-
-
-class GridFile(_Strict):
-    """A whole grid.toml."""
-
-    title: str
-    year: int
-    recipes: dict[str, dict[str, Any]]
-    scales: dict[str, ScaleRules]
-    artefacts: dict[str, Artefact]
-
 
 # -- files ---------------------------------------------------------------------------------------------------------------------------------
 
@@ -114,32 +65,64 @@ class Grid:
         return f"{self.name}:{line_of(self._text, location, hints)}"
 
     def _check_references(self) -> None:
-        """Every recipe that is inherited, shown or changed must exist, and every seed be a seed."""
-        known = self.file.recipes
-        for scale, rules in self.file.scales.items():
-            if scale not in SCALES:
-                raise unknown("scale", scale, SCALES, self.at("scales", scale))
-            for name in rules.recipes:
-                if not any(fnmatchcase(recipe, name) for recipe in known):
-                    self._refer(name, ("scales", scale, "recipes", name))
-            self._seeds(rules.seeds, ("scales", scale, "seeds"))
-        for key, artefact in self.file.artefacts.items():
-            for index, block in enumerate(artefact.cells):
-                for name in block.recipes:
-                    self._refer(name, ("artefacts", key, "cells", index, "recipes"), hints=(name,))
-                self._seeds(block.seeds or (), ("artefacts", key, "cells", index, "seeds"))
-        for name, values in known.items():
+        """Everything that is inherited, shown or changed must exist, and every seed be a seed."""
+        for name, values in self.file.recipes.items():
             if "inherit" in values:
-                self._refer(values["inherit"], ("recipes", name, "inherit"))
+                self._refer("recipe", values["inherit"], ("recipes", name, "inherit"))
+        for name, names in self.file.columns.items():
+            for recipe in names:
+                self._refer("recipe", recipe, ("columns", name), hints=(recipe,))
+        for scale, rules in self.file.scales.items():
+            self._check_scale(scale, rules)
+        for key, artefact in self.file.artefacts.items():
+            if artefact.like:
+                self._refer("artefact", artefact.like, ("artefacts", key, "like"))
+                if self.file.artefacts[artefact.like].like:
+                    raise UserError(f"{self.at('artefacts', key, 'like')}: {artefact.like!r} is itself like another one; take that")
+            for index, block in enumerate(artefact.cells):
+                self._check_block(block, ("artefacts", key, "cells", index))
 
-    def _refer(self, name: Any, location: tuple[Any, ...], hints: Sequence[str] = ()) -> None:
-        if not isinstance(name, str) or name not in self.file.recipes:
-            raise unknown("recipe", str(name), self.file.recipes, self.at(*location, hints=hints))
+    def _check_scale(self, scale: str, rules: ScaleRules) -> None:
+        """A scale has a known name, and its patterns match something."""
+        if scale not in SCALES:
+            raise unknown("scale", scale, SCALES, self.at("scales", scale))
+        for pattern in (*rules.recipes, *rules.only):
+            if not any(fnmatchcase(recipe, pattern) for recipe in self.file.recipes):
+                self._refer("recipe", pattern, ("scales", scale, "recipes", pattern))
+        self._seeds(rules.seeds, ("scales", scale, "seeds"))
+
+    def _check_block(self, block: Block, at: tuple[Any, ...]) -> None:
+        """A block refers to recipes and lists that exist, and has something to show."""
+        for name in (*block.recipes, *block.per):
+            self._refer("recipe", name, (*at, "recipes"), hints=(name,))
+        for what, name in (("rows", block.like), ("columns", block.columns)):
+            if name:
+                self._refer(what, name, (*at, "like" if what == "rows" else what))
+        if not (block.rows or block.like) or not (block.recipes or block.columns or block.per):
+            raise UserError(f"{self.at(*at)}: a block needs rows (or like) and recipes (or columns, or per)")
+        labels = [row.label for row in rows_of(self.file, block)]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise UserError(f"{self.at(*at, 'rows', hints=(label,))}: two rows are called {label!r}")
+        self._seeds(block.seeds or (), (*at, "seeds"))
+
+    def _refer(self, what: str, name: Any, location: tuple[Any, ...], hints: Sequence[str] = ()) -> None:
+        known = getattr(self.file, what if what in ("rows", "columns") else f"{what}s")
+        if not isinstance(name, str) or name not in known:
+            raise unknown(what, str(name), known, self.at(*location, hints=hints))
 
     def _seeds(self, seeds: Sequence[int], location: tuple[Any, ...]) -> None:
         for seed in seeds:
             if seed < 0:
                 raise UserError(f"{self.at(*location)}: seed = {seed} is not valid; valid: a whole number >= 0")
+
+    def cells(self, artefact: str, scale: str) -> Iterator[Cells]:
+        """The blocks of an artefact at a scale, every shorthand written out."""
+        only = self.file.scales[scale].only
+        for cells in written_out(self.file, artefact):
+            recipes = tuple(name for name in cells.recipes if any(fnmatchcase(name, pattern) for pattern in only))
+            if scale in cells.block.scales and recipes:
+                yield replace(cells, recipes=recipes)
 
     # -- recipes ---------------------------------------------------------------------------------------------------------------------------
 

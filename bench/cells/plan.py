@@ -9,7 +9,8 @@ from typing import Any
 
 from bench.cells import grid as grids
 from bench.cells.cell import Cell, build_cell, hyperparameters, options_of, parse_spec, plain, recipe_from, spec, unmet
-from bench.cells.grid import SCALES, Artefact, Block, Grid
+from bench.cells.grid import SCALES, Grid
+from bench.cells.schema import Artefact, Cells
 from bench.errors import UserError, nearest, unknown
 
 
@@ -112,24 +113,22 @@ def _artefacts(grid: Grid, selection: Selection) -> Iterator[Planned]:
 def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[Planned]:
     """The planned cells of one artefact at one scale."""
     rules = grid.file.scales[scale]
-    for index, block in enumerate(artefact.cells):
-        if scale not in block.scales:
-            continue
-        for row in block.rows:
+    for cells in grid.cells(name, scale):
+        for row in cells.rows:
             hp = row.hp | rules.methods.get(row.method, {})
-            for column in block.recipes:
-                recipe = grid.recipe(column, scale, block.evaluation)
-                for seed in block.seeds if block.seeds is not None else rules.seeds:
-                    cell = _cell(grid, name, index, block, (row.label, row.method, hp), recipe, seed)
+            for column in cells.recipes:
+                recipe = grid.recipe(column, scale, cells.block.evaluation)
+                for seed in cells.block.seeds if cells.block.seeds is not None else rules.seeds:
+                    cell = _cell(grid, cells, (row.label, row.method, hp), recipe, seed)
                     yield Planned(cell, grid.paper, name, artefact.kind, row.label, column, grid.label(column), scale)
 
 
-def _cell(grid: Grid, name: str, index: int, block: Block, row: tuple[str, str, dict[str, Any]], recipe: Any, seed: int) -> Cell:
+def _cell(grid: Grid, cells: Cells, row: tuple[str, str, dict[str, Any]], recipe: Any, seed: int) -> Cell:
     label, method, hp = row
     try:
         return build_cell(method, hp, recipe, seed)
     except UserError as error:
-        place = grid.at("artefacts", name, "cells", index, "rows", hints=(label,))
+        place = grid.at(*cells.at, "rows", hints=(label,))
         raise UserError(f"{place}: row {label!r}: {error}") from None
 
 
@@ -191,10 +190,15 @@ def unique(planned: Iterable[Planned]) -> list[Planned]:
     return list(found.values())
 
 
-def shard(planned: Sequence[Planned], text: str) -> list[Planned]:
-    """The i-th of n equal parts of the cells, `i/n` with i from 1; the same cells for the same plan on every machine."""
+def shard(planned: Sequence[Planned], text: str, cost: Callable[[Planned], float] = lambda item: 1.0) -> list[Planned]:
+    """The i-th of n parts of the cells that cost about the same, `i/n` with i from 1; the same for the same plan on every machine."""
     part, slash, parts = text.partition("/")
     if not slash or not part.isdigit() or not parts.isdigit() or not 1 <= int(part) <= int(parts):
         raise UserError(f"--shard {text!r} is not valid; valid: i/n with 1 <= i <= n, such as 2/8")
-    mine = {item.cell.id for item in sorted(unique(planned), key=lambda item: item.cell.id)[int(part) - 1 :: int(parts)]}
+    loads, mine = [0.0] * int(parts), set()
+    for load, item in sorted(((cost(item), item) for item in unique(planned)), key=lambda pair: (-pair[0], pair[1].cell.id)):
+        least = loads.index(min(loads))  # the dearest first, each to the part that has least to do
+        loads[least] += load
+        if least == int(part) - 1:
+            mine.add(item.cell.id)
     return [item for item in planned if item.cell.id in mine]

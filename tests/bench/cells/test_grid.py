@@ -86,6 +86,88 @@ def test_wrong_grids_are_refused_with_file_and_line(tmp_path: Path, old: str, ne
         assert word in text
 
 
+SHORT = """
+[columns]
+both = ["two", "three"]
+[rows]
+tuned = [{ label = "β = {beta}, τ = {tau}", method = "fedpurin", hp = { hessian = true } }]
+[scales.desk]
+seeds = [0]
+only = ["t*o"]
+[scales.desk.recipes]
+"t*" = { clients = 5 }
+two = { clients = 4 }
+[artefacts.long]
+kind = "table"
+title = "T"
+[[artefacts.long.cells]]
+rows = [
+    { label = "β = 2, τ = 0.5", method = "fedpurin", hp = { hessian = true, beta = 2, tau = 0.5 } },
+    { label = "β = 2, τ = 1", method = "fedpurin", hp = { hessian = true, beta = 2, tau = 1.0 } },
+]
+recipes = ["two", "three"]
+[[artefacts.long.cells]]
+rows = [{ label = "own", method = "fedpurin", hp = { bn = "full", beta = 7 } }]
+recipes = ["two"]
+[[artefacts.long.cells]]
+rows = [{ label = "own", method = "fedpurin", hp = { bn = "full", beta = 8 } }]
+recipes = ["three"]
+[artefacts.short]
+kind = "table"
+title = "T"
+[[artefacts.short.cells]]
+like = "tuned"
+sweep = { beta = [2], tau = [0.5, 1.0] }
+columns = "both"
+[[artefacts.short.cells]]
+rows = [{ label = "own", method = "fedpurin", hp = { bn = "full" } }]
+per = { two = { beta = 7 }, three = { beta = 8 } }
+[artefacts.same]
+kind = "figure"
+title = "F"
+like = "short"
+"""
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk"])
+def test_shorthands_stand_for_the_same_cells_as_what_is_written_out(tmp_path: Path, scale: str) -> None:
+    path = write(tmp_path, GRID + SHORT)
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for item in plan(Selection(files=[path], scale=scale)):
+        found.setdefault(item.artefact, []).append((item.cell.id, item.row, item.column))
+    assert found["short"] == found["same"]
+    assert found["short"] == found["long"]
+    assert len(set(found["long"])) == {"smoke": 12, "desk": 3}[scale]
+
+
+def test_a_scale_takes_some_recipes_and_changes_them_by_pattern(tmp_path: Path) -> None:
+    planned = plan(Selection(files=[write(tmp_path, GRID + SHORT)], scale="desk", artefacts=["tests/long"]))
+    assert {(item.column, item.cell.recipe["clients"]) for item in planned} == {("two", 4)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('like = "tuned"', 'like = "tund"', ["unknown rows 'tund'", "tuned"]),
+        ('columns = "both"', 'columns = "bot"', ["unknown columns 'bot'", "both"]),
+        ('like = "short"', 'like = "shrt"', ["unknown artefact 'shrt'", "short"]),
+        ('like = "short"', 'like = "same"', ["like another"]),
+        ('both = ["two", "three"]', 'both = ["two", "tree"]', ["unknown recipe 'tree'", "three"]),
+        ("per = { two = { beta = 7 }, three", "per = { two = { beta = 7 }, tree", ["unknown recipe 'tree'", "three"]),
+        ('only = ["t*o"]', 'only = ["x*"]', ["unknown recipe 'x*'"]),
+        ('"t*" = {', '"x*" = {', ["unknown recipe 'x*'"]),
+        ("β = {beta}, τ = {tau}", "β = {beta}", ["two rows are called 'β = 2'"]),
+        ('columns = "both"', "", ["needs rows (or like) and recipes"]),
+    ],
+)
+def test_wrong_shorthands_are_refused_with_file_and_line(tmp_path: Path, old: str, new: str, words: list[str]) -> None:
+    assert (GRID + SHORT).count(old) == 1
+    with pytest.raises(UserError) as caught:
+        plan(Selection(files=[write(tmp_path, (GRID + SHORT).replace(old, new))]))
+    for word in ("tests.toml:", *words):
+        assert word in str(caught.value)
+
+
 def test_a_grid_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         Grid(tmp_path / "none.toml")
