@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -174,7 +174,7 @@ class Store:
         with writing(self.root):
             self.running.mkdir(parents=True, exist_ok=True)
             probe.write_bytes(b"\0")
-            probe.unlink()
+            probe.unlink(missing_ok=True)
 
     def put(self, record: Record, siblings: Mapping[str, bytes]) -> Record:
         """Store a record with its sibling files; the caller holds the cell's lock."""
@@ -205,11 +205,6 @@ class Store:
                 old.rename(self.folder(cell))
             for leftover in (fresh, old):
                 shutil.rmtree(leftover, ignore_errors=True)
-
-    def tidy(self) -> None:
-        """Remove the folder of running cells when nothing is in it."""
-        with suppress(OSError):
-            self.running.rmdir()
 
 
 @contextmanager
