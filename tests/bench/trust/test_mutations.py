@@ -1,128 +1,140 @@
-"""Would the gate notice? Mistakes are planted in the methods' own code, one at a time, and the gate is asked.
-
-They are of the kinds that people make: a swapped sign, a product for a quotient, `and` for `or`, a comparison the wrong way round, a number
-that is off by one, weights that are forgotten. They are found by reading the code, so new methods are covered as they come.
-"""
+"""Would the gate notice? Mistakes are planted in the methods' own code and in the engine, one at a time, and the gate is asked."""
 
 from __future__ import annotations
 
-import ast
-import inspect
+import json
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any, NamedTuple
 
 import pytest
 
-from algorithms.core.method import methods
 from tests.bench.conftest import ROOT, environment
+from tests.bench.trust.planted import Mistake, in_engine, in_methods
 
-PER_METHOD = 2
 AT_LEAST = 40
 BAR = 0.95
+CLONES = int(os.environ.get("REPFL_TEST_CLONES", "2"))
 PACKAGES = ("algorithms", "bench", "datasets", "paper_tables")
-OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
-}
-COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.GtE: ast.Lt, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.Lt: ast.GtE}
-SPARED = ("record", "__init__")
-"""Functions that only tell, or only remember."""
+
+ASK = """
+import json, sys
+from pathlib import Path
+from bench.running import runner
+from bench.trust import regress
+runner.choose_executor = lambda *_: ("inline", 1)
+records = regress.compute(sys.argv[1:], 1)
+regress.compute = lambda *_: records
+found = {name: [move.why for move in regress.check(Path(f"{name}.json"), sys.argv[1:], 1).moved] for name in ("here", "elsewhere")}
+print(json.dumps(found))
+"""
+"""The gate, asked twice about the same records: as on a platform that the reference knows, and as on any other."""
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """One planted mistake."""
+class Answer(NamedTuple):
+    """What the gate said of a mistake."""
 
-    method: str
-    file: Path
-    text: str
-    what: str
-
-
-def sites(tree: ast.AST) -> Iterator[ast.AST]:
-    """The places in a method's functions where a mistake can be planted."""
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef) and function.name not in SPARED:
-            for node in (inner for statement in function.body for inner in ast.walk(statement)):
-                if _is_site(node):
-                    yield node
+    here: list[str]
+    elsewhere: list[str]
+    broken: bool
+    """Nothing could be computed any more, or nothing that could be compared: whoever made the mistake would see it without a gate."""
 
 
-def _is_site(node: ast.AST) -> bool:
-    if isinstance(node, ast.BinOp):
-        return type(node.op) in OPERATORS and not isinstance(node.right, ast.Dict)  # tables are merged with `|`
-    if isinstance(node, ast.Compare):
-        return type(node.ops[0]) in COMPARISONS
-    return isinstance(node, ast.Call) and any(keyword.arg == "weights" for keyword in node.keywords)
-
-
-def plant(node: ast.AST) -> str:
-    """Make the mistake, and say which."""
-    before = ast.unparse(node)
-    if isinstance(node, ast.BinOp):
-        node.op = OPERATORS[type(node.op)]()
-    elif isinstance(node, ast.Compare):
-        node.ops[0] = COMPARISONS[type(node.ops[0])]()
-    elif isinstance(node, ast.Call):
-        node.keywords = [keyword for keyword in node.keywords if keyword.arg != "weights"]
-    return f"{before} -> {ast.unparse(node)}"
-
-
-def mistakes(clone: Path) -> Iterator[Mistake]:
-    """Some mistakes per method, spread evenly over its code."""
-    for name, entry in sorted(methods().items()):
-        file = clone / Path(inspect.getfile(entry.cls)).relative_to(ROOT)
-        count = len(list(sites(ast.parse(file.read_text()))))
-        for index in sorted({count * part // PER_METHOD for part in range(PER_METHOD)} if count else ()):
-            tree = ast.parse(file.read_text())
-            what = plant(list(sites(tree))[index])
-            yield Mistake(name, file.relative_to(clone), ast.unparse(tree), what)
-
-
-def gate(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def ask(clone: Path, *names: str) -> Answer:
     """The gate in a copy of this clone."""
-    command = [sys.executable, "-m", "bench", "check", "--reference", "reference.json", "--workers", "1", *arguments]
-    return subprocess.run(
-        command, cwd=clone, env=environment(PYTHONPATH=str(clone)), capture_output=True, text=True, timeout=900, check=False
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, *names],
+        cwd=clone,
+        env=environment(PYTHONPATH=str(clone), OMP_NUM_THREADS="1"),
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
     )
+    if done.returncode:
+        return Answer([], [], True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return Answer(found["here"], found["elsewhere"], any(" is failed" in why for why in found["here"]))
+
+
+def other_platform(reference: Path) -> str:
+    """A reference as if it had been made somewhere else."""
+    values = json.loads(reference.read_text())
+    for cell in values["cells"].values():
+        cell["digests"] = {"another": ""}
+    return json.dumps(values)
+
+
+def clone(folder: Path, reference: Path | None) -> Path:
+    """A copy of this clone with a reference of its own."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    if reference is None:
+        accept = [sys.executable, "-m", "bench", "check", "--reference", "here.json", "--accept", "--reason", "before the mistakes"]
+        made = subprocess.run(accept, cwd=folder, env=environment(PYTHONPATH=str(folder)), capture_output=True, text=True, check=False)
+        assert made.returncode == 0, made.stderr
+    else:
+        shutil.copy(reference, folder / "here.json")
+    (folder / "elsewhere.json").write_text(other_platform(folder / "here.json"))
+    return folder
 
 
 @pytest.mark.slow
-def test_planted_mistakes_are_caught(tmp_path: Path) -> None:
-    clones: SimpleQueue[Path] = SimpleQueue()
-    for number in range(2):
-        for package in PACKAGES:
-            shutil.copytree(ROOT / package, tmp_path / str(number) / package, ignore=shutil.ignore_patterns("__pycache__"))
-        clones.put(tmp_path / str(number))
-    made = gate(tmp_path / "0", "--accept", "--reason", "before the mistakes")
-    assert made.returncode == 0, made.stderr
-    shutil.copy(tmp_path / "0" / "reference.json", tmp_path / "1")
+def test_planted_mistakes_are_caught(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = clone(tmp_path / "0", None)
+    others = [clone(tmp_path / str(number), first / "here.json") for number in range(1, CLONES)]
+    free: SimpleQueue[Path] = SimpleQueue()
+    for folder in (first, *others):
+        free.put(folder)
+    assert ask(first, "fedavg", "fedpurin", "dfedpgp") == Answer([], [], False)
 
-    def caught(mistake: Mistake) -> bool:
-        clone = clones.get()
-        path = clone / mistake.file
-        proper = path.read_text()
+    def answer(mistake: Mistake) -> Answer:
+        folder = free.get()
+        path = folder / mistake.file
+        right = path.read_text()
         path.write_text(mistake.text)
         try:
-            return gate(clone, "--method", mistake.method).returncode == 1
+            return ask(folder, *mistake.methods)
         finally:
-            path.write_text(proper)
-            clones.put(clone)
+            path.write_text(right)
+            free.put(folder)
 
-    planted = list(mistakes(tmp_path / "0"))
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(caught, planted))
-    missed = [f"{mistake.method}: {mistake.what}" for mistake, hit in zip(planted, found, strict=True) if not hit]
-    print(f"{sum(found)} of {len(found)} planted mistakes caught; missed: {missed}")
-    assert len(planted) >= AT_LEAST
-    assert sum(found) >= BAR * len(planted), missed
+    planted = [*in_methods(first), *in_engine(first)]
+    with ThreadPoolExecutor(CLONES) as pool:
+        answers = list(pool.map(answer, planted))
+    told = judged(planted, answers)
+    with capsys.disabled():
+        print("\n" + "\n".join(told.lines))
+    assert told.planted >= AT_LEAST
+    assert told.here >= BAR * told.planted, told.lines
+    assert told.elsewhere >= BAR * told.planted, told.lines
+
+
+class Told(NamedTuple):
+    """The catch rates. Mistakes that keep anything from being computed do not count, on either side."""
+
+    planted: int
+    here: int
+    elsewhere: int
+    lines: list[str]
+
+
+def judged(planted: list[Mistake], answers: list[Answer]) -> Told:
+    """Count, and say it."""
+    asked = [(mistake.what, answer) for mistake, answer in zip(planted, answers, strict=True) if not answer.broken]
+    missed = [what for what, answer in asked if not answer.here]
+    lenient = [what for what, answer in asked if answer.here and not answer.elsewhere]
+    here, elsewhere = len(asked) - len(missed), sum(bool(answer.elsewhere) for _, answer in asked)
+    broken, all_of_them = len(planted) - len(asked), max(len(asked), 1)
+    lines = [
+        f"{len(planted)} mistakes planted, {broken} of them break the computation itself; of the {len(asked)} others",
+        f"{here} are caught where the platform is known: {here / all_of_them:.1%}",
+        f"{elsewhere} are caught elsewhere: {elsewhere / all_of_them:.1%}",
+    ]
+    lines += [f"missed: {what}" for what in missed] + [f"missed elsewhere: {what}" for what in lenient]
+    return Told(len(asked), here, elsewhere, lines)
