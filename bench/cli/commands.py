@@ -20,11 +20,13 @@ from bench.cli.options import (
     Executor,
     Fresh,
     Grids,
+    Lanes,
     Methods,
     Out,
     Papers,
     PerGpu,
     Plugins,
+    Precision,
     Results,
     Scale,
     Seeds,
@@ -72,7 +74,11 @@ def select(
     extensions.load(plugins or ())
     wanted = (papers or (), artefacts or (), methods or (), datasets or (), seeds or (), cells or ())
     planned = plan.plan(plan.Selection(*wanted, scale=scale, files=grids or ()))
-    return plan.shard(planned, shard) if shard else planned
+    if not shard:
+        return planned
+    from bench.running import cost
+
+    return plan.shard(planned, shard, cost.static)
 
 
 def print_json(value: Any) -> None:
@@ -129,6 +135,8 @@ def run(
     per_gpu: PerGpu = None,
     address: Address = "",
     chunk: Chunk = None,
+    lanes: Lanes = None,
+    precision: Precision = "default",
     results: Results = None,
     fresh: Fresh = False,
     time_limit: TimeLimit = None,
@@ -137,7 +145,12 @@ def run(
     """Compute what is missing."""
     planned = select(paper, artefact, method, dataset, seed, cell, scale, grid, plugin, shard)
     where = _device(device, executor, workers, per_gpu, address)
-    return _run(planned, _options(results, where, chunk, fresh, time_limit, checkpoint, plugin), executor, workers).exit_code
+    return _run(
+        planned,
+        _options(results, where, _lowering(where, chunk, lanes, precision), fresh, time_limit, checkpoint, plugin),
+        executor,
+        workers,
+    ).exit_code
 
 
 @app.command()
@@ -175,6 +188,8 @@ def reproduce(
     per_gpu: PerGpu = None,
     address: Address = "",
     chunk: Chunk = None,
+    lanes: Lanes = None,
+    precision: Precision = "default",
     results: Results = None,
     fresh: Fresh = False,
     time_limit: TimeLimit = None,
@@ -184,7 +199,12 @@ def reproduce(
     """Run, then report."""
     planned = select(paper, artefact, method, dataset, seed, cell, scale, grid, plugin)
     where = _device(device, executor, workers, per_gpu, address)
-    summary = _run(planned, _options(results, where, chunk, fresh, time_limit, checkpoint, plugin), executor, workers)
+    summary = _run(
+        planned,
+        _options(results, where, _lowering(where, chunk, lanes, precision), fresh, time_limit, checkpoint, plugin),
+        executor,
+        workers,
+    )
     if summary.signal:
         return summary.exit_code
     found = _report(planned, results, out)
@@ -200,10 +220,28 @@ def _device(wanted: str, executor: str | None, workers: int | None, per_gpu: str
     return {"device": device, "per_gpu": devices.share(per_gpu, None if executor == "ray" else workers, device), "address": address}
 
 
+def _lowering(where: dict[str, Any], chunk: int | None, lanes: int | None, precision: str) -> dict[str, Any]:
+    """How a device is to compute, checked; what is left open on a GPU is measured when a cell begins."""
+    from algorithms.core.lowering import PRECISIONS
+
+    if precision not in PRECISIONS:
+        raise UserError(f"--precision {precision!r} is not valid; valid: {', '.join(PRECISIONS)}")
+    for name, value, least in (("--chunk", chunk, 1), ("--lanes", lanes, 0)):
+        if value is not None and value < least:
+            raise UserError(f"{name} {value} is not valid; valid: a whole number >= {least}")
+    if where["device"] == "cpu":
+        if lanes:
+            raise UserError("--lanes needs a GPU; on a CPU, cells run side by side instead: --workers")
+        return {"chunk": chunk or 1, "precision": precision}
+    if chunk is None and lanes is None:
+        return {"chunk": 0, "precision": precision}
+    return {"chunk": chunk or 1, "lanes": 1 if lanes is None else lanes, "precision": precision}
+
+
 def _options(
     results: Path | None,
     where: dict[str, Any],
-    chunk: int | None,
+    lowering: dict[str, Any],
     fresh: bool,
     time_limit: float | None,
     checkpoint: float,
@@ -212,15 +250,14 @@ def _options(
     """How to run, checked."""
     from bench.records.store import Store
     from bench.running.task import Options
-    from bench.running.work import COHORT
 
-    for name, value in (("--chunk", chunk), ("--time-limit", time_limit), ("--checkpoint", checkpoint)):
+    for name, value in (("--time-limit", time_limit), ("--checkpoint", checkpoint)):
         if value is not None and not value > 0:
             raise UserError(f"{name} {value:g} is not valid; valid: a number > 0")
     return Options(
         results=str(Store(results).root.resolve()),
         **where,
-        chunk=chunk or (1 if where["device"] == "cpu" else COHORT),
+        **lowering,
         checkpoint_every=checkpoint,
         time_limit=time_limit,
         fresh=fresh,

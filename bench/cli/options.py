@@ -31,7 +31,11 @@ Address = Annotated[
 ]
 PerGpu = Annotated[str | None, typer.Option("--per-gpu", help="cells that share one GPU, or auto: as many as measurably pay")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
-Chunk = Annotated[int | None, typer.Option(help="clients trained in one kernel (default: 1 on a CPU, the cohort on a GPU)")]
+Chunk = Annotated[int | None, typer.Option(help="clients trained in one kernel (default: 1 on a CPU, measured on a GPU)")]
+Lanes = Annotated[
+    int | None, typer.Option(help="groups of clients side by side on a GPU, as CUDA graphs; 0: no graphs (default: measured)")
+]
+Precision = Annotated[str, typer.Option(help="default (PyTorch's own), fp32 (no TF32), tf32, bf16 (forward passes) or fp64")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="compute finished cells again")]
 Shard = Annotated[str | None, typer.Option(help="only the i-th of n equal parts of the cells, i/n; for job arrays")]
 TimeLimit = Annotated[float | None, typer.Option(help="seconds after which a cell is given up")]

@@ -36,6 +36,8 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
         "device": options.device,
         "precision": options.precision,
         "chunk": options.chunk,
+        "lanes": options.lanes,
+        "conv": options.conv,
         "threads": 1,
         "command": task.command,
         "finished": now(),
@@ -53,7 +55,14 @@ def measured(run: Run, clients: Clients, seconds: float, options: Options) -> di
         "peak_memory": provenance.peak_memory(options.device),
         "digests": digests(run),
         "probe": probe(run),
+        **unrecorded(run),
     }
+
+
+def unrecorded(run: Run) -> dict[str, list[str]]:
+    """Why steps could not be recorded as graphs, if any could not."""
+    refusals = run.fed.crew.refusals if run.fed.crew is not None else set()
+    return {"unrecorded": sorted(refusals)} if refusals else {}
 
 
 def probe(run: Run) -> dict[str, float]:

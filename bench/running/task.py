@@ -30,6 +30,11 @@ class Options:
     device: str = "cpu"
     precision: str = "default"
     chunk: int = 1
+    """Clients in one kernel; 0: as many as pay on the device, measured."""
+    lanes: int = 0
+    """Chunks side by side on a GPU, their steps recorded; 0: none."""
+    conv: str = "auto"
+    """Which kernels a convolution of several clients takes."""
     checkpoint_every: float = 60.0
     time_limit: float | None = None
     fresh: bool = False

@@ -6,7 +6,6 @@ import os
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -18,14 +17,11 @@ from bench.records.store import FINAL, Record, Store, stored_result
 from bench.running import products
 from bench.running.metrics import summarise
 from bench.running.task import Options, Outcome, Task, Tell
+from bench.running.tuning import settled, smaller
 
 if TYPE_CHECKING:
     from algorithms.core.run import Run
     from bench.running.clients import Clients
-
-
-COHORT = 32
-"""Clients that a GPU trains in one kernel, unless told otherwise."""
 
 
 class _Interrupted(Exception):
@@ -68,7 +64,7 @@ def run_task(task: Task, options: Options, tell: Tell, stop: Callable[[], bool])
             if stored is not None and counts_as_done(stored, options):
                 status = "cached" if stored.status in ("done", "skipped") else stored.status
                 return Outcome(task.cell.id, status, stored.reason, 0.0, stored.metrics.get("value"))
-            record = _attempt(task, options, store, tell, stop)
+            record = _attempt(task, options if task.skip else settled(options, task.cell), store, tell, stop)
     except _Interrupted:
         return Outcome(task.cell.id, "interrupted", "stopped by the user")
     except StoreError as error:
@@ -95,7 +91,7 @@ def counts_as_done(record: Record, options: Options) -> bool:
 
 
 def _attempt(task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]) -> Record:
-    """Run a cell and store what came of it; out of memory is tried again with half the chunk."""
+    """Run a cell and store what came of it; out of memory is tried again with half as many clients at once."""
     from algorithms.core.run import Diverged
 
     if task.skip:
@@ -109,10 +105,11 @@ def _attempt(task: Task, options: Options, store: Store, tell: Tell, stop: Calla
     except _Limit as error:
         return _faulty(task, options, store, "failed", error, keep=True)
     except Exception as error:  # a failing cell must not stop the grid, whatever it raises
-        if not _out_of_memory(error) or options.chunk == 1:
+        less = smaller(options) if _out_of_memory(error) else None
+        if less is None:
             return _faulty(task, options, store, "failed", error)
     _free_memory(options.device)  # out here, where the exception no longer holds what the run had allocated
-    return _attempt(task, replace(options, chunk=options.chunk // 2), store, tell, stop)
+    return _attempt(task, less, store, tell, stop)
 
 
 def _faulty(task: Task, options: Options, store: Store, status: str, error: Exception, keep: bool = False) -> Record:
@@ -202,7 +199,8 @@ def start(cell: Cell, clients: Clients, options: Options) -> Run:
     method = entry(cell.method).cls(hyperparameters(cell.method, cell.hp))
     recipe = recipe_from(cell.recipe, "recipe")
     dtype = torch.float64 if options.precision == "fp64" else torch.float32
-    run = Run(method, recipe, clients.data, clients.model, seed=cell.seed, device=options.device, dtype=dtype, chunk=options.chunk)
+    how = {"chunk": options.chunk, "lanes": options.lanes, "conv": options.conv, "precision": options.precision}
+    run = Run(method, recipe, clients.data, clients.model, seed=cell.seed, device=options.device, dtype=dtype, **how)
     run.start()
     return run
 
@@ -210,7 +208,8 @@ def start(cell: Cell, clients: Clients, options: Options) -> Run:
 def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:
     """What a checkpoint and the run that goes on from it must have in common, or the bits would differ."""
     where = provenance.platform_of(options.device, options.precision)["fingerprint"]
-    return {"cell": cell.id, "chunk": str(options.chunk), "platform": str(where), **provenance.sources(cell.method)}
+    how = f"{options.chunk} x {options.lanes} {options.conv}"
+    return {"cell": cell.id, "chunk": how, "platform": str(where), **provenance.sources(cell.method)}
 
 
 def _resume(run: Run, store: Store, cell: str, facts: dict[str, str]) -> float:

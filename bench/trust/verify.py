@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench.cells.cell import reopen
@@ -41,15 +42,19 @@ def verify(store: Store, rerun: int = 0, seed: int = 0) -> Verification:
         except (Corrupt, UserError) as error:
             found.findings.append(one_line(error))
             continue
-        _check_provenance(record, found)
-        _check_data(record, found)
+        check(record, found)
         sound.append(record)
     _debris(store, found)
-    done = sorted((record for record in sound if record.status == "done"), key=lambda record: record.id)
+    sample(sound, rerun, seed, found)
+    return found
+
+
+def sample(records: Sequence[Record], rerun: int, seed: int, found: Verification) -> None:
+    """Compute some finished records again, chosen by lot."""
+    done = sorted((record for record in records if record.status == "done"), key=lambda record: record.id)
     for record in random.Random(seed).sample(done, min(rerun, len(done))):
         found.rerun += 1
-        _again(record, found)
-    return found
+        again(record, found)
 
 
 def _folders(store: Store, found: Verification) -> list[str]:
@@ -61,13 +66,15 @@ def _folders(store: Store, found: Verification) -> list[str]:
     return [name for name in names if len(name) == 64 and not set(name) - set("0123456789abcdef")]
 
 
-def _check_provenance(record: Record, found: Verification) -> None:
+def check(record: Record, found: Verification) -> None:
+    """Does a record say where it comes from, and are its data those that are here?"""
     wanted = PROVENANCE + (MEASURED if record.status == "done" else ())
     absent = [name for name in wanted if name not in record.provenance]
     if absent:
         found.findings.append(f"record {record.id[:12]}: provenance lacks {', '.join(absent)}")
     if record.status == "done" and "value" not in record.metrics:
         found.findings.append(f"record {record.id[:12]}: metrics lack a value")
+    _check_data(record, found)
 
 
 def _check_data(record: Record, found: Verification) -> None:
@@ -93,7 +100,7 @@ def _debris(store: Store, found: Verification) -> None:
             found.notes.append(f"{store.running}: {len(left)} files of running or killed cells ({', '.join(sorted(set(left)))})")
 
 
-def _again(record: Record, found: Verification) -> None:
+def again(record: Record, found: Verification) -> None:
     """Compute a record's cell in a folder of its own and compare digests."""
     from bench.records.provenance import platform_of, sources
 
@@ -107,7 +114,7 @@ def _again(record: Record, found: Verification) -> None:
         found.notes.append(f"record {record.id[:12]}: {cell.method} is now another version or has other options; not computed again")
         return
     with tempfile.TemporaryDirectory(prefix="repfl-verify-") as folder:
-        options = Options(folder, origin["device"], origin["precision"], origin["chunk"])
+        options = Options(folder, origin["device"], origin["precision"], origin["chunk"], origin.get("lanes", 0), origin.get("conv", "auto"))
         prepare_process(options)
         outcome = run_task(Task(cell), options, lambda *_: None, lambda: False)
         again = Store(folder).get(cell.id)

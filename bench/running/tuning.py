@@ -1,0 +1,107 @@
+"""How a cell is computed on its device, where that is left open: measured once per device, model, batch and cohort, then remembered."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
+from math import isfinite
+from pathlib import Path
+from typing import Any, cast
+
+from bench.cells.cell import Cell, canonical, entry, recipe_from
+from bench.records import provenance
+from bench.records.store import write_synced
+from bench.running.clients import clients_of
+from bench.running.task import Options
+
+VERSION = 1
+AGREED = {"chunk": 32, "lanes": 0, "conv": "auto"}
+"""Where nothing could be measured."""
+
+
+def settled(options: Options, cell: Cell) -> Options:
+    """The options with a definite number of clients at once."""
+    if options.chunk:
+        return options
+    if not options.device.startswith("cuda"):
+        return replace(options, chunk=1, lanes=0)
+    job = _job(options, cell)
+    known, key = _read(), _key(options, job)
+    if key not in known:
+        known = _read() | {key: _measured(job)}
+        _write(known)
+    return replace(options, **known[key]["choice"])
+
+
+def smaller(options: Options) -> Options | None:
+    """Half as many clients at once, for a device whose memory has run out; none: it was one already."""
+    if options.lanes > 1:
+        return replace(options, lanes=options.lanes // 2)
+    if options.chunk > 1:
+        return replace(options, chunk=options.chunk // 2)
+    return replace(options, lanes=0) if options.lanes else None
+
+
+def _job(options: Options, cell: Cell) -> Any:
+    import torch
+
+    from algorithms.core.lowering import Precision
+    from algorithms.core.tuning import Job
+
+    recipe, clients = recipe_from(cell.recipe, "recipe"), clients_of(cell)
+    everybody = entry(cell.method).cls.serverless
+    cohort = recipe.clients if everybody else max(1, round(recipe.participation * recipe.clients))
+    dtype = torch.float64 if options.precision == "fp64" else torch.float32
+    data, precision = clients.data, cast(Precision, options.precision)
+    return Job(clients.model, recipe, data.input_shape, data.classes, cohort, options.device, dtype, precision)
+
+
+def _key(options: Options, job: Any) -> str:
+    """Everything that a choice depends on."""
+    where = provenance.platform_of(options.device, options.precision)["fingerprint"]
+    training = job.recipe.training
+    parts = [VERSION, where, job.model.name, job.shape, job.classes, training.batch, bool(training.momentum), job.cohort, options.precision]
+    return sha256(canonical({"parts": parts}).encode()).hexdigest()[:24]
+
+
+def _measured(job: Any) -> dict[str, Any]:
+    """The best way, with what every way took."""
+    from algorithms.core.tuning import candidates, measure, tune
+
+    trials = tune(list(candidates(job.cohort, job.precision)), lambda way: measure(job, way))
+    names = ("chunk", "lanes", "conv")
+    best = trials[0]
+    choice = {name: getattr(best.lowering, name) for name in names} if isfinite(best.seconds) else dict(AGREED)
+    told = [
+        {name: getattr(trial.lowering, name) for name in names}
+        | ({"microseconds": round(trial.seconds * 1e6, 2)} if isfinite(trial.seconds) else {"refused": trial.note})
+        for trial in trials
+    ]
+    what = f"{job.model.name}, batch {job.recipe.training.batch}, {job.cohort} clients, {provenance.device_name(job.device)}"
+    return {"what": what, "choice": choice, "trials": told}
+
+
+def path() -> Path:
+    """Where choices are remembered."""
+    return Path(os.environ.get("REPFL_TUNED", "~/.cache/repfl/tuned.json")).expanduser()
+
+
+def _read() -> dict[str, Any]:
+    try:
+        found = json.loads(path().read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    usable = found.items() if isinstance(found, dict) else ()
+    return {key: told for key, told in usable if isinstance(told, dict) and told.get("choice", {}).keys() == AGREED.keys()}
+
+
+def _write(known: dict[str, Any]) -> None:
+    """Remember choices; where that is not possible they are measured again."""
+    fresh = path().with_suffix(f".{os.getpid()}.tmp")
+    with suppress(OSError):
+        fresh.parent.mkdir(parents=True, exist_ok=True)
+        write_synced(fresh, json.dumps(known, indent=1, sort_keys=True).encode())
+        fresh.replace(path())

@@ -1,0 +1,69 @@
+"""What is left open is measured once, remembered, and recorded; memory that runs out halves it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.running import tuning
+from bench.running.task import Options
+from tests.bench.conftest import task
+
+OPEN = Options(device="cuda:0", chunk=0)
+
+
+@pytest.fixture
+def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Measurements are counted instead of made, and there is a GPU by name."""
+    asked: list[Any] = []
+    choice = {"chunk": 1, "lanes": 8, "conv": "auto"}
+    monkeypatch.setenv("REPFL_TUNED", str(tmp_path / "kept" / "tuned.json"))
+    monkeypatch.setattr(tuning.provenance, "platform_of", lambda device, precision: {"fingerprint": f"one gpu {precision}"})
+    monkeypatch.setattr(tuning, "_measured", lambda job: asked.append(job) or {"what": "", "choice": choice, "trials": []})
+    return asked
+
+
+def test_a_choice_is_measured_once_per_device_model_batch_and_cohort(counted: list[Any]) -> None:
+    cell = task("fedavg", participation=0.5).cell
+    for _ in range(2):
+        done = tuning.settled(OPEN, cell)
+        assert (done.chunk, done.lanes, done.conv) == (1, 8, "auto")
+    assert len(counted) == 1
+    tuning.settled(OPEN, task("fedper", participation=0.5).cell)
+    assert len(counted) == 1
+    tuning.settled(Options(device="cuda:0", chunk=0, precision="bf16"), cell)
+    assert len(counted) == 2
+    tuning.settled(OPEN, task("dfedavgm", participation=0.5).cell)  # everybody trains there
+    assert len(counted) == 3
+
+
+def test_what_the_user_has_chosen_is_not_measured(counted: list[Any]) -> None:
+    options = Options(device="cuda:0", chunk=4, lanes=2)
+    assert tuning.settled(options, task("fedavg").cell) is options
+    assert counted == []
+
+
+def test_a_cpu_takes_one_client_at_a_time(counted: list[Any]) -> None:
+    assert tuning.settled(Options(chunk=0), task("fedavg").cell).chunk == 1
+    assert counted == []
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"a": 1}', "no json"])
+def test_a_damaged_memory_is_measured_anew(counted: list[Any], text: str) -> None:
+    tuning.path().parent.mkdir(parents=True)
+    tuning.path().write_text(text)
+    assert tuning.settled(OPEN, task("fedavg").cell).lanes == 8
+    assert len(counted) == 1
+    assert tuning.settled(OPEN, task("fedavg").cell).lanes == 8
+    assert len(counted) == 1
+
+
+def test_memory_that_runs_out_halves_lanes_then_chunks_then_ends() -> None:
+    options: Options | None = Options(device="cuda:0", chunk=2, lanes=4)
+    seen = []
+    while options is not None:
+        seen.append((options.chunk, options.lanes))
+        options = tuning.smaller(options)
+    assert seen == [(2, 4), (2, 2), (2, 1), (1, 1), (1, 0)]
