@@ -32,6 +32,7 @@ from bench.cli.options import (
     Seeds,
     Shard,
     TimeLimit,
+    Unmeasured,
     Workers,
 )
 from bench.errors import FINDING, UserError
@@ -139,11 +140,16 @@ def run(
     precision: Precision = "default",
     results: Results = None,
     fresh: Fresh = False,
+    unmeasured: Unmeasured = False,
     time_limit: TimeLimit = None,
     checkpoint: Checkpoint = 60.0,
 ) -> int:
     """Compute what is missing."""
     planned = select(paper, artefact, method, dataset, seed, cell, scale, grid, plugin, shard)
+    if unmeasured:
+        from bench.evidence.measured import unmeasured as only
+
+        planned = only(planned)
     where = _device(device, executor, workers, per_gpu, address)
     return _run(
         planned,

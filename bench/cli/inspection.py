@@ -95,6 +95,8 @@ def verify(
     results: Results = None,
     rerun: Annotated[int, typer.Option(help="compute so many random cells again and compare", min=0)] = 0,
     seed: Annotated[int, typer.Option(help="of the choice of those cells", min=0)] = 0,
+    measured: Annotated[bool, typer.Option("--measured", help="the values that came with the code, not the store")] = False,
+    paper: Papers = None,
     plugin: Plugins = None,
 ) -> int:
     """Is every record as it was written, and does it come out again?"""
@@ -104,6 +106,10 @@ def verify(
     from bench.trust import verify as verification
 
     plugins.load(plugin or ())
+    if measured:
+        from bench.evidence import recheck
+
+        return show.findings(recheck.verify(paper or (), rerun, seed))
     return show.findings(verification.verify(Store(results), rerun, seed))
 
 
@@ -116,11 +122,11 @@ def collect(
 ) -> int:
     """Copy finished cells into paper_tables/<paper>/measured, where they travel with the code."""
     from bench.cli import show
-    from bench.evidence import measured
+    from bench.evidence.collect import collect as write
     from bench.records.store import Store
 
     planned = select(paper, artefact, None, None, None, None, scale, None, None)
-    return show.collected(measured.collect(planned, Store(results)))
+    return show.collected(write(planned, Store(results)))
 
 
 @app.command()

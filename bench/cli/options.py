@@ -36,6 +36,7 @@ Lanes = Annotated[
     int | None, typer.Option(help="groups of clients side by side on a GPU, as CUDA graphs; 0: no graphs (default: measured)")
 ]
 Precision = Annotated[str, typer.Option(help="default (PyTorch's own), fp32 (no TF32), tf32, bf16 (forward passes) or fp64")]
+Unmeasured = Annotated[bool, typer.Option("--unmeasured", help="only cells that no measured value came with the code for")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="compute finished cells again")]
 Shard = Annotated[str | None, typer.Option(help="only the i-th of n equal parts of the cells, i/n; for job arrays")]
 TimeLimit = Annotated[float | None, typer.Option(help="seconds after which a cell is given up")]

@@ -15,7 +15,7 @@ from bench.errors import Corrupt, UserError, nearest, one_line
 from bench.evidence import measured
 from bench.evidence.library import Evidence, Library
 from bench.records import provenance
-from bench.records.store import Store
+from bench.records.store import Record, Store
 
 
 @dataclass
@@ -24,20 +24,36 @@ class Made:
 
     results: list[Any] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    used: dict[str, Record] = field(default_factory=dict)
+    """Every record and measured line that artefacts were made from."""
+    measured: set[str] = field(default_factory=set)
+    """The cells of measured lines."""
 
 
-def make(planned: Sequence[Planned], store: Store) -> Made:
-    """Every selected artefact. One that cannot be made costs a line, and its place in the report says why."""
-    made, library = Made(), Library(store)
+def make(planned: Sequence[Planned], library: Library, root: Path | None = None) -> Made:
+    """Every selected artefact, from records or else from measured values. One that cannot be made costs a line, and says why."""
+    made = Made()
     for paper in dict.fromkeys(item.paper for item in planned):
         mine = [item for item in planned if item.paper == paper]
         published = _published(paper, made)
-        known = measured.read(paper, mine[0].scale)
+        known = measured.read(paper, mine[0].scale, root)
+        made.problems += known.problems
+        for item in unique(mine):
+            _use(item.cell.id, library, known, made)
         for name in dict.fromkeys(item.artefact for item in mine):
             cells = [item for item in mine if item.artefact == name]
             made.results.append(_one(paper, name, Evidence(cells, library, known, published), made))
     made.problems += library.problems
     return made
+
+
+def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> None:
+    """Note what is known about a cell, and whence."""
+    if (record := library.record(cell)) is not None:
+        made.used[cell] = record
+    elif (record := known.records.get(cell)) is not None:
+        made.used[cell] = record
+        made.measured.add(cell)
 
 
 def _published(paper: str, made: Made) -> Any:
@@ -83,9 +99,9 @@ def report(planned: Sequence[Planned], store: Store, out: Path) -> tuple[Path, M
     from bench.records.store import writing
     from bench.report import write_report
 
-    made = make(planned, store)
+    made = make(planned, Library(store))
     with writing(out):
-        page = write_report(made.results, out, facts(planned, store), commands(planned))
+        page = write_report(made.results, out, facts(planned, made, store), commands(planned))
     return page, made
 
 
@@ -94,18 +110,10 @@ def commands(planned: Sequence[Planned]) -> dict[str, str]:
     return {item.key: f"repfl reproduce --scale {item.scale} --artefact {item.key}" for item in planned}
 
 
-def facts(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
+def facts(planned: Sequence[Planned], made: Made, store: Store) -> dict[str, Any]:
     """Provenance of a report: what its records were made with, each value once."""
     sets: dict[str, set[str]] = {"commit": set(), "device": set(), "torch": set(), "numpy": set(), "python": set(), "data": set()}
-    records = 0
-    for item in unique(planned):
-        try:
-            record = store.get(item.cell.id)
-        except (Corrupt, UserError):
-            continue
-        if record is None:
-            continue
-        records += 1
+    for record in made.used.values():
         origin = record.provenance
         mark = " with changes" if origin.get("dirty") else ""
         sets["commit"].add((str(origin["commit"])[:12] + mark) if origin.get("commit") else "unknown")
@@ -113,16 +121,18 @@ def facts(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
         sets["torch"].add(origin["platform"]["torch"])
         sets["numpy"].add(origin["libraries"]["numpy"])
         sets["python"].add(origin["libraries"]["python"])
-        sets["data"] |= {f"{name} {value[:12]}" for name, value in origin.get("data", {}).items()}
+        sets["data"] |= {f"{name} {value[:12]}" for name, value in (origin.get("data") or {}).items()}
     found = {name: ", ".join(sorted(values)) for name, values in sets.items() if values}
     own = provenance.commit()
     papers = {paper: _titled(paper) for paper in dict.fromkeys(item.paper for item in planned)}
     return {
         "report commit": (own["commit"] or "unknown")[:12],
-        "records": str(records),
+        "records": str(len(made.used) - len(made.measured)),
+        "measured values that came with the code": str(len(made.measured)),
         **found,
         "papers": papers,
         "results": store.root.resolve(),
+        "measured": made.measured,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import nan
 from typing import Any
@@ -12,8 +12,9 @@ import pandas as pd
 
 from bench.cells.plan import Planned
 from bench.errors import Corrupt, UserError, one_line
-from bench.evidence.measured import Measured
+from bench.evidence.measured import Curve, Measured
 from bench.records.store import Record, Store
+from paper_tables.core.evidence import Arrays, Reduce, wanted
 
 
 class Library:
@@ -23,6 +24,7 @@ class Library:
         self.store = store
         self.problems: list[str] = []
         self._records: dict[str, Record | None] = {}
+        self._curves: dict[str, dict[str, Curve]] = {}
         self._why: dict[str, str] = {}
 
     def record(self, cell: str) -> Record | None:
@@ -42,6 +44,27 @@ class Library:
     def why_missing(self, cell: str) -> str:
         """Why there is no record to use."""
         return self._why.get(cell, "not computed yet")
+
+    def curves(self, record: Record, names: Sequence[str]) -> dict[str, Curve]:
+        """The named curves of a record."""
+        if record.id not in self._curves:
+            self._curves[record.id] = by_name(self.store.frame(record, "rounds.parquet"))
+        return {name: curve for name, curve in self._curves[record.id].items() if wanted(name, names)}
+
+    def arrays(self, record: Record, reduce: Reduce) -> Arrays:
+        """What is to be shown of a record's diagnostics."""
+        return reduce(self.store.arrays(record))
+
+
+def by_name(frame: pd.DataFrame | None) -> dict[str, Curve]:
+    """Curves by name, in the order in which they were first noted."""
+    if frame is None or frame.empty:
+        return {}
+    codes, names = pd.factorize(frame["name"])
+    order = np.argsort(codes, kind="stable")
+    cuts = np.cumsum(np.bincount(codes))[:-1]
+    rounds, values = (np.split(frame[field].to_numpy()[order], cuts) for field in ("round", "value"))
+    return {str(name): Curve(*pair) for name, *pair in zip(names, rounds, values, strict=True)}
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -99,41 +122,35 @@ class Evidence:
 
     def _known(self, item: Planned) -> tuple[str, str, Mapping[str, Any], str]:
         """Status, reason, metrics and source of a planned cell: its record, else its measured line, else why there is neither."""
-        record = self._library.record(item.cell.id)
-        if record is not None:
+        cell = item.cell.id
+        if (record := self._library.record(cell)) is not None:
             return record.status, record.reason, record.metrics, "record"
-        if (line := self._measured.cells.get(item.cell.id)) is not None:
-            return line["status"], line["reason"], line["metrics"], "measured"
+        if (record := self._measured.records.get(cell)) is not None:
+            return record.status, record.reason, record.metrics, "measured"
         if item.skip:
             return "skipped", item.skip, {}, "record"
-        return "missing", self._library.why_missing(item.cell.id), {}, "record"
+        return "missing", self._library.why_missing(cell), {}, "record"
 
-    # -- curves, counts, diagnostics -------------------------------------------------------------------------------------------------------
+    # -- curves and diagnostics ------------------------------------------------------------------------------------------------------------
 
-    def rounds(self, ids: Sequence[str]) -> pd.DataFrame:
-        """Curves: id, round, name, value."""
-        return _joined(self._frames(ids, "rounds.parquet"), ["id", "round", "name", "value"])
+    def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
+        """Curves of these names: id, round, name, value. A name that ends in a slash stands for all that start so."""
+        found = [(cell, name, curve) for cell in dict.fromkeys(ids) for name, curve in self._curves(cell, names).items()]
+        lengths = [len(curve.rounds) for _, _, curve in found]
+        return pd.DataFrame(
+            {
+                "id": np.repeat(np.array([cell for cell, _, _ in found], dtype=object), lengths),
+                "round": np.concatenate([np.zeros(0, dtype=np.int64), *(curve.rounds for _, _, curve in found)]),
+                "name": np.repeat(np.array([name for _, name, _ in found], dtype=object), lengths),
+                "value": np.concatenate([np.zeros(0), *(curve.values for _, _, curve in found)]),
+            }
+        ).astype({"id": str, "name": str})
 
-    def clients(self, ids: Sequence[str]) -> pd.DataFrame:
-        """Counts: id, round, point, client, correct, total."""
-        return _joined(self._frames(ids, "clients.parquet"), ["id", "round", "point", "client", "correct", "total"])
-
-    def _frames(self, ids: Sequence[str], name: str) -> Iterator[pd.DataFrame]:
-        for cell in dict.fromkeys(ids):
-            record = self._library.record(cell)
-            if record is not None:
-                frame = self._library.store.frame(record, name)
-            else:
-                frame = self._measured.frame(cell) if name == "rounds.parquet" else None
-            if frame is not None:
-                yield frame.assign(id=cell)
-
-    def arrays(self, cell: str) -> dict[str, np.ndarray]:
-        """Diagnostics of one cell; empty where there are none."""
+    def _curves(self, cell: str, names: Sequence[str]) -> dict[str, Curve]:
         record = self._library.record(cell)
-        return {} if record is None else self._library.store.arrays(record)
+        return self._measured.curves(cell, names) if record is None else self._library.curves(record, names)
 
-
-def _joined(frames: Iterator[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
-    found = list(frames)
-    return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
+    def arrays(self, cell: str, reduce: Reduce) -> Arrays:
+        """What `reduce` makes of the diagnostics of one cell; as it was made where there is no record."""
+        record = self._library.record(cell)
+        return self._measured.arrays(cell, reduce.__name__) if record is None else self._library.arrays(record, reduce)

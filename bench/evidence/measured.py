@@ -1,42 +1,79 @@
 """Measured values that travel with the code: what `repfl collect` writes under paper_tables/<paper>/measured, and reports fall back on.
 
-`<scale>.csv` has one line per finished cell; `<scale>-curves.csv` has the accuracy curves of the cells that figures need.
+<scale>.csv            one line per finished cell: its axes, its metrics, what came out, and its origin
+<scale>-origins.csv    what cells were made with: commit, sources, libraries, platform, data; lines of cells refer to these
+<scale>-curves.csv     one line per curve that an artefact reads
+<scale>-arrays/        diagnostics, reduced to what an artefact shows of them: <id>-<reduction>.npz
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from bench.cells.grid import ROOT
-from bench.cells.plan import Planned, unique
-from bench.errors import UserError, one_line
-from bench.records.store import Store, stored_result, writing
+from bench.cells.plan import Planned
+from bench.errors import one_line
+from bench.records.store import Record
+from paper_tables.core.evidence import Arrays, wanted
 
-if TYPE_CHECKING:
-    import pandas as pd
+AXES = ("method", "version", "hp", "column", "dataset", "model", "clients", "rounds", "seed")
+"""For readers; what a cell is stands in the grid, and its id says so."""
+OUTCOME = ("partition", "samples", "seconds", "peak_memory", "finished", "digests")
+"""Provenance that every run has of its own."""
+CELLS = ("id", *AXES, "status", "reason", "value", "metrics", "origin", *OUTCOME)
+ORIGIN = ("commit", "dirty", "sources", "libraries", "platform", "device", "precision", "chunk", "threads", "data")
+"""Provenance that many runs share."""
+ORIGINS = ("origin", *ORIGIN)
+CURVES = ("id", "name", "rounds", "values")
+JSON = frozenset({"hp", "metrics", "dirty", "sources", "libraries", "platform", "chunk", "threads", "data", "samples", "seconds"}) | {
+    "peak_memory",
+    "digests",
+}
+ARRAY_ID = 16
+"""How much of a cell's id names its arrays."""
 
-CELLS = ("id", "method", "version", "column", "seed", "status", "reason", "value", "metrics", "commit", "device", "torch", "finished")
-CURVES = ("id", "round", "name", "value")
+
+class Curve(NamedTuple):
+    """Values by round."""
+
+    rounds: np.ndarray
+    values: np.ndarray
 
 
 @dataclass
 class Measured:
-    """The measured values of one paper, by cell id."""
+    """The measured values of one paper at one scale, by cell id."""
 
-    cells: dict[str, dict[str, Any]] = field(default_factory=dict)
-    curves: dict[str, list[tuple[int, str, float]]] = field(default_factory=dict)
+    folder: Path = Path()
+    scale: str = ""
+    records: dict[str, Record] = field(default_factory=dict)
+    """Without their cells, which the grid knows, and without files."""
+    axes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    known_curves: dict[str, dict[str, Curve]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
 
-    def frame(self, cell: str) -> pd.DataFrame | None:
-        """A cell's curves, if they were kept."""
-        import pandas as pd
+    def curves(self, cell: str, names: Sequence[str]) -> dict[str, Curve]:
+        """The named curves of a cell, as far as they were kept."""
+        return {name: curve for name, curve in self.known_curves.get(cell, {}).items() if wanted(name, names)}
 
-        rows = self.curves.get(cell)
-        return None if rows is None else pd.DataFrame(rows, columns=["round", "name", "value"])
+    def arrays(self, cell: str, reduction: str) -> Arrays:
+        """Reduced diagnostics of a cell; nothing where they were not kept."""
+        path = self.place_of(cell, reduction)
+        if not path.is_file():
+            return {}
+        with np.load(path, allow_pickle=False) as stored:
+            return dict(stored)
+
+    def place_of(self, cell: str, reduction: str) -> Path:
+        return self.folder / f"{self.scale}-arrays" / f"{cell[:ARRAY_ID]}-{reduction}.npz"
 
 
 def folder_of(paper: str, root: Path | None = None) -> Path:
@@ -44,92 +81,130 @@ def folder_of(paper: str, root: Path | None = None) -> Path:
 
 
 def read(paper: str, scale: str, root: Path | None = None) -> Measured:
-    """The measured values of a paper at a scale; nothing where none are kept."""
-    folder, found = folder_of(paper, root), Measured()
-    for line, row in _rows(folder / f"{scale}.csv", CELLS):
-        try:
-            row["metrics"] = json.loads(row["metrics"])
-        except ValueError as error:
-            raise UserError(f"{folder / f'{scale}.csv'}:{line}: metrics are not JSON: {one_line(error)}") from None
-        found.cells[row["id"]] = row
-    for line, row in _rows(folder / f"{scale}-curves.csv", CURVES):
-        try:
-            found.curves.setdefault(row["id"], []).append((int(row["round"]), row["name"], float(row["value"])))
-        except ValueError as error:
-            raise UserError(f"{folder / f'{scale}-curves.csv'}:{line}: {one_line(error)}") from None
+    """The measured values of a paper at a scale; nothing where none are kept. A bad line costs itself, and a line in `problems`."""
+    found = Measured(folder_of(paper, root), scale)
+    origins: dict[str, dict[str, Any]] = {}
+    for row in _rows(found, f"{scale}-origins.csv", ORIGINS):
+        origins[row.pop("origin")] = row
+    for row in _rows(found, f"{scale}.csv", CELLS):
+        if row["origin"] not in origins:
+            found.problems.append(f"{found.folder / f'{scale}.csv'}: cell {row['id'][:12]} has origin {row['origin']}, which is not listed")
+            continue
+        made = {name: row[name] for name in OUTCOME} | origins[row["origin"]]
+        found.records[row["id"]] = Record(row["id"], {}, row["status"], row["reason"], row["metrics"], made)
+        found.axes[row["id"]] = {name: row[name] for name in AXES}
+    for row in _rows(found, f"{scale}-curves.csv", CURVES):
+        found.known_curves.setdefault(row["id"], {})[row["name"]] = Curve(row["rounds"], row["values"])
     return found
 
 
-def _rows(path: Path, fields: Sequence[str]) -> Iterable[tuple[int, dict[str, Any]]]:
-    """Lines of a csv file with their numbers; a file that is not ours is refused."""
+def unmeasured(planned: Sequence[Planned], root: Path | None = None) -> list[Planned]:
+    """The cells that nobody has collected yet, so that several people can share a grid."""
+    files = {(item.paper, item.scale) for item in planned}
+    known = {cell for paper, scale in files for cell in read(paper, scale, root).records}
+    return [item for item in planned if item.cell.id not in known]
+
+
+def _rows(found: Measured, name: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The good lines of a csv file, decoded."""
+    path = found.folder / name
     if not path.exists():
         return
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         if tuple(reader.fieldnames or ()) != tuple(fields):
-            raise UserError(f"{path}:1: columns are {', '.join(reader.fieldnames or ())}; expected {', '.join(fields)}")
+            found.problems.append(f"{path}:1: columns are {', '.join(reader.fieldnames or ())}; expected {', '.join(fields)}")
+            return
         for row in reader:
-            if None in row.values() or None in row:
-                raise UserError(f"{path}:{reader.line_num}: has not {len(fields)} fields")
-            yield reader.line_num, dict(row)
+            try:
+                if None in row or None in row.values():
+                    raise ValueError(f"has not {len(fields)} fields")
+                yield {field: _decoded(field, text) for field, text in row.items()}
+            except ValueError as error:
+                found.problems.append(f"{path}:{reader.line_num}: {one_line(error)}")
 
 
-def collect(planned: Sequence[Planned], store: Store, root: Path | None = None) -> list[tuple[Path, int]]:
-    """Write the finished cells of every paper; cells measured earlier stay unless they are finished here too."""
-    written = []
-    for paper, scale in sorted({(item.paper, item.scale) for item in planned}):
-        items = unique(item for item in planned if item.paper == paper)
-        known = read(paper, scale, root)
-        figures = {item.cell.id for item in planned if item.paper == paper and item.kind == "figure"}
-        for item in items:
-            _add(known, item, store, item.cell.id in figures)
-        folder = folder_of(paper, root)
-        if known.cells:
-            written.append((folder / f"{scale}.csv", len(known.cells)))
-            with writing(folder):
-                folder.mkdir(parents=True, exist_ok=True)
-                _write(folder / f"{scale}.csv", CELLS, (known.cells[cell] for cell in sorted(known.cells)))
-                curves = ((cell, *row) for cell in sorted(known.curves) for row in sorted(known.curves[cell]))
-                _write(folder / f"{scale}-curves.csv", CURVES, (dict(zip(CURVES, row, strict=True)) for row in curves))
-    return written
+def _decoded(name: str, text: str) -> Any:
+    if name in JSON:
+        return json.loads(text) if text else None
+    return unpack_rounds(text) if name == "rounds" and ":" in text else unpack(text) if name == "values" else text
 
 
-def _add(known: Measured, item: Planned, store: Store, with_curves: bool) -> None:
-    """One finished cell, as the csv files keep it."""
-    record = stored_result(store, item.cell.id)
-    if record is None or record.status not in ("done", "diverged"):
-        return
-    origin = record.provenance
-    known.cells[record.id] = {
-        "id": record.id,
-        "method": item.cell.method,
-        "version": item.cell.version,
-        "column": item.column,
-        "seed": item.cell.seed,
-        "status": record.status,
-        "reason": record.reason,
-        "value": record.metrics.get("value", ""),
-        "metrics": record.metrics,
-        "commit": origin.get("commit") or "",
-        "device": origin["platform"]["device"],
-        "torch": origin["platform"]["torch"],
-        "finished": origin["finished"],
-    }
-    frame = store.frame(record, "rounds.parquet") if with_curves else None
-    if frame is not None:
-        kept = frame[frame["name"].str.endswith(("/mean", "/pooled"))]
-        known.curves[record.id] = [(int(r), str(n), round(float(v), 6)) for r, n, v in kept.itertuples(index=False)]
+# -- curves as text ------------------------------------------------------------------------------------------------------------------------
 
 
-def _write(path: Path, fields: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
-    """A csv file, replaced as a whole; no file for no rows."""
-    rows = list(rows)
-    if not rows:
-        return
+def pack(values: np.ndarray) -> str:
+    """Numbers with twelve digits, whole ones in full; a number that repeats is written once, with its count."""
+    runs = ((text, len(list(run))) for text, run in groupby(_plain(float(value)) for value in values))
+    return " ".join(f"{text}*{count}" if count > 1 else text for text, count in runs)
+
+
+def _plain(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.12g}"
+
+
+def unpack(text: str) -> np.ndarray:
+    """The numbers of `pack`."""
+    pairs = [token.partition("*") for token in text.split()]
+    return np.repeat([float(value) for value, _, _ in pairs], [int(count or 1) for _, _, count in pairs])
+
+
+def pack_rounds(rounds: np.ndarray) -> str:
+    """Spans of evenly spaced rounds, first:last:step."""
+    spans: list[list[int]] = []
+    for each in map(int, rounds):
+        last = spans[-1] if spans else []
+        if len(last) == 1 or (last and each - last[-1] == last[1] - last[0]):
+            last.append(each)
+        else:
+            spans.append([each])
+    return " ".join(f"{span[0]}:{span[-1]}:{span[1] - span[0] if len(span) > 1 else 1}" for span in spans)
+
+
+def unpack_rounds(text: str) -> np.ndarray:
+    """The rounds of `pack_rounds`."""
+    spans = [[int(number) for number in span.split(":")] for span in text.split()]
+    return np.concatenate([np.arange(first, last + 1, step, dtype=np.int64) for first, last, step in spans])
+
+
+# -- writing -------------------------------------------------------------------------------------------------------------------------------
+
+
+def write(measured: Measured) -> Path:
+    """All files but the arrays, each replaced as a whole, in an order of their own; the same values give the same bytes."""
+    origins: dict[str, Mapping[str, Any]] = {}
+    cells = [_line(measured, cell, origins) for cell in sorted(measured.records)]
+    curves = (
+        {"id": cell, "name": name, "rounds": pack_rounds(curve.rounds), "values": pack(curve.values)}
+        for cell in sorted(measured.known_curves)
+        for name, curve in measured.known_curves[cell].items()
+    )
+    measured.folder.mkdir(parents=True, exist_ok=True)
+    path = measured.folder / f"{measured.scale}.csv"
+    _write(path, CELLS, cells)
+    _write(measured.folder / f"{measured.scale}-origins.csv", ORIGINS, ({"origin": key, **origins[key]} for key in sorted(origins)))
+    _write(measured.folder / f"{measured.scale}-curves.csv", CURVES, curves)
+    return path
+
+
+def _line(measured: Measured, cell: str, origins: dict[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """One cell; its origin joins the others."""
+    from hashlib import sha256
+
+    record = measured.records[cell]
+    shared = {name: record.provenance.get(name) for name in ORIGIN}
+    key = sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:12]
+    origins[key] = shared
+    own = {name: record.provenance.get(name) for name in OUTCOME}
+    result = {"status": record.status, "reason": record.reason, "value": record.metrics.get("value"), "metrics": record.metrics}
+    return {"id": cell, **measured.axes[cell], **result, "origin": key, **own}
+
+
+def _write(path: Path, fields: Sequence[str], rows: Iterator[dict[str, Any]] | Sequence[dict[str, Any]]) -> None:
     partial = path.with_suffix(".partial")
     with partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fields, lineterminator="\n")
         writer.writeheader()
         for row in rows:
-            writer.writerow({k: json.dumps(v, sort_keys=True) if isinstance(v, dict) else v for k, v in row.items()})
+            writer.writerow({name: json.dumps(value, sort_keys=True) if name in JSON else value for name, value in row.items()})
     partial.replace(path)

@@ -20,6 +20,8 @@ from paper_tables.core.result import Column, Figure, Result, Table
 from paper_tables.core.verdict import RULE
 
 TEMPLATES = Path(__file__).parent / "templates"
+APART = ("papers", "results", "measured")
+"""Parts of the provenance that are no facts to be listed."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +103,9 @@ def page(
             (paper, papers.get(paper, paper), [s for s in sections if s.result.paper == paper])
             for paper in dict.fromkeys(r.paper for r in results)
         ],
-        provenance={k: v for k, v in provenance.items() if k not in ("papers", "results")},
+        provenance={k: v for k, v in provenance.items() if k not in APART},
         records=records,
+        measured=provenance.get("measured", frozenset()),
         rule=RULE,
     )
 

@@ -17,8 +17,7 @@ def accuracy_curves(evidence: Evidence, labels: Sequence[str], columns: Sequence
     for column in columns:
         for label in labels:
             done = pick(evidence, row=label, column=column, done=True)
-            rounds = evidence.rounds(list(done["id"])) if len(done) else pd.DataFrame(columns=["id", "round", "name", "value"])
-            kept = rounds[rounds["name"] == name]
+            kept = evidence.rounds(list(done["id"]), name)
             if kept.empty:
                 continue
             values = 100 * kept.groupby("round")["value"].agg(["mean", "min", "max"])

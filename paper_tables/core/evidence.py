@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import nan
 from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+
+Arrays = Mapping[str, np.ndarray]
+Reduce = Callable[[Arrays], Arrays]
+"""From the diagnostics of a run, which may be as large as its models, to the little that an artefact shows of them."""
 
 
 class Evidence(Protocol):
@@ -20,14 +24,16 @@ class Evidence(Protocol):
     published: pd.DataFrame
     """The rows of `published.read`."""
 
-    def rounds(self, ids: Sequence[str]) -> pd.DataFrame:
-        """Curves: id, round, name, value."""
+    def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
+        """Curves of these names: id, round, name, value. A name that ends in a slash stands for all that start so."""
 
-    def clients(self, ids: Sequence[str]) -> pd.DataFrame:
-        """Counts: id, round, point, client, correct, total."""
+    def arrays(self, cell: str, reduce: Reduce) -> Arrays:
+        """What `reduce` makes of the diagnostics of one cell. What is read here is all that travels with the code, so read no more."""
 
-    def arrays(self, cell: str) -> Mapping[str, np.ndarray]:
-        """Diagnostics of one cell."""
+
+def wanted(name: str, names: Sequence[str]) -> bool:
+    """Whether a curve is among the named ones; a name that ends in a slash stands for all that start so."""
+    return name in names or any(each.endswith("/") and name.startswith(each) for each in names)
 
 
 def places(evidence: Evidence) -> dict[tuple[str, str], pd.DataFrame]:

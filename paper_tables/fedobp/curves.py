@@ -191,8 +191,8 @@ def fig3_claims(evidence: Evidence) -> tuple[Claim, ...]:
     bound, parts, reached = text.number(rows), [], []
     for short in ("cifar10", "cifar100"):
         done = pick(evidence, row=OURS, column=key(short, "0.5"), done=True)
-        curve = evidence.rounds(list(done["id"])) if len(done) else pd.DataFrame(columns=["name", ROUND, "value"])
-        scored = 100 * curve[curve["name"] == "post_agg/pooled"].groupby(ROUND)["value"].mean()
+        curve = evidence.rounds(list(done["id"]), "post_agg/pooled")
+        scored = 100 * curve.groupby(ROUND)["value"].mean()
         if len(scored):
             first = int(scored.index[scored >= scored.max() - 1][0])
             reached.append(first)

@@ -60,7 +60,7 @@ def shares(evidence: Evidence) -> pd.DataFrame:
         done = pick(evidence, row=OURS, column=key(short), done=True)
         if done.empty:
             continue
-        rounds = evidence.rounds([str(done["id"].iloc[0])])
+        rounds = evidence.rounds([str(done["id"].iloc[0])], NOTE, f"{NOTE}/")
         notes = rounds[rounds["name"].str.startswith(f"{NOTE}/")]
         whole = rounds[rounds["name"] == NOTE].set_index("round")["value"]
         for name, line in notes.groupby("name", sort=False):

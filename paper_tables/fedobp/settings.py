@@ -78,6 +78,12 @@ LOGGED = (LOCAL, GLOBAL, "FedPer", "APFL", "LG-FedAvg", "FedRep", "pFedFDA", "FL
 """The methods whose logs give an accuracy at round 400 on CIFAR-10, Dir(0.1)."""
 LOG_RECIPE = {key("cifar10"): key("cifar10", "0.1", "-m0.7-last")}
 LOG_ROWS = tuple(Row(f"{name}, momentum 0.7", published=name, recipes=LOG_RECIPE, only=tuple(LOG_RECIPE), aside=True) for name in LOGGED)
+SHORT_ROWS = tuple(
+    Row(f"{name}{tail}, 100 rounds", published="", recipes={key("cifar10"): recipe}, only=(key("cifar10"),), aside=True)
+    for tail, recipe in ((", momentum 0.7", "calibration-m0.7"), ("", "calibration-m0"))
+    for name in (LOCAL, GLOBAL)
+)
+"""The whole protocol up to the first evaluation, at the desk scale only."""
 
 SAME_DATA = (
     "At the smoke scale all data sets are the embedded digits, so columns and panels with the same setting are the same cells, run once."

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from paper_tables.core import figures, tables
-from paper_tables.core.evidence import Evidence, pick, why_missing
+from paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
 from paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
 from paper_tables.fedpurin.settings import OURS, PAPER
 
@@ -33,24 +33,54 @@ class Tally:
     """Counts of rounds, tensor by tensor."""
 
     rounds: int
-    clients: Mapping[str, np.ndarray]
-    """Per tensor, how often each entry was critical at each client  [N, entries]."""
-    server: Mapping[str, np.ndarray]
-    """Per tensor, how often each entry of the global mean was non-zero  [entries]."""
+    counts: Mapping[str, np.ndarray]
+    """Per shown tensor, how often each of its shown entries was critical at the first clients, and in the last row how often the global
+    mean's was non-zero  [clients + 1, entries]."""
     shapes: Mapping[str, tuple[int, ...]]
+    agreement: Mapping[str, float]
+    """Per shown tensor, the mean correlation between clients over all its entries."""
+    silent: float
+    """Share of the exchanged parameters that were never critical at any client."""
 
     @property
-    def shown(self) -> dict[str, str]:
-        """The tensors of the figures, by the paper's names where the model is the paper's."""
-        if all(name in self.shapes for name in PAPER_TENSORS):
-            return PAPER_TENSORS
-        weights = [name for name, shape in self.shapes.items() if len(shape) > 1]
-        return {name: name.removesuffix(".weight") for name in (*weights[:4], weights[-1])}
+    def rows(self) -> list[str]:
+        """Client numbers, and S for the server."""
+        return [*map(str, range(len(next(iter(self.counts.values()))) - 1)), "S"]
 
-    def part(self, name: str) -> slice:
-        """The entries that the figures show."""
-        shape = self.shapes[name]
-        return slice(0, int(np.prod(shape[1:])) if len(shape) == 4 else int(np.prod(shape)))
+
+def shown(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    """The tensors of the figures, by the paper's names where the model is the paper's."""
+    if all(name in shapes for name in PAPER_TENSORS):
+        return PAPER_TENSORS
+    weights = [name for name, shape in shapes.items() if len(shape) > 1]
+    return {name: name.removesuffix(".weight") for name in (*weights[:4], weights[-1])}
+
+
+def _part(shape: tuple[int, ...]) -> int:
+    """How many entries of a tensor the figures show, from the first on."""
+    return int(np.prod(shape[1:])) if len(shape) == 4 else int(np.prod(shape))
+
+
+def tallies(arrays: Arrays) -> Arrays:
+    """What the figures show of the tallies of all parameters of all clients; nothing where there are none."""
+    if not {"mask", "server", "layout/names"} <= set(arrays):
+        return {}
+    names, starts, stops = (arrays[f"layout/{field}"].tolist() for field in ("names", "starts", "stops"))
+    texts = dict(zip(names, arrays["layout/shapes"].tolist(), strict=True))
+    spans = {name: slice(start, stop) for name, start, stop in zip(names, starts, stops, strict=True)}
+    chosen = {name: spans[name] for name in shown({name: _shape(text) for name, text in texts.items()})}
+    exchanged = [arrays["mask"][:, span] for span in spans.values() if arrays["mask"][:, span].any()]
+    never = sum(int((~counts.any(axis=0)).sum()) for counts in exchanged)
+    kept = {
+        "shapes": np.array([texts[name] for name in chosen]),
+        "names": np.array(list(chosen)),
+        "agreement": np.array([_agreement(arrays["mask"][:, span]) for span in chosen.values()]),
+        "silent": np.array(never / max(1, sum(counts.shape[1] for counts in exchanged))),
+    }
+    for name, span in chosen.items():
+        part = slice(span.start, span.start + _part(_shape(texts[name])))
+        kept[f"counts/{name}"] = np.vstack([arrays["mask"][:SHOWN_CLIENTS, part], arrays["server"][None, part]])
+    return kept
 
 
 def read(evidence: Evidence) -> Tally | str:
@@ -60,16 +90,16 @@ def read(evidence: Evidence) -> Tally | str:
     if done.empty:
         return why_missing(planned, evidence.scale)
     cell = done.iloc[0]
-    arrays = evidence.arrays(str(cell["id"]))
-    if not {"mask", "server", "layout/names"} <= set(arrays):
+    arrays = evidence.arrays(str(cell["id"]), tallies)
+    if not arrays:
         return f"cell {str(cell['id'])[:12]} holds no mask tallies"
-    places = list(zip(arrays["layout/names"].tolist(), arrays["layout/starts"].tolist(), arrays["layout/stops"].tolist(), strict=True))
-    shapes = {name: _shape(text) for name, text in zip(arrays["layout/names"].tolist(), arrays["layout/shapes"].tolist(), strict=True)}
+    names = arrays["names"].tolist()
     return Tally(
         int(cell["recipe.training.rounds"]),
-        {name: arrays["mask"][:, start:stop] for name, start, stop in places},
-        {name: arrays["server"][start:stop] for name, start, stop in places},
-        shapes,
+        {name: arrays[f"counts/{name}"] for name in names},
+        {name: _shape(text) for name, text in zip(names, arrays["shapes"].tolist(), strict=True)},
+        dict(zip(names, arrays["agreement"].tolist(), strict=True)),
+        float(arrays["silent"]),
     )
 
 
@@ -105,37 +135,26 @@ def _figure(evidence: Evidence, name: str, title: str, what: str, draw: Callable
         tables.done_ids(evidence),
         draw=lambda sheet: draw(sheet, tally),
         data=data(tally),
-        alt=f"{title}: {', '.join(tally.shown.values())} for three clients and the server.",
+        alt=f"{title}: {', '.join(shown(tally.shapes).values())} for three clients and the server.",
     )
 
 
 def data(tally: Tally) -> pd.DataFrame:
     """What both figures draw: tensor, who (client number or S), entry, rounds."""
     parts = []
-    for name, label in tally.shown.items():
-        part = tally.part(name)
-        for who, counts in _who(tally, name):
-            kept = counts[part]
-            parts.append(pd.DataFrame({"tensor": label, "who": who, "entry": np.arange(len(kept)), "rounds": kept.astype(int)}))
+    for name, label in shown(tally.shapes).items():
+        for who, counts in zip(tally.rows, tally.counts[name], strict=True):
+            parts.append(pd.DataFrame({"tensor": label, "who": who, "entry": np.arange(len(counts)), "rounds": counts.astype(int)}))
     return pd.concat(parts, ignore_index=True)
-
-
-def _who(tally: Tally, name: str) -> list[tuple[str, np.ndarray]]:
-    """Client number or S, with its counts."""
-    clients = tally.clients[name][:SHOWN_CLIENTS]
-    return [*((str(index), counts) for index, counts in enumerate(clients)), ("S", tally.server[name])]
 
 
 def draw_ridges(sheet: Sheet, tally: Tally) -> Canvas:
     """One ridge plot per tensor."""
     canvas = sheet(11, 2.9)
-    shown = tally.shown
-    axes = figures.panels(canvas, len(shown), len(shown))
-    for panel, (name, label) in zip(axes, shown.items(), strict=True):
-        rows = _who(tally, name)
-        figures.ridge(
-            panel, [counts[tally.part(name)] / tally.rounds for _, counts in rows], [who for who, _ in rows], step=1 / tally.rounds
-        )
+    tensors = shown(tally.shapes)
+    axes = figures.panels(canvas, len(tensors), len(tensors))
+    for panel, (name, label) in zip(axes, tensors.items(), strict=True):
+        figures.ridge(panel, list(tally.counts[name] / tally.rounds), tally.rows, step=1 / tally.rounds)
         panel.set_title(label)
         panel.set_xlabel("Share of rounds")
     axes[0].set_ylabel("Client, server")
@@ -144,21 +163,15 @@ def draw_ridges(sheet: Sheet, tally: Tally) -> Canvas:
 
 def draw_heat(sheet: Sheet, tally: Tally) -> Canvas:
     """One column per tensor, one row per client, the server below."""
-    shown = tally.shown
+    tensors = shown(tally.shapes)
     canvas = sheet(11, 3.8)
-    axes = canvas.subplots(SHOWN_CLIENTS + 1, len(shown), squeeze=False)
-    for column, (name, label) in enumerate(shown.items()):
-        rows = _who(tally, name)
-        for place, panel in enumerate(axes[:, column]):
-            if place >= len(rows):
-                panel.remove()
-                continue
-            who, counts = rows[place]
-            figures.heat(panel, _grid(counts[tally.part(name)], tally.shapes[name]), top=tally.rounds)
+    axes = canvas.subplots(len(tally.rows), len(tensors), squeeze=False)
+    for column, (name, label) in enumerate(tensors.items()):
+        for panel, who, counts in zip(axes[:, column], tally.rows, tally.counts[name], strict=True):
+            figures.heat(panel, _grid(counts, tally.shapes[name]), top=tally.rounds)
             if column == 0:
                 panel.set_ylabel(who, rotation=0, labelpad=10, va="center")
-            if place == 0:
-                panel.set_title(label)
+        axes[0, column].set_title(label)
     colours = figures.counts_scale(tally.rounds)
     canvas.colorbar(colours, ax=axes.ravel().tolist(), label="Rounds", shrink=0.9, pad=0.01)
     return canvas
@@ -176,13 +189,10 @@ def _grid(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 def claims(tally: Tally) -> tuple[Claim, ...]:
     """Sections 3.3 and 4.4, measured over whole tensors and all clients."""
-    agreement = {label: _agreement(tally.clients[name]) for name, label in tally.shown.items()}
+    agreement = {label: tally.agreement[name] for name, label in shown(tally.shapes).items()}
     *body, head = agreement.values()
     told = ", ".join(f"{label} {value:.2f}" for label, value in agreement.items())
     known = all(np.isfinite(v) for v in agreement.values())
-    exchanged = [name for name in tally.clients if tally.clients[name].any()]
-    never = sum(int((~tally.clients[name].any(axis=0)).sum()) for name in exchanged)
-    size = sum(tally.clients[name].shape[1] for name in exchanged)
     return (
         Claim(
             "Clients agree on critical parameters in the feature extractor and differ in the classifier",
@@ -191,8 +201,8 @@ def claims(tally: Tally) -> tuple[Claim, ...]:
         ),
         Claim(
             "No parameter is permanently silenced",
-            never == 0,
-            f"{100 * never / max(1, size):.1f} % of the exchanged parameters were critical at no client in any of {tally.rounds} rounds",
+            tally.silent == 0,
+            f"{100 * tally.silent:.1f} % of the exchanged parameters were critical at no client in any of {tally.rounds} rounds",
         ),
     )
 

@@ -126,7 +126,7 @@ def _published(evidence: Evidence, line: Line, short: str) -> pd.Series | None:
 def _measure(evidence: Evidence, line: Line, way: str, planned: pd.DataFrame) -> dict[str, Any]:
     """MiB per client and round of one line."""
     done = planned[planned["status"] == "done"]
-    rounds = evidence.rounds(list(done["id"])) if len(done) else pd.DataFrame(columns=["id", "round", "name", "value"])
+    rounds = evidence.rounds(list(done["id"]), "traffic/")
     values = [_mib(cell, rounds[rounds["id"] == cell["id"]], line, way) for _, cell in done.iterrows()]
     found = spread(values)
     return {

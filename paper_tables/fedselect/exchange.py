@@ -72,8 +72,7 @@ def cheaper_over_time(evidence: Evidence) -> Claim:
 def _uplink(evidence: Evidence, row: str) -> tuple[float, float]:
     """Bytes that clients send in the first and in the last round, values and masks, mean over runs."""
     done = pick(evidence, row=row, column=CIFAR10, done=True)
-    rounds = evidence.rounds(list(done["id"]))
-    sent = rounds[rounds["name"].isin(["traffic/up_values", "traffic/up_codes"])]
+    sent = evidence.rounds(list(done["id"]), "traffic/up_values", "traffic/up_codes")
     if sent.empty:
         return nan, nan
     curve = sent.groupby("round")["value"].sum()

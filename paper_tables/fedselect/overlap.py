@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from paper_tables.core import figures, tables
-from paper_tables.core.evidence import Evidence, pick, why_missing
+from paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
 from paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
 from paper_tables.fedselect.settings import ALPHA_LOST, CIFAR10, LIMITS, PAPER, smoke_note
 
@@ -42,8 +42,18 @@ class Overlap:
         return pd.DataFrame(rows)
 
 
-def compare_masks(masks: np.ndarray, counts: np.ndarray, alpha: str) -> Overlap:
-    """From final masks [N, D] and training samples per class [N, C]."""
+def overlaps(arrays: Arrays) -> Arrays:
+    """From a run's mask tallies to its comparison; nothing where it kept none."""
+    if not {"mask", "class_counts", "layout/names"} <= set(arrays):
+        return {}
+    # masks only grow, so what was ever personal is personal at the end; running statistics are no parameters
+    spans = zip(arrays["layout/names"].tolist(), arrays["layout/starts"].tolist(), arrays["layout/stops"].tolist(), strict=True)
+    kept = [arrays["mask"][:, start:stop] > 0 for name, start, stop in spans if "running" not in str(name)]
+    return compare_masks(np.concatenate(kept, axis=1), arrays["class_counts"])
+
+
+def compare_masks(masks: np.ndarray, counts: np.ndarray) -> Arrays:
+    """From final masks [N, D] and training samples per class [N, C]: overlaps, who owns which classes, and the personal share."""
     owned = [tuple(np.flatnonzero(row).tolist()) for row in counts]
     order = sorted(range(len(masks)), key=lambda client: owned[client])
     packed, sizes = np.packbits(masks[order], axis=1), masks[order].sum(axis=1)
@@ -52,7 +62,7 @@ def compare_masks(masks: np.ndarray, counts: np.ndarray, alpha: str) -> Overlap:
         both = int(np.bitwise_count(packed[i] & packed[j]).sum())
         either = int(sizes[i] + sizes[j]) - both
         table[i, j] = table[j, i] = both / either if either else np.nan
-    return Overlap(alpha, table, tuple(owned[client] for client in order), float(masks.mean()))
+    return {"table": table, "classes": counts[order] > 0, "share": np.asarray(masks.mean())}
 
 
 def read(evidence: Evidence) -> list[Overlap] | str:
@@ -65,14 +75,12 @@ def read(evidence: Evidence) -> list[Overlap] | str:
             reasons.append(f"{row}: {why_missing(planned, evidence.scale)}")
             continue
         cell = str(done.iloc[0]["id"])
-        arrays = evidence.arrays(cell)
-        if not {"mask", "class_counts", "layout/names"} <= set(arrays):
+        arrays = evidence.arrays(cell, overlaps)
+        if not arrays:
             reasons.append(f"{row}: cell {cell[:12]} holds no mask tallies")
             continue
-        # masks only grow, so what was ever personal is personal at the end; running statistics are no parameters
-        spans = zip(arrays["layout/names"].tolist(), arrays["layout/starts"].tolist(), arrays["layout/stops"].tolist(), strict=True)
-        kept = [arrays["mask"][:, start:stop] > 0 for name, start, stop in spans if "running" not in str(name)]
-        found.append(compare_masks(np.concatenate(kept, axis=1), arrays["class_counts"], row))
+        labels = tuple(tuple(np.flatnonzero(client).tolist()) for client in arrays["classes"])
+        found.append(Overlap(row, arrays["table"], labels, float(arrays["share"])))
     return found or "; ".join(reasons)
 
 
@@ -80,9 +88,9 @@ def fig4(evidence: Evidence) -> Result:
     """Heat maps of pairwise overlap, one per α."""
     what = "Overlap of the clients' final masks on CIFAR-10 for four limits α."
     name, title, caption = "fig4", "Figure 4: how much the clients' masks overlap", tables.caption(evidence, what, accuracy=False)
-    overlaps = read(evidence)
-    if isinstance(overlaps, str):
-        return Absent(PAPER, name, title, f"{caption} No figure: {overlaps}.", evidence.scale)
+    found = read(evidence)
+    if isinstance(found, str):
+        return Absent(PAPER, name, title, f"{caption} No figure: {found}.", evidence.scale)
     missing = tuple(
         f"{row}: {reason}" for row in LIMITS if (reason := why_missing(pick(evidence, row=row, column=CIFAR10), evidence.scale))
     )
@@ -93,18 +101,18 @@ def fig4(evidence: Evidence) -> Result:
         caption,
         evidence.scale,
         (MEASURE, ORDER, ALPHA_LOST, *missing, *smoke_note(evidence.scale)),
-        claims(overlaps),
+        claims(found),
         tables.done_ids(evidence),
-        draw=lambda sheet: draw(sheet, overlaps),
-        data=pd.concat([o.pairs for o in overlaps], ignore_index=True),
+        draw=lambda sheet: draw(sheet, found),
+        data=pd.concat([o.pairs for o in found], ignore_index=True),
         alt="Heat maps of the pairwise overlap of ten clients' masks, ordered by labels, one per α.",
     )
 
 
-def draw(sheet: Sheet, overlaps: list[Overlap]) -> Canvas:
+def draw(sheet: Sheet, compared: list[Overlap]) -> Canvas:
     """One square per α, each with colours of its own: what matters is who is alike at one α."""
     canvas = sheet(11.5, 3.9)
-    for panel, found in zip(figures.panels(canvas, len(overlaps), len(overlaps)), overlaps, strict=True):
+    for panel, found in zip(figures.panels(canvas, len(compared), len(compared)), compared, strict=True):
         low, high = np.nanmin(found.table), np.nanmax(found.table)
         figures.heat(panel, found.table, top=float(high), bottom=float(low))
         names = [" ".join(map(str, labels)) for labels in found.labels]
@@ -116,14 +124,14 @@ def draw(sheet: Sheet, overlaps: list[Overlap]) -> Canvas:
     return canvas
 
 
-def claims(overlaps: list[Overlap]) -> tuple[Claim, ...]:
+def claims(compared: list[Overlap]) -> tuple[Claim, ...]:
     """The two sentences of section 5.2 on masks."""
-    inside = [_contrast(found) for found in overlaps]
-    told = "; ".join(f"{o.alpha}: {common:.3f} against {none:.3f}" for o, (common, none) in zip(overlaps, inside, strict=True))
+    inside = [_contrast(found) for found in compared]
+    told = "; ".join(f"{o.alpha}: {common:.3f} against {none:.3f}" for o, (common, none) in zip(compared, inside, strict=True))
     known = bool(np.isfinite(inside).all())
-    means = [float(np.nanmean(o.table)) for o in overlaps]
+    means = [float(np.nanmean(o.table)) for o in compared]
     contrasts = [a - b for a, b in inside]
-    every = len(overlaps) == len(LIMITS)
+    every = len(compared) == len(LIMITS)
     return (
         Claim(
             "Clients that share a label overlap more than clients that share none",
@@ -133,12 +141,12 @@ def claims(overlaps: list[Overlap]) -> tuple[Claim, ...]:
         Claim(
             "A larger α gives more overlap",
             means == sorted(means) if every else None,
-            "mean over pairs: " + ", ".join(f"{o.alpha}: {value:.3f}" for o, value in zip(overlaps, means, strict=True)),
+            "mean over pairs: " + ", ".join(f"{o.alpha}: {value:.3f}" for o, value in zip(compared, means, strict=True)),
         ),
         Claim(
             "A larger α gives less distinct masks: the lead of common labels shrinks from the smallest α to the largest",
             contrasts[-1] < contrasts[0] if every and known else None,
-            "lead: " + ", ".join(f"{o.alpha}: {value:+.3f}" for o, value in zip(overlaps, contrasts, strict=True)),
+            "lead: " + ", ".join(f"{o.alpha}: {value:+.3f}" for o, value in zip(compared, contrasts, strict=True)),
         ),
     )
 

@@ -45,7 +45,7 @@ class Folded:
 
     def __init__(self, evidence: Evidence) -> None:
         self.scale, self.seeds, self.published = evidence.scale, evidence.seeds, evidence.published
-        self.rounds, self.clients, self.arrays = evidence.rounds, evidence.clients, evidence.arrays
+        self.rounds, self.arrays = evidence.rounds, evidence.arrays
         column = evidence.cells["column"]
         for suffix in SUFFIXES:
             column = column.str.removesuffix(suffix)

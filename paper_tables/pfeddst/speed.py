@@ -107,6 +107,9 @@ def quantities(short: str) -> tuple[Quantity, ...]:
 COLUMNS = tuple(Column(f"{s}/{q.name}", q.label, name, q.unit, q.digits, q.best) for s, name in DATASETS.items() for q in quantities(s))
 
 
+CURVES = ("post_agg/mean", "traffic/down_values", "traffic/down_codes")
+
+
 @dataclass
 class Runs:
     """The curves of an artefact's cells, each read once."""
@@ -118,7 +121,7 @@ class Runs:
         """One cell's curves."""
         if not self._known:
             ids = list(tables.done_ids(self.evidence))
-            self._known = {str(key): rows for key, rows in self.evidence.rounds(ids).groupby("id")} if ids else {}
+            self._known = {str(key): rows for key, rows in self.evidence.rounds(ids, *CURVES).groupby("id")} if ids else {}
         return self._known.get(cell, pd.DataFrame(columns=["id", "round", "name", "value"]))
 
 

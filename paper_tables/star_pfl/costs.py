@@ -212,7 +212,7 @@ def _slip(row: str, task: str, quantity: str) -> str:
 def _measure(evidence: Evidence, cells: pd.DataFrame, value: Value) -> dict[str, Any]:
     """Our side of a cell."""
     done = cells[cells["status"] == "done"]
-    rounds = evidence.rounds(list(done["id"])) if len(done) else pd.DataFrame(columns=["id", "round", "name", "value"])
+    rounds = evidence.rounds(list(done["id"]), "pre_agg/mean", "note/active/", "traffic/")
     found = spread([value(cell, rounds[rounds["id"] == cell["id"]]) for _, cell in done.iterrows()])
     return {
         "ours": found.mean,

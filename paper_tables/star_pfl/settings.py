@@ -77,7 +77,7 @@ class InPercent:
 
     def __init__(self, evidence: Evidence) -> None:
         self.scale, self.seeds, self.cells = evidence.scale, evidence.seeds, evidence.cells
-        self.rounds, self.clients, self.arrays = evidence.rounds, evidence.clients, evidence.arrays
+        self.rounds, self.arrays = evidence.rounds, evidence.arrays
         self.published: pd.DataFrame = evidence.published.copy()
         fractions = self.published["unit"] == "fraction"
         self.published.loc[fractions, "value"] = (100 * self.published.loc[fractions, "value"]).round(4)

@@ -59,8 +59,7 @@ def read(evidence: Evidence) -> Traces | str:
     if done.empty:
         return why_missing(evidence.cells, evidence.scale)
     cell, run = str(done.iloc[0]["id"]), f"{done.iloc[0]['column_label']}, seed {done.iloc[0]['seed']}"
-    rounds = evidence.rounds([cell])
-    kept = rounds[rounds["name"].str.startswith(PREFIX)]
+    kept = evidence.rounds([cell], PREFIX)
     if kept["round"].nunique() < 3:
         return f"cell {cell[:12]} holds no traces of three rounds or more"
     parts = kept["name"].str.removeprefix(PREFIX).str.split("/", n=1, expand=True)

@@ -2,84 +2,27 @@
 
 from __future__ import annotations
 
-import copy
-import hashlib
-import json
-import tomllib
 from collections.abc import Iterable, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from bench.cells.grid import files
+from bench.cells.plan import Planned
+from bench.evidence.library import flatten
+from paper_tables.core.evidence import Arrays, Reduce, wanted
 from paper_tables.core.published import load
+from tests.paper_tables.planned import number, planned
 
-ROOT = Path(__file__).resolve().parents[2]
 SIZES = {"tiny": 2746, "cnn4": 878538, "tiny-bn": 9962, "resnet8": 1235274, "resnet10": 4957092}
 
 
-def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """A deep merge of tables."""
-    out = copy.deepcopy(base)
-    for name, value in over.items():
-        out[name] = merge(out[name], value) if isinstance(value, dict) and isinstance(out.get(name), dict) else copy.deepcopy(value)
-    return out
-
-
-@cache
-def grid(paper: str) -> dict[str, Any]:
-    """A paper's grid file."""
-    return tomllib.loads((ROOT / "paper_tables" / paper / "grid.toml").read_text("utf-8"))
-
-
-def recipe(paper: str, name: str, scale: str) -> dict[str, Any]:
-    """A recipe at a scale."""
-    tables = grid(paper)
-    own = tables["recipes"][name]
-    base = recipe(paper, own["inherit"], "paper") if "inherit" in own else {}
-    full = merge(base, {k: v for k, v in own.items() if k != "inherit"})
-    changes = tables["scales"][scale]
-    return merge(merge(full, changes.get("recipe", {})), changes.get("recipes", {}).get(name, {}))
-
-
-def number(*key: object) -> float:
-    """A fixed number in [0, 1) for a key."""
-    return int(hashlib.sha256(repr(key).encode()).hexdigest()[:12], 16) / 16**12
-
-
-def leaves(table: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """Dotted names of all leaves."""
-    out: dict[str, Any] = {}
-    for name, value in table.items():
-        out |= leaves(value, f"{prefix}.{name}") if isinstance(value, dict) else {f"{prefix}.{name}": value}
-    return out
-
-
-def plan(paper: str, artefact: str, scale: str) -> Iterable[dict[str, Any]]:
-    """One line per planned cell, all of them done."""
-    tables = grid(paper)
-    changes = tables["scales"][scale]
-    for group in tables["artefacts"][artefact]["cells"]:
-        if scale not in group.get("scales", [scale]):
-            continue
-        for column in group["recipes"]:
-            full = recipe(paper, column, scale)
-            label = full.pop("label")
-            full["evaluation"] = merge(full.get("evaluation", {}), group.get("evaluation", {}))
-            for row in group["rows"]:
-                hp = row.get("hp", {}) | changes.get("methods", {}).get(row["method"], {})
-                for seed in group.get("seeds", changes["seeds"]):
-                    yield _cell(artefact, row, column, label, full, hp, seed)
-
-
-def _cell(
-    artefact: str, row: dict[str, Any], column: str, label: str, full: dict[str, Any], hp: dict[str, Any], seed: int
-) -> dict[str, Any]:
-    method = row["method"]
-    text = json.dumps([method, hp, full, seed], sort_keys=True)
-    value = 0.5 + 0.4 * number(method, sorted(hp.items()), column) + 0.02 * number(text)
+def row(item: Planned) -> dict[str, Any]:
+    """A planned cell as artefacts see it, done."""
+    cell, recipe = item.cell, item.cell.recipe
+    method, hp, column = cell.method, dict(cell.hp), item.column
+    value = 0.5 + 0.4 * number(method, sorted(hp.items()), column) + 0.02 * number(cell.id)
 
     def at(point: str) -> dict[str, Any]:
         shifted = value - 0.01 * number(point)
@@ -88,28 +31,27 @@ def _cell(
 
     points = {p: at(p) for p in ("pre_agg", "post_agg", *(["dense"] if method == "fedpurin" else []))}
     points["pre_agg"]["max"]["mean"] = value
-    own = {"tau": 0.5, "beta": 100} | hp if method in ("fedcac", "fedpurin") else hp
     return {
-        "id": hashlib.sha256(text.encode()).hexdigest(),
-        "artefact": artefact,
-        "row": row["label"],
+        "id": cell.id,
+        "artefact": item.artefact,
+        "row": item.row,
         "column": column,
-        "column_label": label,
+        "column_label": item.column_label,
         "method": method,
-        "version": 1,
-        "seed": seed,
+        "version": cell.version,
+        "seed": cell.seed,
         "status": "done",
         "reason": "",
         "value": value,
-        "dataset": full["dataset"],
-        "floor.clients": 0.4 + 0.01 * number("floor", column, seed),
+        "dataset": recipe["dataset"],
+        "floor.clients": 0.4 + 0.01 * number("floor", column, cell.seed),
         "floor.pooled": 0.4,
-        "parameters": SIZES[full["model"]],
+        "parameters": SIZES[recipe["model"]],
         "source": "record",
         "metrics": {"value": value, "points": points},
-        **{f"hp.{k}": v for k, v in own.items()},
-        **leaves(full, "recipe"),
-        **{f"partition.{k}": v for k, v in full["partition"]["options"].items()},
+        **flatten(hp, "hp."),
+        **flatten(recipe, "recipe."),
+        **flatten(recipe["partition"]["options"], "partition."),
     }
 
 
@@ -118,9 +60,10 @@ class FakeEvidence:
 
     def __init__(self, paper: str, artefact: str, scale: str = "smoke") -> None:
         self.scale = scale
-        self.seeds = tuple(grid(paper)["scales"][scale]["seeds"])
-        self.cells = pd.DataFrame(plan(paper, artefact, scale))
-        self.published = load(ROOT / "paper_tables" / paper / "published")
+        items = [item for item in planned(paper, scale) if item.artefact == artefact]
+        self.seeds = tuple(sorted({item.cell.seed for item in items}))
+        self.cells = pd.DataFrame([row(item) for item in items])
+        self.published = load(files()[paper].parent / "published")
 
     def change(self, new_status: str, reason: str, /, **where: object) -> FakeEvidence:
         """The same evidence with some cells not done."""
@@ -131,7 +74,7 @@ class FakeEvidence:
         self.cells.loc[keep, "value"] = float("nan")
         return self
 
-    def rounds(self, ids: Sequence[str]) -> pd.DataFrame:
+    def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
         """Rising curves, and traffic in the proportions of real runs."""
         rows = []
         for _, cell in self.cells[self.cells["id"].isin(set(ids))].drop_duplicates("id").iterrows():
@@ -139,7 +82,7 @@ class FakeEvidence:
             for round_ in range(1, last + 1, max(1, last // 20)):
                 rows.append((cell["id"], round_, "pre_agg/mean", cell["value"] * (1 - 0.5 / round_)))
                 rows += [(cell["id"], round_, f"traffic/{name}", value) for name, value in self._traffic(cell, round_).items()]
-        return pd.DataFrame(rows, columns=["id", "round", "name", "value"])
+        return self.named(rows, names)
 
     @staticmethod
     def _traffic(cell: pd.Series, round_: int) -> dict[str, float]:
@@ -151,12 +94,14 @@ class FakeEvidence:
         lines = {"up_values": 4 * up, "up_codes": code, "down_values": 4 * down, "down_codes": code if masked else 0}
         return {name: float(value * clients) for name, value in lines.items()}
 
-    def clients(self, ids: Sequence[str]) -> pd.DataFrame:
-        """Per-client counts are not needed yet."""
-        return pd.DataFrame(columns=["id", "round", "point", "client", "correct", "total"])
+    @staticmethod
+    def named(rows: Iterable[tuple[str, int, str, float]], names: Sequence[str]) -> pd.DataFrame:
+        """The rows that are asked for."""
+        kept = [row for row in rows if wanted(row[2], names)]
+        return pd.DataFrame(kept, columns=["id", "round", "name", "value"])
 
-    def arrays(self, cell: str) -> dict[str, np.ndarray]:
-        """Mask tallies of a small net with the tensors of a real one."""
+    def arrays(self, cell: str, reduce: Reduce) -> Arrays:
+        """Made of the mask tallies of a small net with the tensors of a real one."""
         found = self.cells[self.cells["id"] == cell].iloc[0]
         clients, rounds = int(found["recipe.clients"]), int(found["recipe.training.rounds"])
         shapes = {
@@ -171,7 +116,7 @@ class FakeEvidence:
         rng = np.random.Generator(np.random.Philox(7))
         mask = rng.binomial(rounds, rng.uniform(0.1, 0.9, size=(1, stops[-1])), size=(clients, stops[-1])).astype(np.uint16)
         mask[:, starts[1] : stops[1]] = 0
-        return {
+        whole = {
             "mask": mask,
             "server": mask.max(0),
             "layout/names": np.array(list(shapes)),
@@ -179,3 +124,4 @@ class FakeEvidence:
             "layout/stops": stops,
             "layout/shapes": np.array(["x".join(map(str, s)) for s in shapes.values()]),
         }
+        return reduce(whole)

@@ -12,10 +12,10 @@ import pandas as pd
 
 from bench.cells.grid import files, read
 from bench.cells.plan import Planned, cells_of
-from bench.evidence import evidence as harness
+from bench.evidence import library as harness
 from bench.evidence.measured import Measured
 from bench.records.store import Record
-from paper_tables.core.evidence import Evidence
+from paper_tables.core.evidence import Arrays, Evidence, Reduce
 from paper_tables.core.published import load
 
 SHOWN_ROUNDS = 24
@@ -57,9 +57,8 @@ class Invented(harness.Library):
 
     def __init__(self, items: Sequence[Planned], curves: Curves) -> None:
         self.items = {item.cell.id: item for item in items}
-        self.curves, self.fate = curves, dict[str, tuple[str, str]]()
-        self.problems: list[str] = []
-        self.store: Any = self
+        super().__init__(cast(Any, self))
+        self.noted, self.fate = curves, dict[str, tuple[str, str]]()
 
     def record(self, cell: str) -> Record | None:
         status, reason = self.fate.get(cell, ("done", ""))
@@ -72,11 +71,15 @@ class Invented(harness.Library):
         for round_ in range(1, last + 1):
             rise = accuracy(item) * (1 - 0.5 * (1 - round_ / last) ** 2)
             points = {f"{point}/mean": rise for point in item.cell.recipe["evaluation"]["points"]}
-            rows += [(round_, key, value) for key, value in (points | self.curves(item, round_)).items()]
+            rows += [(round_, key, value) for key, value in (points | self.noted(item, round_)).items()]
         return pd.DataFrame(rows, columns=["round", "name", "value"])
 
-    def arrays(self, record: Record) -> dict[str, np.ndarray]:
+    def diagnostics(self, record: Record) -> dict[str, np.ndarray]:
+        """What a run leaves beside its curves."""
         return {}
+
+    def arrays(self, record: Record, reduce: Reduce) -> Arrays:
+        return reduce(self.diagnostics(record))
 
 
 class Plans:

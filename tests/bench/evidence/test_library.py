@@ -7,11 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
 from bench.cells.plan import Planned, Selection, plan
-from bench.errors import UserError
-from bench.evidence import measured
 from bench.evidence.library import Evidence, Library, flatten
 from bench.evidence.measured import Measured
 from bench.records.store import Store
@@ -50,14 +47,18 @@ def test_every_planned_cell_is_there(grid: Path, store: Store, compute: Compute)
     assert (found.scale, found.seeds) == ("smoke", (0, 1))
 
 
-def test_curves_counts_and_arrays(grid: Path, store: Store, compute: Compute) -> None:
+def test_only_the_named_curves_are_read(grid: Path, store: Store, compute: Compute) -> None:
     items = planned(grid)
     compute(Task(items[0].cell))
     found, ids = evidence(items, store), [item.cell.id for item in items]
-    assert set(found.rounds(ids)["id"]) == {ids[0]}
-    assert set(found.clients(ids).columns) == {"id", "round", "point", "client", "correct", "total"}
-    assert found.arrays(ids[0]) == {}
-    assert list(found.rounds([]).columns) == ["id", "round", "name", "value"]
+    curves = found.rounds(ids, "post_agg/mean", "traffic/")
+    assert set(curves["id"]) == {ids[0]}
+    assert set(curves["name"]) == {"post_agg/mean", *(f"traffic/{d}_{what}" for d in ("up", "down") for what in ("values", "codes"))}
+    assert list(curves["round"][:2]) == [1, 2]
+    assert found.arrays(ids[0], dict) == {}
+    for nothing in (found.rounds([]), found.rounds(ids, "traffic"), found.rounds(ids[1:], "post_agg/mean")):
+        assert nothing.empty
+        assert list(nothing.columns) == ["id", "round", "name", "value"]
 
 
 def test_a_damaged_record_is_missing_with_its_reason(grid: Path, store: Store, compute: Compute) -> None:
@@ -69,41 +70,6 @@ def test_a_damaged_record_is_missing_with_its_reason(grid: Path, store: Store, c
     assert cells["status"][0] == "missing"
     assert "clients.parquet" in cells["reason"][0]
     assert len(library.problems) == 1
-
-
-def test_collected_values_stand_in_for_records(grid: Path, store: Store, compute: Compute, tmp_path: Path) -> None:
-    items, root = planned(grid) + planned(grid, "fig1"), tmp_path / "papers"
-    shared = next(item for item in items if item.kind == "figure")
-    for item in (shared, items[0]):
-        compute(Task(item.cell))
-    assert measured.collect(items, store, root) == [(root / "tests" / "measured" / "smoke.csv", 2)]
-    before = (root / "tests" / "measured" / "smoke.csv").read_bytes()
-    empty = Store(tmp_path / "empty")
-    measured.collect(items, empty, root)
-    assert (root / "tests" / "measured" / "smoke.csv").read_bytes() == before
-    with_records, without = evidence(items, store), evidence(items, empty, measured.read("tests", "smoke", root))
-    assert set(without.cells["source"]) == {"measured", "record"}
-    pd.testing.assert_frame_equal(with_records.cells.drop(columns="source"), without.cells.drop(columns="source"))
-    curves = without.rounds([shared.cell.id])
-    assert set(curves["name"]) == {"pre_agg/mean", "pre_agg/pooled", "post_agg/mean", "post_agg/pooled"}
-    assert without.rounds([items[0].cell.id]).empty
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "words"),
-    [
-        ("smoke.csv", "id,method\n", r"smoke\.csv:1: columns"),
-        ("smoke.csv", ",".join(measured.CELLS) + "\n1,2\n", r"smoke\.csv:2"),
-        ("smoke.csv", ",".join(measured.CELLS) + "\n" + ",".join("x" * len(measured.CELLS)) + "\n", r"smoke\.csv:2: metrics"),
-        ("smoke-curves.csv", ",".join(measured.CURVES) + "\na,b,c,d\n", r"smoke-curves\.csv:2"),
-    ],
-)
-def test_a_broken_measured_file_is_named_with_its_line(tmp_path: Path, name: str, text: str, words: str) -> None:
-    folder = tmp_path / "tests" / "measured"
-    folder.mkdir(parents=True)
-    (folder / name).write_text(text)
-    with pytest.raises(UserError, match=words):
-        measured.read("tests", "smoke", tmp_path)
 
 
 def test_nested_values_become_dotted_names() -> None:

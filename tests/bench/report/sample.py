@@ -7,12 +7,11 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from bench.report import render
 from paper_tables.core import figures, tables
-from paper_tables.core.evidence import Evidence
+from paper_tables.core.evidence import Arrays, Evidence, Reduce
 from paper_tables.core.result import Absent, Canvas, Claim, Column, Figure, Result, Sheet, Table
 from paper_tables.core.tables import Place, Row
 
@@ -60,13 +59,10 @@ class SmallEvidence:
         )
         self.published = pd.DataFrame([_published(place, key, values) for place, (key, values) in enumerate(PRINTED.items())])
 
-    def rounds(self, ids: Any) -> pd.DataFrame:
+    def rounds(self, ids: Any, *names: str) -> pd.DataFrame:
         return pd.DataFrame(columns=["id", "round", "name", "value"])
 
-    def clients(self, ids: Any) -> pd.DataFrame:
-        return pd.DataFrame(columns=["id", "round", "point", "client", "correct", "total"])
-
-    def arrays(self, cell: str) -> dict[str, np.ndarray]:
+    def arrays(self, cell: str, reduce: Reduce) -> Arrays:
         return {}
 
 

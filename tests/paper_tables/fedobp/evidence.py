@@ -33,7 +33,7 @@ def size(cell: pd.Series) -> int:
     if cell["recipe.model"] == "tiny":
         return TINY
     shape = cell.get("recipe.input")
-    channels, side, classes = (shape[0], shape[1], int(cell["recipe.classes"])) if isinstance(shape, list) else SHAPES[cell["dataset"]]
+    channels, side, classes = (shape[0], shape[1], int(cell["recipe.classes"])) if isinstance(shape, tuple) else SHAPES[cell["dataset"]]
     last = ((side - 4) // 2 - 4) // 2
     return 25 * 32 * channels + 32 + 25 * 32 * 64 + 64 + (64 * last * last + 1) * 512 + 513 * classes
 
@@ -54,7 +54,7 @@ class FedObpEvidence(FakeEvidence):
         cells["traffic.up_codes"] = 0
         cells["metrics"] = [{**m, "notes": {"personal": float(p)}} for m, p in zip(cells["metrics"], cells["personal"], strict=True)]
 
-    def rounds(self, ids: Sequence[str]) -> pd.DataFrame:
+    def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
         """Rising curves of cohort and everybody, and the layers of personal entries."""
         rows: list[tuple[str, int, str, float]] = []
         for _, cell in self.cells[self.cells["id"].isin(set(ids))].drop_duplicates("id").iterrows():
@@ -64,7 +64,7 @@ class FedObpEvidence(FakeEvidence):
                 total = float(cell["personal"]) if round_ > 1 else 0.0
                 rows.append((cell["id"], round_, "note/personal", total))
                 rows += [(cell["id"], round_, f"note/personal/{layer}", total * share) for layer, share in LAYERS]
-        return pd.DataFrame(rows, columns=["id", "round", "name", "value"])
+        return self.named(rows, names)
 
 
 @cache

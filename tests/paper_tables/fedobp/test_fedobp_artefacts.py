@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from scipy.signal import savgol_filter
 
+from bench.cells.grid import files, read
 from paper_tables.core.figures import sheet, style
 from paper_tables.core.result import Absent, Figure, Table
 from paper_tables.fedobp import curves, settings
 from paper_tables.fedobp.artefacts import ARTEFACTS
-from tests.paper_tables.fakes import grid
 from tests.paper_tables.fedobp.evidence import FedObpEvidence, make, table
 
 FOLDER = Path(__file__).resolve().parents[3] / "paper_tables" / "fedobp"
@@ -24,7 +24,7 @@ NAMES = ("table1", "table2", "table3", "table4", "table5", *FIGURES)
 
 
 def test_the_grid_and_the_functions_name_the_same_eleven_artefacts() -> None:
-    assert set(ARTEFACTS) == set(grid("fedobp")["artefacts"]) == set(NAMES)
+    assert set(ARTEFACTS) == set(read(files()["fedobp"]).file.artefacts) == set(NAMES)
 
 
 @pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from bench.cells.grid import files, read
 from paper_tables.core.figures import sheet, style
 from paper_tables.core.result import Absent, Figure, Result, Table
 from paper_tables.fedpurin.artefacts import ARTEFACTS
-from tests.paper_tables.fakes import FakeEvidence, grid, recipe
+from tests.paper_tables.fakes import FakeEvidence
 
 PAPER = "fedpurin"
+GRID = read(files()[PAPER])
 SCALES = ("smoke", "desk", "paper")
 FOLDER = Path(__file__).resolve().parents[3] / "paper_tables" / PAPER
 
@@ -30,7 +33,7 @@ def table(name: str, scale: str = "smoke", **change: object) -> Table:
 
 
 def test_the_grid_and_the_functions_name_the_same_eight_artefacts() -> None:
-    assert set(ARTEFACTS) == set(grid(PAPER)["artefacts"]) == {"table1", "table2", "table3", "fig2", "fig3", "fig4", "fig5", "fig6"}
+    assert set(ARTEFACTS) == set(GRID.file.artefacts) == {"table1", "table2", "table3", "fig2", "fig3", "fig4", "fig5", "fig6"}
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -145,19 +148,20 @@ def test_full_model_rows_come_from_the_ledger_and_flag_the_mask_slip() -> None:
 
 @pytest.mark.parametrize("scale", ["smoke", "desk"])
 def test_beta_is_half_of_the_rounds_and_billing_runs_outlast_it(scale: str) -> None:
-    rules = grid(PAPER)["scales"][scale]
-    beta = rules["methods"]["fedpurin"]["beta"]
-    assert beta == rules["methods"]["fedcac"]["beta"]
-    assert recipe(PAPER, "cifar10-dir0.1", scale)["training"]["rounds"] == 2 * beta
+    methods = GRID.file.scales[scale].methods
+    beta = methods["fedpurin"]["beta"]
+    assert beta == methods["fedcac"]["beta"]
+    assert GRID.recipe("cifar10-dir0.1", scale).training.rounds == 2 * beta
     for name in ("billing-fmnist", "billing-cifar10", "billing-cifar100"):
-        assert recipe(PAPER, name, scale)["training"]["rounds"] == beta + 1
+        assert GRID.recipe(name, scale).training.rounds == beta + 1
 
 
 def test_paper_scale_is_the_papers_protocol() -> None:
     for name, alpha, rounds in (("fmnist-dir1.0", 1.0, 200), ("cifar10-dir0.5", 0.5, 200), ("cifar100-dir0.01", 0.01, 300)):
-        full = recipe(PAPER, name, "paper")
+        full = asdict(GRID.recipe(name, "paper"))
         assert full["clients"] == 20
-        assert full["partition"] == {"rule": "client-dirichlet", "options": {"alpha": alpha, "train": 500, "test": 100}}
+        assert full["partition"]["rule"] == "client-dirichlet"
+        assert full["partition"]["options"] == {"alpha": alpha, "train": 500, "test": 100}
         training = full["training"]
         assert (training["rounds"], training["epochs"], training["batch"], training["lr"], training["momentum"]) == (
             rounds,
@@ -167,7 +171,7 @@ def test_paper_scale_is_the_papers_protocol() -> None:
             0.9,
         )
         assert (full["evaluation"]["point"], full["evaluation"]["rule"]) == ("pre_agg", "max")
-    assert recipe(PAPER, "cifar100-dir0.5", "paper")["augment"] == "flip-rotate-crop"
+    assert GRID.recipe("cifar100-dir0.5", "paper").augment == "flip-rotate-crop"
 
 
 def test_smoke_needs_no_data_and_stays_small() -> None:

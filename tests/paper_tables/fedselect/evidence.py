@@ -45,7 +45,7 @@ class Library(Invented):
             return found
         return replace(found, metrics={**found.metrics, "notes": {"personal": share(self.items[cell])}})
 
-    def arrays(self, record: Record) -> dict[str, np.ndarray]:
+    def diagnostics(self, record: Record) -> dict[str, np.ndarray]:
         item = self.items[record.id]
         if "mask" not in item.cell.recipe["evaluation"]["tallies"]:
             return {}

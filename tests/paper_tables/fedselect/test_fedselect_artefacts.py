@@ -166,12 +166,12 @@ def test_stated_numbers_of_figure_three_are_open_below_the_paper_scale() -> None
 def test_overlap_is_intersection_over_union_with_clients_in_the_order_of_their_labels() -> None:
     masks = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 0]], dtype=bool)
     counts = np.array([[0, 5, 5], [5, 5, 0], [5, 0, 5]])
-    found = compare_masks(masks, counts, "α")
-    assert found.labels == ((0, 1), (0, 2), (1, 2))
-    assert found.table[0, 2] == pytest.approx(1 / 3)
-    assert found.table[0, 1] == pytest.approx(2 / 3)
-    assert np.isnan(np.diag(found.table)).all()
-    assert found.pairs["common"].all()
+    found = compare_masks(masks, counts)
+    assert found["classes"].tolist() == [[True, True, False], [True, False, True], [False, True, True]]
+    assert found["table"][0, 2] == pytest.approx(1 / 3)
+    assert found["table"][0, 1] == pytest.approx(2 / 3)
+    assert np.isnan(np.diag(found["table"])).all()
+    assert found["share"] == pytest.approx(7 / 12)
 
 
 def test_clients_with_common_labels_are_told_apart_and_statistics_left_out() -> None:

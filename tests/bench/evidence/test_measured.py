@@ -1,0 +1,190 @@
+"""Measured values: what artefacts read of a store travels with the code, stands in for it, and can be computed again."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.cells.plan import Planned, Selection, plan
+from bench.errors import Corrupt, UserError
+from bench.evidence import measured, recheck
+from bench.evidence.artefacts import make
+from bench.evidence.collect import collect
+from bench.evidence.library import Library
+from bench.records.store import Store
+from bench.report import render
+from bench.running.task import Options, Outcome, Task
+from bench.running.work import run_task
+from paper_tables.core.result import Absent, Result, Table
+
+Compute = Callable[..., Outcome]
+
+
+def planned(grid: Path) -> list[Planned]:
+    return plan(Selection(files=[grid], papers=["tests"]))
+
+
+@pytest.fixture
+def small(grid: Path, compute: Compute, store: Store, tmp_path: Path) -> tuple[list[Planned], Store, Path]:
+    """A grid with three finished cells of four seeds and recipes, collected."""
+    items = planned(grid)
+    for item in (items[0], items[2], next(item for item in items if item.kind == "figure")):
+        compute(Task(item.cell))
+    return items, store, tmp_path / "papers"
+
+
+def forms(results: list[Result]) -> dict[str, Any]:
+    """Everything that an artefact says."""
+    texts = {}
+    for r in results:
+        assert not isinstance(r, Absent), r.caption
+        assert isinstance(r, Table) or hasattr(r, "data")
+        texts[r.key] = (render.csv(r), render.markdown(r) if isinstance(r, Table) else "", r.caption, r.notes, r.claims)  # type: ignore[arg-type]
+    return texts
+
+
+def test_collected_values_stand_in_for_records(small: tuple[list[Planned], Store, Path], tmp_path: Path) -> None:
+    items, store, root = small
+    with_records = make(items, Library(store), root)
+    assert collect(items, store, root) == [(root / "tests" / "measured" / "smoke.csv", 3)]
+    without = make(items, Library(Store(tmp_path / "empty")), root)
+    assert without.problems == []
+    assert without.measured == set(without.used) == set(with_records.used)
+    assert with_records.measured == set()
+    assert forms(without.results) == forms(with_records.results)
+
+
+def test_only_what_artefacts_read_is_kept(small: tuple[list[Planned], Store, Path]) -> None:
+    items, store, root = small
+    collect(items, store, root)
+    known = measured.read("tests", "smoke", root)
+    figure = {item.cell.id for item in items if item.kind == "figure"}
+    assert set(known.known_curves) <= figure
+    assert {name for curves in known.known_curves.values() for name in curves} == {"post_agg/mean"}
+
+
+def test_collecting_again_changes_nothing_and_an_empty_store_takes_nothing_away(
+    small: tuple[list[Planned], Store, Path], tmp_path: Path
+) -> None:
+    items, store, root = small
+    collect(items, store, root)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    collect(items[::-1], store, root)
+    collect(items, Store(tmp_path / "empty"), root)
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+
+
+def test_several_people_share_a_grid_by_leaving_out_what_is_measured(small: tuple[list[Planned], Store, Path]) -> None:
+    items, store, root = small
+    assert measured.unmeasured(items, root) == items
+    collect(items, store, root)
+    left = measured.unmeasured(items, root)
+    assert {item.cell.id for item in items} - {item.cell.id for item in left} == set(store.ids())
+
+
+BROKEN = [
+    ("smoke.csv", lambda text: "id,method\n", r"smoke\.csv:1: columns"),
+    ("smoke.csv", lambda text: text + "1,2\n", r"smoke\.csv:5: has not"),
+    ("smoke.csv", lambda text: text.replace('"{""floor', '"{floor', 1), r"smoke\.csv:2: "),
+    ("smoke-curves.csv", lambda text: text + "a,b,1:2:1,x\n", r"smoke-curves\.csv:\d+: "),
+    ("smoke-origins.csv", lambda text: text.splitlines()[0] + "\n", r"smoke\.csv: cell \w{12} has origin"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "words"), BROKEN)
+def test_a_broken_line_is_named_and_the_others_are_used(
+    small: tuple[list[Planned], Store, Path], tmp_path: Path, name: str, change: Callable[[str], str], words: str
+) -> None:
+    items, store, root = small
+    collect(items, store, root)
+    path = root / "tests" / "measured" / name
+    path.write_text(change(path.read_text()))
+    made = make(items, Library(Store(tmp_path / "empty")), root)
+    assert any(re.search(words, problem) for problem in made.problems)
+    assert len(made.results) == 2
+    with pytest.raises(Corrupt, match="or its other lines would be lost"):
+        collect(items, store, root)
+
+
+@given(st.lists(st.one_of(st.integers(-(10**12), 10**12).map(float), st.floats(-1e6, 1e6, width=32)), max_size=30))
+def test_packed_numbers_come_back(values: list[float]) -> None:
+    np.testing.assert_allclose(measured.unpack(measured.pack(np.array(values))), values, rtol=1e-11)
+
+
+@given(st.sets(st.integers(1, 500), min_size=1, max_size=40))
+def test_packed_rounds_come_back(rounds: set[int]) -> None:
+    assert measured.unpack_rounds(measured.pack_rounds(np.array(sorted(rounds)))).tolist() == sorted(rounds)
+
+
+def test_even_rounds_and_repeated_numbers_are_short() -> None:
+    assert measured.pack_rounds(np.arange(5, 401, 5)) == "5:400:5"
+    assert measured.pack(np.full(400, 1234567.0)) == "1234567*400"
+
+
+# -- the real papers -----------------------------------------------------------------------------------------------------------------------
+
+READERS = ("fedobp/table2", "fedobp/fig6", "fedpurin/table3", "fedpurin/fig5", "fedpurin/fig6", "fedselect/fig4", "star-pfl/fig1")
+"""Artefacts that read notes, bytes by round, masks and traces."""
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Planned], Store, Path]]:
+    """One cell of each of these artefacts at the smoke scale, computed and collected."""
+    folder = tmp_path_factory.mktemp("real")
+    store, items = Store(folder / "results"), plan(Selection(artefacts=READERS))
+    store.open()
+    first = {item.key: item.cell for item in reversed(items)}
+    for cell in {cell.id: cell for cell in first.values()}.values():
+        assert run_task(Task(cell), Options(str(store.root)), lambda *_: None, lambda: False).status == "done"
+    collect(items, store, folder / "papers")
+    yield items, store, folder / "papers"
+    shutil.rmtree(folder)
+
+
+def test_masks_bytes_notes_and_traces_are_all_that_artefacts_need(real: tuple[list[Planned], Store, Path], tmp_path: Path) -> None:
+    items, store, root = real
+    with_records = make(items, Library(store), tmp_path / "none")
+    without = make(items, Library(Store(tmp_path / "empty")), root)
+    assert [r.key for r in without.results] == list(READERS)
+    assert len(without.measured) >= 5
+    assert forms(without.results) == forms(with_records.results)
+    assert sum(path.stat().st_size for path in root.rglob("*.*")) < 200_000
+
+
+def test_a_measured_line_comes_out_again_and_a_changed_one_does_not(real: tuple[list[Planned], Store, Path], tmp_path: Path) -> None:
+    root = tmp_path / "papers"
+    shutil.copytree(real[2], root)
+    found = recheck.verify(["fedobp"], rerun=1, root=root)
+    assert (found.findings, found.rerun) == ([], 1)
+    path = root / "fedobp" / "measured" / "smoke.csv"
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    frame["digests"] = frame["digests"].str.replace('"state": "', '"state": "0', regex=False)
+    frame.to_csv(path, index=False)
+    wrong = recheck.verify(["fedobp"], rerun=1, root=root)
+    assert len(wrong.findings) == 1
+    assert "does not come out again" in wrong.findings[0]
+
+
+def test_lines_of_cells_that_no_grid_plans_are_noted(real: tuple[list[Planned], Store, Path], tmp_path: Path) -> None:
+    root = tmp_path / "papers"
+    shutil.copytree(real[2], root)
+    path = root / "fedobp" / "measured" / "smoke.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines, "0" * 64 + lines[1][64:]]))
+    found = recheck.verify(["fedobp"], root=root)
+    assert found.findings == []
+    assert "1 lines are of cells that no grid plans any more" in found.notes[0]
+
+
+def test_nothing_measured_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no measured values"):
+        recheck.verify(["fedobp"], root=tmp_path)
