@@ -14,7 +14,7 @@ from rich.table import Table
 from bench.cells.plan import Planned
 from bench.errors import FINDING, FINE, UserError
 from bench.records.store import Record, Store
-from bench.running.cost import spoken
+from bench.running.cost import spoken, told
 
 if TYPE_CHECKING:
     from bench.cli.doctor import Finding
@@ -63,7 +63,7 @@ def plan(facts: Mapping[str, Any]) -> None:
     if facts["stale"]:
         out.print(f"{facts['stale']} records were made by other sources than today's: `repfl run --fresh` computes them again")
     if facts["seconds"]:
-        out.print(f"estimated cost: {spoken(facts['seconds'])} of one worker on this machine")
+        out.print(told(facts["forecast"]), soft_wrap=True)
 
 
 def summary(found: Summary, planned: Sequence[Planned], options: Any) -> None:

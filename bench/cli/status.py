@@ -13,7 +13,7 @@ from bench.errors import Corrupt, UserError, one_line
 from bench.records.locks import held
 from bench.records.provenance import sources
 from bench.records.store import Store
-from bench.running.cost import estimates
+from bench.running.cost import forecast, measured
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ def data_absent(dataset: str) -> str:
 def overview(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
     """The plan as plain data: every cell once per place, and totals over distinct cells."""
     statuses, cells = Statuses(store), unique(planned)
-    costs = estimates(cells, store)
+    speeds = measured(store)
+    costs = {item.cell.id: speeds["cpu"].seconds(item.cell) for item in cells}
     standing = {item.cell.id: statuses.planned(item) for item in cells}
     open_cells = [item for item in cells if standing[item.cell.id].status in ("missing", "failed", "running")]
     return {
@@ -93,6 +94,7 @@ def overview(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
         "stale": sum(status.stale for status in standing.values()),
         "reasons": dict(Counter(standing[item.cell.id].reason for item in open_cells)),
         "seconds": sum(costs[item.cell.id] for item in open_cells),
+        "forecast": forecast(open_cells, speeds),
     }
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from bench.cells.cell import Cell
 from bench.cells.plan import Planned
 from bench.errors import Corrupt, UserError
-from bench.records.store import Store
+from bench.records.store import Record, Store
 
 REFERENCE = {
     "tiny": 40e-6,
@@ -21,15 +23,35 @@ REFERENCE = {
     "resnet18-gn": 26e-3,
 }
 """Seconds per training sample on one processor core of a server, measured; used where the store knows nothing better."""
+PASSES: Mapping[str, float] = {
+    "apfl": 2.2,
+    "dfedpgp": 1.3,
+    "dis-pfl": 1.5,
+    "ditto": 2.0,
+    "fedala": 1.3,
+    "feddpa": 2.1,
+    "fedpac": 1.6,
+    "fedselect": 2.5,
+}
+"""What a training sample costs by a method that does more with it than FedAvg, as a multiple; measured on cnn4 at batch 32."""
 START = 0.05
 """Seconds that a cell costs beside training and scoring."""
+ENOUGH = 1000
+"""Training samples from which on a run says something about speed. A cell that is there for its bytes trains on a handful."""
+LOOKED_AT = 400
+"""Records that are read for an estimate at most; ids are hashes, so that the first ones are a fair choice."""
 
 
-def estimates(planned: Iterable[Planned], store: Store) -> dict[str, float]:
-    """Seconds of one worker per planned cell."""
+def estimates(planned: Iterable[Planned], store: Store, device: str = "cpu") -> dict[str, float]:
+    """Seconds of one worker per planned cell on a kind of device."""
     planned = list(planned)
-    known = throughput(store) if planned else {}
-    return {item.cell.id: START + work_of(item.cell.method, item.cell.recipe) * _per_sample(item.cell.recipe, known) for item in planned}
+    speeds = measured(store)[device] if planned else Speeds()
+    return {item.cell.id: speeds.seconds(item.cell) for item in planned}
+
+
+def static(item: Planned) -> float:
+    """The same without a look at any store, hence equal on every machine at any time."""
+    return Speeds().seconds(item.cell)
 
 
 def work_of(method: str, recipe: Mapping[str, Any]) -> float:
@@ -56,31 +78,92 @@ def _per_client(recipe: Mapping[str, Any]) -> float:
 
 
 def _shape(recipe: Mapping[str, Any]) -> tuple[str, Any]:
-    """What throughput depends on most: the model and the size of its input."""
+    """What speed depends on most: the model and the size of its input."""
     return recipe["model"], tuple(recipe["input"]) if recipe["input"] else recipe["dataset"]
 
 
-def _per_sample(recipe: Mapping[str, Any], known: Mapping[tuple[str, Any], float]) -> float:
-    if (found := known.get(_shape(recipe))) is not None:
-        return found
-    same_model = [value for (model, _), value in known.items() if model == recipe["model"]]
-    return median(same_model) if same_model else REFERENCE.get(recipe["model"], 1e-3)
+@dataclass(frozen=True)
+class Speeds:
+    """Seconds per training sample, as the records of a store measured them."""
+
+    methods: Mapping[tuple[str, tuple[str, Any]], float] = field(default_factory=dict)
+    """By method, model and input."""
+    shapes: Mapping[tuple[str, Any], float] = field(default_factory=dict)
+    """By model and input, of a method that passes once over its samples."""
+    pace: float = 1.0
+    """Times as long as by `REFERENCE`, over all models that were measured: what those that were not are expected to take."""
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Speeds:
+        """What records say."""
+        methods: dict[tuple[str, tuple[str, Any]], list[float]] = {}
+        shapes: dict[tuple[str, Any], list[float]] = {}
+        for record in records:
+            method, recipe = record.cell["method"], record.cell["recipe"]
+            spent = record.provenance["seconds"]
+            rate = (spent["train"] + spent["evaluate"]) / work_of(method, recipe)
+            methods.setdefault((method, _shape(recipe)), []).append(rate)
+            shapes.setdefault(_shape(recipe), []).append(rate / PASSES.get(method, 1.0))
+        known = {shape: median(values) for shape, values in shapes.items()}
+        paces = [value / REFERENCE[model] for (model, _), value in known.items() if model in REFERENCE]
+        return cls({key: median(values) for key, values in methods.items()}, known, median(paces) if paces else 1.0)
+
+    def seconds(self, cell: Cell) -> float:
+        """Seconds of one worker for a cell."""
+        return START + work_of(cell.method, cell.recipe) * self._rate(cell.method, cell.recipe)
+
+    def _rate(self, method: str, recipe: Mapping[str, Any]) -> float:
+        """From what is most like the cell: its method on its model, its model, any model."""
+        if (found := self.methods.get((method, _shape(recipe)))) is not None:
+            return found
+        alike = [value for (model, _), value in self.shapes.items() if model == recipe["model"]]
+        rate = self.shapes.get(_shape(recipe)) or (median(alike) if alike else self.pace * REFERENCE.get(recipe["model"], 1e-3))
+        return rate * PASSES.get(method, 1.0)
+
+    def knows(self, recipe: Mapping[str, Any]) -> bool:
+        """Whether a cell's model was measured."""
+        return any(model == recipe["model"] for model, _ in self.shapes)
 
 
-def throughput(store: Store, limit: int = 200) -> dict[tuple[str, Any], float]:
-    """Seconds per training sample, by model and input, as the store's records measured them."""
-    seen: dict[tuple[str, Any], list[float]] = {}
-    for cell in store.ids()[:limit]:
-        try:
-            record = store.get(cell)
-        except (Corrupt, UserError):
-            continue
-        if record is not None and record.status == "done":
-            spent = record.provenance["seconds"]["train"] + record.provenance["seconds"]["evaluate"]
-            seen.setdefault(_shape(record.cell["recipe"]), []).append(
-                spent / max(work_of(record.cell["method"], record.cell["recipe"]), 1.0)
-            )
-    return {shape: median(values) for shape, values in seen.items()}
+DEVICES = ("cpu", "cuda")
+
+
+def measured(store: Store) -> dict[str, Speeds]:
+    """What a store says about each kind of device."""
+    telling = [record for cell in store.ids()[:LOOKED_AT] if (record := _telling(store, cell)) is not None]
+    return {kind: Speeds.of(record for record in telling if record.provenance["device"].startswith(kind)) for kind in DEVICES}
+
+
+def _telling(store: Store, cell: str) -> Record | None:
+    """The record of a finished cell that trained long enough to speak of speed."""
+    try:
+        record = store.get(cell)
+    except (Corrupt, UserError):
+        return None
+    done = record is not None and record.status == "done"
+    return record if record is not None and done and work_of(record.cell["method"], record.cell["recipe"]) >= ENOUGH else None
+
+
+def forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[str, Any]:
+    """What cells will cost on a CPU, and on a GPU as far as their models have run on one; and how much of either has been measured."""
+    known = {kind: [item for item in planned if speeds[kind].knows(item.cell.recipe)] for kind in DEVICES}
+    counted = {"cpu": planned, "cuda": known["cuda"]}
+    lines = {
+        kind: {"seconds": sum(speeds[kind].seconds(item.cell) for item in counted[kind]), "measured": len(known[kind])} for kind in DEVICES
+    }
+    return {"cells": len(planned), **lines}
+
+
+def told(forecast: Mapping[str, Any]) -> str:
+    """A forecast in words."""
+    cells, cpu, gpu = forecast["cells"], forecast["cpu"], forecast["cuda"]
+    basis = {cells: "their models were measured here", 0: "by reference speeds, none of their models was measured here"}
+    source = basis.get(cpu["measured"], f"the models of {cpu['measured']:,} were measured here, the others go by reference speeds")
+    text = f"{cells:,} cells to compute: about {spoken(cpu['seconds'])} of one CPU worker ({source})"
+    if gpu["measured"]:
+        share = "" if gpu["measured"] == cells else f" for the {gpu['measured']:,} whose models"
+        return f"{text}; about {spoken(gpu['seconds'])} of one GPU{share}, as measured by cells of this store"
+    return f"{text}; GPU hours cannot be told, since no cell of this store has run their models on a GPU"
 
 
 def total(planned: Sequence[Planned], costs: Mapping[str, float]) -> float:
@@ -94,4 +177,5 @@ def spoken(seconds: float) -> str:
         return f"{seconds:.0f} s"
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    hours = seconds / 3600
+    return f"{hours:.1f} h" if hours < 100 else f"{hours:,.0f} h"

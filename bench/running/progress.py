@@ -29,15 +29,18 @@ class Progress:
         self._finished_cost = self._all_cost = 0.0
 
     @contextmanager
-    def running(self, items: Sequence[Planned], costs: Mapping[str, float], cached: int, workers: int) -> Iterator[None]:
-        """While the given cells are computed."""
+    def running(
+        self, items: Sequence[Planned], costs: Mapping[str, float], cached: int, workers: int, known: bool = True
+    ) -> Iterator[None]:
+        """While the given cells are computed. `known`: their costs are seconds, not only shares of the whole."""
         self.items = {item.cell.id: item for item in items}
         self.total, self.cached, self._costs = len(items), cached, costs
         self._all_cost = sum(costs[cell] for cell in self.items)
         self.begun = self.spoke = time.monotonic()
         reused = f", {cached} are there already" if cached else ""
-        estimate = spoken(self._all_cost / max(workers, 1))
-        self.note(f"{self.total} cells to compute{reused}; about {estimate} on {workers} worker{'s' if workers > 1 else ''}")
+        crew = f"{workers} worker{'s' if workers > 1 else ''}"
+        estimate = f"about {spoken(self._all_cost / max(workers, 1))} on {crew}" if known else f"{crew}, and no cell has told yet how long"
+        self.note(f"{self.total} cells to compute{reused}; {estimate}")
         yield
         self.note(f"{self.done} of {self.total} cells ended in {spoken(time.monotonic() - self.begun)}")
 
@@ -84,7 +87,9 @@ class Bars(Progress):
     """The same on a terminal, as a bar."""
 
     @contextmanager
-    def running(self, items: Sequence[Planned], costs: Mapping[str, float], cached: int, workers: int) -> Iterator[None]:
+    def running(
+        self, items: Sequence[Planned], costs: Mapping[str, float], cached: int, workers: int, known: bool = True
+    ) -> Iterator[None]:
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
@@ -98,7 +103,7 @@ class Bars(Progress):
         )
         with Bar(*columns, console=Console(file=self.stream), transient=True) as bar:
             self._bar, self._task = bar, bar.add_task("cells", total=1.0, eta="")
-            with super().running(items, costs, cached, workers):
+            with super().running(items, costs, cached, workers, known):
                 yield
             del self._bar
 

@@ -99,14 +99,15 @@ def choose_executor(wanted: str | None, workers: int | None, pending: int, optio
 
 def run(planned: Sequence[Planned], options: Options, executor: str | None, workers: int | None, progress: Progress) -> Summary:
     """Bring every planned cell to its end."""
-    from bench.running.cost import estimates
+    from bench.running.cost import Speeds, measured
 
     store, summary, stop = Store(options.results), Summary(), Stop()
     check_executor(executor, workers)
     todo = unique(planned)
     options = replace(options, began=options.began or now())
     todo = [item for item in todo if not _finished(store, item, options, summary)]
-    costs = estimates(todo, store)
+    speeds = measured(store)[options.device] if todo else Speeds()
+    costs = {item.cell.id: speeds.seconds(item.cell) for item in todo}
     todo.sort(key=lambda item: -costs[item.cell.id])  # long ones first, so that no worker is left alone with one at the end
     if not todo:
         sweep(store)
@@ -114,7 +115,8 @@ def run(planned: Sequence[Planned], options: Options, executor: str | None, work
     store.open()
     name, count = choose_executor(executor, workers, len(todo), options)
     tasks = [Task(item.cell, item.command, item.skip, costs[item.cell.id]) for item in todo]
-    with stop.listening(), progress.running(todo, costs, len(summary.outcomes), min(count, len(todo))):
+    known = options.device == "cpu" or bool(speeds.shapes)  # what cells cost a CPU says nothing of what they cost a GPU
+    with stop.listening(), progress.running(todo, costs, len(summary.outcomes), min(count, len(todo)), known):
         try:
             _until_done(tasks, options, (name, count), progress, stop, summary)
         except KeyboardInterrupt:

@@ -9,6 +9,7 @@ import pytest
 
 from bench.cells.plan import Selection, plan, shard, unique
 from bench.errors import UserError
+from bench.running.cost import static
 
 
 def planned(grid: Path, **selectors: Any) -> list[Any]:
@@ -73,3 +74,20 @@ def test_shards_part_the_cells(grid: Path) -> None:
     for wrong in ("0/3", "4/3", "1", "a/b", "1/0"):
         with pytest.raises(UserError, match="--shard"):
             shard(items, wrong)
+
+
+def test_shards_of_a_papers_cells_are_disjoint_complete_and_cost_the_same() -> None:
+    items = plan(Selection(papers=["fedpurin"], scale="paper"))
+    for parts in (2, 3, 8):
+        shards = [shard(items, f"{part}/{parts}", static) for part in range(1, parts + 1)]
+        ids = [{item.cell.id for item in part} for part in shards]
+        assert set.union(*ids) == {item.cell.id for item in items}
+        assert sum(map(len, ids)) == len(unique(items))
+        loads = [sum(map(static, unique(part))) for part in shards]
+        assert max(loads) - min(loads) <= max(map(static, items))
+        assert max(loads) <= 1.05 * sum(loads) / parts
+
+
+def test_a_shard_is_the_same_whatever_the_order_of_the_plan(grid: Path) -> None:
+    items = planned(grid)
+    assert {item.cell.id for item in shard(items[::-1], "1/3", static)} == {item.cell.id for item in shard(items, "1/3", static)}

@@ -39,7 +39,7 @@ class Logged(Steady):
     def fault(self, fed):
         time.sleep(0.2)
         with Path(os.environ["REPFL_TEST_LOG"]).open("a") as file:
-            file.write(f"{fed.seed} {fed.round} {os.getpid()}\\n")
+            file.write(f"{fed.streams.seed} {fed.round} {os.getpid()}\\n")
 '''
 
 
@@ -110,7 +110,7 @@ def test_addresses_that_make_no_sense_are_refused() -> None:
 
 
 @pytest.mark.slow
-def test_a_cell_that_kills_its_process_again_and_again_is_a_failed_record(alone: None, tmp_path: Path) -> None:
+def test_a_cell_that_kills_its_process_again_and_again_is_a_failed_record(alone: None, tmp_path: Path, faulty: Path) -> None:
     tasks = [task("test-die", hp={"at": 1}), task(seed=1)]
     outcomes = {outcome.id: outcome for outcome in execute(tasks, tmp_path, 2, plugins=(str(FAULTY),))}
     assert [outcomes[each.cell.id].status for each in tasks] == ["failed", "done"]
@@ -138,7 +138,7 @@ def test_a_machine_lost_in_the_middle_costs_nothing(cluster: Any, tmp_path: Path
             cluster.remove_node(nodes[0], allow_graceful=False)
 
     outcomes = execute(tasks, tmp_path / "ray", 4, tell, address=cluster.address, checkpoint_every=0.001, plugins=(str(plugin),))
-    assert lost
+    assert lost, outcomes
     assert sorted(outcome.status for outcome in outcomes) == ["done"] * 5
     assert {outcome.id for outcome in outcomes} == {each.cell.id for each in tasks}
     lines = [tuple(map(int, line.split())) for line in log.read_text().splitlines()]
