@@ -32,6 +32,9 @@ FINAL = ("done", "diverged", "skipped")
 """Statuses that computing again would not change; a failed cell is tried again."""
 FILES = ("rounds.parquet", "clients.parquet", "arrays.npz")
 ID_LENGTH = 64
+KINDS = {"schema": int, "id": str, "cell": dict, "status": str, "reason": str, "metrics": dict, "provenance": dict, "files": dict}
+"""The fields of a record, as JSON has them."""
+AGAIN = "`repfl run` computes the cell again and replaces it"
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,7 @@ class Record:
 
     @property
     def json(self) -> dict[str, Any]:
-        names = ("schema", "id", "cell", "status", "reason", "metrics", "provenance", "files")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in KINDS}
 
 
 def encode(record: Record) -> bytes:
@@ -70,29 +72,41 @@ def decode(data: bytes, path: Path) -> Record:
     try:
         values = json.loads(data)
         stored, schema = values.pop("checksum"), values["schema"]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise Corrupt(f"{path}: not a whole record; delete {path.parent} and run the cell again") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise Corrupt(f"{path}: not a whole record; {AGAIN}") from None
     if stored != checksum(values):
-        raise Corrupt(f"{path}: its checksum does not match; delete {path.parent} and run the cell again")
+        raise Corrupt(f"{path}: its checksum does not match; {AGAIN}")
     record = Record(**_migrated(values, schema, path))
     if schema == SCHEMA and encode(record) != data:
-        raise Corrupt(f"{path}: not as it was written; delete {path.parent} and run the cell again")
-    if record.id != path.parent.name or record.id != sha256(canonical(record.cell).encode()).hexdigest():
-        raise Corrupt(f"{path}: belongs to another cell than its folder says; delete {path.parent} and run the cell again")
-    if record.status not in STATUSES:
-        raise Corrupt(f"{path}: unknown status {record.status!r}; delete {path.parent} and run the cell again")
+        raise Corrupt(f"{path}: not as it was written; {AGAIN}")
+    if record.id != path.parent.name or record.id != _id_of(record.cell):
+        raise Corrupt(f"{path}: belongs to another cell than its folder says; delete {path.parent}")
+    if record.status not in STATUSES or not set(record.files) <= set(FILES):
+        raise Corrupt(f"{path}: its status or its list of files is none that repfl writes; {AGAIN}")
     return record
+
+
+def _id_of(cell: Mapping[str, Any]) -> str:
+    """The id that a cell's JSON ought to have; none if it is no cell."""
+    try:
+        return sha256(canonical(cell).encode()).hexdigest()
+    except (TypeError, ValueError):
+        return ""
 
 
 def _migrated(values: dict[str, Any], schema: Any, path: Path) -> dict[str, Any]:
     """Fields of the current schema; every older schema gets its step here."""
     if not isinstance(schema, int) or schema > SCHEMA:
-        raise UserError(f"{path}: record of schema {schema}, this repfl reads up to {SCHEMA}; update repfl, or use another results folder")
+        raise UserError(
+            f"{path}: record of schema {schema!r}, this repfl reads up to {SCHEMA}; update repfl, or use another results folder"
+        )
     if schema < SCHEMA:
-        raise UserError(f"{path}: record of schema {schema} has no migration to {SCHEMA}; run the cell again with --fresh")
-    known = {"schema", "id", "cell", "status", "reason", "metrics", "provenance", "files"}
-    if set(values) != known:
-        raise Corrupt(f"{path}: fields {sorted(set(values) ^ known)} are missing or unexpected; run the cell again with --fresh")
+        raise Corrupt(f"{path}: record of schema {schema}, from which there is no migration to {SCHEMA}; {AGAIN}")
+    if set(values) != set(KINDS):
+        raise Corrupt(f"{path}: fields {sorted(set(values) ^ set(KINDS))} are missing or unexpected; {AGAIN}")
+    wrong = [name for name, kind in KINDS.items() if not isinstance(values[name], kind)]
+    if wrong:
+        raise Corrupt(f"{path}: field {wrong[0]!r} is not of its type; {AGAIN}")
     return values
 
 
@@ -136,9 +150,9 @@ class Store:
         try:
             found = of_file(path)
         except OSError as error:
-            raise Corrupt(f"{path}: {error.strerror or 'unreadable'}; delete {path.parent} and run the cell again") from None
+            raise Corrupt(f"{path}: {error.strerror or 'unreadable'}; {AGAIN}") from None
         if found != record.files[name]:
-            raise Corrupt(f"{path}: its bytes are not those that were written; delete {path.parent} and run the cell again")
+            raise Corrupt(f"{path}: its bytes are not those that were written; {AGAIN}")
         return path
 
     def frame(self, record: Record, name: str) -> pd.DataFrame | None:

@@ -101,10 +101,54 @@ def test_other_schemas_say_what_to_do(store: Store, compute: Compute) -> None:
     compute(task())
     with pytest.raises(UserError, match="update repfl"):
         decode(*altered(store, schema=99))
-    with pytest.raises(UserError, match="--fresh"):
-        decode(*altered(store, schema=0))
-    with pytest.raises(Corrupt, match="extra"):
-        decode(*altered(store, extra=1))
+    for schema in (0, -3):
+        with pytest.raises(Corrupt, match="no migration to 1; `repfl run` computes the cell again"):
+            decode(*altered(store, schema=schema))
+    for schema in ("1", None, 1.5):
+        with pytest.raises(UserError, match="update repfl"):
+            decode(*altered(store, schema=schema))
+
+
+def test_a_record_of_another_schema_is_replaced_if_it_is_older_and_spared_if_it_is_newer(store: Store, compute: Compute) -> None:
+    compute(task())
+    data, path = altered(store, schema=0)
+    path.write_bytes(data)
+    assert compute(task()).status == "done"
+    assert stored_result(store, task().cell.id) is not None
+    data, path = altered(store, schema=99)
+    path.write_bytes(data)
+    for fresh in (False, True):
+        outcome = compute(task(), fresh=fresh)
+        assert outcome.status == "refused"
+        assert "update repfl, or use another results folder" in outcome.reason
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"extra": 1},
+        {"files": ["rounds.parquet"]},
+        {"files": {"../../x": "0"}},
+        {"cell": None},
+        {"cell": {"seed": float("nan")}},
+        {"status": "fine"},
+        {"status": 3},
+        {"metrics": []},
+        {"provenance": 0},
+        {"id": 1},
+    ],
+)
+def test_a_record_that_repfl_would_not_write_is_refused(store: Store, compute: Compute, changes: dict[str, Any]) -> None:
+    compute(task())
+    with pytest.raises(Corrupt, match=r"record\.json"):
+        decode(*altered(store, **changes))
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"null", b"{", b"[" * 100_000, b"\xff", b'{"schema": 1}', b'{"checksum": [], "schema": {}}'])
+def test_what_is_no_record_is_refused(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(Corrupt, match=r"not a whole record|checksum"):
+        decode(data, tmp_path / "record.json")
 
 
 @pytest.mark.parametrize("schema", range(1, stores.SCHEMA + 1))
