@@ -52,6 +52,7 @@ class Seat:
         if self.local is not None and self.player is not None and self.local.takes(local) and self.player.feed.reload(plans):
             self.local.reload(local)
             return self.local
+        local.pace = torch.tensor(-local.options.lr, dtype=next(iter(local.models["w"].values())).dtype, device=device)
         self.local, self.player = local, Player(work.step, Feed(data, plans, work.width, device), self.lane, work.same is not None)
         return local
 

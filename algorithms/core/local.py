@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
@@ -58,6 +58,8 @@ class Local:
         self.extras: dict[str, Tensor] = dict(extras)
         self.options = sgd
         self.masks = _tensor_masks(layout, trainable)
+        self.pace: Tensor | None = None
+        """Minus the learning rate, where recorded steps must follow its schedule."""
         self.buffers: dict[str, list[Tensor]] = {}
         self.keeps_gradient = False
         self.kept: Params = {}
@@ -99,7 +101,10 @@ class Local:
             steps = self._with_momentum(of, steps, options.momentum)
         if scale is not None:
             steps = [_rescaled(step, scale) for step in steps]
-        torch._foreach_add_(values, steps, alpha=-options.lr)
+        if self.pace is not None and options is self.options:
+            torch._foreach_add_(values, torch._foreach_mul(steps, self.pace))
+        else:
+            torch._foreach_add_(values, steps, alpha=-options.lr)
 
     def _with_momentum(self, of: str, steps: list[Tensor], momentum: float) -> list[Tensor]:
         if of not in self.buffers:
@@ -128,7 +133,7 @@ class Local:
 
     def takes(self, other: Local) -> bool:
         """Whether another chunk's numbers fit into this one's memory."""
-        return self.options == other.options and _shapes(self) == _shapes(other)
+        return replace(self.options, lr=other.options.lr) == other.options and _shapes(self) == _shapes(other)
 
     def reload(self, other: Local) -> None:
         """Become another chunk before its first step, without moving in memory."""
@@ -141,6 +146,8 @@ class Local:
                 cast(Tensor, self.masks[name]).copy_(mask)
         for buffer in self.buffers.values():
             torch._foreach_zero_(buffer)
+        if self.pace is not None:
+            self.pace.fill_(-other.options.lr)
         self.keeps_gradient, self.kept = False, {}
 
     def narrow(self, active: int) -> None:

@@ -29,9 +29,9 @@ class Bare(TapeLane):
         raise RuntimeError("no records today")
 
 
-def run(name: str, sizes: tuple[int, ...] = RAGGED, rounds: int = 2, **lowering: Any) -> Any:
+def run(name: str, sizes: tuple[int, ...] = RAGGED, rounds: int = 2, lr_decay: float = 1.0, **lowering: Any) -> Any:
     TapeLane.recorded = TapeLane.played = 0
-    protocol: dict[str, Any] = {"rounds": rounds, "batch": 4 if sizes is EVEN else 8}
+    protocol: dict[str, Any] = {"rounds": rounds, "lr_decay": lr_decay, "batch": 4 if sizes is EVEN else 8}
     return toys.run(name, QUICK.get(name), model="tiny-bn", sizes=sizes, dtype=torch.float64, lowering=lowering, **protocol)
 
 
@@ -54,11 +54,14 @@ def test_lanes_agree_with_the_loop(name: str) -> None:
     assert toys.gap(run(name).state, run(name, lanes=2, lane=TapeLane).state) < 1e-9
 
 
-def test_records_serve_later_rounds() -> None:
-    run("fedavg", rounds=3, lanes=2, lane=TapeLane)
-    after_three = TapeLane.recorded
-    run("fedavg", rounds=6, lanes=2, lane=TapeLane)
-    assert TapeLane.recorded == after_three
+@pytest.mark.parametrize("lr_decay", [1.0, 0.5])
+def test_records_serve_later_rounds_whatever_the_learning_rate(lr_decay: float) -> None:
+    recorded = {}
+    for rounds in (3, 6):
+        state = run("fedavg", rounds=rounds, lr_decay=lr_decay, lanes=2, lane=TapeLane).state
+        recorded[rounds] = TapeLane.recorded
+    assert recorded[3] == recorded[6]
+    assert toys.gap(run("fedavg", rounds=6, lr_decay=lr_decay).state, state) < 1e-9
 
 
 def test_a_step_that_asks_the_host_runs_unrecorded_and_says_so() -> None:

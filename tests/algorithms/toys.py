@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -30,13 +31,16 @@ def run(
     clients_data: ClientData | None = None,
     rounds: int | None = None,
     lowering: dict[str, Any] | None = None,
+    device: str = "cpu",
+    shape: tuple[int, int, int] = (1, 8, 8),
     **protocol: Any,
 ) -> Run:
     """Run a method on toy clients to the end (or for some rounds)."""
-    held = clients_data or data(sizes)
-    net = models.build(model, channels=1, size=8, classes=held.classes) if isinstance(model, str) else model
+    held = replace(clients_data or data(sizes), shape=None if shape == (1, 8, 8) else shape)
+    net = models.build(model, channels=shape[0], size=shape[1], classes=held.classes) if isinstance(model, str) else model
     rule = build(method, hp) if isinstance(method, str) else method
-    done = Run(rule, recipe(clients=held.clients, **protocol), held, net, seed=seed, dtype=dtype, **{"chunk": chunk, **(lowering or {})})
+    how = {"device": device, "dtype": dtype, "chunk": chunk, **(lowering or {})}
+    done = Run(rule, recipe(clients=held.clients, **protocol), held, net, seed=seed, **how)
     done.start()
     for _ in range(rounds or done.fed.rounds):
         done.step()
