@@ -32,6 +32,10 @@ PASSES: Mapping[str, float] = {
     "feddpa": 2.1,
     "fedpac": 1.6,
     "fedselect": 2.5,
+    "lotteryfl": 1.9,
+    "pfeddst": 1.9,
+    "pfedfda": 2.2,
+    "pfedsd": 1.4,
 }
 """What a training sample costs by a method that does more with it than FedAvg, as a multiple; measured on cnn4 at batch 32."""
 START = 0.05
@@ -72,8 +76,9 @@ def _per_client(recipe: Mapping[str, Any]) -> float:
     if isinstance(options.get("train"), int | float):
         return float(options["train"] * (options["classes"] if rule == "class-shards" else 1))  # of a shard, or of a client
     splits = registry.get(recipe["dataset"]).splits
-    share = options.get("test_share")
-    pool = sum(splits.values()) * (1 - share) if isinstance(share, int | float) else splits.get("train", sum(splits.values()))
+    own, kept = options.get("train_share"), options.get("test_share")
+    share = own if isinstance(own, int | float) else 1 - kept if isinstance(kept, int | float) else None
+    pool = sum(splits.values()) * share if share is not None else splits.get("train", sum(splits.values()))
     return pool / float(recipe["clients"])
 
 

@@ -9,6 +9,7 @@ import pytest
 from bench.cells.plan import Planned
 from bench.records.store import Record, Store
 from bench.running import cost
+from bench.running.clients import clients_of
 from bench.running.task import Task
 from tests.bench.conftest import task
 
@@ -33,6 +34,20 @@ def planned(wanted: Task) -> Planned:
 
 def seconds(store: Store, wanted: Task, device: str = "cpu") -> float:
     return cost.estimates([planned(wanted)], store, device)[wanted.cell.id]
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        {"rule": "pairwise-dirichlet", "options": {"alpha": 0.5, "train_share": 0.1, "test_share": 0.2}},
+        {"rule": "class-dirichlet", "options": {"alpha": 1.0, "test_share": 0.3}},
+        {"rule": "client-dirichlet", "options": {"alpha": 0.5, "train": 30, "test": 10}},
+    ],
+)
+def test_work_counts_the_samples_that_clients_really_train_on(partition: dict[str, Any]) -> None:
+    wanted = lasting(partition=partition, clients=4)
+    real = clients_of(wanted.cell).samples
+    assert cost.work_of("fedavg", wanted.cell.recipe) == pytest.approx(100 * 1.15 * real, rel=0.1)  # shares are cut per class
 
 
 def test_an_estimate_is_what_such_cells_took(store: Store) -> None:
