@@ -197,7 +197,8 @@ class Federation(Network):
         schedule = Schedule(stream, self.round, p.epochs if epochs is None else epochs, first_epoch, p.batch, p.skip_single)
         plans = [plan_batches(self.data, self.streams, client, schedule).first(steps) for client in self.active.tolist()]
         options = replace(self.sgd, **sgd)
-        return self._run(step, plans, models, extras or {}, trainable, keep, options, in_place, same and (same, replace(options, lr=0.0)), feeds=True)
+        same = same and (same, replace(options, lr=0.0))
+        return self._run(step, plans, models, extras or {}, trainable, keep, options, in_place, same, feeds=True)
 
     def visit(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from algorithms.core.federation import Federation
 from algorithms.core.messages import encode
 from algorithms.core.method import build, methods
 from algorithms.core.run import Run
+from bench.trust.tape import TapeLane
 from datasets.core.recipe import Evaluation, Partition, Recipe, Training
 
-RAGGED = (25, 7, 0, 40, 1, 16)
+RAGGED, EVEN = (25, 7, 0, 40, 1, 16), (18, 17, 0, 19)
 """Samples per client: short last batches, nobody at all, a single sample; the last client has one class only."""
 TOLERANCE = 1e-9
 MODELS = ("tiny", "tiny-bn")
@@ -146,22 +148,21 @@ class Situation:
     participation: float
     hp: tuple[tuple[str, Any], ...] = ()
 
-    def run(
-        self, *, rounds: int | None = None, kind: type[Run] = Run, sizes: tuple[int, ...] = RAGGED, chunk: int = 1, **protocol: Any
-    ) -> Run:
+    def run(self, *, rounds: int | None = None, kind: type[Run] = Run, sizes: tuple[int, ...] = RAGGED, **how: Any) -> Run:
         """The method in this situation, after some rounds (default: all)."""
-        run = self.fresh(kind=kind, sizes=sizes, chunk=chunk, **protocol)
+        run = self.fresh(kind=kind, sizes=sizes, **how)
         run.start()
         for _ in range(run.fed.rounds if rounds is None else rounds):
             run.step()
         return run
 
-    def fresh(self, *, kind: type[Run] = Run, sizes: tuple[int, ...] = RAGGED, chunk: int = 1, **protocol: Any) -> Run:
-        """The method in this situation, not yet started."""
+    def fresh(self, *, kind: type[Run] = Run, sizes: tuple[int, ...] = RAGGED, **how: Any) -> Run:
+        """The method in this situation, not yet started; `how`: fields of the training protocol and of the lowering."""
+        lowering = {name: how.pop(name) for name in ("chunk", "lanes", "lane") if name in how}
         data = toy_data(sizes)
         model = models.build(self.model, channels=1, size=8, classes=data.classes)
-        recipe = toy_recipe(clients=len(sizes), participation=self.participation, **protocol)
-        return kind(build(self.method, dict(self.hp)), recipe, data, model, seed=0, dtype=torch.float64, chunk=chunk)
+        recipe = toy_recipe(clients=len(sizes), participation=self.participation, **how)
+        return kind(build(self.method, dict(self.hp)), recipe, data, model, seed=0, dtype=torch.float64, **lowering)
 
 
 def finite(case: Situation) -> None:
@@ -216,11 +217,18 @@ def newcomers(case: Situation) -> None:
 
 
 def chunk_free(case: Situation) -> None:
-    """Training clients one by one and all at once agree to 1e-9 (float64)."""
+    """Training clients one by one, all at once and side by side agree to 1e-9 (float64)."""
     loop = case.run()
-    for chunk in (4, len(RAGGED)):
-        difference = gap(loop.state, case.run(chunk=chunk).state)
-        assert difference < TOLERANCE, f"chunk {chunk} differs from chunk 1 by {difference:.1e}"
+    for how in ({"chunk": 4}, {"chunk": len(RAGGED)}, {"lanes": 2, "lane": TapeLane}):
+        difference = gap(loop.state, case.run(**how).state)
+        assert difference < TOLERANCE, f"{how} differs from one by one by {difference:.1e}"
+
+
+def recordable(case: Situation) -> None:
+    """A GPU may record a step and play it again: steps depend on their chunk and their batch, and on nothing that Python remembers."""
+    recorded, plain = (case.run(rounds=2, sizes=EVEN, batch=4, lanes=2, lane=partial(TapeLane, records)) for records in (True, False))
+    different = [name for name, value in recorded.state.items() if not torch.equal(value, plain.state[name])]
+    assert not different, f"recorded steps give another {', '.join(different)}"
 
 
 def lonely(case: Situation) -> None:
@@ -251,6 +259,7 @@ CONTRACT: tuple[Callable[[Situation], None], ...] = (
     billed,
     newcomers,
     chunk_free,
+    recordable,
     lonely,
     pure_scoring,
 )

@@ -103,7 +103,7 @@ def test_dis_pfl_without_neighbours_regrows_from_zero() -> None:
     grown = run.state["mask"] & ~run.state["sent"]
     assert int(grown.sum()) > 0
     run.fed.begin(2, scoring=False, everybody=True)
-    start = run.method.gossip(run.state, run.fed)
+    start = run.method.gossip(dict(run.state), run.fed)
     assert bool((start[grown] == 0).all())
     kept = run.state["mask"] & run.state["sent"]
     assert torch.equal(start[kept], run.state["w"][kept])

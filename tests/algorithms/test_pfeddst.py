@@ -142,7 +142,7 @@ def test_pfeddst_with_all_peers_averages_all_extractors() -> None:
     run = toys.run("pfeddst", {"degree": 5}, **DOUBLE)
     still_run = toys.run("pfeddst", {"degree": 5, "head_epochs": 0}, **DOUBLE, epochs=0, rounds=1)
     still_run.fed.begin(2, scoring=False, everybody=True)
-    after = still_run.method.round(run.state, still_run.fed)["w"]
+    after = still_run.method.round(dict(run.state), still_run.fed)["w"]
     head = run.fed.layout.head
     assert torch.allclose(after[:, ~head], run.state["w"][:, ~head].mean(0).expand(6, -1), atol=1e-14)
     assert torch.equal(after[:, head], run.state["w"][:, head])

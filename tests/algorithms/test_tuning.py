@@ -7,8 +7,8 @@ import torch
 from algorithms import models
 from algorithms.core.lowering import Lowering
 from algorithms.core.tuning import Job, candidates, measure, tune
+from bench.trust.tape import TapeLane
 from tests.algorithms import toys
-from tests.algorithms.tape import TapeLane
 
 
 def test_the_fastest_way_wins_and_all_are_told() -> None:

@@ -51,10 +51,15 @@ class TapeLane:
     recorded = 0
     played = 0
 
+    def __init__(self, records: bool = True) -> None:
+        self.records = records
+
     def current(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        if not self.records:
+            raise RuntimeError("this lane does not record")
         recorder = Recorder()
         try:
             with recorder:
