@@ -142,10 +142,11 @@ def environment(**changes: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), **changes}
 
 
-def repfl(*arguments: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+def repfl(*arguments: str | Path, cwd: Path | None = None, umask: int = -1, **variables: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
     command = [sys.executable, "-m", "bench", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(**variables), cwd=cwd or ROOT, timeout=300, check=False)
+    where: dict[str, Any] = {"env": environment(**variables), "cwd": cwd or ROOT, "umask": umask}
+    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, **where)
 
 
 def start(*arguments: str | Path, **variables: str) -> subprocess.Popen[str]:
