@@ -114,7 +114,9 @@ def again(record: Record, found: Verification) -> None:
         found.notes.append(f"record {record.id[:12]}: {cell.method} is now another version or has other options; not computed again")
         return
     with tempfile.TemporaryDirectory(prefix="repfl-verify-") as folder:
-        options = Options(folder, origin["device"], origin["precision"], origin["chunk"], origin.get("lanes", 0), origin.get("conv", "auto"))
+        options = Options(
+            folder, origin["device"], origin["precision"], origin["chunk"], origin.get("lanes", 0), origin.get("conv", "auto")
+        )
         prepare_process(options)
         outcome = run_task(Task(cell), options, lambda *_: None, lambda: False)
         again = Store(folder).get(cell.id)
