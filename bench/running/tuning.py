@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
+from filelock import FileLock
+
 from bench.cells.cell import Cell, canonical, entry, recipe_from
 from bench.records import provenance
 from bench.records.store import write_synced
 from bench.running.clients import clients_of
+from bench.running.devices import clear
 from bench.running.task import Options
 
 VERSION = 1
@@ -31,8 +35,11 @@ def settled(options: Options, cell: Cell) -> Options:
     job = _job(options, cell)
     known, key = _read(), _key(options, job)
     if key not in known:
-        known = _read() | {key: _measured(job)}
-        _write(known)
+        with _alone():
+            known = _read()  # another process may have measured it meanwhile
+            if key not in known:
+                known |= {key: _measured(job)}
+                _write(known)
     return replace(options, **known[key]["choice"])
 
 
@@ -72,6 +79,7 @@ def _measured(job: Any) -> dict[str, Any]:
     from algorithms.core.tuning import candidates, measure, tune
 
     trials = tune(list(candidates(job.cohort, job.precision)), lambda way: measure(job, way))
+    clear(job.device)  # what trials took is not what the cell takes
     names = ("chunk", "lanes", "conv")
     best = trials[0]
     choice = {name: getattr(best.lowering, name) for name in names} if isfinite(best.seconds) else dict(AGREED)
@@ -87,6 +95,16 @@ def _measured(job: Any) -> dict[str, Any]:
 def path() -> Path:
     """Where choices are remembered."""
     return Path(os.environ.get("REPFL_TUNED", "~/.cache/repfl/tuned.json")).expanduser()
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One process measures, the others wait and then know: cells of one kind are computed alike, and trials disturb each other less."""
+    with ExitStack() as held:
+        with suppress(OSError):  # nowhere to remember anything, nowhere for a lock
+            path().parent.mkdir(parents=True, exist_ok=True)
+            held.enter_context(FileLock(path().with_suffix(".lock")))
+        yield
 
 
 def _read() -> dict[str, Any]:

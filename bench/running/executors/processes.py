@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from bench.running import devices
-from bench.running.devices import Packer
+from bench.running.packing import Packer
 from bench.running.task import GRACE, Options, Outcome, Task, Tell
 from bench.running.work import crashed, prepare_process, run_task
 
@@ -233,6 +233,7 @@ def _work(pipe: Connection, options: Options, stopping: Any) -> None:
             pipe.send((task.cell.id, None, None))
             outcome = run_task(task, options, teller, stopping.is_set)
             teller.say(task.cell.id)  # with what memory has seen since
+            devices.clear(options.device)
             pipe.send(outcome)
     except (EOFError, OSError):
         return

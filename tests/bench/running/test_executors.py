@@ -11,7 +11,7 @@ import pytest
 
 from bench.errors import UserError
 from bench.records.store import Store
-from bench.running import devices, runner
+from bench.running import packing, runner
 from bench.running.executors import EXECUTORS, ray
 from bench.running.task import Options, Outcome, Task
 from tests.bench.conftest import FAULTY, task
@@ -43,10 +43,10 @@ def test_packing_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Two processors stand for two GPUs, and every second round a cell more is let in."""
     tasks = [task("fedpurin", seed, model="tiny-bn", training={"rounds": 40}) for seed in range(3)] + [task(seed=seed) for seed in range(3)]
     execute("inline", tasks, tmp_path / "alone", 1)
-    packer = devices.Packer(["cpu", "cpu"], 2, measured=True)
+    packer = packing.Packer(["cpu", "cpu"], 2, measured=True)
     monkeypatch.setattr("bench.running.executors.processes.packer", lambda *_: packer)
     for name, value in (("WINDOW", 0.0), ("ROUNDS", 1), ("GAIN", 0.0)):
-        monkeypatch.setattr(devices, name, value)
+        monkeypatch.setattr(packing, name, value)
     assert [outcome.status for outcome in execute("processes", tasks, tmp_path / "packed", 4)] == ["done"] * 6
     assert max(place.width for place in packer.places) == 2
     assert digests(tmp_path / "packed") == digests(tmp_path / "alone")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,15 @@ def test_a_choice_is_measured_once_per_device_model_batch_and_cohort(counted: li
     assert len(counted) == 2
     tuning.settled(OPEN, task("dfedavgm", participation=0.5).cell)  # everybody trains there
     assert len(counted) == 3
+
+
+def test_processes_that_begin_together_measure_once(counted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = tuning._measured
+    monkeypatch.setattr(tuning, "_measured", lambda job: time.sleep(0.3) or quick(job))
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(lambda seed: tuning.settled(OPEN, task("fedavg", seed).cell), range(4)))
+    assert len(found) == 1
+    assert len(counted) == 1
 
 
 def test_what_the_user_has_chosen_is_not_measured(counted: list[Any]) -> None:
