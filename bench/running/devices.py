@@ -39,6 +39,11 @@ def places(device: str) -> list[str]:
     return [f"cuda:{index}" for index in range(count)]
 
 
+def like(device: str) -> str:
+    """A device that is here, of the kind that a record names: its `cuda:3` need not be."""
+    return places("cuda" if device.startswith("cuda") else device)[0]
+
+
 def reading(device: str, since: int = 0) -> Reading | None:
     """The memory of a GPU as the cell that runs here sees it, less the shortages before it; processors need no packing."""
     if not device.startswith("cuda"):

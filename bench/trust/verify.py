@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 
 from bench.cells.cell import reopen
 from bench.errors import Corrupt, UserError, one_line
+from bench.records.shape import misshapen
 from bench.records.store import Record, Store
+from bench.running.devices import like
 from bench.running.task import Options, Task
 from bench.running.work import prepare_process, run_task
-
-PROVENANCE = ("commit", "sources", "libraries", "platform", "device", "precision", "chunk", "threads", "finished")
-MEASURED = ("data", "partition", "seconds", "digests")
 
 
 @dataclass
@@ -42,7 +41,7 @@ def verify(store: Store, rerun: int = 0, seed: int = 0) -> Verification:
         except (Corrupt, UserError) as error:
             found.findings.append(one_line(error))
             continue
-        check(record, found)
+        _check_data(record, found)
         sound.append(record)
     _debris(store, found)
     sample(sound, rerun, seed, found)
@@ -68,12 +67,8 @@ def _folders(store: Store, found: Verification) -> list[str]:
 
 def check(record: Record, found: Verification) -> None:
     """Does a record say where it comes from, and are its data those that are here?"""
-    wanted = PROVENANCE + (MEASURED if record.status == "done" else ())
-    absent = [name for name in wanted if name not in record.provenance]
-    if absent:
-        found.findings.append(f"record {record.id[:12]}: provenance lacks {', '.join(absent)}")
-    if record.status == "done" and "value" not in record.metrics:
-        found.findings.append(f"record {record.id[:12]}: metrics lack a value")
+    if wrong := misshapen(record.status, record.metrics, record.provenance):
+        found.findings.append(f"record {record.id[:12]}: {wrong}")
     _check_data(record, found)
 
 
@@ -113,10 +108,13 @@ def again(record: Record, found: Verification) -> None:
     if cell.id != record.id:
         found.notes.append(f"record {record.id[:12]}: {cell.method} is now another version or has other options; not computed again")
         return
+    try:
+        device = like(origin["device"])
+    except UserError:
+        found.notes.append(f"record {record.id[:12]}: made on a GPU, and there is none here; not computed again")
+        return
     with tempfile.TemporaryDirectory(prefix="repfl-verify-") as folder:
-        options = Options(
-            folder, origin["device"], origin["precision"], origin["chunk"], origin.get("lanes", 0), origin.get("conv", "auto")
-        )
+        options = Options(folder, device, origin["precision"], origin["chunk"], origin.get("lanes", 0), origin.get("conv", "auto"))
         prepare_process(options)
         outcome = run_task(Task(cell), options, lambda *_: None, lambda: False)
         again = Store(folder).get(cell.id)

@@ -37,6 +37,7 @@ def test_devices_have_explicit_names(monkeypatch: pytest.MonkeyPatch) -> None:
     assert devices.places("cuda") == ["cuda:0", "cuda:1", "cuda:2"]
     assert devices.places("cpu") == ["cpu"]
     assert devices.resolve("auto") == "cuda"
+    assert [devices.like(name) for name in ("cuda:7", "cuda", "cpu")] == ["cuda:0", "cuda:0", "cpu"]
     monkeypatch.setattr(devices, "gpus", lambda: 0)
     assert devices.resolve("auto") == "cpu"
     with pytest.raises(UserError, match="no GPU"):

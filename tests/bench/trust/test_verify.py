@@ -37,7 +37,7 @@ def test_a_sound_store_has_no_findings(store: Store, compute: Compute) -> None:
     ("changes", "words"),
     [
         ({"data": {"digits/train": "0" * 64}}, "had fingerprint 000000000000"),
-        ({"partition": None}, "provenance lacks partition"),
+        ({"partition": None}, "provenance.partition: field required"),
         ({"digests": {"state": "x", "curves": "y", "arrays": "z"}}, "does not come out again"),
     ],
 )
@@ -47,6 +47,15 @@ def test_what_does_not_fit_is_a_finding(store: Store, compute: Compute, changes:
     found = verify(store, rerun=1)
     assert len(found.findings) == 1
     assert words in found.findings[0]
+
+
+def test_what_was_made_on_a_gpu_is_not_computed_again_without_one(store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.running.devices.gpus", lambda: 0)
+    compute(task())
+    rewrite(store, device="cuda:3")
+    found = verify(store, rerun=1)
+    assert found.findings == []
+    assert "there is none here" in found.notes[0]
 
 
 def test_strangers_and_debris_are_told_apart(store: Store, compute: Compute) -> None:
