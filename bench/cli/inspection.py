@@ -86,6 +86,7 @@ def show_cell(
 
     store = Store(results)
     record = show.find(store, cell)
+    store.verify(record)
     print_json(record.json) if as_json else show.record(store, record)
     return 0
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from bench.cells.cell import canonical
 from bench.errors import Corrupt, StoreError, UserError
 from bench.records.digest import of_file
+from bench.records.shape import misshapen
 
 if TYPE_CHECKING:
     import numpy as np
@@ -173,7 +174,9 @@ class Store:
             return dict(stored)
 
     def verify(self, record: Record) -> None:
-        """Check every sibling file, and that there is nothing else."""
+        """Check what readers rely on, every sibling file, and that there is nothing else."""
+        if wrong := misshapen(record.status, record.metrics, record.provenance):
+            raise Corrupt(f"{self.folder(record.id) / 'record.json'}: {wrong}; {AGAIN}")
         for name in record.files:
             self.checked(record, name)
         extra = {p.name for p in self.folder(record.id).iterdir()} - set(record.files) - {"record.json"}

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from bench.cli import main as cli
 from tests.bench.conftest import FAULTY, GRID, ROOT, Said, environment, repfl
@@ -204,87 +202,3 @@ def test_a_read_only_results_folder_is_one_line() -> None:
     said = repfl("run", "--artefact", "fedpurin/fig5", "--results", "/proc/repfl")
     assert said.returncode == 2
     assert "/proc/repfl" in said.stderr
-
-
-# -- anything at all -----------------------------------------------------------------------------------------------------------------------
-
-COMMANDS = "run plan report methods show --paper --artefact --method --seed --scale --cell --shard --json --fresh"
-THINGS = "fedpurin fedpurin/table1 fedpurin[tau=2] fedpurin[tau smoke 1 -1 1/2 local[=] -- a/b/c [] ü"
-WORDS = st.sampled_from([*COMMANDS.split(), *THINGS.split(), "", "\x00"])
-FUZZ = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
-
-
-@FUZZ
-@given(st.lists(st.one_of(WORDS, st.text(max_size=6)), max_size=6))
-def test_no_arguments_lead_to_a_traceback(here: Here, tmp_path: Path, arguments: list[str]) -> None:
-    command = ["plan" if word in ("run", "report", "reproduce") else word for word in arguments]
-    said = here(*command)
-    assert said.code in (0, 1, 2)
-    assert "internal error" not in said.err
-
-
-VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
-    max_leaves=4,
-)
-PLACES = [
-    ("recipes",),
-    ("recipes", "two"),
-    ("recipes", "two", "dataset"),
-    ("recipes", "two", "partition"),
-    ("recipes", "two", "partition", "options"),
-    ("recipes", "two", "partition", "options", "alpha"),
-    ("recipes", "two", "training", "lr"),
-    ("recipes", "two", "evaluation"),
-    ("recipes", "three", "inherit"),
-    ("scales",),
-    ("scales", "smoke", "seeds"),
-    ("scales", "smoke", "recipe"),
-    ("scales", "smoke", "methods"),
-    ("artefacts", "table1", "cells"),
-    ("artefacts", "table1", "kind"),
-]
-
-
-@FUZZ
-@given(st.sampled_from(PLACES), VALUES)
-def test_no_grid_leads_to_a_traceback(here: Here, tmp_path: Path, place: tuple[str, ...], value: Any) -> None:
-    import tomllib
-
-    content: Any = tomllib.loads(GRID)
-    inner = content
-    for key in place[:-1]:
-        inner = inner.setdefault(key, {})
-    inner[place[-1]] = value
-    path = tmp_path / "tests.toml"
-    path.write_bytes(toml(content).encode("utf-8", "surrogatepass"))
-    said = here("plan", "--grid", path, "--results", tmp_path / "r")
-    assert said.code in (0, 2)
-    assert said.code == 0 or said.err.count("\n") == 1
-    assert "internal error" not in said.err
-
-
-def toml(value: Any) -> str:
-    """A value as TOML, tables as inline ones; what TOML cannot say becomes what a careless writer would write."""
-    if isinstance(value, dict) and value and all(isinstance(key, str) for key in value):
-        return "\n".join(f"{json.dumps(key)} = {inline(item)}" for key, item in value.items())
-    return inline(value)
-
-
-def inline(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {inline(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(inline, value)) + "]"
-    return json.dumps(value) if isinstance(value, str | bool) else repr(value)
-
-
-@FUZZ
-@given(
-    st.sampled_from(["tau", "beta", "gradient", "hessian", "bn", "cutoff", "x"]), st.one_of(st.text(max_size=6), st.integers(), st.floats())
-)
-def test_no_hyperparameter_leads_to_a_traceback(here: Here, name: str, value: Any) -> None:
-    said = here("plan", "--artefact", "fedpurin/fig5", "--method", f"fedpurin[{name}={value}]")
-    assert said.code in (0, 2)
-    assert "internal error" not in said.err
