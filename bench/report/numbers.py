@@ -56,14 +56,14 @@ def judged(cell: pd.Series, digits: int) -> tuple[str, str]:
 def marks(table: Table, side: Literal["ours", "published"]) -> dict[tuple[str, str], Mark]:
     """The best and the second number of every column, at the printed precision; ties share their place."""
     found: dict[tuple[str, str], Mark] = {}
-    for column in table.layout.columns:
-        if column.best is None:
-            continue
-        cells = table.frame[(table.frame["column"] == column.key) & ~table.frame["row"].isin(table.layout.aside)]
-        values = cells.set_index("row")[side].astype(float).dropna().round(column.digits)
+    ranked = {column.key: column for column in table.layout.columns if column.best}
+    competing = table.frame.loc[~table.frame["row"].isin(table.layout.aside) & table.frame["column"].isin(ranked), ["row", "column", side]]
+    for key, cells in competing.dropna().groupby("column", sort=False):
+        column = ranked[str(key)]
+        values = cells[side].astype(float).round(column.digits)
         places = sorted(set(values), reverse=column.best == "high")[:2]
         names: tuple[Mark, Mark] = ("best", "second")
-        for row, value in values.items():
+        for row, value in zip(cells["row"], values, strict=True):
             if value in places and len(places) > 1:
                 found[str(row), column.key] = names[places.index(value)]
     return found

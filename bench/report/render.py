@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
 from bench.report import numbers
 from paper_tables.core import figures, tables
 from paper_tables.core.result import Absent, Claim, Column, Figure, Result, Table
 
 TEMPLATES = Path(__file__).parent / "templates"
+Marks = Mapping[str, Mapping[tuple[str, str], numbers.Mark]]
+"""What stands out on either side of a table."""
 
 # -- csv -----------------------------------------------------------------------------------------------------------------------------------
 
@@ -40,8 +45,9 @@ def _csv(frame: pd.DataFrame) -> str:
 def markdown(table: Table) -> str:
     """One table per heading, since Markdown has no grouped columns; best in bold, second underlined."""
     parts = [f"# {table.title}", table.caption]
+    best = {side: numbers.marks(table, side) for side in ("ours", "published")}
     for group, columns in table.layout.groups:
-        parts += ([f"## {group}"] if group else []) + [_markdown_group(table, columns)]
+        parts += ([f"## {group}"] if group else []) + [_markdown_group(table, columns, best)]
     parts += [_orderings(table)] if table.orderings else []
     parts += [
         _bullets("Remarks", tables.remarks(table.frame, table.layout.columns)),
@@ -51,8 +57,7 @@ def markdown(table: Table) -> str:
     return "\n\n".join(p for p in parts if p) + "\n"
 
 
-def _markdown_group(table: Table, columns: tuple[Column, ...]) -> str:
-    best = {side: numbers.marks(table, side) for side in ("ours", "published")}
+def _markdown_group(table: Table, columns: tuple[Column, ...], best: Marks) -> str:
     head = [table.layout.corner]
     for column in columns:
         head += [f"{column.label}: published", "ours", "difference", "verdict"]
@@ -71,7 +76,7 @@ def _markdown_group(table: Table, columns: tuple[Column, ...]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _markdown_cell(cell: pd.Series, column: Column, best: dict[str, dict[tuple[str, str], numbers.Mark]]) -> list[str]:
+def _markdown_cell(cell: pd.Series, column: Column, best: Marks) -> list[str]:
     wrap = {"best": "**{}**", "second": "<u>{}</u>", "": "{}"}
     key = (cell["row"], column.key)
     texts = {"published": numbers.published(cell, column.digits), "ours": numbers.ours(cell, column.digits)}
@@ -170,7 +175,7 @@ def _spans(widths: list[int]) -> list[tuple[int, int]]:
     return [(end - width + 1, end) for end, width in zip(ends, widths, strict=True)]
 
 
-def _latex_row(table: Table, row: str, best: dict[str, dict[tuple[str, str], numbers.Mark]]) -> list[str]:
+def _latex_row(table: Table, row: str, best: Marks) -> list[str]:
     cells = [(c, table.cell(row, c.key)) for c in table.layout.columns]
     wrap = {"best": r"\textbf{%s}", "second": r"\underline{%s}", "": "%s"}
 
@@ -206,10 +211,15 @@ def write_files(result: Result, folder: Path) -> list[Path]:
         made.append(path)
     if isinstance(result, Figure):
         with figures.style():
-            canvas = result.draw(figures.sheet)
-            for ending, dated in (("png", {"Software": None}), ("pdf", {"CreationDate": None})):
-                path = folder / f"{result.name}.{ending}"
-                canvas.savefig(path, metadata=dated)
-                canvas.set_layout_engine("none")  # it is laid out now, and laying out costs most
-                made.append(path)
+            made += _draw(result, folder)
     return made
+
+
+def _draw(figure: Figure, folder: Path) -> list[Path]:
+    """Both pictures. Each canvas writes its own format: `savefig` would draw everything once more before, to lay it out."""
+    canvas = figure.draw(figures.sheet)
+    png, pdf = (folder / f"{figure.name}.{ending}" for ending in ("png", "pdf"))
+    FigureCanvasAgg(canvas).print_png(png, metadata={"Software": None})
+    canvas.set_layout_engine("none")  # it is laid out now
+    FigureCanvasPdf(canvas).print_pdf(pdf, metadata={"CreationDate": None})
+    return [png, pdf]

@@ -39,7 +39,9 @@ def read(folder: Path) -> Published:
     for path in sorted(folder.glob("*.csv")):
         _read_file(path, rows, problems)
     frame = pd.DataFrame(rows, columns=[*FIELDS, "value", "file", "line", "source"])
-    return Published(frame.astype({"value": float, "std": float}), tuple(problems))
+    # tables look up many single rows, and objects are fastest at that
+    kinds = dict.fromkeys(frame, object) | {"value": float, "std": float, "line": int}
+    return Published(frame.astype(kinds), tuple(problems))
 
 
 def load(folder: Path) -> pd.DataFrame:

@@ -56,7 +56,7 @@ def read(evidence: Evidence) -> pd.DataFrame:
     parts = []
     for name in SELECTIONS:
         done = pick(evidence, row=name, done=True)
-        kept = evidence.rounds(list(done["id"][:1]), PREFIX).sort_values(["round", "name"])
+        kept = evidence.rounds(list(done["id"][:1]), PREFIX).sort_values("round", kind="stable")
         peers = kept["name"].astype(str).str.removeprefix(PREFIX).replace("own", "-1").astype(int)
         parts.append(pd.DataFrame({"selection": name, "round": kept["round"], "peer": peers, "accuracy": 100 * kept["value"]}))
     return pd.concat(parts, ignore_index=True)[FIELDS].astype({"round": int})
