@@ -43,13 +43,26 @@ def connect(address: str = "", workers: int | None = None) -> Any:
         import ray
     except ImportError:
         raise UserError('--executor ray: Ray is not installed; pip install "repfl[ray]", or use --executor processes') from None
-    if "://" in address:
-        raise UserError(f"--address {address!r} is not valid; run repfl on a machine of the cluster; valid: auto, local, HOST:PORT")
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    _check(address)
     if not ray.is_initialized():
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         with _own_signals():
-            _init(ray, address or os.environ.get("RAY_ADDRESS") or "local", workers)
+            _init(ray, address, workers)
     return ray
+
+
+def _check(address: str) -> None:
+    """Refuse what is no address or answers to nobody; Ray itself would go on trying for minutes."""
+    host, colon, port = address.rpartition(":")
+    if address in ("auto", "local"):
+        return
+    if not colon or not port.isdecimal() or "/" in host:
+        raise UserError(f"--address {address!r} is not valid; run repfl on a machine of the cluster; valid: auto, local, HOST:PORT")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise UserError(f"--address {address}: no Ray cluster answers there: {one_line(error)}") from None
 
 
 def _init(ray: Any, address: str, workers: int | None) -> None:
@@ -59,7 +72,7 @@ def _init(ray: Any, address: str, workers: int | None) -> None:
     try:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise UserError(f"--address {address}: no Ray cluster answers: {one_line(error)}") from None
+        raise UserError(f"--address {address}: no Ray cluster answers there: {one_line(error)}") from None
 
 
 def _variables() -> dict[str, str]:

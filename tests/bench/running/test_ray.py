@@ -104,9 +104,12 @@ def test_a_wish_to_stop_leaves_waiting_cells_alone(alone: None, tmp_path: Path) 
     assert Store(tmp_path).ids() == []
 
 
-def test_addresses_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(UserError, match="HOST:PORT"):
-        executor.connect("ray://head:10001")
+@pytest.mark.parametrize(
+    ("address", "words"), [("ray://head:10001", "HOST:PORT"), ("head", "HOST:PORT"), ("127.0.0.1:1", "no Ray cluster")]
+)
+def test_addresses_that_lead_nowhere_are_refused_at_once(address: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        executor.connect(address)
 
 
 @pytest.mark.slow
