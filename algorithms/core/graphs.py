@@ -50,11 +50,15 @@ class CudaLane:
         self.device = device
         self.stream = torch.cuda.Stream(device)
         self.pool = torch.cuda.graph_pool_handle()
+        self.anchor = self._captured(lambda: torch.zeros(1, device=device))  # a pool without any graph cannot be used again
 
     def current(self) -> AbstractContextManager[Any]:
         return torch.cuda.stream(self.stream)
 
     def record(self, work: Callable[[], None]) -> Play:
+        return self._captured(work).replay
+
+    def _captured(self, work: Callable[[], object]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()  # not torch.cuda.graph: that one collects garbage and waits for the whole device
         with torch.cuda.stream(self.stream):
             graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
@@ -65,7 +69,7 @@ class CudaLane:
                     graph.capture_end()
                 raise
             graph.capture_end()
-        return graph.replay
+        return graph
 
     def fork(self) -> None:
         self.stream.wait_stream(torch.cuda.current_stream(self.device))
