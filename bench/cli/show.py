@@ -84,11 +84,13 @@ def summary(found: Summary, planned: Sequence[Planned], options: Any) -> None:
 
 
 def report(page: Path, made: Made) -> None:
-    """The tables, what went wrong, and where the page is."""
+    """What was made, what went wrong, and where the page is."""
     from bench.report import text
 
     out = console()
-    text.show(made.results, out)
+    there = {r.key: f"{r.paper}/{r.name}" for r in made.results}
+    endings = {key: next((end for end in ("png", "md") if (page.parent / f"{name}.{end}").exists()), "") for key, name in there.items()}
+    text.show(made.results, out, {key: f"{there[key]}.{end}" for key, end in endings.items() if end})
     for problem in made.problems:
         out.print(f"problem: {escape(problem)}")
     out.print(f"\nreport: {escape(str(page.resolve()))}", soft_wrap=True)

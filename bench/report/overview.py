@@ -9,7 +9,7 @@ from math import isfinite
 import pandas as pd
 
 from bench.report import numbers
-from paper_tables.core.result import Absent, Result, Table
+from paper_tables.core.result import Absent, Figure, Result, Table, shown, stated
 from paper_tables.core.verdict import Verdict
 
 
@@ -22,7 +22,10 @@ class Summary:
     scales: tuple[str, ...]
     artefacts: int
     absent: int
-    published: int
+    tables: int
+    """Published numbers in tables; likewise in figures, and in sentences that are held against ours."""
+    figures: int
+    sentences: int
     verdicts: dict[str, int]
     holds: int
     fails: int
@@ -31,7 +34,13 @@ class Summary:
     @property
     def shares(self) -> list[tuple[str, int, float]]:
         """Verdicts that occur, with their count and share in percent."""
-        return [(v, n, 100 * n / self.published) for v, n in self.verdicts.items() if n]
+        judged = sum(self.verdicts.values())
+        return [(v, n, 100 * n / judged) for v, n in self.verdicts.items() if n]
+
+    @property
+    def published(self) -> int:
+        """Every number that the paper prints, wherever it is shown."""
+        return self.tables + self.figures + self.sentences
 
 
 def summaries(results: Sequence[Result], titles: dict[str, str]) -> list[Summary]:
@@ -39,7 +48,7 @@ def summaries(results: Sequence[Result], titles: dict[str, str]) -> list[Summary
     found = []
     for paper in dict.fromkeys(r.paper for r in results):
         own = [r for r in results if r.paper == paper]
-        counted = numbers.counts(v for r in own if isinstance(r, Table) for v in r.frame["verdict"])
+        counted = numbers.counts(v for r in own for v in shown(r)["verdict"])
         claims = [c for r in own for c in r.claims]
         found.append(
             Summary(
@@ -48,7 +57,9 @@ def summaries(results: Sequence[Result], titles: dict[str, str]) -> list[Summary
                 tuple(dict.fromkeys(r.scale for r in own)),
                 len(own),
                 sum(isinstance(r, Absent) for r in own),
-                sum(counted.values()),
+                sum(len(shown(r)) for r in own if isinstance(r, Table)),
+                sum(len(shown(r)) for r in own if isinstance(r, Figure)),
+                sum(len(stated(r)) for r in own),
                 counted,
                 sum(c.holds is True for c in claims),
                 sum(c.holds is False for c in claims),

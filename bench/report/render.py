@@ -127,6 +127,7 @@ TEX = {
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
     "→": r"$\rightarrow$",
+    "∞": r"$\infty$",
     "α": r"$\alpha$",
     "β": r"$\beta$",
     "λ": r"$\lambda$",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from rich.console import Console
@@ -11,22 +11,50 @@ from rich.text import Text
 
 from bench.report import numbers, overview, render
 from paper_tables.core import tables
-from paper_tables.core.result import Absent, Column, Figure, Result, Table
+from paper_tables.core.result import Absent, Column, Figure, Result, Table, shown, stated
 
 COLOURS = {"match": "green", "near": "cyan", "off": "red", "floor": "magenta", "not comparable": "dim", "missing": "yellow"}
+FEW = 3
+"""As many artefacts are shown in full; more would fill screens."""
 STYLES = {"best": "bold", "second": "underline", "": ""}
 
 
-def show(results: Sequence[Result], console: Console) -> None:
-    """Every table, one line per figure, and the verdicts."""
-    for result in results:
-        if isinstance(result, Table):
-            _show_table(result, console)
-        elif isinstance(result, Figure):
-            console.print(f"[bold]{result.key}[/]  {result.title} (figure, {len(result.data)} points, {result.scale} scale)")
-        elif isinstance(result, Absent):
-            console.print(Text.assemble((result.key, "bold"), f"  {result.title}: ", (result.caption, "yellow")))
+def show(results: Sequence[Result], console: Console, files: Mapping[str, str] | None = None) -> None:
+    """A few artefacts in full; of many, a line each. `files` names what there is to open of an artefact."""
+    if len(results) > FEW:
+        _show_lines(results, console, files or {})
+    else:
+        for result in results:
+            _show_one(result, console, files or {})
     _show_verdicts(results, console)
+
+
+def _show_one(result: Result, console: Console, files: Mapping[str, str]) -> None:
+    if isinstance(result, Table):
+        _show_table(result, console)
+    elif isinstance(result, Absent):
+        console.print(Text.assemble((result.key, "bold"), f"  {result.title}: ", (result.caption, "yellow")))
+    elif isinstance(result, Figure):
+        console.print(Text.assemble((result.key, "bold"), f"  {result.title} ({result.scale} scale): {files.get(result.key, '')}"))
+        for claim in result.claims:
+            console.print(Text(f"  {render.claim(claim, result.scale)}", style="dim"))
+
+
+def _show_lines(results: Sequence[Result], console: Console, files: Mapping[str, str]) -> None:
+    """One line per artefact; columns that would be empty in all of them are left out."""
+    counted = {r.key: numbers.counts(shown(r)["verdict"]) for r in results}
+    verdicts = [v for v in overview.verdict_names() if any(counts[v] for counts in counted.values())]
+    grid = Grid(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    for name in ("artefact", "published", *verdicts, "claims hold", "file"):
+        grid.add_column(name.replace(" ", "\n"), justify="left" if name in ("artefact", "file") else "right", no_wrap=True)
+    grid.add_column("title", no_wrap=True, overflow="ellipsis", max_width=max(12, console.width - 90))
+    for r in results:
+        published = len(shown(r)) + len(stated(r))
+        given = [str(counted[r.key][v] or "") for v in verdicts]
+        title = Text("absent: " + r.caption, style="yellow") if isinstance(r, Absent) else Text(r.title)
+        held = f"{sum(c.holds is True for c in r.claims)}/{len(r.claims)}" if r.claims else ""
+        grid.add_row(r.key, str(published or ""), *given, held, files.get(r.key, ""), title)
+    console.print(grid)
 
 
 def _show_table(table: Table, console: Console) -> None:
@@ -77,10 +105,11 @@ def _text(cell: pd.Series | None, column: Column, best: dict[str, dict[tuple[str
 
 def _show_verdicts(results: Sequence[Result], console: Console) -> None:
     grid = Grid(title="Published numbers", title_justify="left", header_style="bold", pad_edge=False)
-    for name in ("paper", "numbers", *overview.verdict_names(), "claims hold", "fail", "open"):
+    places = ("numbers", "in tables", "in figures", "in sentences")
+    for name in ("paper", *places, *overview.verdict_names(), "claims hold", "fail", "open"):
         grid.add_column(name, justify="left" if name == "paper" else "right")
     for s in overview.summaries(results, {}):
-        counted = [str(n) if n else numbers.BLANK for n in s.verdicts.values()]
-        grid.add_row(s.paper, str(s.published), *counted, str(s.holds), str(s.fails), str(s.open))
+        counts = (s.published, s.tables, s.figures, s.sentences, *s.verdicts.values(), s.holds, s.fails, s.open)
+        grid.add_row(s.paper, *(str(n) if n else numbers.BLANK for n in counts))
     console.print("")
     console.print(grid)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -158,7 +158,14 @@ class Absent(Result):
     """An artefact that could not be made; its caption says why and what to do."""
 
 
-def verdicts(results: Sequence[Result]) -> pd.Series:
-    """How many published numbers got which verdict."""
-    frames = [r.frame["verdict"] for r in results if isinstance(r, Table)]
-    return pd.concat(frames).dropna().value_counts() if frames else pd.Series(dtype=int)
+def shown(result: Result) -> pd.DataFrame:
+    """The published numbers that a table or a figure shows, one line each: source and verdict."""
+    frame = result.frame if isinstance(result, Table) else result.data if isinstance(result, Figure) else pd.DataFrame()
+    if not {"source", "verdict"} <= set(frame.columns):
+        return pd.DataFrame(columns=["source", "verdict"])
+    return frame.loc[frame["source"] != "", ["source", "verdict"]]
+
+
+def stated(result: Result) -> list[str]:
+    """The sources of the published numbers that stand in no table, but in a sentence that is held against ours."""
+    return [source for claim in result.claims for source in claim.sources]

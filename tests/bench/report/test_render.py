@@ -10,7 +10,7 @@ from rich.console import Console
 
 from bench.report import numbers, render, write_report
 from bench.report.overview import heat_map, summaries
-from bench.report.text import show
+from bench.report.text import FEW, show
 from paper_tables.core.result import Absent, Figure, Sheet, Table
 from tests.bench.report import sample
 
@@ -79,6 +79,7 @@ def test_what_cannot_be_drawn_is_said_and_the_rest_is_written(tmp_path: Path) ->
 def test_summaries_count_verdicts_and_claims() -> None:
     first, second = summaries(sample.results(), {"paper-a": "A paper"})
     assert (first.title, first.artefacts, first.published) == ("A paper", 2, 9)
+    assert (first.tables, first.figures, first.sentences) == (9, 0, 0)
     assert first.verdicts == {"match": 4, "near": 2, "off": 1, "floor": 1, "not comparable": 0, "missing": 1}
     assert (first.holds, first.fails, first.open) == (1, 1, 1)
     assert (second.absent, second.published) == (1, 0)
@@ -101,3 +102,17 @@ def test_terminal_tables_keep_all_numbers(width: int) -> None:
     text = captured.get()
     for piece in ("84.15 ± 1.77 | 85.00 ± 1.00 (3)", "54.23 | 57.00 ± 1.00 (3)", "majority class", "missing", "No cell is done"):
         assert piece in text
+
+
+def test_the_terminal_gets_a_line_for_each_of_many_artefacts() -> None:
+    many = [*sample.results(), *sample.results()]
+    assert len(many) > FEW
+    console = Console(width=140)
+    with console.capture() as captured:
+        show(many, console, {"paper-a/table1": "paper-a/table1.md"})
+    lines = captured.get().splitlines()
+    (line, _) = [line for line in lines if line.startswith("paper-a/table1")]
+    assert line.split()[:8] == ["paper-a/table1", "9", "4", "2", "1", "1", "1", "1/3"]
+    assert "paper-a/table1.md" in line
+    assert len(lines) < 2 * len(many) + 15
+    assert "81.97" not in captured.get()
