@@ -44,7 +44,7 @@ def packer(options: Options, workers: int) -> Packer:
     return Packer(devices.places(options.device), options.per_gpu or devices.MOST, measured=not options.per_gpu)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Worker:
     """A process, the pipe to it, and what it is at."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from bench.errors import UserError
 from bench.records.store import Store
-from bench.running import packing, runner
+from bench.running import devices, packing, runner
 from bench.running.executors import EXECUTORS, ray
 from bench.running.task import Options, Outcome, Task
 from tests.bench.conftest import FAULTY, task
@@ -50,6 +50,17 @@ def test_packing_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [outcome.status for outcome in execute("processes", tasks, tmp_path / "packed", 4)] == ["done"] * 6
     assert max(place.width for place in packer.places) == 2
     assert digests(tmp_path / "packed") == digests(tmp_path / "alone")
+
+
+@pytest.mark.skipif(not devices.gpus(), reason="needs a GPU")
+def test_sharing_a_gpu_changes_no_bit(tmp_path: Path) -> None:
+    tasks = [task("fedavg", seed, training={"rounds": 40}) for seed in range(4)]
+    execute("inline", tasks, tmp_path / "alone", 1, device="cuda", chunk=2)
+    execute("processes", tasks, tmp_path / "shared", 2 * devices.gpus(), device="cuda", chunk=2, per_gpu=2)
+    assert len(digests(tmp_path / "alone")) == 4
+    assert digests(tmp_path / "shared") == digests(tmp_path / "alone")
+    records = [Store(tmp_path / "shared").get(each.cell.id) for each in tasks]
+    assert {record.provenance["device"] for record in records if record is not None} <= set(devices.places("cuda"))
 
 
 def test_a_dying_worker_costs_its_cell_and_nothing_else(tmp_path: Path, faulty: Path) -> None:

@@ -24,7 +24,7 @@ from tests.bench.running.test_runner import command, nothing_left, slow_grid, st
 
 ray = pytest.importorskip("ray", reason="Ray is an extra: pip install 'repfl[ray]'")
 
-LOGGED = '''"""A method that writes down every round it computes, and takes its time."""
+NOTED = '''"""A method that writes down every round it computes, and takes its time: from the third round on, two cells are at it."""
 
 import os
 import time
@@ -34,12 +34,15 @@ from algorithms.core.method import register
 from tests.bench.faulty import Steady
 
 
-@register("test-logged", title="test-logged", paper="none", year=2026, family="test", sends="the whole model")
-class Logged(Steady):
+@register("test-noted", title="test-noted", paper="none", year=2026, family="test", sends="the whole model")
+class Noted(Steady):
     def fault(self, fed):
-        time.sleep(0.2)
-        with Path(os.environ["REPFL_TEST_LOG"]).open("a") as file:
+        log, late = Path(os.environ["REPFL_TEST_LOG"]), time.monotonic() + 120
+        with log.open("a") as file:
             file.write(f"{fed.streams.seed} {fed.round} {os.getpid()}\\n")
+        while fed.round == 3 and len({line.split()[2] for line in log.read_text().splitlines()}) < 2 and time.monotonic() < late:
+            time.sleep(0.1)
+        time.sleep(0.2)
 '''
 
 
@@ -125,17 +128,18 @@ def test_a_cell_that_kills_its_process_again_and_again_is_a_failed_record(alone:
 
 @pytest.mark.slow
 def test_a_machine_lost_in_the_middle_costs_nothing(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plugin, log = tmp_path / "logged.py", tmp_path / "log"
-    plugin.write_text(LOGGED)
+    plugin, log = tmp_path / "noted.py", tmp_path / "log"
+    plugin.write_text(NOTED)
     monkeypatch.setenv("REPFL_TEST_LOG", str(log))
     rounds = 15
     plugins.load([str(plugin)])
-    tasks = [task("test-logged", seed, {"at": 1, "seconds": 0.0}, training={"rounds": rounds}) for seed in range(5)]
+    tasks = [task("test-noted", seed, {"at": 1, "seconds": 0.0}, training={"rounds": rounds}) for seed in range(5)]
     nodes = [cluster.add_node(num_cpus=1, object_store_memory=executor.LOCAL_STORE) for _ in range(2)]
     lost: list[Any] = []
 
-    def tell(cell: str, done: int) -> None:
-        if done >= 3 and not lost and len(log.read_text().splitlines()) > 6:
+    def tell(cell: str, _: int) -> None:
+        seen = Counter(line.split()[0] for line in log.read_text().splitlines()) if log.exists() else Counter()
+        if not lost and sum(3 <= count < rounds - 3 for count in seen.values()) >= 2:  # both machines are in the middle of a cell
             lost.append(nodes[0])
             plugin.unlink()  # the new tries have it from the driver
             cluster.remove_node(nodes[0], allow_graceful=False)
@@ -150,7 +154,7 @@ def test_a_machine_lost_in_the_middle_costs_nothing(cluster: Any, tmp_path: Path
     assert sum(computed.values()) <= 5 * rounds + 1  # the round that was cut off
     moved = [seed for seed in range(5) if len({pid for which, _, pid in lines if which == seed}) > 1]
     assert len(moved) == 1
-    plugin.write_text(LOGGED)
+    plugin.write_text(NOTED)
     Store(tmp_path / "inline").open()
     list(EXECUTORS["inline"](tasks, Options(str(tmp_path / "inline"), plugins=(str(plugin),)), 1, lambda *_: None, lambda: False))
     assert digests(tmp_path / "ray") == digests(tmp_path / "inline")
