@@ -57,10 +57,10 @@ class DFedAvgM(Method):
 
     def round(self, state: State, fed: Federation) -> State:
         if self.hp.order == "gossip-train":
-            mixed = self.gossip(fed, state["w"])
+            mixed = self.gossip(fed, state.pop("w"))
             return {"w": fed.train(mixed, in_place=True).theta}
         trained = fed.train(state["w"]).theta
-        return {"w": self.gossip(fed, trained if self.hp.bits is None else self.told(fed, trained, state["w"]))}
+        return {"w": self.gossip(fed, self.told(fed, trained, state.pop("w")))}
 
     def gossip(self, fed: Federation, x: Tensor) -> Tensor:
         """Every client's mean over its neighbourhood  [N, D]."""
@@ -72,7 +72,9 @@ class DFedAvgM(Method):
         return mixed
 
     def told(self, fed: Federation, trained: Tensor, known: Tensor) -> Tensor:
-        """What neighbours make of a quantised change: x + Q(z - x)  [N, D]."""
+        """What neighbours make of a quantised change: x + Q(z - x); without quantisation the model itself travels  [N, D]."""
+        if self.hp.bits is None:
+            return trained
         out, levels = trained.clone(), 2 ** (self.hp.bits - 1) - 1
         for rows in blocks(fed.N):
             change = torch.where(fed.exchanged, trained[rows] - known[rows], 0.0)

@@ -60,11 +60,11 @@ class DFedPGP(Method):
         return fed.exchanged & ~fed.layout.head
 
     def round(self, state: State, fed: Federation) -> State:
-        w, mu = state["w"], state["mu"]
+        mu = state["mu"]
         if self.hp.order == "gossip-train":
-            w, mu = self.gossip(fed, w, mu)
+            w, mu = self.gossip(fed, state.pop("w"), mu)
             return {"w": self.train(fed, w, mu), "mu": mu}
-        trained = self.train(fed, w.clone(), mu)
+        trained = self.train(fed, state.pop("w").clone(), mu)
         w, mu = self.gossip(fed, trained, mu)
         return {"w": w, "mu": mu}
 

@@ -79,11 +79,13 @@ class DisPFL(Method):
     def gossip(self, state: State, fed: Federation) -> Tensor:
         """Every entry's mean over the neighbours that hold it, under the client's own mask  [N, D]."""
         travels, learnable = fed.exchanged, fed.layout.learnable
-        sent = state["sent"] if bool(travels.all()) else state["sent"] & travels
+        sent = state.pop("sent") if bool(travels.all()) else state.pop("sent") & travels
         everyone = topology.with_self(fed.topology.graph(self.hp.graph, self.hp.degree))
-        w = fed.gossip(state["w"], everyone, sent, code="bitmap", domain=learnable, renormalise=True)
-        w[:, ~travels] = state["w"][:, ~travels]
-        w *= state["mask"]
+        own = state.pop("w")
+        w = fed.gossip(own, everyone, sent, code="bitmap", domain=learnable, renormalise=True)
+        w[:, ~travels] = own[:, ~travels]
+        for rows in blocks(fed.N):  # a product of two types copies the mask as numbers
+            w[rows] *= state["mask"][rows]
         fed.score("gossiped", w)
         return w
 
@@ -92,7 +94,7 @@ class DisPFL(Method):
         share = self.hp.anneal / 2 * (1 + cos(pi * (fed.round - 1) / fed.rounds))
         counts, keys, new = sparse.erk(fed.layout, self.hp.density), self.keys(fed, "regrow"), mask.clone()
         sparse_ones = [s for s in fed.layout if counts.get(s.name, s.size) < s.size]  # a full tensor regains all that it loses
-        for rows in blocks(fed.N):
+        for rows in blocks(fed.N, min(fed.chunk, 16)):
             wish = self.gradients(fed, w, rows).abs() if self.hp.regrow == "gradient" else None
             for s in sparse_ones:
                 place, swaps = slice(s.start, s.stop), keys[rows].new_full((len(keys[rows]),), ceil(share * counts[s.name]))

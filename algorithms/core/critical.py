@@ -23,7 +23,7 @@ def critical(layout: Layout, scores: Tensor, share: float, within: Tensor, cutof
     for place in layout.tensors(within):
         part = scores[:, place]
         bar = kth_largest(part, int(share * part.shape[1]))
-        if cutoff != "off":
+        if cutoff != "off" and bool((bar <= PRACTICALLY_ZERO).any()):
             least = torch.where(part > floor, part, float("inf")).amin(dim=1, keepdim=True)
             found = torch.isfinite(least) if cutoff == "code" else torch.ones_like(least, dtype=torch.bool)
             bar = torch.where((bar <= PRACTICALLY_ZERO) & found, least, bar)

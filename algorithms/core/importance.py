@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +21,7 @@ def above_quantile(layout: Layout, scores: Tensor, q: float, within: Tensor, nor
     """The entries inside whole tensors `within` [D] that score strictly above the q-quantile; ties at it are out  [K, D] bool."""
     values = normalised(layout, scores, within, norm)
     if scope == "global":
-        return (values > quantile(values[:, within], q)) & within
+        return (values > quantile(values[:, _places(within)], q)) & within
     mask = torch.zeros(values.shape, dtype=torch.bool, device=values.device)
     for place in layout.tensors(within):
         mask[:, place] = values[:, place] > quantile(values[:, place], q)
@@ -32,12 +33,17 @@ def normalised(layout: Layout, scores: Tensor, within: Tensor, norm: Norm) -> Te
     if norm == "none":
         return torch.where(within, scores, 0.0)
     scaled = torch.zeros_like(scores)
-    for place in layout.tensors(within) if norm == "layer" else [within]:
+    for place in layout.tensors(within) if norm == "layer" else [_places(within)]:
         part = scores[:, place]
         least, most = part.aminmax(dim=1, keepdim=True)
         span = most - least
         scaled[:, place] = torch.where(span > 0, (part - least) / span, 0.0)
     return scaled
+
+
+def _places(within: Tensor) -> Tensor | slice:
+    """The entries of a mask [D]; where these are all, no copy is made of what they are taken from."""
+    return slice(None) if bool(within.all()) else within
 
 
 def quantile(rows: Tensor, q: float) -> Tensor:
@@ -48,6 +54,13 @@ def quantile(rows: Tensor, q: float) -> Tensor:
     """
     rank = torch.tensor(q, dtype=rows.dtype) * (rows.shape[1] - 1)
     below, above = int(rank), ceil(rank)
-    low = rows.kthvalue(below + 1, dim=1, keepdim=True).values
-    high = rows.kthvalue(above + 1, dim=1, keepdim=True).values if above > below else low
+    low, high = _at_ranks(rows, below, above)
     return torch.lerp(low, high, (rank - below).to(rows.device))
+
+
+def _at_ranks(rows: Tensor, *ranks: int) -> list[Tensor]:
+    """What stands at two places, counted from zero, of every row in ascending order  [K, 1] each."""
+    if rows.is_cuda:
+        return [rows.kthvalue(rank + 1, dim=1, keepdim=True).values for rank in ranks]
+    found = [np.partition(row, ranks)[list(ranks)] for row in rows.numpy()]  # both in one pass
+    return list(torch.from_numpy(np.stack(found)).split(1, dim=1))

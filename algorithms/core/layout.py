@@ -176,6 +176,26 @@ def kth_largest(scores: Tensor, count: int) -> Tensor:
 
 def largest(scores: Tensor, counts: Tensor) -> Tensor:
     """As many of the largest scores [K, n] of every row as `counts` [K] says, of equal ones the earlier  [K, n] bool."""
+    return _first_in_order(scores, counts) if scores.is_cuda else _above_a_bar(scores, counts)
+
+
+def _first_in_order(scores: Tensor, counts: Tensor) -> Tensor:
+    """`largest` by sorting, which a GPU does in parallel."""
     order = scores.argsort(dim=1, descending=True, stable=True)
     wanted = torch.arange(scores.shape[1], device=scores.device) < counts[:, None]
     return torch.zeros_like(scores, dtype=torch.bool).scatter_(1, order, wanted)
+
+
+def _above_a_bar(scores: Tensor, counts: Tensor) -> Tensor:
+    """`largest` in linear time: find the last score that is in, then the first of those equal to it."""
+    size = scores.shape[1]
+    ranks = (size + 1 - counts).clamp(1, size).tolist()
+    bars = torch.stack([row.kthvalue(rank).values for row, rank in zip(scores, ranks, strict=True)])[:, None]
+    above, equal = scores > bars, scores == bars
+    missing = counts[:, None] - counted(above)[:, None]
+    return above | (equal & (equal.cumsum(1, dtype=torch.int32) <= missing))
+
+
+def counted(mask: Tensor) -> Tensor:
+    """How many entries of a mask, or of each row, are true; summed at once, a mask is first copied as integers  [..., D] -> [...]."""
+    return mask.sum() if mask.dim() == 1 else torch.cat([mask[rows].sum(1) for rows in blocks(len(mask))])

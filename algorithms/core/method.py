@@ -54,7 +54,10 @@ class Method:
         raise NotImplementedError
 
     def round(self, state: State, fed: Federation) -> State:
-        """One communication round of the clients in `fed.active`."""
+        """One communication round of the clients in `fed.active`.
+
+        The dict is the method's to keep: an entry taken out of it is freed as soon as nobody uses it. Its tensors are not to be changed.
+        """
         raise NotImplementedError
 
     def personal(self, state: State, fed: Federation) -> Tensor | Mixture:

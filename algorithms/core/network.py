@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algorithms.core.layout import Layout
+from algorithms.core.layout import Layout, counted
 from algorithms.core.messages import Code, Ledger, code_bytes
 from algorithms.core.topology import mix
 
@@ -62,12 +62,12 @@ class Network:
 
     def up_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
         """Every active client tells the server a mask over `domain` as a bitmap  [K, D] bool."""
-        self.ledger.bill("up", self.active, 0, code_bytes("bitmap", domain.sum(), mask.sum(1)))
+        self.ledger.bill("up", self.active, 0, code_bytes("bitmap", domain.sum(), counted(mask)))
         return mask
 
     def down_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
         """The server tells every active client a mask over `domain` as a bitmap  [K, D] bool."""
-        self.ledger.bill("down", self.active, 0, code_bytes("bitmap", domain.sum(), mask.expand(self.K, -1).sum(1)))
+        self.ledger.bill("down", self.active, 0, code_bytes("bitmap", domain.sum(), counted(mask).expand(self.K)))
         return mask
 
     def numbers(self, direction: str, count: Tensor | int) -> None:
@@ -77,7 +77,7 @@ class Network:
     def _send(self, direction: Any, x: Tensor, mask: Tensor | None, code: Code, domain: Tensor | None, scalars: int) -> Tensor:
         mask = self.exchanged if mask is None else mask
         domain = self.exchanged if domain is None else domain
-        sent = mask.sum(-1).expand(self.K)
+        sent = counted(mask).expand(self.K)
         self.ledger.bill(direction, self.active, sent + scalars, code_bytes(code, domain.sum(), sent))
         return torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
 
@@ -100,7 +100,7 @@ class Network:
         """
         mask = self.exchanged if mask is None else mask
         domain = self.exchanged if domain is None else domain
-        sent = mask.sum(-1).expand(self.N)
+        sent = counted(mask).expand(self.N)
         words = (sent * bits + 31) // 32
         self._bill_edges(mixing != 0, words + scalars, code_bytes(code, domain.sum(), sent))
         return mix(x, mixing.to(x.dtype), mask, renormalise=renormalise)

@@ -53,7 +53,8 @@ class Run:
         begun = perf_counter()
         self._score_start()
         scored = perf_counter()
-        self.state = self.method.round(self.state, fed)
+        handed, self.state = dict(self.state), {}  # over to the method, so that it can free what it has used
+        self.state = self.method.round(handed, fed)
         self._check(round_)
         self._trace()
         trained = perf_counter()

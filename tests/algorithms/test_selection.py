@@ -1,0 +1,37 @@
+"""Choosing entries by rank: ties go to the earlier entry, whichever way a device takes; counts need no copy of a mask."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from algorithms.core import importance
+from algorithms.core.layout import _above_a_bar, _first_in_order, counted
+
+
+@pytest.mark.parametrize("kinds", [2, 5, 1000], ids=["mostly ties", "some ties", "hardly any"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_selection_in_linear_time_takes_the_entries_that_sorting_takes(kinds: int, dtype: torch.dtype) -> None:
+    rng = np.random.default_rng(kinds)
+    scores = torch.from_numpy(rng.integers(-kinds, kinds, (9, 40))).to(dtype)
+    if dtype.is_floating_point:
+        scores[:, ::7] = -torch.inf
+    counts = torch.tensor([0, 1, 5, 20, 33, 34, 39, 40, 2])
+    chosen = _above_a_bar(scores, counts)
+    assert torch.equal(chosen, _first_in_order(scores, counts))
+    assert chosen.sum(1).tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize("rows", [1, 16, 37])
+def test_counting_a_mask_in_blocks_counts_it(rows: int) -> None:
+    mask = torch.from_numpy(np.random.default_rng(rows).random((rows, 50)) < 0.3)
+    assert torch.equal(counted(mask), mask.sum(1))
+    assert counted(mask[0]) == mask[0].sum()
+
+
+@pytest.mark.parametrize("q", [0.0, 0.31, 0.5, 0.999, 1.0])
+def test_quantile_of_many_ties_is_numpys(q: float) -> None:
+    rows = torch.from_numpy(np.random.default_rng(0).integers(0, 4, (3, 101))).double()
+    expected = np.quantile(rows.numpy(), q, axis=1, keepdims=True)
+    assert importance.quantile(rows, q).numpy() == pytest.approx(expected)
