@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -176,17 +176,15 @@ def _compute(task: Task, options: Options, plugins: Mapping[str, str], board: An
 
 def _unpacked(plugins: Mapping[str, str]) -> tuple[str, ...]:
     """The user's files, as the driver has read them, under their own names on this machine."""
-    paths = []
-    for original, text in plugins.items():
-        folder = Path(tempfile.gettempdir()) / f"repfl-{os.getuid()}-{sha256((original + text).encode()).hexdigest()[:16]}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        path = folder / Path(original).name
-        if not path.exists():
-            partial = path.with_suffix(f".{os.getpid()}")
-            partial.write_text(text, encoding="utf-8")
-            partial.replace(path)
-        paths.append(str(path))
-    return tuple(paths)
+    return tuple(str(Path(_folder(original, text).name) / Path(original).name) for original, text in plugins.items())
+
+
+@lru_cache(maxsize=64)
+def _folder(original: str, text: str) -> tempfile.TemporaryDirectory[str]:
+    """A folder with one file, for as long as this process lives."""
+    made = tempfile.TemporaryDirectory(prefix="repfl-plugin-")
+    (Path(made.name) / Path(original).name).write_text(text, encoding="utf-8")
+    return made
 
 
 # -- in the driver -------------------------------------------------------------------------------------------------------------------------
