@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from bench.cells import grid as grids
@@ -28,6 +29,8 @@ class Planned:
     scale: str
     skip: str = ""
     """Why the cell makes no sense; empty: it does."""
+    more: str = ""
+    """What else must be said to have this cell planned: a grid file that no paper came with, a method that no grid has."""
 
     @property
     def key(self) -> str:
@@ -36,7 +39,7 @@ class Planned:
     @property
     def command(self) -> str:
         """What computes this cell, and nothing else, on any machine."""
-        return f"repfl run --scale {self.scale} --artefact {self.key} --cell {self.cell.short}"
+        return f"repfl run --scale {self.scale} --artefact {self.key} --cell {self.cell.short}{self.more}"
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,10 @@ def _asked(selection: Selection) -> str:
 
 def _grids(selection: Selection) -> Iterator[Grid]:
     """The grid files that a selection touches; the others are not even opened."""
-    known = grids.files() | {(p.parent.name if p.name == "grid.toml" else p.stem).replace("_", "-"): p for p in selection.files}
+    own = {(p.parent.name if p.name == "grid.toml" else p.stem).replace("_", "-"): p for p in selection.files}
+    if len(own) < len(set(selection.files)):
+        raise UserError(f"--grid {', '.join(map(str, selection.files))}: two files have the same name, which their artefacts are called by")
+    known = grids.files() | own
     papers = [name.replace("_", "-") for name in selection.papers]
     for name in papers:
         if name not in known:
@@ -90,7 +96,7 @@ def _grids(selection: Selection) -> Iterator[Grid]:
             raise unknown("paper", paper, known, f"artefact {key!r}")
         papers.append(paper.replace("_", "-"))
     if selection.files and not papers:
-        papers = list(known)[-len(selection.files) :]
+        papers = list(own)
     for name in known:
         if not papers or name in papers:
             yield grids.read(known[name])
@@ -113,6 +119,7 @@ def _artefacts(grid: Grid, selection: Selection) -> Iterator[Planned]:
 def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[Planned]:
     """The planned cells of one artefact at one scale."""
     rules = grid.file.scales[scale]
+    more = "" if grid.path in grids.files().values() else f" --grid {quote(str(grid.path))}"
     for cells in grid.cells(name, scale):
         for row in cells.rows:
             hp = row.hp | rules.methods.get(row.method, {})
@@ -120,7 +127,7 @@ def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[
                 recipe = grid.recipe(column, scale, cells.block.evaluation)
                 for seed in cells.block.seeds if cells.block.seeds is not None else rules.seeds:
                     cell = _cell(grid, cells, (row.label, row.method, hp), recipe, seed)
-                    yield Planned(cell, grid.paper, name, artefact.kind, row.label, column, grid.label(column), scale)
+                    yield Planned(cell, grid.paper, name, artefact.kind, row.label, column, grid.label(column), scale, more=more)
 
 
 def _cell(grid: Grid, cells: Cells, row: tuple[str, str, dict[str, Any]], recipe: Any, seed: int) -> Cell:
@@ -153,7 +160,7 @@ def _extra_rows(planned: Sequence[Planned], found: Sequence[Planned], specs: Seq
         places = {(item.paper, item.artefact, item.column, item.cell.seed): item for item in planned if item.kind == "table"}
         for item in places.values():
             cell = build_cell(name, hp, recipe_from(item.cell.recipe, f"{item.key}, {item.column}"), item.cell.seed)
-            yield replace(item, cell=cell, row=spec(name, hp))
+            yield replace(item, cell=cell, row=spec(name, hp), more=f"{item.more} --method {quote(spec(name, hp))}")
 
 
 def _narrow(found: list[Planned], planned: list[Planned], selection: Selection) -> list[Planned]:

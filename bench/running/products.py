@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from datetime import UTC, datetime
 from math import sqrt
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from bench.records import provenance
@@ -39,7 +40,7 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
         "lanes": options.lanes,
         "conv": options.conv,
         "threads": 1,
-        "command": task.command,
+        "command": task.command + "".join(f" --plugin {quote(path)}" for path in options.plugins),
         "finished": now(),
     }
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bench.cli import main as cli
+from bench.records.store import Store
 from tests.bench.conftest import FAULTY, GRID, ROOT, Said, environment, repfl
 
 Here = Callable[..., Said]
@@ -163,15 +164,6 @@ def test_lists_are_json(here: Here) -> None:
         assert said.out
 
 
-def test_doctor_reports_and_has_an_exit_code(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert here("doctor").code in (0, 1)
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
-    text = here("doctor").out
-    assert "OMP_NUM_THREADS=7" in text
-    assert "MKL_CBWR" in text
-
-
 def test_a_shadowed_package_is_refused(tmp_path: Path) -> None:
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "__init__.py").touch()
@@ -202,3 +194,32 @@ def test_a_read_only_results_folder_is_one_line() -> None:
     said = repfl("run", "--artefact", "fedpurin/fig5", "--results", "/proc/repfl")
     assert said.returncode == 2
     assert "/proc/repfl" in said.stderr
+
+
+def test_whatever_ends_a_cell_is_a_record_and_a_line_and_the_rest_is_done(here: Here, tmp_path: Path, faulty: Path) -> None:
+    grid = tmp_path / "tests.toml"
+    rows = [
+        '{ label = "nan", method = "test-nan" }',
+        '{ label = "raises", method = "test-raise" }',
+        '{ label = "late", method = "test-slow", hp = { seconds = 4.5 } }',
+        '{ label = "memory", method = "test-memory" }',
+        '{ label = "well", method = "test-slow", hp = { seconds = 0.0 } }',
+    ]
+    text = GRID.replace('{ label = "Local", method = "local" }, { label = "FedAvg", method = "fedavg" }', ", ".join(rows))
+    grid.write_text(text.replace('recipes = ["two", "three"]', 'recipes = ["two"]').replace("seeds = [0, 1]", "seeds = [0]"))
+    options = ("--plugin", FAULTY, "--results", tmp_path / "r", "--executor", "inline", "--time-limit", "4", "--chunk", "2")
+    done = here("run", "--grid", grid, "--artefact", "tests/table1", *options)
+    assert done.code == 3
+    assert "2 computed" in done.out
+    assert "2 failed" in done.out
+    assert "1 diverged" in done.out
+    assert done.out.count("    repeat: repfl run --scale smoke --artefact tests/table1 --cell") == 3
+    records = [Store(tmp_path / "r").get(cell) for cell in Store(tmp_path / "r").ids()]
+    found = {record.cell["method"]: record for record in records if record is not None and record.status != "done"}
+    assert found["test-nan"].reason == "the model is not finite after round 2"
+    assert found["test-raise"].reason == "ZeroDivisionError: on purpose"
+    assert found["test-slow"].reason == "time limit of 4 s reached after round 1 of 2"
+    for record in found.values():
+        assert "Traceback" in record.provenance["traceback"]
+        assert f"--cell {record.id[:12]}" in record.provenance["command"]
+    assert {record.provenance["chunk"] for record in records if record is not None and record.cell["method"] == "test-memory"} == {1}
