@@ -214,19 +214,29 @@ def record(store: Store, found: Record) -> None:
         _leaves(out, title, flatten(values, ""))
     if found.metrics:
         value = found.metrics["value"]
-        out.print(f"\n[bold]result[/]  {'-' if value is None else f'{100 * value:.2f} %'} at round {found.metrics['round']}")
+        out.print(f"\n[bold]result[/]  {'-' if value is None else f'{100 * value:.2f} %'} at round {found.metrics['round']}{_floor(found)}")
         _curves(out, store, found)
     kept = {name: value for name, value in origin.items() if name not in ("traceback", "command")}
+    if isinstance(memory := kept.get("peak_memory"), int):
+        kept["peak_memory"] = f"{memory / 2**20:,.0f} MiB"
     _leaves(out, "provenance", flatten(kept, ""))
     if "traceback" in origin:
         out.print(f"\n[bold]traceback[/]\n{escape(origin['traceback'])}")
     if origin.get("command"):
         at = f"git checkout {origin['commit']} && " if origin.get("commit") else ""
         out.print(f"\n[bold]again[/]  {at}{escape(origin['command'])} --fresh", soft_wrap=True)
+        if origin.get("dirty"):
+            out.print("       the files differed from that commit when this was computed, so it may not give the same number")
+
+
+def _floor(found: Record) -> str:
+    """What predicting every client's most frequent class would give."""
+    floor = found.metrics.get("floor", {}).get("pooled" if found.cell["recipe"]["evaluation"]["average"] == "pooled" else "clients")
+    return f", floor {100 * floor:.2f} %" if isinstance(floor, int | float) else ""
 
 
 def _leaves(out: Console, title: str, values: Mapping[str, Any]) -> None:
-    out.print(f"\n[bold]{title}[/]")
+    out.print(f"\n[bold]{title}[/]{'' if values else '  none of its own'}")
     grid = _grid("", "")
     grid.show_header = False
     for name, value in values.items():

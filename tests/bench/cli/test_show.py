@@ -1,0 +1,102 @@
+"""A record answers: what was run, where, what came out, and how to have it again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.cli.main import call
+from bench.records.store import Store
+from tests.bench.conftest import FAULTY, Said, task
+
+Here = Callable[..., Said]
+
+
+def again(said: Said) -> list[str]:
+    """The arguments of the command that a shown record ends with."""
+    (line,) = [line for line in said.out.splitlines() if line.startswith("again")]
+    command = line.removeprefix("again").split("&&")[-1]
+    words = shlex.split(command)
+    assert words[:2] == ["repfl", "run"]
+    assert words[-1] == "--fresh"
+    return words[1:]
+
+
+@pytest.mark.parametrize("more", [(), ("--method", "fedper"), ("--plugin", str(FAULTY), "--method", "test-slow[seconds=0]")])
+def test_the_command_that_a_record_ends_with_makes_it_again(
+    here: Here, grid: Path, tmp_path: Path, faulty: Path, more: tuple[str, ...]
+) -> None:
+    """For a grid of one's own, for a method that no grid has, and for one from a file."""
+    run = ("run", "--grid", grid, "--artefact", "tests/table1", "--seed", "1", "--executor", "inline")
+    assert here(*run, *more, "--results", tmp_path / "first").code == 0
+    first, second = Store(tmp_path / "first"), Store(tmp_path / "second")
+    cell = first.ids()[0]
+    arguments = again(here("show", cell[:10], "--results", first.root))
+    done = here(*arguments, "--results", second.root, "--executor", "inline")
+    assert done.code == 0, done.err
+    assert second.ids() == [cell]
+    one, other = first.get(cell), second.get(cell)
+    assert one is not None
+    assert other is not None
+    assert one.provenance["digests"] == other.provenance["digests"]
+
+
+def test_a_record_shows_all_that_it_knows(here: Here, grid: Path, tmp_path: Path) -> None:
+    results = tmp_path / "r"
+    assert here("run", "--grid", grid, "--results", results, "--method", "fedavg", "--seed", "1", "--executor", "inline").code == 0
+    record = Store(results).get(Store(results).ids()[0])
+    assert record is not None
+    said = here("show", record.id[:8], "--results", results)
+    assert said.code == 0
+    for part in (
+        record.id,
+        "fedavg version 1, seed 1: done",
+        "hyper-parameters  none of its own",
+        "training.rounds",
+        f"{100 * record.metrics['value']:.2f} % at round 2, floor {100 * record.metrics['floor']['clients']:.2f} %",
+        "post_agg/mean",
+        record.provenance["digests"]["state"],
+        record.provenance["sources"]["method"],
+        record.provenance["platform"]["fingerprint"],
+        record.provenance["libraries"]["torch"],
+        "device",
+    ):
+        assert part in said.out
+    assert json.loads(here("show", record.id, "--results", results, "--json").out) == record.json
+
+
+def test_a_failed_record_shows_its_traceback(
+    store: Store, compute: Callable[..., object], faulty: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compute(task("test-raise"))
+    assert call(["show", store.ids()[0], "--results", str(store.root)]) == 0
+    shown = capsys.readouterr().out
+    assert "failed ZeroDivisionError: on purpose" in shown
+    assert "in fault" in shown.partition("traceback")[2]
+
+
+def test_a_damaged_record_is_not_shown(here: Here, grid: Path, tmp_path: Path) -> None:
+    results = tmp_path / "r"
+    here("run", "--grid", grid, "--results", results, "--method", "local", "--seed", "0", "--executor", "inline")
+    path = next(results.glob("*/clients.parquet"))
+    path.write_bytes(b"")
+    said = here("show", path.parent.name, "--results", results)
+    assert (said.code, said.out) == (1, "")
+    assert str(path) in said.err
+    assert said.err.count("\n") == 1
+
+
+def test_two_grids_of_one_name_are_refused_and_a_grid_may_have_a_papers_name(here: Here, grid: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    twin = tmp_path / "other" / grid.name
+    twin.write_text(grid.read_text())
+    said = here("plan", "--grid", grid, "--grid", twin, "--results", tmp_path / "r")
+    assert (said.code, "two files have the same name" in said.err) == (2, True)
+    own = tmp_path / "fedpurin.toml"
+    own.write_text(grid.read_text())
+    facts = json.loads(here("plan", "--grid", own, "--results", tmp_path / "r", "--json").out)
+    assert facts["distinct"] == 8
