@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -15,25 +16,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.bench.conftest import ROOT, environment
+from tests.bench.trust import asked
 from tests.bench.trust.planted import Mistake, in_engine, in_methods
 
 AT_LEAST = 40
 BAR = 0.95
 CLONES = int(os.environ.get("REPFL_TEST_CLONES", "2"))
 PACKAGES = ("algorithms", "bench", "datasets", "paper_tables")
-
-ASK = """
-import json, sys
-from pathlib import Path
-from bench.running import runner
-from bench.trust import regress
-runner.choose_executor = lambda *_: ("inline", 1)
-records = regress.compute(sys.argv[1:], 1)
-regress.compute = lambda *_: records
-found = {name: [move.why for move in regress.check(Path(f"{name}.json"), sys.argv[1:], 1).moved] for name in ("here", "elsewhere")}
-print(json.dumps(found))
-"""
-"""The gate, asked twice about the same records: as on a platform that the reference knows, and as on any other."""
 
 
 class Answer(NamedTuple):
@@ -45,21 +34,19 @@ class Answer(NamedTuple):
     """Nothing could be computed any more, or nothing that could be compared: whoever made the mistake would see it without a gate."""
 
 
-def ask(clone: Path, *names: str) -> Answer:
+def ask(context: Any, clone: Path, names: tuple[str, ...]) -> Answer:
     """The gate in a copy of this clone."""
-    done = subprocess.run(
-        [sys.executable, "-c", ASK, *names],
-        cwd=clone,
-        env=environment(PYTHONPATH=str(clone), OMP_NUM_THREADS="1"),
-        capture_output=True,
-        text=True,
-        timeout=1800,
-        check=False,
-    )
-    if done.returncode:
+    here, there = context.Pipe()
+    process = context.Process(target=asked.ask, args=(str(clone.resolve()), names, there))
+    process.start()
+    there.close()
+    try:
+        known, unknown = here.recv()
+    except EOFError:
         return Answer([], [], True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return Answer(found["here"], found["elsewhere"], any(" is failed" in why for why in found["here"]))
+    finally:
+        process.join()
+    return Answer(known, unknown, any(" is failed" in why for why in known))
 
 
 def other_platform(reference: Path) -> str:
@@ -91,7 +78,9 @@ def test_planted_mistakes_are_caught(tmp_path: Path, capsys: pytest.CaptureFixtu
     free: SimpleQueue[Path] = SimpleQueue()
     for folder in (first, *others):
         free.put(folder)
-    assert ask(first, "fedavg", "fedpurin", "dfedpgp") == Answer([], [], False)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(asked.LIBRARIES)
+    assert ask(context, first, ("fedavg", "fedpurin", "dfedpgp")) == Answer([], [], False)
 
     def answer(mistake: Mistake) -> Answer:
         folder = free.get()
@@ -99,7 +88,7 @@ def test_planted_mistakes_are_caught(tmp_path: Path, capsys: pytest.CaptureFixtu
         right = path.read_text()
         path.write_text(mistake.text)
         try:
-            return ask(folder, *mistake.methods)
+            return ask(context, folder, mistake.methods)
         finally:
             path.write_text(right)
             free.put(folder)
