@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -101,14 +101,22 @@ def heat_map(results: Sequence[Result]) -> HeatMap:
     for table in results:
         if not isinstance(table, Table):
             continue
-        for group, columns in table.layout.groups:
-            keys = [c.key for c in columns if c.unit in ("%", "percent") and c.best == "high"]
-            place = (table.paper, group or table.title)
-            if keys and place not in values:
+        for place, keys in _places(table):
+            if place not in values:
                 values[place] = _means(table, keys)
+    values = {place: column for place, column in values.items() if len(column) > 1}
     methods = sorted({m for column in values.values() for m in column})
-    places = [place for place in values if values[place]]
-    return HeatMap(places, [(method, [_square(values[place], method) for place in places]) for method in methods])
+    return HeatMap(list(values), [(method, [_square(column, method) for column in values.values()]) for method in methods])
+
+
+def _places(table: Table) -> Iterator[tuple[tuple[str, str], list[str]]]:
+    """The accuracy columns of every data set: those under a heading, or single ones where a table has no headings."""
+    for group, columns in table.layout.groups:
+        keys = {c.key: c.label for c in columns if c.unit in ("%", "percent") and c.best == "high"}
+        if group and keys:
+            yield (table.paper, group), list(keys)
+        elif not group:
+            yield from (((table.paper, label), [key]) for key, label in keys.items())
 
 
 def _means(table: Table, keys: list[str]) -> dict[str, tuple[float, float]]:

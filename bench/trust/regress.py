@@ -21,7 +21,7 @@ from bench.cells.plan import Planned
 from bench.errors import FAILED, UserError, one_line, unknown
 from bench.records import provenance
 from bench.records.store import Record, Store, write_synced, writing
-from bench.trust.statistics import Spread, spread
+from paper_tables.core.statistics import Spread, spread
 
 FILE = Path(__file__).with_name("reference.json")
 SCHEMA = 1
@@ -274,8 +274,8 @@ def _difference(then: Mapping[str, Any], now: Mapping[str, Any], before: Spread,
     if all(here in cell["digests"] for cell in then.values()):
         wrong = [key.rpartition(" ")[2] for key in now if now[key]["digest"] != then[key]["digests"][here]]
         return ("equal bits", f"digest of seed {', '.join(wrong)}") if wrong else None
-    band = max(LEAST_BAND, 2 * before.std / sqrt(before.size)) if before.size > 1 else 4 * LEAST_BAND
-    if before.size and abs(after.mean - before.mean) > band:
+    band = max(LEAST_BAND, 2 * before.std / sqrt(before.count)) if before.count > 1 else 4 * LEAST_BAND
+    if before.count and abs(after.mean - before.mean) > band:
         return f"{100 * band:.2f}", "accuracy"
     for what, kept in (("size of the final state", "probe"), ("bytes", "traffic")):
         apart = max(_apart(then[key][kept], now[key][kept]) for key in now)

@@ -99,7 +99,9 @@ def bars(axes: Axes, ours: pd.DataFrame, published: pd.DataFrame, groups: Sequen
         spread = np.nan_to_num([ours["std"].get((label, g), np.nan) for g in groups])
         axes.bar(x, heights, width * 0.92, yerr=spread, color=PALETTE[index % len(PALETTE)], label=label, error_kw={"linewidth": 0.8})
         printed = [published["published"].get((label, g), np.nan) for g in groups]
-        axes.plot(x, printed, "D", color="black", markerfacecolor="white", markersize=3, linestyle="none", label="_published")
+        axes.plot(
+            x, printed, "D", color="black", markerfacecolor="white", markersize=3, linestyle="none", label="" if index else "as printed"
+        )
     axes.set_xticks(places, list(groups))
     axes.grid(axis="x", visible=False)
 
