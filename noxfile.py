@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
+
 import nox
 
 nox.needs_version = ">=2024.4.15"
@@ -57,6 +60,10 @@ def regress(session: nox.Session) -> None:
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Speed, as ratios taken in one run."""
+    """Speed beside plain PyTorch and the roofline; the figures are kept as JSON. Needs a machine that does nothing else."""
     install(session, "dev")
-    session.run("pytest", "-m", "speed", "--benchmark-enable", "--benchmark-sort=name", *session.posargs, env=ONE_THREAD)
+    kept = Path("benchmarks", f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json")
+    kept.parent.mkdir(exist_ok=True)
+    asked = ["-m", "speed", "--benchmark-enable", "--benchmark-sort=name", "--benchmark-columns=median,iqr,rounds"]
+    session.run("pytest", *asked, f"--benchmark-json={kept}", *session.posargs, env=ONE_THREAD)
+    session.log(f"figures: {kept.resolve()}")

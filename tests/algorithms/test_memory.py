@@ -1,0 +1,54 @@
+"""What a run holds at most: everybody's models twice while they are mixed, and what a few clients need at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GIB = 1 << 30
+BLOCKS = 0.45 * GIB
+"""What is worked on a few clients or columns at a time; it does not grow with the number of clients."""
+SERVERLESS = ("dfedavgm", "dfedpgp", "dis-pfl", "pfeddst")
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="a process's own high-water mark is read from /proc")
+
+
+def measured(method: str, model: str, *, clients: int = 100, batch: int, participation: float = 1.0, rounds: int = 2) -> dict[str, int]:
+    """Memory of a fresh process: before the run, at most, and what one copy of everybody's models takes."""
+    words = [method, model, *map(str, (clients, batch, participation, rounds))]
+    command = [sys.executable, "-m", "tests.algorithms.one_round", *words]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True)
+    found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def available() -> int:
+    """Memory that is free or can be freed."""
+    line = next(text for text in Path("/proc/meminfo").read_text().splitlines() if text.startswith("MemAvailable"))
+    return int(line.split()[1]) * 1024
+
+
+def test_a_gossip_round_holds_at_most_three_copies_of_everybodys_models() -> None:
+    """Dis-PFL holds the most: its masks are another half copy."""
+    found = measured("dis-pfl", "cnn4", batch=8)
+    assert found["peak"] - found["before"] < 2.75 * found["copy"] + BLOCKS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", SERVERLESS)
+def test_100_clients_with_a_resnet18_and_no_server_take_at_most_12_gib(method: str) -> None:
+    if available() < 13 * GIB:
+        pytest.skip("needs 13 GiB of free memory")
+    found = measured(method, "resnet18-gn", batch=128, rounds=1)
+    assert found["peak"] <= 12 * GIB
+
+
+@pytest.mark.slow
+def test_100_clients_of_fedobp_take_at_most_3_gib() -> None:
+    assert measured("fedobp", "cnn4", batch=32, participation=0.1, rounds=3)["peak"] <= 3 * GIB

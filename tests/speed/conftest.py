@@ -1,0 +1,95 @@
+"""Every figure has beside it what plain PyTorch does in the same run, in turns with it, and the device's roofline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import pytest
+import torch
+
+from tests.speed.clients import synchronise
+
+ROWS = pytest.StashKey[list[tuple[str, ...]]]()
+HEAD = ("figure", "measured", "unit", "of plain PyTorch", "of the roofline")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+class Figure:
+    """Takes one figure and keeps it, in pytest-benchmark's file and in the table at the end."""
+
+    def __init__(self, benchmark: Any, rows: list[tuple[str, ...]], name: str) -> None:
+        self.benchmark, self.rows, self.name = benchmark, rows, name
+
+    def rate(
+        self,
+        work: Callable[[], Any],
+        amount: float,
+        unit: str,
+        *,
+        device: str = "cpu",
+        plain: Callable[[], Any] | None = None,
+        plain_amount: float | None = None,
+        least: float | None = None,
+        rounds: int = 5,
+    ) -> float:
+        """Units per second of `work`, which does `amount` of them; `plain` does `plain_amount`; no unit takes less than `least` seconds."""
+        beside: list[float] = []
+
+        def timed(what: Callable[[], Any]) -> float:
+            synchronise(device)
+            begun = perf_counter()
+            what()
+            synchronise(device)
+            return perf_counter() - begun
+
+        def before() -> None:
+            if plain is not None:
+                beside.append(timed(plain))
+
+        own: list[float] = []
+        timed(work)
+        before()
+        beside.clear()
+        self.benchmark.pedantic(lambda: own.append(timed(work)), setup=before, rounds=rounds)
+        speed = amount / median(own)
+        ratio = None if plain is None else speed * median(beside) / (plain_amount or amount)
+        self.keep(speed, unit, ratio, None if least is None else speed * least)
+        return speed
+
+    def once(self, measure: Callable[[], float], unit: str) -> float:
+        """Keep what `measure` returns."""
+        value = float(self.benchmark.pedantic(measure, rounds=1))
+        self.keep(value, unit)
+        return value
+
+    def keep(self, value: float, unit: str, plain: float | None = None, roofline: float | None = None) -> None:
+        found = {"value": value, "unit": unit, "of plain PyTorch": plain, "of the roofline": roofline}
+        self.benchmark.extra_info |= {name: shown for name, shown in found.items() if shown is not None}
+        shares = ("" if share is None else f"{share:.2f}" for share in (plain, roofline))
+        self.rows.append((self.name, f"{value:,.4g}", unit, *shares))
+
+
+@pytest.fixture
+def figure(benchmark: Any, request: pytest.FixtureRequest) -> Figure:
+    rows = request.config.stash.setdefault(ROWS, [])
+    return Figure(benchmark, rows, request.node.name.removeprefix("test_"))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    rows = config.stash.get(ROWS, [])
+    if not rows:
+        return
+    widths = [max(len(row[column]) for row in (HEAD, *rows)) for column in range(len(HEAD))]
+    terminalreporter.section("figures, one thread per process on a CPU")
+    for row in (HEAD, *rows):
+        terminalreporter.write_line("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
