@@ -92,7 +92,7 @@ def report(page: Path, made: Made) -> None:
     endings = {key: next((end for end in ("png", "md") if (page.parent / f"{name}.{end}").exists()), "") for key, name in there.items()}
     text.show(made.results, out, {key: f"{there[key]}.{end}" for key, end in endings.items() if end})
     for problem in made.problems:
-        out.print(f"problem: {escape(problem)}")
+        out.print(f"problem: {escape(problem)}", soft_wrap=True)
     out.print(f"\nreport: {escape(str(page.resolve()))}", soft_wrap=True)
 
 

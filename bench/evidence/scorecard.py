@@ -157,11 +157,11 @@ def block(desk: Sequence[Result], paper: Sequence[Result]) -> str:
 
 def verdict_lines(desk: Sequence[Result]) -> list[str]:
     """How many printed numbers of each paper were given which verdict."""
-    head = ["paper", "numbers in tables", *(WORDS.get(v, str(v)) for v in Verdict)]
+    head = ["paper", "numbers in tables and figures", *(WORDS.get(v, str(v)) for v in Verdict)]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for found in summaries(desk, NAMES):
         link = f"[{found.title}](paper_tables/{found.paper.replace('-', '_')}/README.md)"
-        lines.append(f"| {' | '.join([link, str(found.published), *(str(found.verdicts[str(v)]) for v in Verdict)])} |")
+        lines.append(f"| {' | '.join([link, str(sum(found.verdicts.values())), *(str(found.verdicts[str(v)]) for v in Verdict)])} |")
     return lines
 
 
