@@ -108,7 +108,7 @@ def test_figures_share_their_cells_with_the_tables() -> None:
 
 @pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
 def test_before_anything_has_run_every_artefact_says_what_is_missing(scale: str, tmp_path: Path) -> None:
-    made = make(planned(scale), Library(Store(tmp_path)))
+    made = make(planned(scale), Library(Store(tmp_path)), tmp_path)
     assert not made.problems
     assert {result.name for result in made.results} == set(read(files()["fedobp"]).file.artefacts)
     frames = [result.frame for result in made.results if isinstance(result, Table) and result.name not in ("table1", "table2")]
