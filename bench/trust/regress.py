@@ -26,7 +26,7 @@ from paper_tables.core.statistics import Spread, spread
 FILE = Path(__file__).with_name("reference.json")
 SCHEMA = 1
 SEEDS = (1, 2, 3)
-CLOSE = 1e-5
+CLOSE = 1e-7
 """Relative difference of a state's size between platforms; a float64 run of this length differs by less than 1e-9."""
 LEAST_BAND = 0.005
 """Half a point of accuracy: less than one test sample per client."""
@@ -54,8 +54,15 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """One recipe of equal clients who all take part, with local statistics; one of unequal ones, half of whom take part, with averaged ones."""
-SHORT: Mapping[str, Mapping[str, Any]] = {"fedcac": {"beta": 2}, "fedpurin": {"beta": 2}}
-"""Hyper-parameters that count rounds, for runs of four, so that both sides of every switch are seen."""
+SMALL: Mapping[str, Mapping[str, Any]] = {
+    **{name: {"beta": 3} for name in ("fedcac", "fedpurin")},
+    **{name: {"degree": 2} for name in ("dfedavgm", "dfedpgp", "dis-pfl", "pfeddst")},
+    "floco": {"tau": 2},
+}
+"""Hyper-parameters that count rounds or peers, for four of those and six of these: both sides of every switch are seen, and every choice is
+one. Before and after a switch there are different numbers of rounds, so that to exchange them changes the totals."""
+UNUSED: Mapping[str, Sequence[str]] = {"fedpurin": ("ends=true",)}
+"""Switches that no paper turns, and that are no variants therefore."""
 
 
 @dataclass(frozen=True)
@@ -113,10 +120,10 @@ def places(methods: Sequence[str] = ()) -> list[tuple[Place, Planned]]:
             raise unknown("method", name, known, "--method")
     found = []
     for name in sorted(methods or known):
-        base = SHORT.get(name, {})
+        base = SMALL.get(name, {})
         for recipe in RECIPES if "p2p" not in known[name].needs else ("everybody",):
             found += [(name, dict(base), recipe, seed) for seed in SEEDS]
-        for variant in known[name].variants:
+        for variant in (*known[name].variants, *UNUSED.get(name, ())):
             found.append((name, {**base, **parse_spec(f"{name}[{variant}]")[1]}, "everybody", SEEDS[0]))
     return [_place(*each) for each in found]
 

@@ -49,8 +49,17 @@ def sites(tree: ast.AST, rates: set[str]) -> list[ast.AST]:
     found: list[ast.AST] = []
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef) and function.name not in SPARED:
-            found += [node for statement in function.body for node in ast.walk(statement) if _is_site(node, rates)]
+            nodes = [node for statement in function.body for node in ast.walk(statement)]
+            asked = {id(part) for node in nodes for part in _asked(node)}
+            found += [node for node in nodes if _is_site(node, rates) and not (isinstance(node, ast.Attribute) and id(node) in asked)]
     return found
+
+
+def _asked(node: ast.AST) -> list[ast.expr]:
+    """What is only asked whether it is there: a tenth more of it is as much there."""
+    if isinstance(node, ast.BoolOp):
+        return node.values
+    return [node.test] if isinstance(node, ast.If | ast.IfExp) else []
 
 
 def _is_site(node: ast.AST, rates: set[str]) -> bool:
