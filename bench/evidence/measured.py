@@ -134,13 +134,13 @@ def _decoded(name: str, text: str) -> Any:
 
 
 def pack(values: np.ndarray) -> str:
-    """Numbers with twelve digits, whole ones in full; a number that repeats is written once, with its count."""
+    """Numbers in as many digits as bring them back, whole ones without a point; a number that repeats is written once, with its count."""
     runs = ((text, len(list(run))) for text, run in groupby(_plain(float(value)) for value in values))
     return " ".join(f"{text}*{count}" if count > 1 else text for text, count in runs)
 
 
 def _plain(value: float) -> str:
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.12g}"
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
 def unpack(text: str) -> np.ndarray:

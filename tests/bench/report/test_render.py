@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,9 @@ def test_the_terminal_gets_a_line_for_each_of_many_artefacts() -> None:
     assert "paper-a/table1.md" in line
     assert len(lines) < 2 * len(many) + 15
     assert "81.97" not in captured.get()
+
+
+def test_numbers_are_written_alike_whatever_a_table_was_joined_from() -> None:
+    table = sample.small_table()
+    joined = replace(table, frame=table.frame.astype(object))
+    assert render.csv(joined) == render.csv(table)
