@@ -135,7 +135,7 @@ def test_a_death_while_a_record_is_replaced_costs_neither_the_old_nor_the_new(co
         words = last_words(*begin(context, tmp_path, wanted, death))
         assert not strangers(tmp_path)
         assert resumed(tmp_path, wanted) == whole
-    assert death > 15
+    assert death > 10
 
 
 def test_what_a_death_after_the_last_write_leaves_is_swept_up(context: Any, tmp_path: Path) -> None:

@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from math import isnan
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from bench.cells.grid import files
 from bench.cells.plan import Planned, unique
+from bench.records.store import Store
+from bench.running.cost import estimates, total
 from paper_tables.core.figures import sheet, style
 from paper_tables.core.result import Absent, Figure, Result, Table
 from paper_tables.pfeddst import peers, settings, speed
@@ -215,13 +218,9 @@ def test_smoke_needs_no_data_and_stays_small() -> None:
     assert {item.cell.recipe["dataset"] for item in items} == {"digits"}
 
 
-def test_the_desk_scale_fits_an_afternoon_on_two_cores() -> None:
-    """Client-samples at 600 microseconds each on the 4-layer CNN, all clients counted where there is no server."""
-    samples = 0.0
-    for item in unique(planned(PAPER, "desk")):
-        training, cohort = item.cell.recipe["training"], 100 if item.cell.method in settings.SERVERLESS else 10
-        samples += training["rounds"] * (training["epochs"] + item.cell.hp.get("head_epochs", 0)) * cohort * 500
-    assert 600e-6 * samples <= 2 * 4 * 3600
+def test_the_desk_scale_fits_an_afternoon_on_two_cores(tmp_path: Path) -> None:
+    items = unique(planned(PAPER, "desk"))
+    assert total(items, estimates(items, Store(tmp_path))) <= 2 * 4 * 3600
 
 
 def test_every_inconsistency_that_notes_refer_to_is_in_the_readme() -> None:
