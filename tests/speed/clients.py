@@ -31,11 +31,13 @@ def cifar_shaped(sizes: tuple[int, ...], test: int = 0) -> ClientData:
     return ClientData(torch.from_numpy(images), torch.from_numpy(labels), train, tests, none, torch.full((3,), 1 / 255), torch.zeros(3), 10)
 
 
-def federation(model: str, sizes: tuple[int, ...], device: str, *, test: int = 0, chunk: int = 1, **protocol: Any) -> Federation:
+def federation(
+    model: str, sizes: tuple[int, ...], device: str, *, test: int = 0, chunk: int = 1, lanes: int = 0, **protocol: Any
+) -> Federation:
     """Clients of the given sizes in their first round."""
     net = models.build(model, channels=3, size=32, classes=10)
     recipe = toy_recipe(clients=len(sizes), **{"epochs": 1, "lr": 0.01, **protocol})
-    fed = Federation(net, cifar_shaped(sizes, test), recipe, seed=0, device=device, chunk=chunk)
+    fed = Federation(net, cifar_shaped(sizes, test), recipe, seed=0, device=device, chunk=chunk, lanes=lanes)
     fed.begin(1, scoring=False)
     return fed
 

@@ -12,20 +12,26 @@ from tests.speed.plain import NETS, Plain
 pytestmark = pytest.mark.speed
 STEPS = {"cnn4": 12, "lenet5": 20, "resnet8": 6, "resnet10": 2, "resnet18": 1}
 """Steps of one client, so that a measurement takes seconds."""
-CASES = [(device, stacked) for device in DEVICES for stacked in ((1, 10) if device == "cpu" else (1, 10, 32))]
+LONG = ("resnet10", "resnet18")
+SINGLE = [("cpu", 1, "loop", batch, model) for batch in (32, 100) for model in NETS]
+STACKS = [("cpu", 10, "stack", 32, model) for model in NETS if model not in LONG]
+GPU = [
+    ("cuda", together, how, batch, model) for together in (1, 10, 32) for how in ("stack", "lanes") for batch in (32, 100) for model in NETS
+]
+CASES = SINGLE + STACKS + (GPU if "cuda" in DEVICES else [])
 
 
-@pytest.mark.parametrize("model", NETS)
-@pytest.mark.parametrize("batch", [32, 100])
-@pytest.mark.parametrize(("device", "stacked"), CASES)
-def test_client_steps(figure: Figure, device: str, stacked: int, batch: int, model: str) -> None:
-    steps = STEPS[model] if stacked == 1 or device == "cuda" else max(1, STEPS[model] // 6)
-    fed = federation(model, (batch * steps,) * stacked, device, chunk=stacked, batch=batch)
-    start, plain = fed.new_model().expand(stacked, -1), Plain(model, fed)
+@pytest.mark.parametrize(("device", "together", "how", "batch", "model"), CASES)
+def test_client_steps(figure: Figure, device: str, together: int, how: str, batch: int, model: str) -> None:
+    steps = 24 if device == "cuda" else STEPS[model] if together == 1 else max(1, STEPS[model] // 6)
+    ways = {"loop": {}, "stack": {"chunk": together, "lanes": int(device == "cuda")}, "lanes": {"lanes": together}}
+    fed = federation(model, (batch * steps,) * together, device, batch=batch, **ways[how])
+    start, plain = fed.new_model().expand(together, -1), Plain(model, fed)
+    for _ in range(2 if device == "cuda" else 0):
+        fed.train(start)  # records its steps
     least = roofline.of_step(plain).seconds(device)
-    rounds = 3 if model in ("resnet10", "resnet18") else 5
-    how = {"plain": plain.train, "plain_amount": steps, "least": least, "rounds": rounds, "device": device}
-    assert figure.rate(lambda: fed.train(start), steps * stacked, "client-steps/s", **how) > 0
+    beside = {"plain": plain.train, "plain_amount": steps, "least": least, "rounds": 3 if model in LONG else 5, "device": device}
+    assert figure.rate(lambda: fed.train(start), steps * together, "client-steps/s", **beside) > 0
 
 
 @pytest.mark.parametrize("model", NETS)
