@@ -27,10 +27,10 @@ CELLS = 10
 """Distinct cells of that grid."""
 
 
-def slow_grid(tmp_path: Path) -> Path:
+def slow_grid(tmp_path: Path, rounds: int = 12) -> Path:
     """Cells that last over a second, with a checkpoint in every round."""
     path = tmp_path / "tests.toml"
-    path.write_text(SLOW)
+    path.write_text(SLOW.replace("rounds = 12", f"rounds = {rounds}"))
     return path
 
 
@@ -83,7 +83,7 @@ def test_a_run_killed_at_random_ends_with_the_bits_of_one_that_was_not(tmp_path:
 
 @pytest.mark.parametrize(("number", "executor"), [(signal.SIGTERM, "processes"), (signal.SIGINT, "inline")])
 def test_a_signal_ends_a_run_cleanly(tmp_path: Path, number: int, executor: str) -> None:
-    grid = slow_grid(tmp_path)
+    grid = slow_grid(tmp_path, rounds=10_000)
     process = start(*command(grid, tmp_path / "r", "--executor", executor))
     while not list((tmp_path / "r").glob(".running/*.safetensors")):
         time.sleep(0.05)
