@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bench.cli.commands import app, print_json, select
-from bench.cli.options import Artefacts, AsJson, Papers, Plugins, Results, Scale, Workers
+from bench.cli.options import Artefacts, AsJson, Chosen, Papers, Plugins, Results, Scale, Workers
 from bench.errors import FINDING
 
 # -- what there is -------------------------------------------------------------------------------------------------------------------------
@@ -81,13 +81,13 @@ def show_cell(
     as_json: AsJson = False,
 ) -> int:
     """One record: configuration, curves, provenance, and the command that makes it again."""
-    from bench.cli import show
+    from bench.cli import one
     from bench.records.store import Store
 
     store = Store(results)
-    record = show.find(store, cell)
+    record = one.find(store, cell)
     store.verify(record)
-    print_json(record.json) if as_json else show.record(store, record)
+    print_json(record.json) if as_json else one.show(store, record)
     return 0
 
 
@@ -126,8 +126,7 @@ def collect(
     from bench.evidence.collect import collect as write
     from bench.records.store import Store
 
-    planned = select(paper, artefact, None, None, None, None, scale, None, None)
-    return show.collected(write(planned, Store(results)))
+    return show.collected(write(select(Chosen(paper=paper, artefact=artefact, scale=scale)), Store(results)))
 
 
 @app.command()

@@ -1,9 +1,13 @@
-"""The options that several commands share."""
+"""The options that several commands share, and the groups of them that travel together."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -41,3 +45,60 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="compute finished cells aga
 Shard = Annotated[str | None, typer.Option(help="only the i-th of n equal parts of the cells, i/n; for job arrays")]
 TimeLimit = Annotated[float | None, typer.Option(help="seconds after which a cell is given up")]
 Checkpoint = Annotated[float, typer.Option(help="seconds between two checkpoints of a cell")]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which cells of which grids."""
+
+    paper: Papers = None
+    artefact: Artefacts = None
+    method: Methods = None
+    dataset: Datasets = None
+    seed: Seeds = None
+    cell: Cells = None
+    scale: Scale = "smoke"
+    grid: Grids = None
+    plugin: Plugins = None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Where and how to run them."""
+
+    executor: Executor = None
+    workers: Workers = None
+    device: Device = "auto"
+    per_gpu: PerGpu = None
+    address: Address = ""
+    chunk: Chunk = None
+    lanes: Lanes = None
+    precision: Precision = "default"
+    results: Results = None
+    fresh: Fresh = False
+    time_limit: TimeLimit = None
+    checkpoint: Checkpoint = 60.0
+
+
+def grouped(command: Callable[..., int]) -> Callable[..., int]:
+    """A command whose parameters `Chosen` and `Launch` reach the user as the options that these consist of."""
+    groups: dict[str, type] = {}
+    options: list[Parameter] = []
+    hints = get_type_hints(command, include_extras=True)
+    for name, parameter in signature(command).parameters.items():
+        if is_dataclass(group := hints[name]):
+            groups[name] = group
+            kinds = get_type_hints(group, include_extras=True)
+            options += [Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=kinds[f.name]) for f in fields(group)]
+        else:
+            options.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
+
+    @wraps(command)
+    def flat(**given: Any) -> int:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        return command(**given)
+
+    flat.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    flat.__annotations__ = {option.name: option.annotation for option in options}
+    return flat

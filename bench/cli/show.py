@@ -12,8 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from bench.cells.plan import Planned
-from bench.errors import FINDING, FINE, UserError
-from bench.records.store import Record, Store
+from bench.errors import FINDING, FINE
 from bench.running.cost import spoken, told
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from bench.trust.regress import Regression
     from bench.trust.verify import Verification
 
-SPARKS = "▁▂▃▄▅▆▇█"
-
 
 def console() -> Console:
     """A terminal as wide as it is; a wide page where there is none."""
@@ -32,7 +29,7 @@ def console() -> Console:
     return found if found.is_terminal else Console(width=140, highlight=False)
 
 
-def _grid(*columns: str, right: Iterable[int] = ()) -> Table:
+def grid(*columns: str, right: Iterable[int] = ()) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index in set(right) else "left")
@@ -49,15 +46,15 @@ def plan(facts: Mapping[str, Any]) -> None:
     for line in facts["cells"]:
         by_artefact.setdefault(line["artefact"], {})[line["id"]] = line
     names = [status for status in ("done", "missing", "running", "failed", "diverged", "skipped") if status in facts["statuses"]]
-    grid = _grid("artefact", "cells", *names, "to compute", right=range(1, len(names) + 3))
+    rows = grid("artefact", "cells", *names, "to compute", right=range(1, len(names) + 3))
     for artefact, cells in by_artefact.items():
         counts = Counter(line["status"] for line in cells.values())
         seconds = sum(line["seconds"] for line in cells.values() if line["status"] in ("missing", "failed"))
-        grid.add_row(artefact, str(len(cells)), *(str(counts[name]) for name in names), spoken(seconds) if seconds else "-")
-    grid.add_section()
+        rows.add_row(artefact, str(len(cells)), *(str(counts[name]) for name in names), spoken(seconds) if seconds else "-")
+    rows.add_section()
     totals = [str(facts["statuses"].get(name, 0)) for name in names]
-    grid.add_row("distinct cells", str(facts["distinct"]), *totals, spoken(facts["seconds"]) if facts["seconds"] else "-", style="bold")
-    out.print(grid)
+    rows.add_row("distinct cells", str(facts["distinct"]), *totals, spoken(facts["seconds"]) if facts["seconds"] else "-", style="bold")
+    out.print(rows)
     for reason, count in sorted(facts["reasons"].items(), key=lambda pair: -pair[1]):
         out.print(f"{count} to compute: {escape(reason)}")
     if facts["stale"]:
@@ -109,10 +106,10 @@ def collected(written: Sequence[tuple[Path, int]]) -> int:
 
 
 def methods(facts: Sequence[Mapping[str, Any]]) -> None:
-    grid = _grid("method", "family", "year", "version", "needs", "paper", right=(2, 3))
+    rows = grid("method", "family", "year", "version", "needs", "paper", right=(2, 3))
     for each in facts:
-        grid.add_row(each["name"], each["family"], str(each["year"]), str(each["version"]), " ".join(each["needs"]), escape(each["paper"]))
-    console().print(grid)
+        rows.add_row(each["name"], each["family"], str(each["year"]), str(each["version"]), " ".join(each["needs"]), escape(each["paper"]))
+    console().print(rows)
 
 
 def method(facts: Mapping[str, Any]) -> None:
@@ -121,10 +118,10 @@ def method(facts: Mapping[str, Any]) -> None:
     out.print(f"[bold]{facts['name']}[/]: {escape(facts['title'])} ({facts['family']}, {facts['year']}, version {facts['version']})")
     out.print(f"{escape(facts['paper'])}\n\n{escape(facts['rule'])}\n")
     if facts["hyperparameters"]:
-        grid = _grid("hyper-parameter", "default", "papers", "valid", "meaning")
+        rows = grid("hyper-parameter", "default", "papers", "valid", "meaning")
         for hp in facts["hyperparameters"]:
-            grid.add_row(hp["name"], _plain(hp["default"]), escape(_plain(hp["paper"])), escape(hp["valid"]), escape(hp["meaning"]))
-        out.print(grid)
+            rows.add_row(hp["name"], _plain(hp["default"]), escape(_plain(hp["paper"])), escape(hp["valid"]), escape(hp["meaning"]))
+        out.print(rows)
     else:
         out.print("no hyper-parameters of its own")
     out.print(f"\nsends: {escape(facts['sends'])}")
@@ -139,29 +136,29 @@ def _plain(value: Any) -> str:
 
 
 def datasets(facts: Sequence[Mapping[str, Any]]) -> None:
-    grid = _grid("dataset", "here", "classes", "shape", "splits", "licence", right=(2,))
+    rows = grid("dataset", "here", "classes", "shape", "splits", "licence", right=(2,))
     for each in facts:
         splits = " ".join(f"{name} {size:,}" for name, size in each["splits"].items())
         shape = "x".join(map(str, each["shape"]))
-        grid.add_row(each["name"], "yes" if each["present"] else "no", str(len(each["classes"])), shape, splits, escape(each["licence"]))
-    console().print(grid)
+        rows.add_row(each["name"], "yes" if each["present"] else "no", str(len(each["classes"])), shape, splits, escape(each["licence"]))
+    console().print(rows)
 
 
 def models(facts: Sequence[Mapping[str, Any]]) -> None:
-    grid = _grid("model", "input", "classes", "parameters", "statistics", right=(2, 3, 4))
+    rows = grid("model", "input", "classes", "parameters", "statistics", right=(2, 3, 4))
     for each in facts:
         shape = "x".join(map(str, each["input"]))
-        grid.add_row(each["name"], shape, str(each["classes"]), f"{each['parameters']:,}", f"{each['statistics']:,}")
-    console().print(grid)
+        rows.add_row(each["name"], shape, str(each["classes"]), f"{each['parameters']:,}", f"{each['statistics']:,}")
+    console().print(rows)
 
 
 def artefacts(facts: Sequence[Mapping[str, Any]]) -> None:
     scales = list(facts[0]["scales"]) if facts else []
-    grid = _grid("artefact", "kind", *(f"{scale}: done/cells" for scale in scales), "title", right=range(2, 2 + len(scales)))
+    rows = grid("artefact", "kind", *(f"{scale}: done/cells" for scale in scales), "title", right=range(2, 2 + len(scales)))
     for each in facts:
         counts = [f"{count['done']}/{count['cells']}" for count in each["scales"].values()]
-        grid.add_row(f"{each['paper']}/{each['name']}", each["kind"], *counts, escape(each["title"]))
-    console().print(grid)
+        rows.add_row(f"{each['paper']}/{each['name']}", each["kind"], *counts, escape(each["title"]))
+    console().print(rows)
 
 
 def contract(names: Sequence[str]) -> int:
@@ -179,88 +176,6 @@ def contract(names: Sequence[str]) -> int:
                 print(f"{'BROKEN' if wrong else 'kept':7} {name}: {promise} ({situation}){': ' if wrong else ''}{wrong}")
     print(f"{len(names)} methods, {broken} broken promises")
     return FINDING if broken else FINE
-
-
-# -- one record ----------------------------------------------------------------------------------------------------------------------------
-
-
-def find(store: Store, prefix: str) -> Record:
-    """The one record whose id starts so."""
-    from bench.errors import nearest
-
-    ids = store.ids()
-    found = [cell for cell in ids if cell.startswith(prefix)]
-    if not found:
-        hint = nearest(prefix, [cell[:12] for cell in ids]) if ids else "it is empty"
-        hint = hint if len(hint) < 200 else "`repfl plan --json` lists ids"
-        raise UserError(f"no record in {store.root} has an id that starts with {prefix!r}; {hint}")
-    if len(found) > 1:
-        some = ", ".join(cell[:12] for cell in found[:5])
-        raise UserError(f"{len(found)} records in {store.root} have ids that start with {prefix!r}: {some}")
-    record = store.get(found[0])
-    assert record is not None  # its file was there a moment ago
-    return record
-
-
-def record(store: Store, found: Record) -> None:
-    """A record for a reader: what was run, where, what came out, how to make it again."""
-    from bench.evidence.library import flatten
-
-    out, cell, origin = console(), found.cell, found.provenance
-    out.print(
-        f"[bold]{found.id}[/]\n{cell['method']} version {cell['version']}, seed {cell['seed']}: {found.status} {escape(found.reason)}"
-    )
-    for title, values in (("hyper-parameters", cell["hp"]), ("recipe", cell["recipe"])):
-        _leaves(out, title, flatten(values, ""))
-    if found.metrics:
-        value = found.metrics["value"]
-        out.print(f"\n[bold]result[/]  {'-' if value is None else f'{100 * value:.2f} %'} at round {found.metrics['round']}{_floor(found)}")
-        _curves(out, store, found)
-    kept = {name: value for name, value in origin.items() if name not in ("traceback", "command")}
-    if isinstance(memory := kept.get("peak_memory"), int):
-        kept["peak_memory"] = f"{memory / 2**20:,.0f} MiB"
-    _leaves(out, "provenance", flatten(kept, ""))
-    if "traceback" in origin:
-        out.print(f"\n[bold]traceback[/]\n{escape(origin['traceback'])}")
-    if origin.get("command"):
-        at = f"git checkout {origin['commit']} && " if origin.get("commit") else ""
-        out.print(f"\n[bold]again[/]  {at}{escape(origin['command'])} --fresh", soft_wrap=True)
-        if origin.get("dirty"):
-            out.print("       the files differed from that commit when this was computed, so it may not give the same number")
-
-
-def _floor(found: Record) -> str:
-    """What predicting every client's most frequent class would give."""
-    floor = found.metrics.get("floor", {}).get("pooled" if found.cell["recipe"]["evaluation"]["average"] == "pooled" else "clients")
-    return f", floor {100 * floor:.2f} %" if isinstance(floor, int | float) else ""
-
-
-def _leaves(out: Console, title: str, values: Mapping[str, Any]) -> None:
-    out.print(f"\n[bold]{title}[/]{'' if values else '  none of its own'}")
-    grid = _grid("", "")
-    grid.show_header = False
-    for name, value in values.items():
-        grid.add_row(f"  {name}", escape(str(value)))
-    out.print(grid)
-
-
-def _curves(out: Console, store: Store, found: Record) -> None:
-    frame = store.frame(found, "rounds.parquet")
-    if frame is None:
-        return
-    for name in sorted({name for name in frame["name"] if name.endswith("/mean")}):
-        values = frame[frame["name"] == name].sort_values("round")["value"].tolist()
-        out.print(f"  {name:20} {sparkline(values)}  {values[0]:.3f} -> {values[-1]:.3f}, best {max(values):.3f}")
-
-
-def sparkline(values: Sequence[float], width: int = 60) -> str:
-    """A curve in one line of text, between its own least and greatest value."""
-    step = max(1, -(-len(values) // width))
-    shown = [max(values[start : start + step]) for start in range(0, len(values), step)]
-    low, high = min(shown), max(shown)
-    if high <= low:
-        return SPARKS[3] * len(shown)
-    return "".join(SPARKS[min(len(SPARKS) - 1, int((value - low) / (high - low) * len(SPARKS)))] for value in shown)
 
 
 # -- trust ---------------------------------------------------------------------------------------------------------------------------------
@@ -286,10 +201,10 @@ def regression(found: Regression) -> int:
     """What moved, by how much, since which version; anything is exit code 1."""
     out = console()
     if found.moved:
-        grid = _grid("method", "version", "reference", "now", "difference", "allowed", "why", right=(2, 3, 4, 5))
+        rows = grid("method", "version", "reference", "now", "difference", "allowed", "why", right=(2, 3, 4, 5))
         for move in found.moved:
             versions = f"{move.version_then}" if move.version_then == move.version_now else f"{move.version_then} -> {move.version_now}"
-            grid.add_row(
+            rows.add_row(
                 move.method,
                 versions,
                 f"{100 * move.then:.2f}",
@@ -298,7 +213,7 @@ def regression(found: Regression) -> int:
                 move.allowed,
                 escape(move.why),
             )
-        out.print(grid)
+        out.print(rows)
     for line in found.notes:
         out.print(f"note: {escape(line)}")
     moved = len(found.moved) or "nothing"

@@ -166,9 +166,9 @@ def _compute(task: Task, options: Options, store: Store, tell: Tell, stop: Calla
 
     begun = time.perf_counter()
     clients = clients_of(task.cell)
-    run = start(task.cell, clients, options)
+    run = make(task.cell, clients, options)
     facts = checkpoint_facts(task.cell, options)
-    earlier = _resume(run, store, task.cell.id, facts)
+    earlier = _begin(run, store, task.cell.id, facts)
     tell(task.cell.id, run.round)
     saved = time.perf_counter()
     while not run.done:
@@ -189,8 +189,8 @@ def _compute(task: Task, options: Options, store: Store, tell: Tell, stop: Calla
     return _store(store, Record(task.cell.id, task.cell.json, "done", "", metrics, origin), products.siblings(run))
 
 
-def start(cell: Cell, clients: Clients, options: Options) -> Run:
-    """The run of a cell, before its first round."""
+def make(cell: Cell, clients: Clients, options: Options) -> Run:
+    """The run of a cell, not begun."""
     import torch
 
     from algorithms.core.run import Run
@@ -200,9 +200,7 @@ def start(cell: Cell, clients: Clients, options: Options) -> Run:
     recipe = recipe_from(cell.recipe, "recipe")
     dtype = torch.float64 if options.precision == "fp64" else torch.float32
     how = {"chunk": options.chunk, "lanes": options.lanes, "conv": options.conv, "precision": options.precision}
-    run = Run(method, recipe, clients.data, clients.model, seed=cell.seed, device=options.device, dtype=dtype, **how)
-    run.start()
-    return run
+    return Run(method, recipe, clients.data, clients.model, seed=cell.seed, device=options.device, dtype=dtype, **how)
 
 
 def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:
@@ -212,10 +210,11 @@ def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:
     return {"cell": cell.id, "chunk": how, "platform": str(where), **provenance.sources(cell.method)}
 
 
-def _resume(run: Run, store: Store, cell: str, facts: dict[str, str]) -> float:
-    """Go on from the last checkpoint, if there is a usable one; returns the seconds already spent."""
+def _begin(run: Run, store: Store, cell: str, facts: dict[str, str]) -> float:
+    """From the last checkpoint, if there is a usable one, or from the start; returns the seconds already spent."""
     tensors = checkpoint.load(store, cell, facts)
     if tensors is None:
+        run.start()
         return 0.0
     seconds = float(tensors.pop("harness/seconds"))
     run.restore(tensors)

@@ -10,7 +10,7 @@ from tests.speed.conftest import Figure
 from tests.speed.plain import NETS, Plain
 
 pytestmark = pytest.mark.speed
-STEPS = {"cnn4": 12, "lenet5": 20, "resnet8": 6, "resnet10": 2, "resnet18": 1}
+STEPS = {"cnn4": 12, "lenet5": 20, "resnet8": 6, "resnet10": 6, "resnet18": 4}
 """Steps of one client, so that a measurement takes seconds."""
 LONG = ("resnet10", "resnet18")
 SINGLE = [("cpu", 1, "loop", batch, model) for batch in (32, 100) for model in NETS]

@@ -52,7 +52,7 @@ def test_two_workers_run_a_grid_of_equal_cells_at_least_1_8_times_as_fast_as_one
 
 
 def test_harness_takes_less_than_3_percent_of_a_desk_scale_cell(tmp_path: Path, benchmark: Any) -> None:
-    cell = cifar_shaped(0, rounds=15)
+    cell = cifar_shaped(0, rounds=8)
 
     def run() -> list[Outcome]:
         return list(EXECUTORS["inline"]([Task(cell)], Options(results=str(tmp_path)), 1, lambda *_: None, lambda: False))

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.speed
 LINEAR = (0.8, 1.2)
 
 
-def slope(sizes: Sequence[int], jobs: Sequence[Callable[[], Any]], repeats: int = 5) -> float:
+def slope(sizes: Sequence[int], jobs: Sequence[Callable[[], Any]], repeats: int = 3) -> float:
     """Exponent of cost in size; sizes take turns, and the median of each counts."""
     spent: list[list[float]] = [[] for _ in sizes]
     for repeat in range(repeats + 1):
@@ -51,7 +51,7 @@ def test_training_is_linear_in_clients(figure: Figure) -> None:
     sizes = (2, 4, 8, 16)
     feds = [federation("cnn4", (64,) * clients, "cpu", batch=32) for clients in sizes]
     jobs = [lambda fed=fed: fed.train(fed.new_model().expand(fed.K, -1)) for fed in feds]
-    assert LINEAR[0] < figure.once(lambda: slope(sizes, jobs, 3), "exponent of K") < LINEAR[1]
+    assert LINEAR[0] < figure.once(lambda: slope(sizes, jobs), "exponent of K") < LINEAR[1]
 
 
 def test_a_run_is_linear_in_rounds(figure: Figure) -> None:
@@ -65,4 +65,4 @@ def test_a_run_is_linear_in_rounds(figure: Figure) -> None:
 
         return job
 
-    assert LINEAR[0] < figure.once(lambda: slope(sizes, [rounds(count) for count in sizes], 3), "exponent of rounds") < LINEAR[1]
+    assert LINEAR[0] < figure.once(lambda: slope(sizes, [rounds(count) for count in sizes]), "exponent of rounds") < LINEAR[1]

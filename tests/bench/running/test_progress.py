@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.cells.plan import Selection, plan, unique
-from bench.cli.show import sparkline
+from bench.cli.one import sparkline
 from bench.running import progress
 from bench.running.task import Outcome
 

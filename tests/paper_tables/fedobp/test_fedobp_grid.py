@@ -16,7 +16,7 @@ from bench.records.store import Store
 from bench.running.clients import clients_of
 from bench.running.cost import estimates, total
 from bench.running.task import Options
-from bench.running.work import start
+from bench.running.work import make
 from datasets.core import registry
 from paper_tables.core.published import load
 from paper_tables.core.result import Table
@@ -129,9 +129,8 @@ def test_official_sizes_are_those_of_the_data_sets_descriptions() -> None:
 )
 def test_real_masks_of_the_true_model_have_the_closed_form_size_up_to_a_tie(row: str, expected: int) -> None:
     item = next(i for i in planned("smoke") if i.artefact == "table2" and i.row == row)
-    run = start(item.cell, clients_of(item.cell), Options())
-    if not run.state:
-        run.start()
+    run = make(item.cell, clients_of(item.cell), Options())
+    run.start()
     while not run.done:
         run.step()
     notes = {(round_, name): value for round_, name, value in run.rows}

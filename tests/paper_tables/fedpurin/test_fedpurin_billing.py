@@ -10,7 +10,7 @@ from bench.cells.cell import build_cell, recipe_from
 from bench.cells.grid import files, merge, read
 from bench.running.clients import clients_of
 from bench.running.task import Options
-from bench.running.work import start
+from bench.running.work import make
 
 MIB = 2**20
 
@@ -19,9 +19,8 @@ def traffic(column: str, method: str) -> dict[str, float]:
     """MiB per client of one round."""
     recipe = merge(asdict(read(files()["fedpurin"]).recipe(column, "smoke")), {"training": {"rounds": 1}})
     cell = build_cell(method, {}, recipe_from(recipe, column), 1)
-    run = start(cell, clients_of(cell), Options())
-    if not run.state:
-        run.start()
+    run = make(cell, clients_of(cell), Options())
+    run.start()
     run.step()
     sums = {name.removeprefix("traffic/"): value for _, name, value in run.rows if name.startswith("traffic/")}
     return {name: value / recipe["clients"] / MIB for name, value in sums.items()}

@@ -15,7 +15,7 @@ from bench.cells.plan import unique
 from bench.running.clients import clients_of
 from bench.running.cost import work_of
 from bench.running.task import Options
-from bench.running.work import start
+from bench.running.work import make
 from datasets.core.partition import deal
 from datasets.core.store import open_dataset
 from tests.paper_tables.planned import planned
@@ -90,9 +90,8 @@ def test_sizes_of_the_true_model(classes: int, size: int) -> None:
 def first_round(method: str, **hp: float) -> Run:
     """The true model after a round on a few enlarged digits."""
     cell = build_cell(method, hp, recipe_from(TRUE, "true model"), 1)
-    run = start(cell, clients_of(cell), Options())
-    if not run.state:
-        run.start()
+    run = make(cell, clients_of(cell), Options())
+    run.start()
     run.step()
     return run
 

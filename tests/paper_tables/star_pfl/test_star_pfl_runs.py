@@ -14,7 +14,7 @@ from bench.cells.cell import build_cell, recipe_from
 from bench.cells.grid import files, merge, read
 from bench.running.clients import clients_of
 from bench.running.task import Options
-from bench.running.work import start
+from bench.running.work import make
 from paper_tables.star_pfl import costs
 from paper_tables.star_pfl.traces import Traces
 from paper_tables.star_pfl.traces import read as read_traces
@@ -27,9 +27,8 @@ def run(method: str, column: str, rounds: int, *tallies: str) -> Run:
     change = {"training": {"rounds": rounds}, "evaluation": {"tallies": list(tallies)}}
     recipe = recipe_from(merge(asdict(read(files()["star-pfl"]).recipe(column, "smoke")), change), column)
     cell = build_cell(method, {"pretrain_epochs": 1} if method == "fedap" else {}, recipe, 0)
-    found: Run = start(cell, clients_of(cell), Options())
-    if not found.state:
-        found.start()
+    found: Run = make(cell, clients_of(cell), Options())
+    found.start()
     while not found.done:
         found.step()
     return found

@@ -1,0 +1,74 @@
+"""From what the user asked for to a run that may begin: every value checked, with one line for one that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.errors import UserError
+
+if TYPE_CHECKING:
+    from bench.cells.plan import Planned
+    from bench.cli.options import Launch
+    from bench.running.runner import Summary
+    from bench.running.task import Options
+
+
+def run(planned: Sequence[Planned], launch: Launch, plugins: Sequence[str] | None) -> Summary:
+    """Run what is missing of the planned cells, and say what came of it."""
+    from bench.cli import show
+    from bench.running import progress, runner
+
+    options = _options(launch, plugins or ())
+    summary = runner.run(planned, options, launch.executor, launch.workers, progress.make())
+    show.summary(summary, planned, options)
+    return summary
+
+
+def _options(launch: Launch, plugins: Sequence[str]) -> Options:
+    from bench.records.store import Store
+    from bench.running.task import Options
+
+    where = _where(launch)
+    how = _how(launch, where["device"])
+    for name, value in (("--time-limit", launch.time_limit), ("--checkpoint", launch.checkpoint)):
+        if value is not None and not value > 0:
+            raise UserError(f"{name} {value:g} is not valid; valid: a number > 0")
+    return Options(
+        results=str(Store(launch.results).root.resolve()),
+        **where,
+        **how,
+        checkpoint_every=launch.checkpoint,
+        time_limit=launch.time_limit,
+        fresh=launch.fresh,
+        plugins=tuple(str(Path(path).expanduser().resolve()) for path in plugins),
+    )
+
+
+def _where(launch: Launch) -> dict[str, Any]:
+    """On which devices."""
+    from bench.running import devices, runner
+
+    runner.check_executor(launch.executor, launch.workers)
+    device = runner.resolve_device(launch.device, launch.executor, launch.workers, launch.address)
+    workers = None if launch.executor == "ray" else launch.workers
+    return {"device": device, "per_gpu": devices.share(launch.per_gpu, workers, device), "address": launch.address}
+
+
+def _how(launch: Launch, device: str) -> dict[str, Any]:
+    """How the device is to compute; what is left open on a GPU is measured when a cell begins."""
+    from algorithms.core.lowering import PRECISIONS
+
+    if launch.precision not in PRECISIONS:
+        raise UserError(f"--precision {launch.precision!r} is not valid; valid: {', '.join(PRECISIONS)}")
+    for name, value, least in (("--chunk", launch.chunk, 1), ("--lanes", launch.lanes, 0)):
+        if value is not None and value < least:
+            raise UserError(f"{name} {value} is not valid; valid: a whole number >= {least}")
+    if device == "cpu":
+        if launch.lanes:
+            raise UserError("--lanes needs a GPU; on a CPU, cells run side by side instead: --workers")
+        return {"chunk": launch.chunk or 1, "precision": launch.precision}
+    if launch.chunk is None and launch.lanes is None:
+        return {"chunk": 0, "precision": launch.precision}
+    return {"chunk": launch.chunk or 1, "lanes": 1 if launch.lanes is None else launch.lanes, "precision": launch.precision}
