@@ -12,9 +12,6 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["reproduce"]
 
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""One thread per process: cells run side by side instead, and results do not depend on how many cores a machine has."""
-
 
 def install(session: nox.Session, *extras: str) -> None:
     """This clone, with the exact versions that the committed results were made with."""
@@ -39,7 +36,7 @@ def tables(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The test suite; `-- -m slow` for the long ones."""
     install(session, "dev")
-    session.run("pytest", "--numprocesses", "2", *session.posargs, env=ONE_THREAD)
+    session.run("pytest", "--numprocesses", "2", *session.posargs)
 
 
 @nox.session
@@ -65,5 +62,5 @@ def benchmarks(session: nox.Session) -> None:
     kept = Path("benchmarks", f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json")
     kept.parent.mkdir(exist_ok=True)
     asked = ["-m", "speed", "--benchmark-enable", "--benchmark-sort=name", "--benchmark-columns=median,iqr,rounds"]
-    session.run("pytest", *asked, f"--benchmark-json={kept}", *session.posargs, env=ONE_THREAD)
+    session.run("pytest", *asked, f"--benchmark-json={kept}", *session.posargs)
     session.log(f"figures: {kept.resolve()}")

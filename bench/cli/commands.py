@@ -35,8 +35,8 @@ def select(chosen: Chosen, shard: str | None = None, unmeasured: bool = False) -
     from bench.cells import plan, plugins
 
     plugins.load(chosen.plugin or ())
-    wanted = (chosen.paper, chosen.artefact, chosen.method, chosen.dataset, chosen.seed, chosen.cell)
-    planned = plan.plan(plan.Selection(*(each or () for each in wanted), scale=chosen.scale, files=chosen.grid or ()))
+    names = (chosen.paper or (), chosen.artefact or (), chosen.method or (), chosen.dataset or ())
+    planned = plan.plan(plan.Selection(*names, chosen.seed or (), chosen.cell or (), chosen.scale, chosen.grid or ()))
     if shard:
         from bench.running import cost
 

@@ -86,7 +86,7 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
     options: list[Parameter] = []
     hints = get_type_hints(command, include_extras=True)
     for name, parameter in signature(command).parameters.items():
-        if is_dataclass(group := hints[name]):
+        if isinstance(group := hints[name], type) and is_dataclass(group):
             groups[name] = group
             kinds = get_type_hints(group, include_extras=True)
             options += [Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=kinds[f.name]) for f in fields(group)]

@@ -10,7 +10,7 @@ import pytest
 
 from bench.cells.grid import files, read
 from bench.cells.plan import Planned, cells_of, unique
-from bench.evidence.artefacts import make
+from bench.evidence import artefacts
 from bench.evidence.library import Library
 from bench.records.store import Store
 from bench.running.clients import clients_of
@@ -108,7 +108,7 @@ def test_figures_share_their_cells_with_the_tables() -> None:
 
 @pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
 def test_before_anything_has_run_every_artefact_says_what_is_missing(scale: str, tmp_path: Path) -> None:
-    made = make(planned(scale), Library(Store(tmp_path)), tmp_path)
+    made = artefacts.make(planned(scale), Library(Store(tmp_path)), tmp_path)
     assert not made.problems
     assert {result.name for result in made.results} == set(read(files()["fedobp"]).file.artefacts)
     frames = [result.frame for result in made.results if isinstance(result, Table) and result.name not in ("table1", "table2")]

@@ -1,0 +1,7 @@
+"""The tests, and every process they start, compute as cells do: with one thread each, however pytest was called."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before anything imports torch
