@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import pytest
 
 from bench.cells.cell import Cell, build_cell
 from bench.records.store import Store
 from bench.running.executors import EXECUTORS
-from bench.running.task import Options, Outcome, Task
+from bench.running.task import Options, Task
 from datasets.core.recipe import Evaluation, Partition, Recipe, Training
+from tests.speed.conftest import Figure
 
 pytestmark = pytest.mark.speed
 CELLS = 8
@@ -41,26 +41,22 @@ def seconds(cells: list[Cell], workers: int, results: Path) -> float:
     return perf_counter() - begun
 
 
-def test_two_workers_run_a_grid_of_equal_cells_at_least_1_8_times_as_fast_as_one(tmp_path: Path, benchmark: Any) -> None:
+def test_two_workers_run_a_grid_of_equal_cells_at_least_1_8_times_as_fast_as_one(tmp_path: Path, figure: Figure) -> None:
     cells = [cifar_shaped(seed, rounds=3) for seed in range(CELLS)]
     one = seconds(cells, 1, tmp_path / "one")
-    two = benchmark.pedantic(seconds, args=(cells, 2, tmp_path / "two"), rounds=1)
-    benchmark.extra_info["one worker over two"] = one / two
+    assert figure.once(lambda: one / seconds(cells, 2, tmp_path / "two"), "times as fast as one") >= 1.8
     same = [[Store(str(tmp_path / where)).get(cell.id).provenance["digests"] for cell in cells] for where in ("one", "two")]
     assert same[0] == same[1]
-    assert one / two >= 1.8
 
 
-def test_harness_takes_less_than_3_percent_of_a_desk_scale_cell(tmp_path: Path, benchmark: Any) -> None:
+def test_harness_takes_less_than_3_percent_of_a_desk_scale_cell(tmp_path: Path, figure: Figure) -> None:
     cell = cifar_shaped(0, rounds=8)
 
-    def run() -> list[Outcome]:
-        return list(EXECUTORS["inline"]([Task(cell)], Options(results=str(tmp_path)), 1, lambda *_: None, lambda: False))
+    def share() -> float:
+        begun = perf_counter()
+        list(EXECUTORS["inline"]([Task(cell)], Options(results=str(tmp_path)), 1, lambda *_: None, lambda: False))
+        wall = perf_counter() - begun
+        spent = Store(str(tmp_path)).get(cell.id).provenance["seconds"]
+        return 1 - (spent["train"] + spent["evaluate"]) / wall
 
-    begun = perf_counter()
-    benchmark.pedantic(run, rounds=1)
-    wall = perf_counter() - begun
-    spent = Store(str(tmp_path)).get(cell.id).provenance["seconds"]
-    share = 1 - (spent["train"] + spent["evaluate"]) / wall
-    benchmark.extra_info["share outside training and evaluation"] = share
-    assert share < 0.03
+    assert figure.once(share, "of a cell outside training and scoring") < 0.03
