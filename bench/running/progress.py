@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from bench.cells.plan import Planned
+from bench.cells.cell import Cell
 from bench.running.cost import spoken
 from bench.running.task import Outcome
 
@@ -21,7 +21,7 @@ class Progress:
 
     def __init__(self, stream: Any = None) -> None:
         self.stream = stream or sys.stderr
-        self.items: dict[str, Planned] = {}
+        self.cells: dict[str, Cell] = {}
         self.rounds: dict[str, int] = {}
         self.done = self.total = self.cached = 0
         self.begun = self.spoke = time.monotonic()
@@ -29,17 +29,17 @@ class Progress:
         self._finished_cost = self._all_cost = 0.0
 
     @contextmanager
-    def running(
-        self, items: Sequence[Planned], costs: Mapping[str, float], cached: int, workers: int, known: bool = True
-    ) -> Iterator[None]:
+    def running(self, cells: Sequence[Cell], costs: Mapping[str, float], cached: int, workers: int, known: bool = True) -> Iterator[None]:
         """While the given cells are computed. `known`: their costs are seconds, not only shares of the whole."""
-        self.items = {item.cell.id: item for item in items}
-        self.total, self.cached, self._costs = len(items), cached, costs
-        self._all_cost = sum(costs[cell] for cell in self.items)
+        self.cells = {cell.id: cell for cell in cells}
+        self.total, self.cached, self._costs = len(cells), cached, costs
+        self._all_cost = sum(costs[cell] for cell in self.cells)
         self.begun = self.spoke = time.monotonic()
         reused = f", {cached} are there already" if cached else ""
-        crew = f"{workers} worker{'s' if workers > 1 else ''}"
-        estimate = f"about {spoken(self._all_cost / max(workers, 1))} on {crew}" if known else f"{crew}, and no cell has told yet how long"
+        on = f"{workers} worker{'s' if workers > 1 else ''}"
+        estimate = (
+            f"about {spoken(self._all_cost / max(workers, 1))} on {on}" if known else f"{on}, and no cell has told how long yet"
+        )
         self.note(f"{self.total} cells to compute{reused}; {estimate}")
         yield
         self.note(f"{self.done} of {self.total} cells ended in {spoken(time.monotonic() - self.begun)}")
@@ -59,16 +59,13 @@ class Progress:
         self.rounds.pop(outcome.id, None)
         self._finished_cost += self._costs.get(outcome.id, 0.0)
         if outcome.status not in ("done", "cached", "skipped", "interrupted"):
-            item = self.items.get(outcome.id)
-            self.note(f"{outcome.status}: {item.cell if item else outcome.id[:12]}: {outcome.reason}")
+            self.note(f"{outcome.status}: {self.cells.get(outcome.id, outcome.id[:12])}: {outcome.reason}")
         self._show()
 
     @property
     def share(self) -> float:
         """How much of the work is done, by estimated cost."""
-        running = sum(
-            self._costs[cell] * rounds / self.items[cell].cell.rounds for cell, rounds in self.rounds.items() if cell in self.items
-        )
+        running = sum(self._costs[cell] * rounds / self.cells[cell].rounds for cell, rounds in self.rounds.items() if cell in self.cells)
         return min(1.0, (self._finished_cost + running) / self._all_cost) if self._all_cost else 1.0
 
     def remaining(self) -> str:
@@ -87,9 +84,7 @@ class Bars(Progress):
     """The same on a terminal, as a bar."""
 
     @contextmanager
-    def running(
-        self, items: Sequence[Planned], costs: Mapping[str, float], cached: int, workers: int, known: bool = True
-    ) -> Iterator[None]:
+    def running(self, cells: Sequence[Cell], costs: Mapping[str, float], cached: int, workers: int, known: bool = True) -> Iterator[None]:
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
@@ -103,7 +98,7 @@ class Bars(Progress):
         )
         with Bar(*columns, console=Console(file=self.stream), transient=True) as bar:
             self._bar, self._task = bar, bar.add_task("cells", total=1.0, eta="")
-            with super().running(items, costs, cached, workers, known):
+            with super().running(cells, costs, cached, workers, known):
                 yield
             del self._bar
 
@@ -115,9 +110,7 @@ class Bars(Progress):
 
     def _show(self) -> None:
         if hasattr(self, "_bar"):
-            at = ", ".join(
-                f"{self.items[cell].cell.method} {rounds}" for cell, rounds in list(self.rounds.items())[:3] if cell in self.items
-            )
+            at = ", ".join(f"{self.cells[cell].method} {rounds}" for cell, rounds in list(self.rounds.items())[:3] if cell in self.cells)
             text = f"{self.done}/{self.total} cells{' (' + at + ')' if at else ''}"
             self._bar.update(self._task, completed=self.share, description=text, eta=f"{self.remaining()} to go")
 

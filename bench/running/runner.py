@@ -116,7 +116,7 @@ def run(planned: Sequence[Planned], options: Options, executor: str | None, work
     name, count = choose_executor(executor, workers, len(todo), options)
     tasks = [Task(item.cell, item.command, item.skip, costs[item.cell.id]) for item in todo]
     known = options.device == "cpu" or bool(speeds.shapes)  # what cells cost a CPU says nothing of what they cost a GPU
-    with stop.listening(), progress.running(todo, costs, len(summary.outcomes), min(count, len(todo)), known):
+    with stop.listening(), progress.running([item.cell for item in todo], costs, len(summary.outcomes), min(count, len(todo)), known):
         try:
             _until_done(tasks, options, (name, count), progress, stop, summary)
         except KeyboardInterrupt:

@@ -6,14 +6,18 @@ import random
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from bench.cells.cell import reopen
+from bench.cells.cell import Cell, reopen
 from bench.errors import Corrupt, UserError, one_line
 from bench.records.shape import misshapen
 from bench.records.store import Record, Store
 from bench.running.devices import like
 from bench.running.task import Options, Task
 from bench.running.work import prepare_process, run_task
+
+if TYPE_CHECKING:
+    from bench.running.progress import Progress
 
 
 @dataclass
@@ -50,10 +54,30 @@ def verify(store: Store, rerun: int = 0, seed: int = 0) -> Verification:
 
 def sample(records: Sequence[Record], rerun: int, seed: int, found: Verification) -> None:
     """Compute some finished records again, chosen by lot."""
+    from bench.running import progress
+
     done = sorted((record for record in records if record.status == "done"), key=lambda record: record.id)
-    for record in random.Random(seed).sample(done, min(rerun, len(done))):
-        found.rerun += 1
-        again(record, found)
+    chosen = [(record, cell) for record in random.Random(seed).sample(done, min(rerun, len(done))) if (cell := _cell_of(record, found))]
+    if not chosen:
+        return
+    told, costs = progress.make(), {record.id: record.provenance["seconds"]["wall"] for record, _ in chosen}
+    with told.running([cell for _, cell in chosen], costs, 0, 1):
+        for record, cell in chosen:
+            found.rerun += 1
+            again(record, cell, found, told)
+
+
+def _cell_of(record: Record, found: Verification) -> Cell | None:
+    """A record's cell, if today's code still knows it."""
+    try:
+        cell = reopen(record.cell)
+    except UserError as error:
+        found.findings.append(f"record {record.id[:12]}: cannot be computed again: {one_line(error)}")
+        return None
+    if cell.id != record.id:
+        found.notes.append(f"record {record.id[:12]}: {cell.method} is now another version or has other options; not computed again")
+        return None
+    return cell
 
 
 def _folders(store: Store, found: Verification) -> list[str]:
@@ -95,19 +119,11 @@ def _debris(store: Store, found: Verification) -> None:
             found.notes.append(f"{store.running}: {len(left)} files of running or killed cells ({', '.join(sorted(set(left)))})")
 
 
-def again(record: Record, found: Verification) -> None:
+def again(record: Record, cell: Cell, found: Verification, told: Progress) -> None:
     """Compute a record's cell in a folder of its own and compare digests."""
     from bench.records.provenance import platform_of, sources
 
     origin = record.provenance
-    try:
-        cell = reopen(record.cell)
-    except UserError as error:
-        found.findings.append(f"record {record.id[:12]}: cannot be computed again: {one_line(error)}")
-        return
-    if cell.id != record.id:
-        found.notes.append(f"record {record.id[:12]}: {cell.method} is now another version or has other options; not computed again")
-        return
     try:
         device = like(origin["device"])
     except UserError:
@@ -116,7 +132,8 @@ def again(record: Record, found: Verification) -> None:
     with tempfile.TemporaryDirectory(prefix="repfl-verify-") as folder:
         options = Options(folder, device, origin["precision"], origin["chunk"], origin.get("lanes", 0), origin.get("conv", "auto"))
         prepare_process(options)
-        outcome = run_task(Task(cell), options, lambda *_: None, lambda: False)
+        outcome = run_task(Task(cell), options, told.round, lambda: False)
+        told.finish(outcome)
         again = Store(folder).get(cell.id)
         if outcome.status != "done" or again is None:
             found.findings.append(f"record {record.id[:12]}: computed again, it {outcome.status}: {outcome.reason}")

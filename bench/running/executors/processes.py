@@ -24,17 +24,17 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 def execute(tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]) -> Iterator[Outcome]:
     """Give every task to a worker that has room for it."""
-    crew, waiting = Crew(options, min(workers, len(tasks)), packer(options, workers)), deque(tasks)
+    staff, waiting = Staff(options, min(workers, len(tasks)), packer(options, workers)), deque(tasks)
     try:
-        while crew.busy or (waiting and not crew.stopping.is_set()):
+        while staff.busy or (waiting and not staff.stopping.is_set()):
             if stop():
-                crew.halt()
-            if not crew.stopping.is_set():
-                crew.staff(waiting)
-            yield from crew.listen(tell)
-            yield from crew.overdue()
+                staff.halt()
+            if not staff.stopping.is_set():
+                staff.assign(waiting)
+            yield from staff.listen(tell)
+            yield from staff.overdue()
     finally:
-        crew.dismiss()
+        staff.dismiss()
 
 
 def packer(options: Options, workers: int) -> Packer:
@@ -78,7 +78,7 @@ class _Worker:
         self.pipe.close()
 
 
-class Crew:
+class Staff:
     """The workers of a run."""
 
     def __init__(self, options: Options, most: int, packer: Packer) -> None:
@@ -94,7 +94,7 @@ class Crew:
 
     # -- handing out -----------------------------------------------------------------------------------------------------------------------
 
-    def staff(self, waiting: deque[Task]) -> None:
+    def assign(self, waiting: deque[Task]) -> None:
         """Give waiting tasks away, in their order, as long as there is room."""
         while waiting and len(self.busy) < self.most:
             place = self.packer.take(waiting[0].cell, waiting[0].cost, time.monotonic())

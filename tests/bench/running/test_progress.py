@@ -21,14 +21,14 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
 def test_a_run_is_told(grid: Path, stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "QUIET", 0.0)
-    items, out = unique(plan(Selection(files=[grid]))), stream()
+    cells, out = [item.cell for item in unique(plan(Selection(files=[grid])))], stream()
     told = progress.make(out)
-    with told.running(items, {item.cell.id: 1.0 for item in items}, 3, 2):
-        told.round(items[0].cell.id, 1)
+    with told.running(cells, {cell.id: 1.0 for cell in cells}, 3, 2):
+        told.round(cells[0].id, 1)
         assert told.share == pytest.approx(1 / 16)
-        told.finish(Outcome(items[0].cell.id, "done"))
+        told.finish(Outcome(cells[0].id, "done"))
         assert told.share == pytest.approx(1 / 8)
-        told.finish(Outcome(items[1].cell.id, "failed", "no luck"))
+        told.finish(Outcome(cells[1].id, "failed", "no luck"))
     text = out.getvalue()
     assert "8 cells to compute, 3 are there already; about 4 s on 2 workers" in text
     assert "failed: local on digits, seed 1" in text
