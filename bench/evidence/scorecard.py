@@ -1,7 +1,7 @@
 """What the README says of the results: verdicts per paper, and published accuracies that a constant reaches.
 
     python -m bench.evidence.scorecard            print the block
-    python -m bench.evidence.scorecard --write    put it into README.md, with its figure
+    python -m bench.evidence.scorecard --write    put it into README.md, with its figure, and every paper's coverage into its own
     python -m bench.evidence.scorecard --floors   first compute the floors again, as far as the data are here
 
 The floor of a recipe is the accuracy of always predicting a client's most frequent training class. It needs the paper's partition and no
@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.cells import grid as grids
 from bench.cells.plan import Selection, plan
-from bench.evidence import artefacts
+from bench.evidence import artefacts, coverage
 from bench.evidence.library import Library
 from bench.evidence.measured import folder_of
 from bench.records.store import Store
@@ -205,6 +205,8 @@ def main(arguments: Sequence[str]) -> None:
     if "--write" in arguments:
         README.write_text(BLOCK.sub(lambda match: match[1] + text + match[2], README.read_text(encoding="utf-8")), encoding="utf-8")
         draw(paper, FIGURE)
+        for name in grids.files():
+            coverage.write(name)
     else:
         print(text, end="")
 

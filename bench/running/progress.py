@@ -37,9 +37,7 @@ class Progress:
         self.begun = self.spoke = time.monotonic()
         reused = f", {cached} are there already" if cached else ""
         on = f"{workers} worker{'s' if workers > 1 else ''}"
-        estimate = (
-            f"about {spoken(self._all_cost / max(workers, 1))} on {on}" if known else f"{on}, and no cell has told how long yet"
-        )
+        estimate = f"about {spoken(self._all_cost / max(workers, 1))} on {on}" if known else f"{on}, and no cell has told how long yet"
         self.note(f"{self.total} cells to compute{reused}; {estimate}")
         yield
         self.note(f"{self.done} of {self.total} cells ended in {spoken(time.monotonic() - self.begun)}")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.cells import grid as grids
-from bench.evidence import scorecard
+from bench.evidence import coverage, scorecard
 from bench.evidence.measured import folder_of
 from datasets.core.errors import DataError
 from datasets.core.store import open_dataset
@@ -72,3 +72,10 @@ def test_committed_floors_come_out_again(paper: str) -> None:
 
 def test_every_paper_has_its_floors() -> None:
     assert all((folder_of(paper) / "floors.csv").exists() for paper in grids.files())
+
+
+@pytest.mark.parametrize("paper", list(grids.files()))
+def test_a_papers_page_says_how_much_of_its_grid_has_been_measured(paper: str) -> None:
+    found = coverage.BLOCK.search(coverage.page_of(paper).read_text(encoding="utf-8"))
+    assert found
+    assert coverage.block(paper) in found[0]

@@ -1,0 +1,64 @@
+"""How much of each paper's grid has been measured, and what it cost: a block of the paper's README, which `scorecard --write` writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.cells import grid as grids
+from bench.cells.plan import Planned, Selection, plan, unique
+from bench.evidence import measured
+from bench.records.store import Record
+from bench.running.cost import spoken
+
+BLOCK = re.compile(r"(<!-- coverage: .*? -->\n).*?(<!-- end of coverage -->)", flags=re.DOTALL)
+
+
+def page_of(paper: str) -> Path:
+    """The README that has the block."""
+    return measured.folder_of(paper).parent / "README.md"
+
+
+def block(paper: str) -> str:
+    """A line per scale, and for the desk scale one per artefact."""
+    lines = ["| scale | cells measured | wall time of all of them | device | by |", f"|{'---|' * 5}"]
+    for scale in grids.SCALES:
+        planned, known = plan(Selection(papers=[paper], scale=scale)), measured.read(paper, scale).records
+        cells = unique(planned)
+        done = [known[item.cell.id] for item in cells if item.cell.id in known]
+        lines.append(f"| {scale} | {len(done)} of {len(cells)} | {' | '.join(_cost(done))} |")
+        if scale == "desk":
+            desk = list(_artefacts(planned, known))
+    return "\n".join([*lines, "", "| artefact at desk scale | cells measured, by column of the grid |", "|---|---|", *desk]) + "\n"
+
+
+def _cost(done: Sequence[Record]) -> tuple[str, str, str]:
+    """Time, devices and last day of records."""
+    if not done:
+        return "", "", ""
+    wall = sum(record.provenance["seconds"]["wall"] for record in done)
+    devices = sorted({_device(record) for record in done})
+    return spoken(wall), ", ".join(devices), max(str(record.provenance["finished"]) for record in done)[:10]
+
+
+def _device(record: Record) -> str:
+    name = str(record.provenance["platform"]["device"])
+    return f"{name}, one thread" if record.provenance["device"] == "cpu" else name
+
+
+def _artefacts(planned: Sequence[Planned], known: dict[str, Record]) -> Iterator[str]:
+    """What has been measured of every artefact."""
+    for artefact in dict.fromkeys(item.artefact for item in planned):
+        columns: dict[str, set[str]] = {}
+        for item in planned:
+            if item.artefact == artefact:
+                columns.setdefault(item.column, set()).add(item.cell.id)
+        counts = (f"{column} {len(cells & known.keys())} of {len(cells)}" for column, cells in columns.items())
+        yield f"| {artefact} | {', '.join(counts)} |"
+
+
+def write(paper: str) -> None:
+    """Put the block into the paper's README."""
+    page, text = page_of(paper), block(paper)
+    page.write_text(BLOCK.sub(lambda match: match[1] + text + match[2], page.read_text(encoding="utf-8")), encoding="utf-8")
