@@ -11,20 +11,24 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-Papers = Annotated[list[str] | None, typer.Option("--paper", help="only this paper; repeatable")]
-Artefacts = Annotated[list[str] | None, typer.Option("--artefact", help="only this table or figure, paper/name; repeatable")]
+Papers = Annotated[list[str] | None, typer.Option("--paper", metavar="PAPER", help="only this paper; repeatable")]
+Artefacts = Annotated[
+    list[str] | None, typer.Option("--artefact", metavar="PAPER/NAME", help="only this table or figure; repeatable")
+]
 Methods = Annotated[
     list[str] | None,
     typer.Option(
-        "--method", help="only this method, name or name[option=value]; one that the selected tables lack is added to them; repeatable"
+        "--method",
+        metavar="METHOD",
+        help=r"only this method, name or name\[option=value]; one that the selected tables lack is added to them; repeatable",
     ),
 ]
-Datasets = Annotated[list[str] | None, typer.Option("--dataset", help="only this dataset; repeatable")]
-Seeds = Annotated[list[int] | None, typer.Option("--seed", help="only this seed; repeatable")]
-Cells = Annotated[list[str] | None, typer.Option("--cell", help="only the cell whose id starts so; repeatable")]
+Datasets = Annotated[list[str] | None, typer.Option("--dataset", metavar="DATASET", help="only this dataset; repeatable")]
+Seeds = Annotated[list[int] | None, typer.Option("--seed", metavar="N", help="only this seed; repeatable")]
+Cells = Annotated[list[str] | None, typer.Option("--cell", metavar="ID", help="only the cell whose id starts so; repeatable")]
 Scale = Annotated[str, typer.Option(help="smoke, desk or paper")]
-Grids = Annotated[list[Path] | None, typer.Option("--grid", help="a grid file of your own; repeatable")]
-Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="a Python file that registers methods; repeatable")]
+Grids = Annotated[list[Path] | None, typer.Option("--grid", metavar="FILE", help="a grid file of your own; repeatable")]
+Plugins = Annotated[list[str] | None, typer.Option("--plugin", metavar="FILE", help="a Python file that registers methods; repeatable")]
 Results = Annotated[Path | None, typer.Option(help="folder of records (default: REPFL_RESULTS, else ./results)")]
 Out = Annotated[Path, typer.Option(help="folder of the report")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
