@@ -12,9 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 Papers = Annotated[list[str] | None, typer.Option("--paper", metavar="PAPER", help="only this paper; repeatable")]
-Artefacts = Annotated[
-    list[str] | None, typer.Option("--artefact", metavar="PAPER/NAME", help="only this table or figure; repeatable")
-]
+Artefacts = Annotated[list[str] | None, typer.Option("--artefact", metavar="PAPER/NAME", help="only this table or figure; repeatable")]
 Methods = Annotated[
     list[str] | None,
     typer.Option(
