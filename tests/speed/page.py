@@ -1,11 +1,14 @@
-"""The figures of bench/SPEED.md, out of a file of `nox -s benchmarks`: python -m tests.speed.page benchmarks/<time>.json"""
+"""The figures of bench/SPEED.md, out of files of `nox -s benchmarks`: python -m tests.speed.page benchmarks/*.json
+
+A figure that several files have is the last one's; all are of one machine.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +35,17 @@ def block(found: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(path: str) -> None:
-    found = json.loads(Path(path).read_text(encoding="utf-8"))
+def joined(paths: Sequence[str]) -> dict[str, Any]:
+    """Several files as one."""
+    files = [json.loads(Path(path).read_text(encoding="utf-8")) for path in paths]
+    figures = {each["name"]: each for found in files for each in found["benchmarks"]}
+    return files[-1] | {"benchmarks": list(figures.values())}
+
+
+def main(paths: Sequence[str]) -> None:
+    found = joined(paths)
     PAGE.write_text(BLOCK.sub(lambda match: match[1] + block(found) + match[2], PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])
