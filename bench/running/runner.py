@@ -16,7 +16,7 @@ from bench.records.debris import sweep
 from bench.records.locks import held
 from bench.records.store import Store, stored_result
 from bench.running import devices
-from bench.running.executors import EXECUTORS, ray
+from bench.running.executors import EXECUTORS, cluster
 from bench.running.products import now
 from bench.running.task import Options, Outcome, Task
 from bench.running.work import counts_as_done
@@ -75,7 +75,7 @@ class Stop:
 def resolve_device(wanted: str, executor: str | None = None, workers: int | None = None, address: str = "") -> str:
     """The kind of device that cells run on, here or on the machines of a cluster."""
     if executor == "ray" and wanted in ("auto", "cuda"):
-        return ray.resolve_device(wanted, address, workers)
+        return cluster.resolve_device(wanted, address, workers)
     return devices.resolve(wanted)
 
 
@@ -90,7 +90,7 @@ def check_executor(wanted: str | None, workers: int | None) -> None:
 def choose_executor(wanted: str | None, workers: int | None, pending: int, options: Options) -> tuple[str, int]:
     """The executor and its number of workers: processes where several cells may run side by side, otherwise this process."""
     if wanted == "ray":
-        return wanted, workers or ray.capacity(options)
+        return wanted, workers or cluster.capacity(options)
     count = workers or devices.crew(options.device, options.per_gpu)
     if wanted is None:
         wanted = "processes" if workers is not None or (count > 1 and pending > 1) else "inline"

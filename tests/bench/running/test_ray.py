@@ -16,6 +16,7 @@ from bench.cells import plugins
 from bench.errors import UserError
 from bench.records.store import Store
 from bench.running.executors import EXECUTORS
+from bench.running.executors import cluster as clusters
 from bench.running.executors import ray as executor
 from bench.running.task import Options, Outcome, Task
 from tests.bench.conftest import FAULTY, task
@@ -53,7 +54,7 @@ def cluster() -> Iterator[Any]:
 
     ray.shutdown()
 
-    small = {"object_store_memory": executor.LOCAL_STORE, "include_dashboard": False}
+    small = {"object_store_memory": clusters.LOCAL_STORE, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
     yield made
     ray.shutdown()
@@ -63,7 +64,7 @@ def cluster() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def alone() -> Iterator[None]:
     """A cluster of this machine alone, shared by the tests that need no other."""
-    executor.connect("local", 2)
+    clusters.connect("local", 2)
     yield
     ray.shutdown()
 
@@ -112,7 +113,7 @@ def test_a_wish_to_stop_leaves_waiting_cells_alone(alone: None, tmp_path: Path) 
 )
 def test_addresses_that_lead_nowhere_are_refused_at_once(address: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        executor.connect(address)
+        clusters.connect(address)
 
 
 @pytest.mark.slow
@@ -134,7 +135,7 @@ def test_a_machine_lost_in_the_middle_costs_nothing(cluster: Any, tmp_path: Path
     rounds = 15
     plugins.load([str(plugin)])
     tasks = [task("test-noted", seed, {"at": 1, "seconds": 0.0}, training={"rounds": rounds}) for seed in range(5)]
-    nodes = [cluster.add_node(num_cpus=1, object_store_memory=executor.LOCAL_STORE) for _ in range(2)]
+    nodes = [cluster.add_node(num_cpus=1, object_store_memory=clusters.LOCAL_STORE) for _ in range(2)]
     lost: list[Any] = []
 
     def tell(cell: str, _: int) -> None:
