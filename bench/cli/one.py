@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from bench.cli.show import console, grid
-from bench.errors import UserError
+from bench.errors import UserError, nearest
 from bench.records.store import Record, Store
 
 SPARKS = "▁▂▃▄▅▆▇█"
@@ -17,8 +17,6 @@ SPARKS = "▁▂▃▄▅▆▇█"
 
 def find(store: Store, prefix: str) -> Record:
     """The one record whose id starts so."""
-    from bench.errors import nearest
-
     ids = store.ids()
     found = [cell for cell in ids if cell.startswith(prefix)]
     if not found:

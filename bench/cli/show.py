@@ -30,6 +30,7 @@ def console() -> Console:
 
 
 def grid(*columns: str, right: Iterable[int] = ()) -> Table:
+    """A table without lines, with these headings."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index in set(right) else "left")

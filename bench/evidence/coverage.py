@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,8 +11,6 @@ from bench.evidence import measured
 from bench.records.store import Record
 from bench.running.cost import spoken
 
-BLOCK = re.compile(r"(<!-- coverage: .*? -->\n).*?(<!-- end of coverage -->)", flags=re.DOTALL)
-
 
 def page_of(paper: str) -> Path:
     """The README that has the block."""
@@ -22,15 +19,15 @@ def page_of(paper: str) -> Path:
 
 def block(paper: str) -> str:
     """A line per scale, and for the desk scale one per artefact."""
+    plans = {scale: plan(Selection(papers=[paper], scale=scale)) for scale in grids.SCALES}
+    known = {scale: measured.read(paper, scale).records for scale in grids.SCALES}
     lines = ["| scale | cells measured | wall time of all of them | device | by |", f"|{'---|' * 5}"]
-    for scale in grids.SCALES:
-        planned, known = plan(Selection(papers=[paper], scale=scale)), measured.read(paper, scale).records
+    for scale, planned in plans.items():
         cells = unique(planned)
-        done = [known[item.cell.id] for item in cells if item.cell.id in known]
+        done = [known[scale][item.cell.id] for item in cells if item.cell.id in known[scale]]
         lines.append(f"| {scale} | {len(done)} of {len(cells)} | {' | '.join(_cost(done))} |")
-        if scale == "desk":
-            desk = list(_artefacts(planned, known))
-    return "\n".join([*lines, "", "| artefact at desk scale | cells measured, by column of the grid |", "|---|---|", *desk]) + "\n"
+    lines += ["", "| artefact at desk scale | cells measured, by column of the grid |", "|---|---|"]
+    return "\n".join([*lines, *_artefacts(plans["desk"], known["desk"])]) + "\n"
 
 
 def _cost(done: Sequence[Record]) -> tuple[str, str, str]:
@@ -56,9 +53,3 @@ def _artefacts(planned: Sequence[Planned], known: dict[str, Record]) -> Iterator
                 columns.setdefault(item.column, set()).add(item.cell.id)
         counts = (f"{column} {len(cells & known.keys())} of {len(cells)}" for column, cells in columns.items())
         yield f"| {artefact} | {', '.join(counts)} |"
-
-
-def write(paper: str) -> None:
-    """Put the block into the paper's README."""
-    page, text = page_of(paper), block(paper)
-    page.write_text(BLOCK.sub(lambda match: match[1] + text + match[2], page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -11,7 +11,6 @@ training, so it is known at the paper scale before anything has run there. `meas
 from __future__ import annotations
 
 import csv
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from typing import Any
 
 from bench.cells import grid as grids
 from bench.cells.plan import Selection, plan
-from bench.evidence import artefacts, coverage
+from bench.evidence import artefacts, coverage, pages
 from bench.evidence.library import Library
 from bench.evidence.measured import folder_of
 from bench.records.store import Store
@@ -31,7 +30,6 @@ from paper_tables.core.verdict import ACCURACY_UNITS, FLOOR_POINTS, Verdict
 
 README = grids.ROOT.parent / "README.md"
 FIGURE = grids.ROOT / "floors.png"
-BLOCK = re.compile(r"(<!-- results: .*? -->\n).*?(<!-- end of results -->)", flags=re.DOTALL)
 FLOORS = ("recipe", "seed", "mean", "pooled", "partition")
 NAMES = {"fedobp": "FedOBP", "fedpurin": "FedPURIN", "fedselect": "FedSelect", "pfeddst": "PFedDST", "star-pfl": "Star-PFL"}
 WORDS = {Verdict.OTHER_SCALE: "measured at desk scale", Verdict.MISSING: "not yet measured"}
@@ -203,10 +201,10 @@ def main(arguments: Sequence[str]) -> None:
     desk, paper = results("desk"), results("paper")
     text = block(desk, paper)
     if "--write" in arguments:
-        README.write_text(BLOCK.sub(lambda match: match[1] + text + match[2], README.read_text(encoding="utf-8")), encoding="utf-8")
+        pages.write(README, "results", text)
         draw(paper, FIGURE)
         for name in grids.files():
-            coverage.write(name)
+            pages.write(coverage.page_of(name), "coverage", coverage.block(name))
     else:
         print(text, end="")
 

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from bench.running.clients import Clients
 
 
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""What a process that computes cells must see before it imports its libraries."""
+
+
 class _Interrupted(Exception):
     """The user wants to stop; the checkpoint is written."""
 

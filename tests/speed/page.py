@@ -6,14 +6,14 @@ A figure that several files have is the last one's; all are of one machine.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.evidence import pages
+
 PAGE = Path(__file__).resolve().parents[2] / "bench" / "SPEED.md"
-BLOCK = re.compile(r"(<!-- figures: .*? -->\n).*?(<!-- end of figures -->)", flags=re.DOTALL)
 HEAD = ("figure", "measured", "of plain PyTorch", "of the roofline")
 
 
@@ -44,7 +44,7 @@ def joined(paths: Sequence[str]) -> dict[str, Any]:
 
 def main(paths: Sequence[str]) -> None:
     found = joined(paths)
-    PAGE.write_text(BLOCK.sub(lambda match: match[1] + block(found) + match[2], PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    pages.write(PAGE, "figures", block(found))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 from bench.errors import UserError, one_line
 from bench.records.provenance import KERNEL_VARIABLES, ROOT
 from bench.running.task import Options
+from bench.running.work import ONE_THREAD
 
 LOCAL_STORE = 100 << 20
 """Bytes of Ray's object store on a cluster of our own: outcomes are small."""
@@ -60,7 +61,7 @@ def _variables() -> dict[str, str]:
     """What processes on all machines see: this clone, one thread, and whatever the user's data and numeric kernels depend on."""
     passed = {name: value for name, value in os.environ.items() if name.startswith("REPFL_") or name in KERNEL_VARIABLES}
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    return passed | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    return passed | {"PYTHONPATH": path} | ONE_THREAD
 
 
 @contextmanager

@@ -17,9 +17,7 @@ from typing import Any
 from bench.running import devices
 from bench.running.packing import Packer
 from bench.running.task import GRACE, Options, Outcome, Task, Tell
-from bench.running.work import crashed, prepare_process, run_task
-
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+from bench.running.work import ONE_THREAD, crashed, prepare_process, run_task
 
 
 def execute(tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]) -> Iterator[Outcome]:

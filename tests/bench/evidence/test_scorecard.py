@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from bench.cells import grid as grids
-from bench.evidence import coverage, scorecard
+from bench.evidence import coverage, pages, scorecard
 from bench.evidence.measured import folder_of
 from datasets.core.errors import DataError
 from datasets.core.store import open_dataset
 
 
 def readme() -> str:
-    found = scorecard.BLOCK.search(scorecard.README.read_text(encoding="utf-8"))
+    found = pages.read(scorecard.README, "results")
     assert found
-    return found[0]
+    return found
 
 
 @pytest.mark.parametrize("paper", ["pfeddst", "star-pfl"])
@@ -76,6 +76,6 @@ def test_every_paper_has_its_floors() -> None:
 
 @pytest.mark.parametrize("paper", list(grids.files()))
 def test_a_papers_page_says_how_much_of_its_grid_has_been_measured(paper: str) -> None:
-    found = coverage.BLOCK.search(coverage.page_of(paper).read_text(encoding="utf-8"))
+    found = pages.read(coverage.page_of(paper), "coverage")
     assert found
-    assert coverage.block(paper) in found[0]
+    assert coverage.block(paper) in found
