@@ -43,10 +43,8 @@ def _lines(paper: str, scale: str, root: Path | None, found: Verification) -> li
         found.notes.append(
             f"{place}: {len(strangers)} lines are of cells that no grid plans any more, such as {strangers[0][:12]}; not used"
         )
-    sound = [replace(record, cell=cells[cell]) for cell, record in known.records.items() if cell in cells]
-    for record in sound:
-        check(record, found)
-    return sound
+    planned = [replace(record, cell=cells[cell]) for cell, record in known.records.items() if cell in cells]
+    return [record for record in planned if check(record, found)]
 
 
 def _can_run(record: Record) -> bool:

@@ -89,11 +89,12 @@ def _folders(store: Store, found: Verification) -> list[str]:
     return [name for name in names if len(name) == 64 and not set(name) - set("0123456789abcdef")]
 
 
-def check(record: Record, found: Verification) -> None:
-    """Does a record say where it comes from, and are its data those that are here?"""
+def check(record: Record, found: Verification) -> bool:
+    """Does a record say where it comes from, and are its data those that are here? Tells whether it can be read at all."""
     if wrong := misshapen(record.status, record.metrics, record.provenance):
         found.findings.append(f"record {record.id[:12]}: {wrong}")
     _check_data(record, found)
+    return not wrong
 
 
 def _check_data(record: Record, found: Verification) -> None:
