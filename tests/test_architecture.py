@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("algorithms", "bench", "datasets", "paper_tables")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 METHODS = sorted(path for path in (ROOT / "algorithms").glob("*.py") if path.stem != "__init__")
-STOREYS = ("errors", "cells", "records", "running", "trust", "report", "evidence", "cli")
+STOREYS = ("errors", "cells", "records", "running", "trust", "report", "evidence", "pages", "cli")
 """The folders of `bench`, from the ground up: each may use those before it."""
 ALLOWED_IN_METHODS = {"__future__", "algorithms", "collections", "dataclasses", "functools", "math", "numpy", "scipy", "torch", "typing"}
 GLOBAL_DRAWS = re.compile(

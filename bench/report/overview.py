@@ -87,17 +87,20 @@ class HeatCell:
         return numbers.plain(self.value, 1)
 
 
+Place = tuple[str, str, str]
+
+
 @dataclass(frozen=True)
 class HeatMap:
-    """Methods against (paper, data set)."""
+    """Methods against (paper, data set, scale)."""
 
-    columns: list[tuple[str, str]]
+    columns: list[Place]
     rows: list[tuple[str, list[HeatCell | None]]]
 
 
 def heat_map(results: Sequence[Result]) -> HeatMap:
     """Our accuracy per method and data set, averaged over the settings of a paper's first table with that data set."""
-    values: dict[tuple[str, str], dict[str, tuple[float, float]]] = {}
+    values: dict[Place, dict[str, tuple[float, float]]] = {}
     for table in results:
         if not isinstance(table, Table):
             continue
@@ -109,14 +112,14 @@ def heat_map(results: Sequence[Result]) -> HeatMap:
     return HeatMap(list(values), [(method, [_square(column, method) for column in values.values()]) for method in methods])
 
 
-def _places(table: Table) -> Iterator[tuple[tuple[str, str], list[str]]]:
+def _places(table: Table) -> Iterator[tuple[Place, list[str]]]:
     """The accuracy columns of every data set: those under a heading, or single ones where a table has no headings."""
     for group, columns in table.layout.groups:
         keys = {c.key: c.label for c in columns if c.unit in ("%", "percent") and c.best == "high"}
         if group and keys:
-            yield (table.paper, group), list(keys)
+            yield (table.paper, group, table.scale), list(keys)
         elif not group:
-            yield from (((table.paper, label), [key]) for key, label in keys.items())
+            yield from (((table.paper, label, table.scale), [key]) for key, label in keys.items())
 
 
 def _means(table: Table, keys: list[str]) -> dict[str, tuple[float, float]]:

@@ -22,6 +22,8 @@ MACS = {"conv1.weight": 86_400, "conv2.weight": 153_600, "fc1.weight": 30_720, "
 SAMPLES = {"axial": 1761.45, "sagittal": 752.65}
 """Training images of a client at α = 0.1: the mean over the 20 clients of the published split."""
 EPOCHS = 10
+FREEZING = ("lotteryfl", "star-pfl")
+"""Methods that train fewer weights than there are; their runs note how many."""
 CONVERGED = 0.99
 """A run has converged in the first round that reaches this share of its own best mean accuracy."""
 ELEMENTWISE = 0.01
@@ -76,8 +78,10 @@ def operations(task: str) -> Value:
     Two per multiplication, in the forward pass, for the inputs' gradients and for the gradients of those weights that train.
     """
 
-    def count(_: pd.Series, rounds: pd.DataFrame) -> float:
+    def count(cell: pd.Series, rounds: pd.DataFrame) -> float:
         shares = rounds[rounds["name"].str.startswith("note/active/")].groupby("name")["value"].mean()
+        if cell["method"] in FREEZING and shares.empty:
+            return nan
         trained = sum(work * float(shares.get(f"note/active/{name}", 1.0)) for name, work in MACS.items())
         return 2 * (2 * sum(MACS.values()) + trained) * SAMPLES[task] * EPOCHS / 1e10
 
@@ -139,7 +143,8 @@ NOTES = (
 
 def table3(evidence: Evidence) -> Table:
     """What a round costs, and how many there are."""
-    rows = (*METHODS, *(row for row in dict.fromkeys(evidence.cells["row"]) if row not in METHODS))
+    added = tuple(row for row in dict.fromkeys(evidence.cells["row"]) if row not in METHODS)
+    rows = (*METHODS, *added)
     cells = [_cell(evidence, row, task, quantity) for row in rows for task in TASKS for quantity in QUANTITIES]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     return Table(
@@ -152,7 +157,7 @@ def table3(evidence: Evidence) -> Table:
         savings.claims(frame),
         tables.done_ids(evidence),
         frame,
-        Layout(rows, COLUMNS, floor=False),
+        Layout(rows, COLUMNS, floor=False, aside=added),
         tables.orderings(frame, COLUMNS),
     )
 

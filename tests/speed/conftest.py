@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 import pytest
-import torch
 
 from tests.speed.clients import synchronise
 
 ROWS = pytest.StashKey[list[tuple[str, ...]]]()
 HEAD = ("figure", "measured", "unit", "of plain PyTorch", "of the roofline")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class Figure:

@@ -174,6 +174,20 @@ def test_a_measured_line_comes_out_again_and_a_changed_one_does_not(real: tuple[
     assert "does not come out again" in wrong.findings[0]
 
 
+def test_a_measured_line_without_its_numbers_is_a_finding_and_not_computed_again(
+    real: tuple[list[Planned], Store, Path], tmp_path: Path
+) -> None:
+    root = tmp_path / "papers"
+    shutil.copytree(real[2], root)
+    path = root / "fedobp" / "measured" / "smoke.csv"
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    frame["metrics"] = "[]"
+    frame.to_csv(path, index=False)
+    found = recheck.verify(["fedobp"], rerun=1, root=root)
+    assert len(found.findings) == len(frame)
+    assert found.rerun == 0
+
+
 def test_lines_of_cells_that_no_grid_plans_are_noted(real: tuple[list[Planned], Store, Path], tmp_path: Path) -> None:
     root = tmp_path / "papers"
     shutil.copytree(real[2], root)

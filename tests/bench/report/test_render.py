@@ -88,7 +88,7 @@ def test_summaries_count_verdicts_and_claims() -> None:
 
 def test_the_heat_map_averages_over_the_settings_of_a_data_set() -> None:
     heat = heat_map(sample.results())
-    assert heat.columns == [("paper-a", "CIFAR-10"), ("paper-a", "CIFAR-100")]
+    assert heat.columns == [("paper-a", "CIFAR-10", "paper"), ("paper-a", "CIFAR-100", "paper")]
     values = {method: [None if c is None else round(c.value, 2) for c in cells] for method, cells in heat.rows}
     assert values["fedavg"] == [77.25, 52.5]
     assert values["local"][0] == pytest.approx((81.73 + 51) / 2, abs=0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import cache
+from math import isnan
 
 import numpy as np
 import pandas as pd
@@ -75,4 +76,8 @@ def test_twenty_clients_upload_what_the_closed_form_says(method: str, expected: 
 def test_shares_of_trained_weights_are_noted_for_every_tensor() -> None:
     held = rows(run("star-pfl", costs.BILLING, 2))
     assert {name.removeprefix("note/active/") for name in held["name"] if name.startswith("note/active/")} == set(costs.MACS)
-    assert 0.5 < costs.operations("axial")(pd.Series(dtype=object), held) / 2.9774 <= 1
+    count = costs.operations("axial")
+    assert 0.5 < count(pd.Series({"method": "star-pfl"}), held) / 2.9774 <= 1
+    without = rows(run("fedavg", costs.BILLING, 2))
+    assert count(pd.Series({"method": "fedavg"}), without) == pytest.approx(2.9774, abs=1e-3)
+    assert isnan(count(pd.Series({"method": "star-pfl"}), without))  # which weights trained is not known

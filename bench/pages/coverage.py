@@ -1,4 +1,4 @@
-"""How much of each paper's grid has been measured, and what it cost: a block of the paper's README, which `scorecard --write` writes."""
+"""How much of each paper's grid has been measured, and what it cost: a part of the paper's README."""
 
 from __future__ import annotations
 

@@ -1,0 +1,36 @@
+"""Write every part of the pages that quotes results.
+
+python -m bench.pages             the README's results and figure; coverage and excerpts in every paper's own page
+python -m bench.pages --floors    first compute the floors again, as far as the data are here
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from bench.cells import grid as grids
+from bench.errors import INPUT, UserError
+from bench.pages import coverage, excerpts, floors, parts, results
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write them all."""
+    if strange := set(arguments) - {"--floors"}:
+        raise UserError(f"python -m bench.pages takes --floors and nothing else, not {', '.join(sorted(strange))}")
+    if arguments:
+        floors.keep()
+    parts.write(results.README, "results", results.block())
+    results.draw(results.FIGURE)
+    for paper in grids.files():
+        page = coverage.page_of(paper)
+        parts.write(page, "coverage", coverage.block(paper))
+        excerpts.write(page, paper)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        print(error, file=sys.stderr)
+        sys.exit(INPUT)

@@ -1,0 +1,36 @@
+"""The artefacts as anyone sees them who has run nothing: from the values that came with the code."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from bench.cells import grid as grids
+from bench.cells.plan import Selection, plan
+from bench.errors import Corrupt, unknown
+from bench.evidence import artefacts
+from bench.evidence.library import Library
+from bench.records.store import Store
+from paper_tables.core.result import Result, Table
+
+
+@cache
+def of(paper: str, scale: str) -> tuple[Result, ...]:
+    """The artefacts of one paper."""
+    made = artefacts.make(plan(Selection(scale=scale, papers=[paper])), Library(Store(Path("no results here"))))
+    if made.problems:
+        raise Corrupt("; ".join(made.problems))
+    return tuple(made.results)
+
+
+def everything(scale: str) -> list[Result]:
+    """The artefacts of all papers."""
+    return [result for paper in grids.files() for result in of(paper, scale)]
+
+
+def table(paper: str, name: str, scale: str) -> Table:
+    """One table."""
+    known = {result.name: result for result in of(paper, scale) if isinstance(result, Table)}
+    if name not in known:
+        raise unknown("table", name, known, paper)
+    return known[name]

@@ -1,0 +1,109 @@
+"""What the README says of the results: verdicts per paper, and published accuracies that a constant reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.cells import grid as grids
+from bench.pages import committed, floors
+from bench.report.overview import summaries
+from paper_tables.core.result import Result, Table
+from paper_tables.core.verdict import ACCURACY_UNITS, FLOOR_POINTS, Verdict
+
+README = grids.ROOT.parent / "README.md"
+FIGURE = grids.ROOT / "floors.png"
+NAMES = {"fedobp": "FedOBP", "fedpurin": "FedPURIN", "fedselect": "FedSelect", "pfeddst": "PFedDST", "star-pfl": "Star-PFL"}
+WORDS = {Verdict.OTHER_SCALE: "measured at desk scale", Verdict.MISSING: "not yet measured"}
+
+
+# -- published numbers against floors ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """A column of accuracies, and its floor."""
+
+    paper: str
+    table: str
+    column: str
+    floor: float
+
+    @property
+    def title(self) -> str:
+        return f"{NAMES[self.paper]} {self.table}, {self.column}"
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A published accuracy whose floor is known."""
+
+    place: Place
+    row: str
+    value: float
+
+
+def printed(results: Sequence[Result]) -> Iterator[Printed]:
+    """Every accuracy of the paper's own rows that stands in a column with a known floor."""
+    for table in results:
+        if isinstance(table, Table):
+            known, named = floors.by_recipe(table.paper), {c.key: c for c in table.layout.columns if c.unit in ACCURACY_UNITS}
+            for cell in table.frame.to_dict("records"):
+                column = named.get(cell["column"])
+                own = cell["row"] not in table.layout.aside and cell["published"] == cell["published"]
+                if column is not None and own and cell["column"] in known:
+                    title = ", ".join(filter(None, (column.group, column.label)))
+                    place = Place(table.paper, table.name, title, known[cell["column"]])
+                    yield Printed(place, cell["row"], float(cell["published"]))
+
+
+# -- the block -----------------------------------------------------------------------------------------------------------------------------
+
+
+def block() -> str:
+    """The README's block."""
+    return "\n".join((*verdict_lines(committed.everything("desk")), "", *floor_lines(list(printed(committed.everything("paper")))))) + "\n"
+
+
+def verdict_lines(desk: Sequence[Result]) -> list[str]:
+    """How many printed numbers of each paper were given which verdict."""
+    head = ["paper", "numbers in tables and figures", *(WORDS.get(v, str(v)) for v in Verdict)]
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    for found in summaries(desk, NAMES):
+        link = f"[{found.title}](paper_tables/{found.paper.replace('-', '_')}/README.md)"
+        lines.append(f"| {' | '.join([link, str(sum(found.verdicts.values())), *(str(found.verdicts[str(v)]) for v in Verdict)])} |")
+    return lines
+
+
+def floor_lines(known: Sequence[Printed]) -> list[str]:
+    """The printed accuracies that are not above their floor."""
+    low = [each for each in known if each.value <= each.place.floor + FLOOR_POINTS]
+    lines = [f"Of {len(known)} printed accuracies whose floor is known at the paper scale, {len(low)} are not above it:", ""]
+    for place in dict.fromkeys(each.place for each in low):
+        rows = ", ".join(f"{each.row} {each.value:.2f}" for each in low if each.place == place)
+        lines.append(f"* {place.title} (floor {place.floor:.2f}): {rows}")
+    return lines
+
+
+def draw(path: Path) -> None:
+    """Printed accuracies and the floor, column by column."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    found = list(printed(committed.everything("paper")))
+    places = list(dict.fromkeys(each.place for each in found))[::-1]
+    figure = Figure(figsize=(7.2, 0.24 * len(places) + 0.8), dpi=90, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    heights = [places.index(each.place) for each in found]
+    axes.plot([each.value for each in found], heights, "o", color="#0173b2", alpha=0.55, markersize=4, label="printed accuracies")
+    mark: dict[str, Any] = {"color": "#d55e00", "markersize": 11, "markeredgewidth": 2.2, "linestyle": ""}
+    axes.plot([place.floor for place in places], range(len(places)), "|", label="always the client's most frequent class", **mark)
+    axes.set_yticks(range(len(places)), [place.title for place in places], fontsize=7)
+    axes.set_xlabel("accuracy, percent")
+    axes.grid(axis="x", alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize=8)
+    figure.savefig(path, metadata={"Software": None})

@@ -1,0 +1,43 @@
+"""Floors need the data and no training; the committed ones come out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.cells import grid as grids
+from bench.evidence.measured import folder_of
+from bench.pages import floors
+from datasets.core.errors import DataError
+from datasets.core.partition import deal, floor
+from datasets.core.store import open_dataset
+
+
+def test_floors_are_read_as_the_recipe_averages_them() -> None:
+    assert floors.by_recipe("fedobp")["cifar10-dir0.1"] == pytest.approx(64.48, abs=0.01)  # pooled; the mean over clients is 67.81
+    assert floors.by_recipe("fedpurin")["cifar10-dir0.1"] == pytest.approx((62.15 + 72.40 + 72.15) / 3, abs=0.01)
+
+
+def test_floors_stay_where_the_data_are_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPFL_DATA", str(tmp_path))
+    assert floors.measure("fedselect") == []
+
+
+@pytest.mark.parametrize("paper", ["fedobp", "fedselect"])
+def test_committed_floors_come_out_again(paper: str) -> None:
+    """On machines that have the data; one recipe is enough, all of them take minutes."""
+    row = next(row for row in floors.read(paper) if row["recipe"].startswith("cifar10"))
+    recipe = grids.read(grids.files()[paper]).recipe(row["recipe"], "paper")
+    try:
+        prepared = open_dataset(recipe.dataset)
+    except DataError:
+        pytest.skip("cifar10 is not here")
+    shares = deal(prepared, recipe, int(row["seed"]))
+    assert shares.digest == row["partition"]
+    assert floor(shares, np.asarray(prepared.labels)) == pytest.approx((float(row["mean"]), float(row["pooled"])), abs=1e-6)
+
+
+def test_every_paper_has_its_floors() -> None:
+    assert all((folder_of(paper) / "floors.csv").exists() for paper in grids.files())

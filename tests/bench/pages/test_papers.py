@@ -1,0 +1,76 @@
+"""What the papers' own pages say of measured values is what the values say."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.cells import grid as grids
+from bench.errors import UserError
+from bench.pages import committed, coverage, excerpts, parts
+from tests.bench.report import sample
+
+ASKED = """Before.
+<!-- excerpt
+table = "table1"
+scale = "paper"
+corner = "who"
+floor = true
+[columns]
+"easy" = "ten classes"
+[rows]
+"FedAvg" = "averaging"
+-->
+whatever stood here
+<!-- end of excerpt -->
+After."""
+
+
+@pytest.mark.parametrize("paper", list(grids.files()))
+def test_a_papers_page_says_how_much_of_its_grid_has_been_measured(paper: str) -> None:
+    found = parts.read(coverage.page_of(paper), "coverage")
+    assert found
+    assert coverage.block(paper) in found
+
+
+@pytest.mark.parametrize("paper", list(grids.files()))
+def test_what_a_papers_page_quotes_is_up_to_date(paper: str) -> None:
+    text = coverage.page_of(paper).read_text(encoding="utf-8")
+    assert "<!-- excerpt\n" in text
+    assert excerpts.renewed(text, paper) == text
+
+
+@pytest.fixture
+def one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committed, "of", lambda paper, scale: (sample.small_table(),))
+
+
+@pytest.mark.usefixtures("one_table")
+def test_an_excerpt_quotes_what_it_names_and_leaves_the_rest_of_the_page() -> None:
+    page = excerpts.renewed(ASKED, "paper-a")
+    assert page.startswith(ASKED[: ASKED.index("whatever")])
+    assert page.endswith("<!-- end of excerpt -->\nAfter.")
+    quoted = page[page.index("-->\n") + 4 : page.index("<!-- end")]
+    assert quoted == "| who | ten classes |\n| --- | --- |\n| averaging | 85.00 |\n| always a client's most frequent class | 70.00 |\n"
+    assert excerpts.renewed(page, "paper-a") == page
+
+
+@pytest.mark.usefixtures("one_table")
+def test_without_names_every_row_with_a_number_is_quoted() -> None:
+    page = excerpts.renewed(ASKED.replace('[rows]\n"FedAvg" = "averaging"\n', "").replace('"easy"', '"hard"'), "paper-a")
+    assert [row in page for row in ("Separate", "FedAvg", "Ours & co_")] == [True, True, False]
+
+
+@pytest.mark.usefixtures("one_table")
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ("table1", "table9", "unknown table 'table9'; did you mean table1"),
+        ("FedAvg", "FedAvgg", "unknown row 'FedAvgg'; did you mean FedAvg"),
+        ("easy", "easi", "unknown column 'easi'; did you mean easy"),
+        ("floor =", "flor =", "cannot be read: .*flor"),
+        ("floor =", "floor", "cannot be read"),
+    ],
+)
+def test_an_excerpt_of_what_is_not_there_is_refused(right: str, wrong: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        excerpts.renewed(ASKED.replace(right, wrong), "paper-a")

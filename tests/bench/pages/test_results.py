@@ -1,0 +1,37 @@
+"""The README's results: from committed measured values and floors, never typed."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.pages import committed, parts, results
+
+
+def readme() -> str:
+    found = parts.read(results.README, "results")
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("paper", ["pfeddst", "star-pfl"])
+def test_the_readme_counts_what_the_tables_say(paper: str) -> None:
+    assert results.verdict_lines(committed.of(paper, "desk"))[-1] in readme()
+
+
+@pytest.mark.slow
+def test_the_readme_block_is_up_to_date() -> None:
+    assert results.block() in readme()
+
+
+def test_what_a_constant_reaches_is_told_by_column() -> None:
+    place = results.Place("fedobp", "table3", "CIFAR-10, Dir(0.1)", 64.48)
+    above = results.Place("fedobp", "table3", "CIFAR-10, Dir(0.5)", 35.66)
+    known = [
+        results.Printed(place, "FedAvg", 58.15),
+        results.Printed(place, "FedPer", 84.98),
+        results.Printed(above, "FedAvg", 63.98),
+    ]
+    head, _, *lines = results.floor_lines(known)
+    assert head.startswith("Of 3 printed accuracies")
+    assert ", 1 are not above" in head
+    assert lines == ["* FedOBP table3, CIFAR-10, Dir(0.1) (floor 64.48): FedAvg 58.15"]
