@@ -26,6 +26,13 @@ def test_the_example_method_keeps_the_contract(example: str, capsys: pytest.Capt
     assert "halfway" in capsys.readouterr().out
 
 
+def test_the_variant_of_a_published_method_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    file = "bench/examples/header_first.py"
+    assert file in README
+    assert call(["methods", "header-first", "--plugin", str(Path(__file__).parent.parent / file)]) == 0
+    assert "header-first" in capsys.readouterr().out
+
+
 def test_the_example_method_gets_a_row_beside_the_papers_methods(example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "report")]
     asked = ["--plugin", example, "--method", "halfway", "--artefact", "fedpurin/table1", "--seed", "1", "--executor", "inline"]

@@ -9,8 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from algorithms.core.alternate import Phase, in_phases
+from algorithms.core.federation import Federation
+from algorithms.core.local import still_cross_entropy
 from algorithms.core.method import build
 from algorithms.core.run import Run
+from algorithms.pfeddst import PFedDST
 from tests.algorithms import peers, plain, toys
 
 DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}
@@ -136,6 +140,19 @@ def test_pfeddst_without_peers_is_local_training_in_two_phases(model: str) -> No
             w = phase(run, w, client, round_, head, first=2, epochs=1, head_lr=0.05)
         assert plain.apart(w, run.state["w"][client]) < 1e-9
     assert peers.notes(run, "bytes/extractor") == peers.notes(run, "bytes/probe") == [0.0] * 3
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
+def test_pfeddst_with_random_peers_and_the_header_first_is_dfedpgp(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def header_first(method: PFedDST, fed: Federation, w: Tensor) -> None:
+        head, kept = fed.layout.head, {"in_place": True}
+        header = Phase(head, 1, {**kept, "objective": still_cross_entropy})
+        in_phases(fed, w, [header, Phase(fed.layout.learnable & ~head, int(fed.protocol.epochs), kept)])
+
+    monkeypatch.setattr(PFedDST, "train", header_first)
+    ours = toys.run("pfeddst", {"degree": 2, "selection": "random"}, model=model, **DOUBLE, **SGD, rounds=3)
+    theirs = toys.run("dfedpgp", {"degree": 2, "push_sum": False, "graph": "pull"}, model=model, **DOUBLE, **SGD, rounds=3)
+    assert torch.equal(ours.state["w"], theirs.state["w"])
 
 
 def test_pfeddst_with_all_peers_averages_all_extractors() -> None:
