@@ -22,10 +22,7 @@ def verify(papers: Sequence[str], rerun: int = 0, seed: int = 0, root: Path | No
             sound += _lines(paper, scale, root, found)
     if not found.records and not found.findings:
         raise UserError(f"no measured values under {measured.folder_of(papers[0] if papers else '*', root)}; `repfl collect` writes them")
-    here = [record for record in sound if _can_run(record)]
-    if rerun and len(here) < len(sound):
-        found.notes.append(f"{len(sound) - len(here)} lines were made on a device that is not here; not computed again")
-    sample(here, rerun, seed, found)
+    sample(sound, rerun, seed, found)
     return found
 
 
@@ -45,12 +42,3 @@ def _lines(paper: str, scale: str, root: Path | None, found: Verification) -> li
         )
     planned = [replace(record, cell=cells[cell]) for cell, record in known.records.items() if cell in cells]
     return [record for record in planned if check(record, found)]
-
-
-def _can_run(record: Record) -> bool:
-    """Whether the kind of device that a line was made on is here."""
-    if not str(record.provenance.get("device", "")).startswith("cuda"):
-        return True
-    import torch
-
-    return torch.cuda.is_available()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -56,7 +57,9 @@ def sample(records: Sequence[Record], rerun: int, seed: int, found: Verification
     """Compute some finished records again, chosen by lot."""
     from bench.running import progress
 
-    done = sorted((record for record in records if record.status == "done"), key=lambda record: record.id)
+    if not rerun:
+        return
+    done = _possible([record for record in records if record.status == "done"], found)
     chosen = [(record, cell) for record in random.Random(seed).sample(done, min(rerun, len(done))) if (cell := _cell_of(record, found))]
     if not chosen:
         return
@@ -65,6 +68,30 @@ def sample(records: Sequence[Record], rerun: int, seed: int, found: Verification
         for record, cell in chosen:
             found.rerun += 1
             again(record, cell, found, told)
+
+
+def _possible(records: Sequence[Record], found: Verification) -> list[Record]:
+    """Those that can be computed here at all, in the order of their ids; the others are noted by what they need."""
+    needed = {record.id: _absent(record) for record in records}
+    for what, count in sorted(Counter(filter(None, needed.values())).items()):
+        found.notes.append(f"{count} {'record needs' if count == 1 else 'records need'} {what}, not here; not computed again")
+    return sorted((record for record in records if not needed[record.id]), key=lambda record: record.id)
+
+
+def _absent(record: Record) -> str:
+    """What computing a record again would need that is not here."""
+    from datasets.core.errors import DataError
+    from datasets.core.store import open_dataset
+
+    dataset = record.cell["recipe"]["dataset"]
+    try:
+        like(record.provenance["device"])
+        open_dataset(dataset)
+    except UserError:
+        return "a GPU"
+    except DataError:
+        return f"the data of {dataset}"
+    return ""
 
 
 def _cell_of(record: Record, found: Verification) -> Cell | None:
@@ -125,11 +152,7 @@ def again(record: Record, cell: Cell, found: Verification, told: Progress) -> No
     from bench.records.provenance import platform_of, sources
 
     origin = record.provenance
-    try:
-        device = like(origin["device"])
-    except UserError:
-        found.notes.append(f"record {record.id[:12]}: made on a GPU, and there is none here; not computed again")
-        return
+    device = like(origin["device"])
     with tempfile.TemporaryDirectory(prefix="repfl-verify-") as folder:
         options = Options(folder, device, origin["precision"], origin["chunk"], origin.get("lanes", 0), origin.get("conv", "auto"))
         prepare_process(options)

@@ -10,6 +10,7 @@ import pytest
 from bench.records.store import Store, checksum
 from bench.running.task import Outcome
 from bench.trust.verify import verify
+from datasets.core.errors import DataError
 from tests.bench.conftest import task
 
 Compute = Callable[..., Outcome]
@@ -55,7 +56,20 @@ def test_what_was_made_on_a_gpu_is_not_computed_again_without_one(store: Store, 
     rewrite(store, device="cuda:3")
     found = verify(store, rerun=1)
     assert found.findings == []
-    assert "there is none here" in found.notes[0]
+    assert found.notes == ["1 record needs a GPU, not here; not computed again"]
+    assert found.rerun == 0
+
+
+def test_what_needs_absent_data_is_not_computed_again(store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch) -> None:
+    compute(task())
+
+    def absent(name: str) -> None:
+        raise DataError(f"{name} is not prepared")
+
+    monkeypatch.setattr("datasets.core.store.open_dataset", absent)
+    found = verify(store, rerun=1)
+    assert (found.findings, found.rerun) == ([], 0)
+    assert found.notes == ["1 record needs the data of digits, not here; not computed again"]
 
 
 def test_strangers_and_debris_are_told_apart(store: Store, compute: Compute) -> None:
