@@ -9,7 +9,7 @@ from math import isfinite
 import pandas as pd
 
 from bench.report import numbers
-from paper_tables.core.result import Absent, Figure, Result, Table, shown, stated
+from paper_tables.core.result import Absent, Column, Figure, Result, Table, shown, stated
 from paper_tables.core.verdict import Verdict
 
 
@@ -115,11 +115,14 @@ def heat_map(results: Sequence[Result]) -> HeatMap:
 def _places(table: Table) -> Iterator[tuple[Place, list[str]]]:
     """The accuracy columns of every data set: those under a heading, or single ones where a table has no headings."""
     for group, columns in table.layout.groups:
-        keys = {c.key: c.label for c in columns if c.unit in ("%", "percent") and c.best == "high"}
-        if group and keys:
-            yield (table.paper, group, table.scale), list(keys)
+        settings: dict[str, Column] = {}
+        for column in columns:
+            if column.unit in ("%", "percent") and column.best == "high":
+                settings.setdefault(column.key.split("/")[0], column)  # of several columns of one setting the first
+        if group and settings:
+            yield (table.paper, group, table.scale), [c.key for c in settings.values()]
         elif not group:
-            yield from (((table.paper, label, table.scale), [key]) for key, label in keys.items())
+            yield from (((table.paper, c.label, table.scale), [c.key]) for c in settings.values())
 
 
 def _means(table: Table, keys: list[str]) -> dict[str, tuple[float, float]]:

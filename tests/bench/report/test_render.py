@@ -95,6 +95,15 @@ def test_the_heat_map_averages_over_the_settings_of_a_data_set() -> None:
     assert isinstance(sample.results()[-1], Absent)
 
 
+def test_the_heat_map_takes_the_first_of_several_columns_of_one_setting() -> None:
+    table = sample.small_table()
+    columns = tuple(replace(c, key="easy/best") if c.key == "hard" else c for c in table.layout.columns)
+    frame = table.frame.replace({"column": {"hard": "easy/best"}})
+    heat = heat_map([replace(table, frame=frame, layout=replace(table.layout, columns=columns))])
+    values = {method: cells[0].value for method, cells in heat.rows if cells[0]}
+    assert values["fedavg"] == pytest.approx(85)
+
+
 @pytest.mark.parametrize("width", [60, 100, 200])
 def test_terminal_tables_keep_all_numbers(width: int) -> None:
     console = Console(width=width, record=True, file=None, force_terminal=False, quiet=False)
