@@ -26,7 +26,8 @@ class HeaderFirst(PFedDST):
 
     def train(self, fed: Federation, w: Tensor) -> None:
         """Header, then extractor, overwriting w [N, D]."""
-        head = fed.layout.head
-        header = Phase(head, self.hp.head_epochs, {"in_place": True, "objective": still_cross_entropy})
+        hp, head = self.hp, fed.layout.head
+        rate = fed.sgd.lr if hp.head_lr is None else fed.sgd.lr * hp.head_lr / fed.protocol.lr
+        header = Phase(head, hp.head_epochs, {"in_place": True, "objective": still_cross_entropy, "lr": rate})
         extractor = Phase(fed.layout.learnable & ~head, int(fed.protocol.epochs), {"in_place": True})
         in_phases(fed, w, [header, extractor])

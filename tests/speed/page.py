@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.evidence import pages
+from bench.pages import parts
 
 PAGE = Path(__file__).resolve().parents[2] / "bench" / "SPEED.md"
 HEAD = ("figure", "measured", "of plain PyTorch", "of the roofline")
@@ -44,7 +44,7 @@ def joined(paths: Sequence[str]) -> dict[str, Any]:
 
 def main(paths: Sequence[str]) -> None:
     found = joined(paths)
-    pages.write(PAGE, "figures", block(found))
+    parts.write(PAGE, "figures", block(found))
 
 
 if __name__ == "__main__":
