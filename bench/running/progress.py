@@ -26,7 +26,8 @@ class Progress:
         self.done = self.total = self.cached = 0
         self.begun = self.spoke = time.monotonic()
         self._costs: Mapping[str, float] = {}
-        self._finished_cost = self._all_cost = 0.0
+        self._finished_cost = self._all_cost = self._found = 0.0
+        self._expected: float | None = None
 
     @contextmanager
     def running(self, cells: Sequence[Cell], costs: Mapping[str, float], cached: int, workers: int, known: bool = True) -> Iterator[None]:
@@ -37,7 +38,8 @@ class Progress:
         self.begun = self.spoke = time.monotonic()
         reused = f", {cached} are there already" if cached else ""
         on = f"{workers} worker{'s' if workers > 1 else ''}"
-        estimate = f"about {spoken(self._all_cost / max(workers, 1))} on {on}" if known else f"{on}, and no cell has told how long yet"
+        self._expected = self._all_cost / max(workers, 1) if known else None
+        estimate = f"{on}, and no cell has told how long yet" if self._expected is None else f"about {spoken(self._expected)} on {on}"
         self.note(f"{self.total} cells to compute{reused}; {estimate}")
         yield
         self.note(f"{self.done} of {self.total} cells ended in {spoken(time.monotonic() - self.begun)}")
@@ -47,7 +49,9 @@ class Progress:
         print(text, file=self.stream, flush=True)
 
     def round(self, cell: str, round_: int) -> None:
-        """A cell has come to the end of a round."""
+        """A cell has come to the end of a round; what is heard of it first is where it begins, or goes on."""
+        if cell not in self.rounds and cell in self.cells:
+            self._found += self._cost(cell, round_)
         self.rounds[cell] = round_
         self._show()
 
@@ -63,13 +67,19 @@ class Progress:
     @property
     def share(self) -> float:
         """How much of the work is done, by estimated cost."""
-        running = sum(self._costs[cell] * rounds / self.cells[cell].rounds for cell, rounds in self.rounds.items() if cell in self.cells)
+        running = sum(self._cost(cell, rounds) for cell, rounds in self.rounds.items() if cell in self.cells)
         return min(1.0, (self._finished_cost + running) / self._all_cost) if self._all_cost else 1.0
 
+    def _cost(self, cell: str, rounds: int) -> float:
+        return self._costs[cell] * rounds / self.cells[cell].rounds
+
     def remaining(self) -> str:
-        """Estimate of the time to go, from the time that has passed."""
-        passed = time.monotonic() - self.begun
-        return spoken(passed * (1 - self.share) / self.share) if self.share > 0.02 and passed > 1 else "?"
+        """Estimate of the time to go: from the time that has passed once that says something, from the expected costs before."""
+        passed, left = time.monotonic() - self.begun, 1 - self.share
+        gained = self.share - (self._found / self._all_cost if self._all_cost else 0.0)
+        if gained > 0.02 and passed > 1:
+            return spoken(passed * left / gained)
+        return "?" if self._expected is None else spoken(self._expected * left)
 
     def _show(self) -> None:
         now = time.monotonic()

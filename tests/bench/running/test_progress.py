@@ -36,6 +36,20 @@ def test_a_run_is_told(grid: Path, stream: type[io.StringIO], monkeypatch: pytes
     assert "2 of 8 cells ended" in text
 
 
+def test_the_time_to_go_is_the_expected_one_first_and_counts_no_round_of_an_earlier_run(grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells, clock = [item.cell for item in unique(plan(Selection(files=[grid])))][:1], [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    for known, early in ((True, "60 s"), (False, "?")):
+        told = progress.Progress(io.StringIO())
+        with told.running(cells, {cells[0].id: 120.0}, 0, 1, known):
+            half = cells[0].rounds // 2
+            told.round(cells[0].id, half)  # the checkpoint it goes on from
+            assert told.remaining() == early
+            clock[0] += 10
+            told.round(cells[0].id, half + 1)
+            assert told.remaining() == f"{10 * (cells[0].rounds - half - 1)} s"
+
+
 def test_sparklines() -> None:
     assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
     assert sparkline([2, 2]) == "▄▄"
