@@ -80,8 +80,8 @@ LOG_RECIPE = {key("cifar10"): key("cifar10", "0.1", "-m0.7-last")}
 LOG_ROWS = tuple(Row(f"{name}, momentum 0.7", published=name, recipes=LOG_RECIPE, only=tuple(LOG_RECIPE), aside=True) for name in LOGGED)
 SHORT_ROWS = tuple(
     Row(f"{name}{tail}, 100 rounds", published="", recipes={key("cifar10"): recipe}, only=(key("cifar10"),), aside=True)
-    for tail, recipe in ((", momentum 0.7", "calibration-m0.7"), ("", "calibration-m0"))
-    for name in (LOCAL, GLOBAL)
+    for tail, recipe, names in ((", momentum 0.7", "calibration-m0.7", (LOCAL, GLOBAL, OURS)), ("", "calibration-m0", (LOCAL, GLOBAL)))
+    for name in names
 )
 """The whole protocol up to the first evaluation, at the desk scale only."""
 
