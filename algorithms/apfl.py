@@ -16,7 +16,7 @@ from algorithms.core.local import Local, entropy_of
 from algorithms.core.method import Method, State, hyperparameters, param, register
 
 DRIFT = 0.02
-"""FL-bench's extra slope of the mixing weight, per unit of it."""
+"""The codes' extra slope of the mixing weight, per unit of it."""
 
 
 @hyperparameters
@@ -26,14 +26,16 @@ class HP:
     alpha: float = param(0.5, "initial weight of a client's own model", ge=0, le=1, paper="FL-bench: 0.5")
     alpha_epochs: int | None = param(
         None,
-        "local epochs in which alpha adapts; 0: it stays; none: all, or the first one under FL-bench's rules",
+        "local epochs in which alpha adapts, in every batch; 0: it stays; none: in the first batch of a round alone, or through the "
+        "first epoch under FL-bench's rules",
         ge=0,
-        paper="FL-bench: 1",
+        paper="authors' code: first batch; FL-bench: 1",
     )
     mode: Literal["paper", "flbench"] = param(
         "paper",
-        "`flbench` reproduces FedOBP's tables: the global model steps twice per batch with one gradient, logits are mixed instead of "
-        "parameters (the global ones as constants), alpha's slope is taken from stale gradients and carries 0.02 alpha more",
+        "`flbench` reproduces FedOBP's tables: the global model steps twice per batch with one gradient, alpha's slope is taken from stale "
+        "gradients, and, as in the authors' code, logits are mixed instead of parameters (the global ones as constants) and the slope "
+        "carries 0.02 alpha more",
         paper="FedOBP's tables: flbench",
     )
 
@@ -45,14 +47,16 @@ class HP:
     year=2020,
     family="mixture",
     sends="the whole model down and up; personal models and mixing weights stay",
-    variants=("mode=flbench", "alpha_epochs=0"),
+    version=2,
+    variants=("mode=flbench", "alpha_epochs=0", "alpha_epochs=1"),
 )
 class APFL(Method):
     """Client i predicts with m = alpha_i v_i + (1 - alpha_i) w, w being the global model and v_i its own.
 
-    For every batch, in this order:  w_i <- w_i - eta grad f(w_i);  v_i <- v_i - eta alpha_i grad f(m), m mixed with the new w_i;
-    alpha_i <- clip(alpha_i - eta <v_i - w_i, grad f(m)>, 0, 1) with the new v_i. The server averages the w_i as FedAvg does. Both models
-    have an optimiser of their own. BN statistics are mixed like parameters; those of v_i follow the forward passes of m.
+    For every batch, in this order:  w_i <- w_i - eta grad f(w_i);  v_i <- v_i - eta alpha_i grad f(m), m mixed with the new w_i. After
+    the first batch of a round, as in the authors' code:  alpha_i <- clip(alpha_i - eta <v_i - w_i, grad f(m)>, 0, 1) with the new v_i.
+    The server averages the w_i as FedAvg does. Both models have an optimiser of their own. BN statistics are mixed like parameters; those
+    of v_i follow the forward passes of m.
     """
 
     HP = HP
@@ -62,8 +66,7 @@ class APFL(Method):
         return partial.init(fed, fed.exchanged) | {"v": fed.new_models().clone(), "alpha": alpha}  # [N, D], [N]
 
     def round(self, state: State, fed: Federation) -> State:
-        start = partial.models(state, fed, fed.exchanged)
-        fed.down(start)
+        start = partial.received(state, fed, fed.exchanged)
         extras = {"alpha": state["alpha"][fed.active], "left": self.adaptive_steps(fed)}
         step = self.step if self.hp.mode == "paper" else self.flbench_step
         done = fed.loop(step, {"w": start, "v": state["v"][fed.active]}, extras=extras)
@@ -76,8 +79,9 @@ class APFL(Method):
     def adaptive_steps(self, fed: Federation) -> Tensor:
         """In how many steps of this round alpha adapts  [K]."""
         size, epochs = int(fed.protocol.batch), self.hp.alpha_epochs
-        if epochs is None:
-            epochs = 1 if self.hp.mode == "flbench" else int(fed.protocol.epochs)
+        if epochs is None and self.hp.mode == "paper":
+            return torch.ones_like(fed.n_train)
+        epochs = 1 if epochs is None else epochs
         rest = fed.n_train % size
         return epochs * (fed.n_train // size + (rest > int(fed.protocol.skip_single)).long())
 

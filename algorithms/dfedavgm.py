@@ -44,9 +44,9 @@ class DFedAvgM(Method):
 
     The momentum is the protocol's; its buffer starts at zero in every round. `graph=regular` (ring, complete) makes W symmetric and doubly
     stochastic, as the paper asks. In the code behind PFedDST's baselines every client instead pulls from random others, before it trains,
-    and trained models are scored: the defaults. With `bits` the change Q(z - x) travels, and everybody, knowing x, uses x + Q(z - x);
-    Q rounds to the nearest of 2^bits - 1 levels between minus and plus the client's largest change, which goes along as a number.
-    Mixed models are scored as `gossiped`, everybody's average as `consensus`.
+    and trained models are scored: the defaults. With `bits` changes travel: x_i <- x_i + sum_j W_ij Q(z_j - x_j), for which nobody needs to
+    know another's x. Q rounds to the nearest of 2^bits - 1 levels between minus and plus the client's largest change, sent as a number.
+    Mixed models are scored as `gossiped`, their average as `consensus`.
     """
 
     HP = HP
@@ -56,32 +56,30 @@ class DFedAvgM(Method):
         return {"w": torch.where(fed.exchanged, fed.new_model(), fed.new_models())}  # [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
+        x, mixing = state.pop("w"), fed.topology.mixing(self.hp.graph, self.hp.degree)
         if self.hp.order == "gossip-train":
-            mixed = self.gossip(fed, state.pop("w"))
-            return {"w": fed.train(mixed, in_place=True).theta}
-        trained = fed.train(state["w"]).theta
-        return {"w": self.gossip(fed, self.told(fed, trained, state.pop("w")))}
+            return {"w": fed.train(self.scored(fed, fed.gossip(x, mixing)), in_place=True).theta}
+        trained = fed.train(x).theta
+        if self.hp.bits is None:
+            return {"w": self.scored(fed, fed.gossip(trained, mixing))}
+        news = fed.gossip(self.quantised(fed, trained, x), mixing, bits=self.hp.bits, scalars=1)
+        return {"w": self.scored(fed, torch.where(fed.exchanged, x + news, trained))}
 
-    def gossip(self, fed: Federation, x: Tensor) -> Tensor:
-        """Every client's mean over its neighbourhood  [N, D]."""
-        mixing = fed.topology.mixing(self.hp.graph, self.hp.degree)
-        mixed = fed.gossip(x, mixing) if self.hp.bits is None else fed.gossip(x, mixing, bits=self.hp.bits, scalars=1)
+    def quantised(self, fed: Federation, trained: Tensor, x: Tensor) -> Tensor:
+        """Q(z - x), zeros where nothing travels  [N, D]."""
+        out, levels = torch.zeros_like(x), 2 ** (self.hp.bits - 1) - 1
+        for rows in blocks(fed.N):
+            change = torch.where(fed.exchanged, trained[rows] - x[rows], 0.0)
+            step = change.abs().amax(dim=1, keepdim=True) / levels
+            out[rows] = torch.where(step > 0, (change / step).round() * step, 0.0)
+        return out
+
+    def scored(self, fed: Federation, mixed: Tensor) -> Tensor:
+        """Mixed models, once they and their average have been scored  [N, D]."""
         if fed.scoring:
             fed.score("gossiped", mixed)
             fed.score("consensus", mixed.mean(0).expand(fed.N, -1))
         return mixed
-
-    def told(self, fed: Federation, trained: Tensor, known: Tensor) -> Tensor:
-        """What neighbours make of a quantised change: x + Q(z - x); without quantisation the model itself travels  [N, D]."""
-        if self.hp.bits is None:
-            return trained
-        out, levels = trained.clone(), 2 ** (self.hp.bits - 1) - 1
-        for rows in blocks(fed.N):
-            change = torch.where(fed.exchanged, trained[rows] - known[rows], 0.0)
-            step = change.abs().amax(dim=1, keepdim=True) / levels
-            rounded = torch.where(step > 0, (change / step).round() * step, 0.0)
-            out[rows] = torch.where(fed.exchanged, known[rows] + rounded, trained[rows])
-        return out
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]

@@ -46,6 +46,7 @@ class DFedPGP(Method):
     keeps z and mu: a step of u is a step of z with learning rate lr / mu, and gossip weighs z_j by P_ij mu_j / sum_l P_il mu_l.
     The code has no masses: clients pull from random others and take plain means (`push_sum=false`, `graph=pull`). It mixes before training;
     that differs from mixing afterwards only by which round's graph is used. It reports mixed bodies with own heads, scored as `gossiped`.
+    BN statistics rest while the head trains, since the body does (the code would move them; its models have none).
     """
 
     HP = HP

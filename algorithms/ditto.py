@@ -44,12 +44,11 @@ class Ditto(Method):
     HP = HP
 
     def init(self, fed: Federation) -> State:
-        return partial.init(fed, fed.exchanged) | {"v": fed.new_models().clone()}  # [N, D]
+        return partial.init(fed, fed.exchanged) | {"v": fed.new_model().repeat(fed.N, 1)}  # [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
         hp = self.hp
-        received = partial.models(state, fed, fed.exchanged)  # [K, D]
-        fed.down(received)
+        received = partial.received(state, fed, fed.exchanged)  # [K, D]
         end = fed.train(received).theta
         options: dict[str, Any] = {} if hp.lr is None else {"lr": hp.lr}
         pull = (received, hp.lam) if hp.lam else None

@@ -30,8 +30,9 @@ class HP:
     subset: Literal["block", "random"] = param("block", "which samples: neighbours in the client's list (author's code), or any (FL-bench)")
     worker: Literal["own", "shared"] = param(
         "own",
-        "`shared` reproduces FL-bench, hence FedOBP's tables: model and weights live in one worker that serves all clients in turn, so "
-        "what a client takes for its own last model is that of whoever came before it",
+        "`shared` reproduces FL-bench, hence FedOBP's tables: model and weights live in one worker that serves all clients as they were "
+        "drawn, so what a client takes for its own last model is that of whoever came before it (before training everybody is scored "
+        "against the last round's, not each against the one before)",
         paper="FedOBP's tables: shared",
     )
 
@@ -44,6 +45,7 @@ class HP:
     family="mixture",
     needs=("head",),
     sends="the whole model down and up; the weights stay",
+    version=2,
     variants=("worker=shared, subset=random", "subset=random", "tensors=none"),
 )
 class FedALA(Method):
@@ -73,14 +75,15 @@ class FedALA(Method):
     def round(self, state: State, fed: Federation) -> State:
         fed.down(state["theta"])
         kept, ends = {name: state[name].clone() for name in ("w", "weights", "searched")}, []
-        for block in fed.active.split(1) if self.hp.worker == "shared" else (fed.active,):
+        turns = fed.called.split(1) if self.hp.worker == "shared" else (fed.active,)
+        for block in turns:
             with fed.among(block):
                 rows = self.rows(fed)
                 start, weights, apart = self.aggregated(state["theta"], kept, fed)
                 kept["w"][rows], kept["weights"][rows] = fed.train(start).theta, weights
                 kept["searched"][rows] |= apart | (self.hp.worker == "shared")
                 ends.append(kept["w"][rows])
-        fed.trained = torch.cat(ends)
+        fed.trained = torch.cat(ends)[torch.cat(turns).argsort()]
         theta = torch.where(fed.exchanged, fed.mean(fed.up(fed.trained)), state["theta"])
         return {"theta": theta, **kept}
 

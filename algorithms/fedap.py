@@ -135,7 +135,7 @@ def feature_statistics(fed: Federation, models: Tensor, maps: str) -> tuple[Tens
         found: dict[tuple[str, str], Tensor] = {}
         tap = lambda name, x, out: found.update({(name, "input"): x, (name, "output"): out})  # noqa: E731
         local.model.features(local.models["w"], batch.x, Mode(tap=tap))
-        _merge(local.extras, [found[key] for key in wanted], batch.valid)
+        _merge(local.extras, [found[key].to(fed.dtype) for key in wanted], batch.valid)
 
     zeros = {"count": (fed.K, 1), "mean": (fed.K, stops[-1]), "moment": (fed.K, stops[-1])}
     extras = {name: torch.zeros(size, dtype=fed.dtype, device=fed.device) for name, size in zeros.items()}

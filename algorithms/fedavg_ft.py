@@ -37,8 +37,7 @@ class FedAvgFT(Method):
         return partial.init(fed, fed.exchanged)
 
     def round(self, state: State, fed: Federation) -> State:
-        start = partial.models(state, fed, fed.exchanged)
-        fed.down(start)
+        start = partial.received(state, fed, fed.exchanged)
         return partial.average(state, fed, fed.train(start).theta, fed.exchanged)
 
     def personal(self, state: State, fed: Federation) -> Tensor:

@@ -33,8 +33,9 @@ class FedBABU(Method):
     """FedAvg on the body B alone; one random head H, the same for all, stays as it was initialised.
 
     B_i <- E epochs of SGD on B with H frozen;  B <- sum_i p_i B_i. A copy of (B, H) is then fine-tuned on each client's own data and
-    scored; nothing flows back. H is excluded from the step, so neither momentum nor weight decay moves it (the reference code sets its
-    learning rate to zero). The reference code averages uniformly: `weighting = uniform` in the recipe.
+    scored; nothing flows back. Fine-tuning has the learning rate that the protocol has in that round (reference code: 0.001, where its
+    schedule ends, without weight decay). H is excluded from the step, so neither momentum nor weight decay moves it (the reference code
+    sets its learning rate to zero). The reference code averages uniformly: `weighting = uniform` in the recipe.
     """
 
     HP = HP
@@ -51,8 +52,7 @@ class FedBABU(Method):
         return state
 
     def round(self, state: State, fed: Federation) -> State:
-        start = partial.models(state, fed, self.body(fed))
-        fed.down(start, self.body(fed))
+        start = partial.received(state, fed, self.body(fed))
         return partial.average(state, fed, fed.train(start, trainable=~fed.layout.head).theta, self.body(fed))
 
     def personal(self, state: State, fed: Federation) -> Tensor:

@@ -29,8 +29,7 @@ class FedBN(Method):
         return fed.layout.learnable & ~fed.layout.norm
 
     def round(self, state: State, fed: Federation) -> State:
-        start = partial.models(state, fed, self.shared(fed))
-        fed.down(start, self.shared(fed))
+        start = partial.received(state, fed, self.shared(fed))
         return partial.average(state, fed, fed.train(start).theta, self.shared(fed))
 
     def personal(self, state: State, fed: Federation) -> Tensor:

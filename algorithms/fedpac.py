@@ -49,8 +49,9 @@ class FedPAC(Method):
     sum_j a_j^2 V_j + |sum_j a_j (h_i - h_j)|^2 over the simplex; weights up to 1e-3 are dropped.
 
     The reference code reports models after local training (`pre_agg`); `post_agg` is the new body with the combined head. The quadratic
-    form is solved as the sum of squares it is, so the reference code's eigenvalue filter (for forms that rounding made indefinite) has
-    no counterpart. A centroid that no participant renews stays; a client without samples keeps its head and lends it to nobody.
+    form is solved as the sum of squares it is, so the reference code's eigenvalue filter (for forms that rounding made indefinite) has no
+    counterpart. It measures means and variances on augmented images, this method on the images themselves. A centroid that no participant
+    renews stays; a client without samples keeps its head and lends it to nobody.
     """
 
     HP = HP

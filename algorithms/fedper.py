@@ -35,8 +35,7 @@ class FedPer(Method):
 
     def round(self, state: State, fed: Federation) -> State:
         body = fed.exchanged & ~fed.layout.head
-        start = partial.models(state, fed, body, self.hp.newcomer)
-        fed.down(start, body)
+        start = partial.received(state, fed, body, self.hp.newcomer)
         return partial.average(state, fed, fed.train(start).theta, body, self.hp.newcomer)
 
     def personal(self, state: State, fed: Federation) -> Tensor:

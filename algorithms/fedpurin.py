@@ -76,6 +76,8 @@ class FedPURIN(Method):
         rest = average if self.hp.rest == "global" else trained.theta
         combined = torch.where(mask, critical.mixed(sparse, partners), rest)
         news = combined != 0 if fed.round <= self.hp.beta else (combined != 0) & ~mask
+        if self.hp.rest == "own":  # the server has nothing to say about the rest
+            news = news & mask
         fed.down(combined, news & processed, code="bitmap", domain=processed)
         self.record(fed, mask, average, partners, processed)
         w = state["w"].clone()

@@ -59,8 +59,7 @@ class FedRep(Method):
 
     def round(self, state: State, fed: Federation) -> State:
         body, budget = self.body(fed), int(fed.protocol.epochs)
-        start = partial.models(state, fed, body, self.hp.newcomer)
-        fed.down(start, body)
+        start = partial.received(state, fed, body, self.hp.newcomer)
         if self.hp.head_epochs is None:
             body_epochs = min(self.hp.body_epochs, budget)
             head_epochs = budget - body_epochs

@@ -121,20 +121,20 @@ class FedSelect(Method):
         for place in fed.layout.tensors(self.selectable(fed)):
             lottery = self.hp.select == "random"
             scores = lots(drawn, place.start, place.stop - place.start).double().abs() if lottery else change[:, place]
-            out[:, place] |= rule(mask[:, place], scores)
+            out[:, place] |= rule(mask[:, place], scores, change[:, place] > 0)
         return out
 
-    def paper_rule(self, own: Tensor, change: Tensor) -> Tensor:
-        """The share p of shared entries that moved most, as far as the limit allows  [K, n] bool."""
+    def paper_rule(self, own: Tensor, score: Tensor, moved: Tensor) -> Tensor:
+        """The share p of shared entries with the highest (or lowest) score, as far as the limit allows  [K, n] bool."""
         size, personal = own.shape[1], own.sum(1)
-        free = ~own & (change > 0) if self.hp.moved_only else ~own
+        free = ~own & moved if self.hp.moved_only else ~own
         wanted = (self.hp.rate * (size - personal).double()).round().long()
         count = torch.minimum(torch.minimum(wanted, int(self.hp.limit * size) - personal), free.sum(1)).clamp(min=0)
-        return largest((-change if self.hp.select == "least" else change).masked_fill(~free, -INFINITE), count)
+        return largest((-score if self.hp.select == "least" else score).masked_fill(~free, -INFINITE), count)
 
-    def code_rule(self, own: Tensor, change: Tensor) -> Tensor:
+    def code_rule(self, own: Tensor, score: Tensor, _: Tensor) -> Tensor:
         """All entries that reach the sorted value at position round((1 - p) n) of n shared ones, if the limit allows  [K, n] bool."""
-        score = -change if self.hp.select == "least" else change
+        score = -score if self.hp.select == "least" else score
         shared = (~own).sum(1)
         ascending = score.masked_fill(own, INFINITE).sort(dim=1).values  # shared entries first
         position = ((1 - self.hp.rate) * shared.double()).round().long()

@@ -25,7 +25,7 @@ class HP:
 
     endpoints: int = param(10, "number V of heads that span the simplex", ge=1, paper="FL-bench: 10; FLOCO: 20")
     tau: int = param(10, "round, counted from 0, in which clients get their places", ge=0, paper="FL-bench: 10; FLOCO: half-way")
-    rho: float = param(0.1, "radius of the region around its place in which a client trains", ge=0, paper="FL-bench: 0.1; FLOCO: 0.01")
+    rho: float = param(0.1, "radius of the region around its place in which a client trains", ge=0, paper="FL-bench: 0.1; FLOCO: 0.1, 0.01")
     plus_epochs: int = param(0, "FLOCO+: epochs of a personal simplex, which then is what is scored", ge=0, paper="0; FLOCO+: 5")
     plus_lam: float = param(1.0, "FLOCO+: strength of its pull towards the global simplex", ge=0, paper="FL-bench: 1")
 
@@ -50,7 +50,9 @@ class FLOCO(Method):
     centre, after round tau at p_i.
 
     Deviations: with fewer clients than V the missing coordinates are zero. Batches of one sample are treated as the protocol says
-    (FL-bench's loop for FLOCO always trains on them). FLOCO+ pulls with plus_lam (w_i - w); FL-bench lacks these parentheses.
+    (FL-bench's loop for FLOCO always trains on them). Participants of round tau are scored at the centre before they train (FL-bench: at
+    their places, one point of a curve). FLOCO+ draws around p_i and pulls with plus_lam (w_i - w), as the paper says; in both codes its
+    simplex never hears of p_i, and FL-bench lacks these parentheses.
     """
 
     HP = HP
@@ -99,8 +101,7 @@ class FLOCO(Method):
 
     def train(self, state: State, fed: Federation, draws: Tensor, stream: str = "batches") -> Trained:
         """Send the simplex to the active clients, which train it."""
-        start = partial.models(state, fed, fed.exchanged)
-        fed.down(start)
+        start = partial.received(state, fed, fed.exchanged)
         fed.numbers("down", self.surplus(fed))
         extras = {"ends": state["ends"].expand(fed.K, -1, -1, -1), "draws": draws, "step": torch.zeros_like(fed.active)}
         return fed.loop(self.step, {"w": start}, extras=extras, trainable=self.trainable(fed), stream=stream)

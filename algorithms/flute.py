@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
@@ -17,11 +19,18 @@ from algorithms.core.method import Method, State, hyperparameters, param, regist
 class HP:
     """Strengths of the regularisers, and what trains when."""
 
-    body_epochs: int = param(1, "the last so many epochs train everything, those before it the head alone", ge=0, paper="FL-bench: 1")
+    body_epochs: int | None = param(
+        None, "the last so many epochs train everything, those before them the head alone; none: all do", ge=0, paper="all; FL-bench: 1"
+    )
     align: float = param(0.25, "weight of the head's distance to a simplex frame", ge=0, paper="FL-bench: 0.25")
     head_decay: float = param(0.0025, "weight of the head's squared norm", ge=0, paper="FL-bench: 0.0025")
-    feature_decay: float = param(0.0005, "weight of the features' squared norm, summed over a batch", ge=0, paper="FL-bench: 0.0005")
+    feature_decay: float = param(0.0005, "weight of the features' squared norm", ge=0, paper="FL-bench: 0.0005")
     server_lr: float = param(0.5, "step of the server on the participants' heads", ge=0, paper="FL-bench: 0.5")
+    mode: Literal["paper", "flbench"] = param(
+        "paper",
+        "`flbench` reproduces FedOBP's tables: features' norms are summed over a batch, and the server's step is divided by K",
+        paper="FedOBP's tables: flbench",
+    )
     detach: bool = param(
         False, "no gradient reaches the body, which stays random: FL-bench's defect, in FedOBP's tables", paper="FedOBP's tables: true"
     )
@@ -38,16 +47,19 @@ class HP:
     family="partial",
     needs=("head",),
     sends="the body down and up; the head's weight up, and corrected down; a bit per class up",
-    variants=("detach=true", "newcomer=global", "detach=true, newcomer=global"),
+    version=2,
+    variants=("detach=true", "newcomer=global", "mode=flbench, body_epochs=1, detach=true, newcomer=global"),
 )
 class FLUTE(Method):
     """FedPer with heads W (classes C) that the clients and the server draw towards an equiangular frame of the classes u a client has.
 
     A(W, u) = | W W^T / |W W^T| - (I - 1 1^T / C) o (u u^T) / sqrt(C - 1) |, Frobenius norms. Clients minimise
-    CE + align A(W, u) + head_decay |W|^2, the head alone at first; in the last epochs all entries, with feature_decay |features|^2 added.
-    The server averages the bodies and takes one step on the heads it got: W_i <- W_i - server_lr / K * grad A(W_i, u_i). Biases stay.
+    CE + align A(W, u) + head_decay |W|^2 + feature_decay mean |features|^2 over body and head at once.
+    The server averages the bodies and takes one step on the heads it got: W_i <- W_i - server_lr * grad A(W_i, u_i). Biases stay.
 
-    Strengths and rates are FL-bench's. Its features are cut off from the body by accident (`detach`): heads on a random representation.
+    Strengths and rates are FL-bench's, since the paper's depend on the data; bodies are weighed as the recipe says (paper: uniformly).
+    FL-bench trains the head alone first and leaves out the features' norm meanwhile (`body_epochs`; the paper's FLUTE* does it the other
+    way round), and by accident cuts features off from the body (`detach`): heads on a random representation.
     """
 
     HP = HP
@@ -62,12 +74,12 @@ class FLUTE(Method):
     def round(self, state: State, fed: Federation) -> State:
         body, place = self.body(fed), fed.layout.head_weight
         weight = fed.layout.where(name=place.name)
-        start = partial.models(state, fed, body, self.hp.newcomer)
-        fed.down(start, body)
+        start = partial.received(state, fed, body, self.hp.newcomer)
         present = fed.data.class_counts[fed.active] > 0  # [K, classes]
         trained = self.train(fed, start, present)
         fed.trained = trained
-        fed.up(trained, weight)
+        if self.hp.newcomer == "initial":  # otherwise all of the model goes up below
+            fed.up(trained, weight)
         fed.up_mask(present, torch.ones_like(present[0]))
         corrected = trained.clone()
         heads = trained[:, weight].view(-1, *place.shape)
@@ -79,8 +91,8 @@ class FLUTE(Method):
     def correct(self, heads: Tensor, present: Tensor) -> Tensor:
         """The server's step on uploaded head weights  [K, classes, F]."""
         leaf = heads.clone().requires_grad_()
-        (grad,) = torch.autograd.grad(misalignment(leaf, present).mean(), leaf)
-        return heads - self.hp.server_lr * grad
+        (grad,) = torch.autograd.grad(misalignment(leaf, present).sum(), leaf)
+        return heads - self.hp.server_lr * (grad / len(heads) if self.hp.mode == "flbench" else grad)
 
     # -- local training --------------------------------------------------------------------------------------------------------------------
 
@@ -88,7 +100,8 @@ class FLUTE(Method):
         """Head-only epochs, then joint ones, under one optimiser  [K, D]."""
         p = fed.protocol
         steps = steps_per_epoch(fed.n_train, p.batch, p.skip_single)
-        before = max(p.epochs - self.hp.body_epochs, 0) * steps
+        alone = 0 if self.hp.body_epochs is None else max(p.epochs - self.hp.body_epochs, 0)
+        before = alone * steps
         extras = {"present": present.to(fed.dtype), "before": before, "joint": torch.zeros_like(before, dtype=fed.dtype)}
         return fed.loop(self.step, {"w": start}, extras=extras, trainable=fed.layout.head if self.hp.detach else None).theta
 
@@ -108,7 +121,8 @@ class FLUTE(Method):
             features = features.detach()
         weight = params[local.layout.head_weight.name]
         energy = features.square().sum(2)
-        energy = (energy if batch.valid is None else energy * batch.valid).sum(1)
+        summed = (energy if batch.valid is None else energy * batch.valid).sum(1)
+        energy = summed if self.hp.mode == "flbench" else batch.mean(energy)
         fit = entropy_of(local.model.head(params, features), batch)
         shape = self.hp.align * misalignment(weight, local.extras["present"]) + self.hp.head_decay * weight.square().sum((1, 2))
         return fit + shape + self.hp.feature_decay * local.extras["joint"] * energy

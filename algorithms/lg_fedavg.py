@@ -56,8 +56,7 @@ class LGFedAvg(Method):
 
     def round(self, state: State, fed: Federation) -> State:
         upper = self.upper(fed)
-        start = partial.models(state, fed, upper, self.hp.newcomer)
-        fed.down(start, upper)
+        start = partial.received(state, fed, upper, self.hp.newcomer)
         return partial.average(state, fed, fed.train(start).theta, upper, self.hp.newcomer)
 
     def personal(self, state: State, fed: Federation) -> Tensor:

@@ -30,8 +30,8 @@ class HP:
     eps: float = param(1e-4, "smoothing of class priors and shrinkage of covariances", ge=0, lt=1, paper=1e-4)
     compat: Literal["paper", "flbench"] = param(
         "paper",
-        "`flbench` reproduces FedOBP's tables: plain FedAvg with a trained linear head; statistics are computed at scoring only, against "
-        "global ones that keep their random initial values",
+        "`flbench` reproduces FedOBP's tables: plain FedAvg with a trained linear head; statistics are computed when everybody is scored, "
+        "against global ones that keep their random initial values; participants are scored with the linear head before they train",
         paper="FedOBP's tables: flbench",
     )
 
@@ -44,6 +44,7 @@ class HP:
     family="mixture",
     needs=("head",),
     sends="body, class means and half of the covariance matrix down and up (compat=flbench: the whole model)",
+    version=2,
     variants=("beta=single", "beta=local", "beta=global", "compat=flbench"),
 )
 class PFedFDA(Method):
@@ -58,7 +59,8 @@ class PFedFDA(Method):
 
     Deviations: b is minimised by projected BFGS on [0, 1]^2 with the code's start, iterations and tolerance (code: L-BFGS on clipped
     arguments); folds are dealt by this cell's own draw. The nearest-PSD projection of S_i is left out: its eigenvalues are at least one.
-    The code's last round with everybody is a matter of the protocol.
+    The code's last round with everybody is a matter of the protocol. Its features at scoring leave out a client's last, short batch; here
+    they are of all samples.
     """
 
     HP = HP
@@ -76,8 +78,7 @@ class PFedFDA(Method):
 
     def round(self, state: State, fed: Federation) -> State:
         shared = self.shared(fed)
-        start = partial.models(state, fed, shared)
-        fed.down(start, shared)
+        start = partial.received(state, fed, shared)
         if self.hp.compat == "flbench":
             return state | partial.average(state, fed, fed.train(start).theta, shared)
         classes, width = fed.layout.head_weight.shape
@@ -99,6 +100,9 @@ class PFedFDA(Method):
         seen = fed.visit(self.look, {"w": models}, extras=self.store(fed, int(fed.n_train.amax()))).extras
         means, cov, _ = self.adapted(state, fed, seen, rare=RARE)
         return with_head(fed, models, *discriminant(means, cov, self.priors(fed), self.hp.eps))
+
+    def arriving(self, state: State, fed: Federation) -> Tensor:
+        return partial.models(state, fed, self.shared(fed)) if self.hp.compat == "flbench" else self.personal(state, fed)
 
     # -- features --------------------------------------------------------------------------------------------------------------------------
 

@@ -45,8 +45,7 @@ class PFedSD(Method):
         return partial.init(fed, fed.exchanged) | {"teacher": fed.new_models().clone()}  # [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
-        start = partial.models(state, fed, fed.exchanged)
-        fed.down(start)
+        start = partial.received(state, fed, fed.exchanged)
         taught = state["seen"][fed.active].to(fed.dtype)  # [K]
         if self.hp.lam and bool(taught.any()):
             end = fed.train(start, objective=self.loss, models={"teacher": state["teacher"][fed.active]}, extras={"taught": taught}).theta

@@ -74,8 +74,7 @@ class StarPFL(Method):
         hp, layout = self.hp, fed.layout
         server = side(state, "server")
         server["active"] = measured(layout, server, hp.server_threshold)
-        start = partial.models(state, fed, fed.exchanged)
-        fed.down(start)
+        start = partial.received(state, fed, fed.exchanged)
         fed.down_mask(server["active"], layout.learnable)
         client = {name: value[fed.active] for name, value in side(state, "client").items()}
         client["active"] = measured(layout, client, hp.client_threshold, hp.cap)

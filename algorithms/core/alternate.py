@@ -26,7 +26,7 @@ def in_phases(fed: Federation, start: Tensor, phases: Iterable[Phase]) -> Tensor
     """Train the active clients phase after phase  [K, D].
 
     Every phase has an optimiser of its own, so no momentum reaches a frozen entry; the batch order goes on where the last phase stopped. BN
-    statistics move in every phase: they belong to the forward pass, not to the step.
+    statistics move in every phase, unless its objective leaves them alone: they belong to the forward pass, not to the step.
     """
     theta, epoch = start, 0
     for phase in phases:

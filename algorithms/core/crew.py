@@ -79,19 +79,22 @@ class Crew:
         for seat in free:
             seat.lane.fork()
         used = list(free)
-        while waiting or busy:
-            while waiting and free:
-                seat = free.pop(0)
-                busy.append((seat, self._course(seat, work, waiting.popleft(), out)))
-            seat, course = busy.popleft()
-            with seat.lane.current():
-                going = next(course, _ENDED) is not _ENDED
-            if going:
-                busy.append((seat, course))
-            else:
-                free.append(seat)
+        try:
+            while waiting or busy:
+                while waiting and free:
+                    seat = free.pop(0)
+                    busy.append((seat, self._course(seat, work, waiting.popleft(), out)))
+                seat, course = busy.popleft()
+                with seat.lane.current():
+                    going = next(course, _ENDED) is not _ENDED
+                if going:
+                    busy.append((seat, course))
+                else:
+                    free.append(seat)
+        finally:  # also when a step fails: what lanes were given still writes
+            for seat in used:
+                seat.lane.join()
         for seat in used:
-            seat.lane.join()
             if seat.player is not None and seat.player.refused:
                 self.refusals.add(seat.player.refused)
             if work.same is None:

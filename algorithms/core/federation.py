@@ -18,7 +18,7 @@ from algorithms.core.batches import Batch, Plan, Schedule, batch_at, plan_batche
 from algorithms.core.crew import Crew, Work
 from algorithms.core.data import ClientData
 from algorithms.core.evaluate import Mixture, Score, count_correct
-from algorithms.core.local import Local, Objective, Sgd, cross_entropy
+from algorithms.core.local import Local, Objective, Sgd, cross_entropy, tensor_masks
 from algorithms.core.lowering import Lowering
 from algorithms.core.model import Model
 from algorithms.core.network import Network
@@ -52,6 +52,8 @@ class Federation(Network):
         self.streams = Streams(seed)
         self.sizes = torch.tensor([len(part) for part in data.train], device=self.device)  # [N]
         self.round = 0
+        self.called = self.active
+        """The participants in the order in which they were drawn; `active` is ascending."""
         self.trained: Tensor | None = None
         self.notes: dict[str, float] = {}
         self.tallies: dict[str, Tensor] = {}
@@ -85,7 +87,8 @@ class Federation(Network):
         size = max(1, round(self.recipe.participation * self.N))
         draw = flbench_cohort(self.streams.seed, self.N, size, round_) if self.recipe.sampling == "flbench" else None
         drawn = cohort(self.streams, self.N, size, round_) if draw is None else draw
-        self.active = self.everybody if everybody else drawn.to(self.device)
+        self.called = self.everybody if everybody else drawn.to(self.device)
+        self.active = self.called.sort().values
         self.round, self.scoring, self.trained, self.notes, self.scores = round_, scoring, None, {}, {}
         self.ledger.open_round()
 
@@ -197,7 +200,7 @@ class Federation(Network):
         schedule = Schedule(stream, self.round, p.epochs if epochs is None else epochs, first_epoch, p.batch, p.skip_single)
         plans = [plan_batches(self.data, self.streams, client, schedule).first(steps) for client in self.active.tolist()]
         options = replace(self.sgd, **sgd)
-        same = same and (same, replace(options, lr=0.0))
+        same = same and (same, replace(options, lr=0.0), self._parts(trainable))
         return self._run(step, plans, models, extras or {}, trainable, keep, options, in_place, same, feeds=True)
 
     def visit(
@@ -259,6 +262,12 @@ class Federation(Network):
         """Who trains clients side by side, where lanes are asked for."""
         how = self.lowering
         return Crew(how.lanes, how.chunk, how.lanes_on(self.device), self.data, self.device) if how.lanes else None
+
+    def _parts(self, trainable: Tensor | None) -> Hashable:
+        """What a mask for all clients lets train, as far as recorded steps care: which tensors, and which of them in part."""
+        if self.crew is None or trainable is None or trainable.dim() == 2:
+            return None
+        return tuple((name, mask is None) for name, mask in tensor_masks(self.layout, trainable).items())
 
     def _exactly(self, step: Step, plans: Sequence[Plan]) -> Advance:
         """Steps on batches as they come, short ones included."""

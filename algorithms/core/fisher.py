@@ -59,7 +59,7 @@ class Layers(TorchFunctionMode):
         out = func(*args, **(kwargs or {}))
         if func in RULES:
             weight, bias, sums = RULES[func](*args, **(kwargs or {}))
-            out.register_hook(lambda grad: self._keep(weight, bias, sums(grad)))
+            out.register_hook(lambda grad: self._keep(weight, bias, sums(grad.to(weight.dtype))))  # halved by some precisions
         return out
 
     def _keep(self, weight: Tensor, bias: Tensor | None, sums: tuple[Tensor, Tensor]) -> None:
@@ -72,12 +72,12 @@ class Layers(TorchFunctionMode):
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Sums]:
-    return weight, bias, lambda g: (g.square().T @ x.detach().square(), g.square().sum(0))
+    return weight, bias, lambda g: (g.square().T @ x.detach().to(g.dtype).square(), g.square().sum(0))
 
 
 def _conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int) -> tuple[Tensor, Tensor | None, Sums]:
     def sums(g: Tensor) -> tuple[Tensor, Tensor]:
-        patches = F.unfold(x.detach(), weight.shape[2:], padding=padding, stride=stride)  # [B, C*h*w, L]
+        patches = F.unfold(x.detach().to(g.dtype), weight.shape[2:], padding=padding, stride=stride)  # [B, C*h*w, L]
         each = g.flatten(2) @ patches.transpose(1, 2)  # [B, O, C*h*w]
         return each.square().sum(0).view(weight.shape), g.sum((2, 3)).square().sum(0)
 

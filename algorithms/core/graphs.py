@@ -7,9 +7,11 @@ recorded, because it asks the host, runs as it is for good; the result is the sa
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
+from weakref import WeakSet, finalize
 
 import torch
 from torch import Tensor
@@ -30,6 +32,11 @@ WORTH = 6
 class Lane(Protocol):
     """An order of execution of its own on a device."""
 
+    broken: bool
+    """No record of this lane may be played any more."""
+    players: WeakSet[Player]
+    """Who may have records of this lane."""
+
     def current(self) -> AbstractContextManager[Any]:
         """Work issued inside goes to this lane."""
 
@@ -43,11 +50,18 @@ class Lane(Protocol):
         """Let the caller wait for what this lane was given."""
 
 
+def _workspaces_die() -> bool:
+    """Whether the end of one graph takes cuBLAS's workspace from the others of its stream, as it does where PyTorch caches that."""
+    release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    return release < (2, 15) or os.environ.get("TORCH_CUBLAS_WORKSPACE_CACHE", "0") not in ("", "0")
+
+
 class CudaLane:
     """A CUDA stream whose graphs share one memory pool."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        self.broken, self.players = False, WeakSet[Player]()
         self.stream = torch.cuda.Stream(device)
         self.pool = torch.cuda.graph_pool_handle()
         self.anchor = self._captured(lambda: torch.zeros(1, device=device))  # a pool without any graph cannot be used again
@@ -56,7 +70,13 @@ class CudaLane:
         return torch.cuda.stream(self.stream)
 
     def record(self, work: Callable[[], None]) -> Play:
-        return self._captured(work).replay
+        graph = self._captured(work)
+        if _workspaces_die():
+            finalize(graph, self._break)
+        return graph.replay
+
+    def _break(self) -> None:
+        self.broken = True
 
     def _captured(self, work: Callable[[], object]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()  # not torch.cuda.graph: that one collects garbage and waits for the whole device
@@ -88,10 +108,15 @@ class Player:
         self.home: Slots = {}
         """The memory that the records read and write."""
         self.refused = ""
+        lane.players.add(self)
 
     def __call__(self, local: Local, done: int, active: int) -> None:
         """The step after `done` others, with the first `active` clients."""
         kind = (active, self.feed.ragged(done, active), local.keeps_gradient)
+        if self.lane.broken:
+            for player in self.lane.players:
+                player.forget()
+            self.lane.broken = False
         if kind not in self.records:
             self._at_home(local)
             worth = self.lasting or self.feed.left(done, active) >= WORTH
@@ -104,13 +129,17 @@ class Player:
             self.met.add(kind)
             self._make(local, kind)
             if self.home and not settle(local, self.home):
-                self.records, self.home = {}, {}
+                self.forget()
+
+    def forget(self) -> None:
+        """Drop all records."""
+        self.records, self.home = {}, {}
 
     def _at_home(self, local: Local) -> None:
         """Forget records of memory that the chunk has left, as it does when clients finish."""
         now = slots(local) if self.home else {}
         if any(now.get(key) is not tensor for key, tensor in self.home.items()):
-            self.records, self.home = {}, {}
+            self.forget()
 
     def _make(self, local: Local, kind: Kind) -> None:
         active, ragged, _ = kind

@@ -57,7 +57,7 @@ class Local:
         self.models: dict[str, Params] = {name: layout.split(flat) for name, flat in models.items()}
         self.extras: dict[str, Tensor] = dict(extras)
         self.options = sgd
-        self.masks = _tensor_masks(layout, trainable)
+        self.masks = tensor_masks(layout, trainable)
         self.pace: Tensor | None = None
         """Minus the learning rate, where recorded steps must follow its schedule."""
         self.buffers: dict[str, list[Tensor]] = {}
@@ -174,7 +174,7 @@ def _rescaled(x: Tensor, scale: Tensor) -> Tensor:
     return x * scale.view(-1, *[1] * (x.dim() - 1))
 
 
-def _tensor_masks(layout: Layout, trainable: Tensor | None) -> dict[str, Tensor | None]:
+def tensor_masks(layout: Layout, trainable: Tensor | None) -> dict[str, Tensor | None]:
     """The tensors that train, each with the mask of its trainable entries [1 or K, *shape] (none: all of them)."""
     if trainable is None:
         return {s.name: None for s in layout if s.kind != "stat"}
@@ -182,4 +182,4 @@ def _tensor_masks(layout: Layout, trainable: Tensor | None) -> dict[str, Tensor 
     parts = {s: rows[:, s.start : s.stop] for s in layout if s.kind != "stat"}
     ends = torch.stack([torch.stack((part.any(), part.all())) for part in parts.values()]).tolist()  # one question to the device
     trains = {s: whole for s, (some, whole) in zip(parts, ends, strict=True) if some}
-    return {s.name: None if whole else parts[s].reshape(-1, *s.shape) for s, whole in trains.items()}
+    return {s.name: None if whole else parts[s].reshape(-1, *s.shape).clone() for s, whole in trains.items()}  # own memory: see `reload`

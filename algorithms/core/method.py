@@ -64,6 +64,10 @@ class Method:
         """The models that the clients in `fed.active` are scored with  [K, D], or several of which each client mixes the predictions."""
         raise NotImplementedError
 
+    def arriving(self, state: State, fed: Federation) -> Tensor | Mixture:
+        """The models that participants are scored with before they train; where nothing else is said, those of `personal`."""
+        return self.personal(state, fed)
+
 
 @dataclass(frozen=True)
 class Entry:

@@ -77,9 +77,10 @@ def _conv_grouped(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, p
 
 def _conv_matmul(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int) -> Tensor:
     """Patches as columns, then one batched matrix product."""
-    clients, batch, _, height, _ = x.shape
-    columns = F.unfold(x.flatten(0, 1), weight.shape[3:], padding=padding, stride=stride)  # [K*B, C*h*w, L]
-    columns = columns.unflatten(0, (clients, batch)).permute(0, 2, 1, 3).flatten(2)  # [K, C*h*w, B*L]
+    batch, height = x.shape[1], x.shape[3]
+    high, wide = weight.shape[3:]
+    patches = F.pad(x, (padding,) * 4).unfold(3, high, stride).unfold(4, wide, stride)  # [K, B, C, H', W', h, w], a view
+    columns = patches.permute(0, 2, 5, 6, 1, 3, 4).flatten(4).flatten(1, 3)  # [K, C*h*w, B*L], copied once for all samples
     out = torch.bmm(weight.flatten(2), columns)  # [K, O, B*L]
     if bias is not None:
         out = out + bias[:, :, None]
@@ -138,7 +139,11 @@ def batch_norm(x: Tensor, params: Params, name: str, mode: Mode) -> Tensor:
 
 
 def _batch_statistics(x: Tensor, running_mean: Tensor, running_var: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Mean and variance over real samples [K, C]; running statistics move towards them (variance unbiased, as PyTorch does)."""
+    """Mean and variance over real samples [K, C]; running statistics move towards them (variance unbiased, as PyTorch does).
+
+    Halved inputs are measured in the precision of the statistics: as sums they would lose samples.
+    """
+    x = x.to(running_mean.dtype)
     clients, batch, _, height, width = x.shape
     real = torch.ones(clients, batch, dtype=x.dtype, device=x.device) if valid is None else valid.to(x.dtype)
     count = real.sum(dim=1, keepdim=True) * (height * width)  # [K, 1]

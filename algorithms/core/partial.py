@@ -14,7 +14,8 @@ from algorithms.core.federation import Federation
 from algorithms.core.method import State
 
 Newcomer = Literal["initial", "global"]
-"""What a client that never took part has in place of personal entries: its initial values, or the average of the others' (FL-bench)."""
+"""What a client that never took part has in place of personal entries: its initial values, or the average of those that took part last,
+for which these travel as well (FL-bench). BN statistics that stay with clients are initial either way."""
 
 
 def init(fed: Federation, shared: Tensor) -> State:
@@ -31,16 +32,27 @@ def models(state: State, fed: Federation, shared: Tensor, newcomer: Newcomer = "
     out = everyone.clone()
     kept = state["own"][fed.active]
     if newcomer == "global":
-        kept = torch.where(state["seen"][fed.active, None], kept, state["theta"][~shared])
+        kept = torch.where(_lacking(state, fed)[:, ~shared], state["theta"][~shared], kept)
     out[:, ~shared] = kept
     return out
 
 
+def _lacking(state: State, fed: Federation) -> Tensor:
+    """What may travel to clients that never took part  [K, D] bool."""
+    return ~state["seen"][fed.active, None] & fed.exchanged
+
+
+def received(state: State, fed: Federation, shared: Tensor, newcomer: Newcomer = "initial") -> Tensor:
+    """The same after the server has sent the active clients what is new to them  [K, D]."""
+    start = models(state, fed, shared, newcomer)
+    fed.down(start, shared | _lacking(state, fed) if newcomer == "global" else shared)
+    return start
+
+
 def average(state: State, fed: Federation, end: Tensor, shared: Tensor, newcomer: Newcomer = "initial") -> State:
     """Upload and average the shared entries of trained models [K, D]; every client keeps the rest of its own."""
-    mean = fed.mean(fed.up(end, shared))
-    elsewhere = fed.mean(end) if newcomer == "global" else state["theta"]
-    return {"theta": torch.where(shared, mean, elsewhere), **kept(state, fed, end, shared)}
+    sent = fed.exchanged if newcomer == "global" else shared
+    return {"theta": torch.where(sent, fed.mean(fed.up(end, sent)), state["theta"]), **kept(state, fed, end, shared)}
 
 
 def kept(state: State, fed: Federation, end: Tensor, shared: Tensor) -> State:

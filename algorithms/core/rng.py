@@ -38,11 +38,11 @@ def cohort(streams: Streams, clients: int, size: int, round_: int) -> Tensor:
 
 
 def flbench_cohort(seed: int, clients: int, size: int, round_: int) -> Tensor:
-    """FL-bench's participants: one Python generator, seeded once, samples the rounds one after another  [K]."""
+    """FL-bench's participants in the order of its draw: one Python generator, seeded once, samples round after round  [K]."""
     stream = random.Random(seed)
     for _ in range(round_ - 1):
         stream.sample(range(clients), size)
-    return torch.tensor(sorted(stream.sample(range(clients), size)))
+    return torch.tensor(stream.sample(range(clients), size))
 
 
 # -- random numbers by the million -------------------------------------------------------------------------------------------------------

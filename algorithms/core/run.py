@@ -88,7 +88,7 @@ class Run:
         if "start" in wanted.points and not self.method.trains_before_scoring:
             fed.scoring = due if wanted.start_every is None else self._due(self.round + 1, wanted.start_every)
             if fed.scoring:
-                fed.score("start", self.method.personal(self.state, fed))
+                fed.score("start", self.method.arriving(self.state, fed))
             fed.scoring = due
 
     def _score_end(self, round_: int) -> None:

@@ -28,6 +28,9 @@ KERNEL_VARIABLES = (
     "MKL_CBWR",
     "MKL_ENABLE_INSTRUCTIONS",
     "OPENBLAS_CORETYPE",
+    "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "CUBLASLT_WORKSPACE_SIZE",
 )
 """Environment variables that make numeric libraries use other kernels, hence other bits."""
 
@@ -102,8 +105,12 @@ def _kernels() -> list[str]:
     """What numeric libraries choose their CPU kernels by: instruction sets, and variables that overrule them."""
     import torch
 
-    overruled = [f"{name}={os.environ[name]}" for name in KERNEL_VARIABLES if os.environ.get(name)]
-    return [*processor()["flags"], torch.backends.cpu.get_cpu_capability(), *blas(), *overruled]
+    return [*processor()["flags"], torch.backends.cpu.get_cpu_capability(), *blas(), *_overruled()]
+
+
+def _overruled() -> list[str]:
+    """What the user's environment says about kernels."""
+    return [f"{name}={os.environ[name]}" for name in KERNEL_VARIABLES if os.environ.get(name)]
 
 
 @lru_cache(maxsize=1)
@@ -134,7 +141,7 @@ def platform_of(device: str, precision: str) -> dict[str, Any]:
     parts = {
         "system": f"{platform.system()}-{platform.machine()}",
         "device": device_name(device),
-        "flags": _kernels() if kind == "cpu" else [str(torch.version.cuda), str(torch.backends.cudnn.version()), *blas()],
+        "flags": _kernels() if kind == "cpu" else [str(torch.version.cuda), str(torch.backends.cudnn.version()), *blas(), *_overruled()],
         "torch": str(torch.__version__),
         "numpy": libraries()["numpy"],
         "scipy": libraries()["scipy"],

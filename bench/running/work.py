@@ -38,7 +38,7 @@ class _Limit(Exception):
 
 def prepare_process(options: Options) -> None:
     """Settings that all processes share, so that where a cell runs changes nothing: one thread, deterministic kernels."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     import torch
     from threadpoolctl import threadpool_limits
 

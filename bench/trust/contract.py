@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -54,7 +54,12 @@ def toy_data(sizes: tuple[int, ...] = RAGGED, *, seed: int = 0, classes: int = 4
 
 
 def toy_recipe(
-    *, clients: int = len(RAGGED), participation: float = 1.0, evaluation: dict[str, Any] | None = None, **training: Any
+    *,
+    clients: int = len(RAGGED),
+    participation: float = 1.0,
+    sampling: Literal["keyed", "flbench"] = "keyed",
+    evaluation: dict[str, Any] | None = None,
+    **training: Any,
 ) -> Recipe:
     """A short protocol."""
     plain = {"rounds": 3, "epochs": 2, "batch": 8, "lr": 0.05}
@@ -66,6 +71,7 @@ def toy_recipe(
         training=Training(**(plain | training)),
         evaluation=Evaluation(**(evaluation or {})),
         participation=participation,
+        sampling=sampling,
     )
 
 

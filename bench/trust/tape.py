@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -53,6 +54,7 @@ class TapeLane:
 
     def __init__(self, records: bool = True) -> None:
         self.records = records
+        self.broken, self.players = False, WeakSet[Any]()
 
     def current(self) -> AbstractContextManager[Any]:
         return nullcontext()

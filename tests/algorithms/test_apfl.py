@@ -62,16 +62,17 @@ class Client:
         model[moves] -= p.lr * buffer[moves]
 
     def paper_round(self, round_: int) -> None:
-        """w, then v with the gradient at the mixture, then alpha; every epoch."""
+        """w, then v with the gradient at the mixture, and after the first batch of all alpha."""
         fed, moves = self.fed, self.fed.layout.learnable
         of_w, of_v = torch.zeros(fed.D, dtype=torch.float64), torch.zeros(fed.D, dtype=torch.float64)
-        for x, y in plain.batches(fed, self.number, round_, fed.protocol.epochs):
+        for step, (x, y) in enumerate(plain.batches(fed, self.number, round_, fed.protocol.epochs)):
             self.stepped(self.w, plain.gradient(fed, self.w, x, y), of_w)
             m = torch.where(moves, mixed(self.alpha, self.v, self.w), self.v)
             g = plain.gradient(fed, m, x, y)
             self.v = torch.where(moves, self.v, m)  # the mixture's statistics
             self.stepped(self.v, self.alpha * g, of_v)
-            self.alpha = (self.alpha - fed.protocol.lr * ((self.v - self.w) * g)[moves].sum()).clamp(0, 1)
+            if step == 0:
+                self.alpha = (self.alpha - fed.protocol.lr * ((self.v - self.w) * g)[moves].sum()).clamp(0, 1)
 
     def flbench_round(self, round_: int) -> None:
         """One gradient moves w twice; logits are mixed; alpha moves in the first epoch and is pulled to zero."""

@@ -186,6 +186,26 @@ def test_fedper_newcomers_hold_the_initial_or_the_average_head() -> None:
         assert torch.equal(models_of(run)[absent, head], expected[head])
 
 
+def test_fedper_newcomers_with_the_average_head_are_billed_for_it_once_and_everybody_sends_it() -> None:
+    run = toys.run("fedper", {"newcomer": "global"}, participation=0.5)
+    head, sent = 32 * 4 + 4, run.fed.layout.parameters
+    seen: set[int] = set()
+    for round_, (down, up) in enumerate(zip(traffic(run, "down_values"), traffic(run, "up_values"), strict=True), 1):
+        run.fed.begin(round_, scoring=False)
+        cohort = set(run.fed.active.tolist())
+        assert down == 4 * (3 * (sent - head) + head * len(cohort - seen))
+        assert up == 4 * 3 * sent
+        seen |= cohort
+    assert len(seen) < 9  # somebody came twice
+
+
+def test_fedper_newcomers_keep_their_initial_statistics_where_these_stay_with_clients() -> None:
+    run = toys.run("fedper", {"newcomer": "global"}, model="tiny-bn", participation=0.5, rounds=1, buffers="local")
+    absent = next(c for c in range(run.fed.N) if c not in run.fed.active.tolist())
+    stats = run.fed.layout.stats
+    assert torch.equal(models_of(run)[absent, stats], run.fed.new_model()[stats])
+
+
 def test_fedper_sends_the_body_only() -> None:
     run = toys.run("fedper", rounds=1)
     head = 32 * 4 + 4

@@ -211,6 +211,13 @@ def test_fedpurin_uploads_as_many_values_as_its_mask_has_ones(cutoff: str) -> No
     assert ones >= halves if cutoff == "off" else ones < halves  # dead units of the toy net are cut off
 
 
+def test_fedpurin_bills_no_downlink_for_entries_that_stay_the_clients_own() -> None:
+    run = toys.run("fedpurin", {"rest": "own", "beta": 1}, model="tiny-bn", sizes=toys.EQUAL)
+    sent, received = toys.traffic(run, "up_values"), toys.traffic(run, "down_values")
+    assert 0 < received[0] <= sent[0]  # an entry that is critical and zero is no news
+    assert received[1:] == [0.0, 0.0]
+
+
 def test_fedpurin_scores_the_sparsified_and_the_trained_model() -> None:
     run = toys.run("fedpurin", {"tau": 0.05}, rounds=1)
     points = {name.split("/")[0] for _, name, _ in run.rows if name.endswith("/mean")}

@@ -62,16 +62,24 @@ def test_dfedavgm_preserves_the_mean_on_a_regular_graph() -> None:
     assert plain.apart(run.fed.trained, run.state["w"]) > 1e-4
 
 
-def test_dfedavgm_with_a_fine_quantiser_is_unquantised() -> None:
-    one, other = (toys.run("dfedavgm", PAPER | {"bits": bits}, model="tiny-bn", **MOMENTUM) for bits in (31, None))
+def test_dfedavgm_with_a_fine_quantiser_is_unquantised_while_all_are_equal() -> None:
+    one, other = (toys.run("dfedavgm", PAPER | {"bits": bits}, model="tiny-bn", rounds=1, **MOMENTUM) for bits in (31, None))
     assert 0 < plain.apart(one.state["w"], other.state["w"]) < 1e-7
+
+
+def test_dfedavgm_adds_what_the_neighbours_changes_come_to() -> None:
+    before, after = (toys.run("dfedavgm", PAPER | {"bits": 8}, rounds=rounds, dtype=torch.float64) for rounds in (2, 3))
+    fed, x, trained = after.fed, before.state["w"], after.fed.trained
+    change = after.method.quantised(fed, trained, x)
+    expected = x + fed.topology.mixing(PAPER["graph"], PAPER["degree"]) @ change
+    assert plain.apart(after.state["w"], expected) < 1e-12
 
 
 def test_dfedavgm_quantises_to_the_levels_that_its_bits_allow() -> None:
     run = toys.run("dfedavgm", PAPER | {"bits": 3}, rounds=1, dtype=torch.float64)
     known, trained = run.fed.new_model().expand(run.fed.N, -1), run.fed.trained
     assert trained is not None
-    change = run.method.told(run.fed, trained, known) - known
+    change = run.method.quantised(run.fed, trained, known)
     largest = (trained - known).abs().amax(1, keepdim=True)
     levels = change[largest.flatten() > 0] / largest[largest > 0][:, None] * 3
     assert torch.allclose(levels, levels.round(), atol=1e-9)

@@ -180,8 +180,17 @@ def test_cohorts_are_ascending_and_of_the_right_size() -> None:
 
 
 def test_flbench_participants_are_those_of_the_published_logs() -> None:
-    assert flbench_cohort(42, 100, 10, 10).tolist() == sorted([77, 81, 21, 68, 93, 31, 20, 59, 48, 34])
-    assert flbench_cohort(42, 100, 10, 20).tolist() == sorted([69, 99, 67, 0, 76, 41, 62, 2, 14, 46])
+    assert flbench_cohort(42, 100, 10, 10).tolist() == [77, 81, 21, 68, 93, 31, 20, 59, 48, 34]
+    assert flbench_cohort(42, 100, 10, 20).tolist() == [69, 99, 67, 0, 76, 41, 62, 2, 14, 46]
+
+
+def test_active_clients_are_ascending_and_called_ones_in_the_order_of_the_draw() -> None:
+    fed = toys.run("fedavg", participation=0.5, sampling="flbench", rounds=1).fed
+    drawn = [flbench_cohort(fed.streams.seed, fed.N, fed.K, round_).tolist() for round_ in range(1, 7)]
+    assert any(order != sorted(order) for order in drawn)
+    for round_, order in enumerate(drawn, 1):
+        fed.begin(round_, scoring=False)
+        assert (fed.called.tolist(), fed.active.tolist()) == (order, sorted(order))
 
 
 def test_methods_share_initial_models_cohorts_and_batches() -> None:

@@ -137,3 +137,10 @@ def test_whole_models_travel_both_ways() -> None:
     for direction in ("up", "down"):
         assert toys.traffic(run, f"{direction}_values") == [4 * 3 * run.fed.layout.parameters] * 3
         assert toys.traffic(run, f"{direction}_codes") == [0] * 3
+
+
+def test_the_shared_worker_serves_participants_as_they_were_drawn() -> None:
+    run = toys.run("fedala", {"worker": "shared", "subset": "random"}, sizes=(25,) * 8, participation=0.5, sampling="flbench", rounds=1)
+    drawn, rows = run.fed.called.tolist(), run.fed.active.tolist()
+    assert drawn != rows
+    assert torch.equal(run.state["w"][0], run.fed.trained[rows.index(drawn[-1])])

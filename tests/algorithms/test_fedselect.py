@@ -137,7 +137,7 @@ def test_exact_growth_takes_the_share_of_what_is_left_up_to_the_limit() -> None:
     for count in (4, 7, 8):  # of 16 entries: 4, then a quarter of 12, then the limit
         own = torch.arange(16).expand(4, -1) < {4: 0, 7: 4, 8: 7}[count]
         change = torch.from_numpy(Streams(0).at("test", count).random((4, 16)))
-        assert run.method.paper_rule(own, change).sum(1).tolist() == [count - int(own[0].sum())] * 4  # type: ignore[attr-defined]
+        assert run.method.paper_rule(own, change, change > 0).sum(1).tolist() == [count - int(own[0].sum())] * 4  # type: ignore[attr-defined]
 
 
 def test_the_codes_growth_overshoots_in_the_published_sequence() -> None:
@@ -145,16 +145,23 @@ def test_the_codes_growth_overshoots_in_the_published_sequence() -> None:
     own, shares = torch.zeros(1, 100_000, dtype=torch.bool), []
     change = Streams(0).permutation(100_000, "test").double()[None]
     for _ in range(7):
-        own = own | method.code_rule(own, change)  # type: ignore[attr-defined]
+        own = own | method.code_rule(own, change, change > 0)  # type: ignore[attr-defined]
         shares.append(own.double().mean().item())
     assert shares == pytest.approx([0.25, 0.4375, 0.578, 0.684, 0.763, 0.822, 0.822], abs=1e-3)
 
 
 def test_the_code_takes_ties_and_the_paper_leaves_entries_that_did_not_move() -> None:
     change, own = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]), torch.zeros(1, 8, dtype=torch.bool)
-    assert build("fedselect", {"mode": "code"}).code_rule(own, change).sum() == 8  # type: ignore[attr-defined]
-    assert build("fedselect").paper_rule(own, change).tolist() == [[False] * 7 + [True]]  # type: ignore[attr-defined]
-    assert build("fedselect", {"moved_only": False}).paper_rule(own, change).sum() == 2  # type: ignore[attr-defined]
+    assert build("fedselect", {"mode": "code"}).code_rule(own, change, change > 0).sum() == 8  # type: ignore[attr-defined]
+    assert build("fedselect").paper_rule(own, change, change > 0).tolist() == [[False] * 7 + [True]]  # type: ignore[attr-defined]
+    assert build("fedselect", {"moved_only": False}).paper_rule(own, change, change > 0).sum() == 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("select", ["most", "least", "random"])
+@pytest.mark.parametrize("moved_only", [True, False])
+def test_entries_that_did_not_move_become_personal_only_where_that_is_allowed(select: str, moved_only: bool) -> None:
+    still = toys.run("fedselect", {"select": select, "moved_only": moved_only}, sizes=toys.EQUAL, lr=1e-30)
+    assert bool(still.state["mask"].any()) == (not moved_only)
 
 
 def test_the_code_grows_with_every_third_participation_after_the_first() -> None:

@@ -78,6 +78,61 @@ def test_records_serve_later_rounds_whatever_the_learning_rate(lr_decay: float) 
     assert toys.gap(run("fedavg", rounds=6, lr_decay=lr_decay).state, state) < 1e-9
 
 
+def test_records_of_phases_that_train_different_parts_serve_later_rounds() -> None:
+    recorded = {}
+    for rounds in (2, 5):
+        state = run("fedrep", EVEN, rounds=rounds, lanes=2, lane=TapeLane).state
+        recorded[rounds] = TapeLane.recorded
+    assert recorded[2] == recorded[5] > 0
+    assert toys.gap(run("fedrep", EVEN, rounds=5).state, state) < 1e-9
+
+
+def test_records_of_a_broken_lane_are_made_anew_and_none_is_played() -> None:
+    lanes: list[TapeLane] = []
+
+    def lane() -> TapeLane:
+        lanes.append(TapeLane())
+        return lanes[-1]
+
+    done = run("dfedpgp", EVEN, rounds=2, lanes=2, lane=lane)
+    before = TapeLane.recorded
+    for made in lanes:
+        made.broken = True
+        for player in made.players:
+            for kind, (_, kept) in player.records.items():
+                player.records[kind] = (lambda: pytest.fail("a record of a broken lane was played"), kept)
+    done.step()
+    assert TapeLane.recorded > before
+    assert not any(made.broken for made in lanes)
+    assert toys.gap(run("dfedpgp", EVEN, rounds=3).state, done.state) < 1e-9
+
+
+def test_a_training_leaves_the_masks_it_was_given_alone() -> None:
+    fed = run("fedavg", rounds=1, lanes=1, lane=TapeLane).fed
+    one = torch.arange(fed.D) % 2 == 0
+    before, start = one.clone(), fed.new_model().expand(fed.K, -1)
+    for mask in (one, ~one):
+        fed.train(start, trainable=mask)
+    assert torch.equal(one, before)
+
+
+def test_lanes_are_joined_when_a_step_fails() -> None:
+    joined: list[int] = []
+
+    class Watched(TapeLane):
+        def join(self) -> None:
+            joined.append(1)
+
+    def step(local: Local, batch: Batch) -> None:
+        raise ArithmeticError("no step today")
+
+    fed = run("fedavg", rounds=1, lanes=2, lane=Watched).fed
+    joined.clear()
+    with pytest.raises(ArithmeticError, match="no step today"):
+        fed.loop(step, {"w": fed.new_model().expand(fed.K, -1)})
+    assert len(joined) == 2
+
+
 def test_a_step_that_asks_the_host_runs_unrecorded_and_says_so() -> None:
     asked: list[float] = []
 

@@ -303,3 +303,11 @@ def test_pfedfda_bills_body_means_and_half_a_covariance() -> None:
 @pytest.mark.parametrize("hp", [("compat", "flbench"), ("beta", "single")], ids=str)
 def test_variants_keep_the_contract(promise: Any, hp: tuple[str, Any]) -> None:
     promise(contract.Situation("pfedfda", "tiny-bn", 0.5, (hp,)))
+
+
+def test_the_benchmarks_participants_arrive_with_the_linear_head_and_are_tested_with_the_generative_one() -> None:
+    run = toys.run("pfedfda", {"compat": "flbench"}, rounds=2)
+    run.fed.begin(3, scoring=True)
+    plain_models = toys.everybody(toys.run("fedavg", rounds=2))
+    assert torch.equal(run.method.arriving(run.state, run.fed), plain_models)
+    assert not torch.equal(run.method.personal(run.state, run.fed), plain_models)

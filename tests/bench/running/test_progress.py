@@ -36,7 +36,9 @@ def test_a_run_is_told(grid: Path, stream: type[io.StringIO], monkeypatch: pytes
     assert "2 of 8 cells ended" in text
 
 
-def test_the_time_to_go_is_the_expected_one_first_and_counts_no_round_of_an_earlier_run(grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_to_go_is_the_expected_one_first_and_counts_no_round_of_an_earlier_run(
+    grid: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cells, clock = [item.cell for item in unique(plan(Selection(files=[grid])))][:1], [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     for known, early in ((True, "60 s"), (False, "?")):

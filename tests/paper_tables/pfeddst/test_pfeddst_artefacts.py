@@ -218,6 +218,13 @@ def test_smoke_needs_no_data_and_stays_small() -> None:
     assert {item.cell.recipe["dataset"] for item in items} == {"digits"}
 
 
+def test_desk_clients_hold_the_protocol_s_classes_and_as_many_images_on_both_data_sets() -> None:
+    for item in planned(PAPER, "desk"):
+        options = item.cell.recipe["partition"]["options"]
+        assert options["classes"] == {"cifar10": 2, "cifar100": 5}[item.cell.recipe["dataset"]]
+        assert (options["classes"] * options["train"], options["classes"] * options["test"]) == (100, 200)
+
+
 def test_the_desk_scale_fits_an_afternoon_on_two_cores(tmp_path: Path) -> None:
     items = unique(planned(PAPER, "desk"))
     assert total(items, estimates(items, Store(tmp_path))) <= 2 * 4 * 3600
