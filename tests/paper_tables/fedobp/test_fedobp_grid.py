@@ -79,7 +79,7 @@ def test_main_rows_are_the_benchmark_s_baselines() -> None:
 
 def test_the_paper_s_protocol_is_the_recipe_at_paper_scale() -> None:
     for item in planned("paper"):
-        if item.artefact in ("table3", "table4") and not item.row.endswith("momentum 0.7"):
+        if item.artefact in ("table3", "table4") and not item.row.endswith(("momentum 0.7", "100 rounds")):
             recipe = item.cell.recipe
             training = recipe["training"]
             assert (training["rounds"], training["epochs"], training["batch"], training["lr"], training["momentum"]) == (
