@@ -1,0 +1,63 @@
+"""Our methods against the code that their authors published, on the same batches.
+
+That code is no part of this repository, and no line of it is copied here: tests import it from clones of yours, at the commits that they name.
+
+    git clone https://github.com/lapisrocks/fedselect references/lapisrocks+fedselect
+    REPFL_REFERENCES=references nox -s tests -- tests/references
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Get = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Get:
+    """A folder with the files of a public repository at a commit: `reference("owner/name", "1a2b3c4", "folder", "file.py")`."""
+    held: dict[tuple[str, ...], Path] = {}
+
+    def get(repository: str, commit: str, *paths: str) -> Path:
+        clones = os.environ.get("REPFL_REFERENCES")
+        clone = Path(clones or ".") / repository.replace("/", "+")
+        if not clones or not clone.exists():
+            pytest.skip(f"needs a clone of {repository} at $REPFL_REFERENCES/{clone.name}")
+        if (repository, commit, *paths) not in held:
+            folder = tmp_path_factory.mktemp(clone.name)
+            git = ["git", "-c", "safe.directory=*", "-C", str(clone.resolve()), "archive", commit, "--", *paths]
+            archive = subprocess.run(git, check=True, capture_output=True).stdout
+            subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
+            held[repository, commit, *paths] = folder
+        return held[repository, commit, *paths]
+
+    return get
+
+
+@pytest.fixture
+def borrowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Make the modules of a folder importable for one test: `borrowed(folder, {"hydra": {"main": ...}})`, with stand-ins for what they import."""
+    before = dict(sys.modules)
+
+    def borrow(folder: Path, stubs: dict[str, dict[str, Any]] | None = None) -> None:
+        monkeypatch.syspath_prepend(folder)
+        for name, contents in (stubs or {}).items():
+            stub = types.ModuleType(name)
+            stub.__dict__.update(contents)
+            monkeypatch.setitem(sys.modules, name, stub)
+            parent, _, child = name.rpartition(".")
+            if parent in sys.modules:
+                monkeypatch.setattr(sys.modules[parent], child, stub, raising=False)
+
+    yield borrow
+    for name in set(sys.modules) - set(before):
+        if not name.startswith(("torch", "numpy", "scipy", "sklearn", "pandas")):
+            del sys.modules[name]

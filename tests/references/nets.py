@@ -1,0 +1,76 @@
+"""`tiny` and `tiny-bn` as the modules that published code trains, and the way between these and our flat vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from algorithms.core.federation import Federation
+
+STATISTICS = {"mean": "running_mean", "var": "running_var"}
+
+
+class Tiny(nn.Module):
+    """`tiny` with the layer names of our layout."""
+
+    def __init__(self, fed: Federation) -> None:
+        super().__init__()
+        shape = {s.name: s.shape for s in fed.layout}
+        self.conv1 = nn.Conv2d(shape["conv1.weight"][1], shape["conv1.weight"][0], shape["conv1.weight"][2])
+        self.fc1 = nn.Linear(*shape["fc1.weight"][::-1])
+        self.fc2 = nn.Linear(*shape["fc2.weight"][::-1])
+
+    def features(self, x: Tensor) -> Tensor:
+        return F.relu(self.fc1(F.max_pool2d(F.relu(self.conv1(x)), 2).flatten(1)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(self.features(x))
+
+
+class TinyBN(nn.Module):
+    """`tiny-bn` with the layer names of our layout."""
+
+    def __init__(self, fed: Federation) -> None:
+        super().__init__()
+        shape = {s.name: s.shape for s in fed.layout}
+        for place in ("1", "2"):
+            out, into, size, _ = shape[f"conv{place}.weight"]
+            setattr(self, f"conv{place}", nn.Conv2d(into, out, size, padding=1, bias=False))
+            setattr(self, f"bn{place}", nn.BatchNorm2d(out))
+        self.fc1 = nn.Linear(*shape["fc1.weight"][::-1])
+        self.fc2 = nn.Linear(*shape["fc2.weight"][::-1])
+
+    def features(self, x: Tensor) -> Tensor:
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 2)
+        return F.relu(self.fc1(F.relu(self.bn2(self.conv2(x))).flatten(1)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(self.features(x))
+
+
+Rename = Callable[[str], str]
+
+
+def theirs(name: str) -> str:
+    """PyTorch's name of one of our tensors: running statistics are called otherwise."""
+    layer, _, kind = name.rpartition(".")
+    return f"{layer}.{STATISTICS.get(kind, kind)}"
+
+
+def split(fed: Federation, flat: Tensor, rename: Rename = theirs) -> dict[str, Tensor]:
+    """A flat vector [D] as a state dict, copied."""
+    return {rename(s.name): flat[s.start : s.stop].view(s.shape).clone() for s in fed.layout}
+
+
+def join(fed: Federation, state: dict[str, Tensor], rename: Rename = theirs) -> Tensor:
+    """A state dict as a flat vector [D]."""
+    return torch.cat([state[rename(s.name)].detach().reshape(-1) for s in fed.layout])
+
+
+def load(fed: Federation, net: nn.Module, flat: Tensor, rename: Rename = theirs) -> nn.Module:
+    """Put a flat vector into a network, leaving counters of batches alone."""
+    net.load_state_dict(split(fed, flat, rename), strict=False)
+    return net
