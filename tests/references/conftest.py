@@ -1,6 +1,6 @@
 """Our methods against the code that their authors published, on the same batches.
 
-That code is no part of this repository, and no line of it is copied here: tests import it from clones of yours, at the commits that they name.
+That code is no part of this repository, and no line of it is copied here: tests import it from clones of yours, at the commits they name.
 
     git clone https://github.com/lapisrocks/fedselect references/lapisrocks+fedselect
     REPFL_REFERENCES=references nox -s tests -- tests/references
@@ -44,7 +44,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Get:
 
 @pytest.fixture
 def borrowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Make the modules of a folder importable for one test: `borrowed(folder, {"hydra": {"main": ...}})`, with stand-ins for what they import."""
+    """Make a folder importable for one test: `borrowed(folder, {"hydra": {"main": ...}})`, with stand-ins for what its files import."""
     before = dict(sys.modules)
 
     def borrow(folder: Path, stubs: dict[str, dict[str, Any]] | None = None) -> None:
