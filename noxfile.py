@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,6 +38,19 @@ def tests(session: nox.Session) -> None:
     """The test suite; `-- -m slow` for the long ones."""
     install(session, "dev")
     session.run("pytest", "--numprocesses", "2", *session.posargs)
+
+
+@nox.session
+def references(session: nox.Session) -> None:
+    """Our methods against the code that their authors published, which is cloned into `references/` and stays out of this repository."""
+    install(session, "dev")
+    kept, folder = Path("references").resolve(), Path("tests", "references")
+    named = {name for file in folder.glob("test_*.py") for name in re.findall(r'"([\w.-]+/[\w.-]+)", "[0-9a-f]{7}"', file.read_text())}
+    for repository in sorted(named):
+        clone = kept / repository.replace("/", "+")
+        if not clone.exists():
+            session.run("git", "clone", "--quiet", "--bare", f"https://github.com/{repository}", str(clone), external=True)
+    session.run("pytest", str(folder), *session.posargs, env={"REPFL_REFERENCES": str(kept)})
 
 
 @nox.session

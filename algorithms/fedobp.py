@@ -70,7 +70,7 @@ class FedOBP(Method):
     w_g <- sum_i p_i w_i. Every client is scored with start_i from the current w_g. The quantile interpolates linearly and the comparison
     is strict, which makes ceil((P - 1)(1 - q)) of P entries personal: the paper's Table II. Equation 11's further factor 1 / |C_t| is left
     out, as in equations 2 and 21 and in the code. Scores that are all equal (the first round) make nothing personal. Running statistics
-    have no score: they follow the protocol. With `ema`, scoring does not advance the average, as the code's evaluation does.
+    have no score: they follow the protocol. With `ema`, scoring does not advance the average; the code's evaluation does.
     """
 
     HP = HP

@@ -1,9 +1,8 @@
 """Our methods against the code that their authors published, on the same batches.
 
-That code is no part of this repository, and no line of it is copied here: tests import it from clones of yours, at the commits they name.
-
-    git clone https://github.com/lapisrocks/fedselect references/lapisrocks+fedselect
-    REPFL_REFERENCES=references nox -s tests -- tests/references
+That code is no part of this repository, and no line of it is copied here: tests import it from clones, at the commits they name.
+`nox -s references` makes the clones and runs the tests; for clones elsewhere, `REPFL_REFERENCES` names their folder, which holds
+`owner+name` for every `owner/name`.
 """
 
 from __future__ import annotations
@@ -45,9 +44,10 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Get:
 @pytest.fixture
 def borrowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Make a folder importable for one test: `borrowed(folder, {"hydra": {"main": ...}})`, with stand-ins for what its files import."""
-    before = dict(sys.modules)
+    folders: list[str] = []
 
     def borrow(folder: Path, stubs: dict[str, dict[str, Any]] | None = None) -> None:
+        folders.append(str(folder))
         monkeypatch.syspath_prepend(folder)
         for name, contents in (stubs or {}).items():
             stub = types.ModuleType(name)
@@ -58,6 +58,7 @@ def borrowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
                 monkeypatch.setattr(sys.modules[parent], child, stub, raising=False)
 
     yield borrow
-    for name in set(sys.modules) - set(before):
-        if not name.startswith(("torch", "numpy", "scipy", "sklearn", "pandas")):
+    for name, module in list(sys.modules.items()):  # the next repository has modules of the same names
+        places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", ())]
+        if any(place.startswith(folder) for place in places for folder in folders):
             del sys.modules[name]

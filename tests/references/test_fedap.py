@@ -1,0 +1,127 @@
+"""FedAP (`pool=all`) against microsoft/PersonalizedFL at 441670e.
+
+Theirs: class `fedap` as it is, with its LeNet-5, pretraining, feature statistics, weights, local training and mixing. Ours: `lenet5`, the
+batches of both trainings in place of their loaders, initial values, and images padded to 28x28. Everybody takes part, as the code has it;
+it knows neither momentum nor weight decay. Compared: the images of the pretraining, the matrix, and all models after every round.
+
+* The code merges the unbiased variances of batches; in the exact comparison it is handed a `torch.var` that divides by all samples.
+* It mixes in single precision; it is handed a `torch.float32` that is double. Its .to("cuda") meets images that stay where they are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from algorithms import fedap
+from algorithms.core.federation import Federation
+from tests.algorithms import plain, toys
+from tests.references import nets
+from tests.references.conftest import Get
+
+SIZES, PRETRAINING, LAM = (25, 7, 40, 16), 3, 0.3
+
+
+class Exact(Tensor):
+    """Images that stay doubles, and here, where the code asks for floats and a GPU."""
+
+    def float(self, *_: Any, **__: Any) -> Tensor:
+        return self.as_subclass(Tensor)
+
+    def to(self, *_: Any, **__: Any) -> Tensor:
+        return self
+
+
+Batches = list[tuple[Tensor, Tensor]]
+
+
+def exact(batches: Batches) -> Batches:
+    return [(x.as_subclass(Exact), y) for x, y in batches]
+
+
+def pytorch(**instead: Any) -> types.ModuleType:
+    """PyTorch for one of their files, with something else under some names."""
+    namespace = types.ModuleType("torch")
+    namespace.__dict__.update(torch.__dict__, **instead)
+    return namespace
+
+
+@pytest.fixture
+def theirs(
+    reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Callable[[Federation], Any]]:
+    """Their algorithm with our initial values, in doubles, for the clients of a federation."""
+
+    def build(fed: Federation) -> Any:
+        pool = type("Pool", (), {"targets": fed.data.labels.numpy(), "__len__": lambda self: len(self.targets)})()
+        stubs = {"datautil.prepare_data": {"get_whole_dataset": lambda name: lambda args: pool}}
+        borrowed(reference("microsoft/PersonalizedFL", "441670e", "alg", "datautil", "network", "util"), stubs)
+        importlib.import_module("alg.core.comm").torch = pytorch(float32=torch.float64)
+        p = fed.protocol
+        sizes = {"n_clients": fed.N, "batch": p.batch, "lr": p.lr, "pretrained_iters": 1, "model_momentum": LAM}
+        args = types.SimpleNamespace(alg="fedap", dataset="medmnist", device="cpu", distributed=False, **sizes)
+        algorithm = importlib.import_module("alg.fedap").fedap(args)
+        for net in (algorithm.server_model, *algorithm.client_model):
+            nets.load(fed, net, fed.new_model())
+        return algorithm
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(np, "int", int, raising=False)
+    yield build
+    torch.set_default_dtype(before)
+
+
+def prepare(theirs: Any, fed: Federation, monkeypatch: pytest.MonkeyPatch) -> Tensor:
+    """Their pretraining on our batches of the images that they choose, then their weights  [N, N]."""
+
+    def loader(chosen: Any, **_: Any) -> Batches:
+        assert chosen.indices == fedap.pooled(fed, 0.3, "all").tolist()
+        lone = fed.over([torch.tensor(chosen.indices)])
+        return exact(plain.batches(lone, 0, 0, PRETRAINING, stream="pretrain"))
+
+    monkeypatch.setattr(torch.utils.data, "DataLoader", loader)
+    theirs.set_client_weight([exact(plain.batches(fed, client, 1, 1)) for client in range(fed.N)])
+    return torch.from_numpy(theirs.client_weight)
+
+
+def ours(rounds: int) -> tuple[Any, Tensor]:
+    """Our run, and its mixing weights."""
+    hp = {"lam": LAM, "pool": "all", "pretrain_epochs": PRETRAINING, "pretrain_lr": 0.05}
+    where: dict[str, Any] = {"shape": (1, 28, 28), "clients_data": toys.data(SIZES, classes=11)}
+    run = toys.run("fedap", hp, model="lenet5", sizes=SIZES, dtype=torch.float64, rounds=rounds, lr=0.05, **where)
+    return run, fedap.mixing_weights(run.state["closeness"], run.state["seen"], LAM)
+
+
+def test_fedap_is_the_authors_code(theirs: Callable[[Federation], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    run, mixing = ours(rounds=1)
+    fed, algorithm = run.fed, theirs(run.fed)
+    importlib.import_module("alg.fedap").torch = pytorch(var=lambda x, dim: torch.var(x, dim, correction=0))  # type: ignore[attr-defined]
+    assert plain.apart(prepare(algorithm, fed, monkeypatch), mixing) < 1e-9
+    for round_ in (1, 2, 3):
+        if round_ > 1:
+            run.step()
+        for client in range(fed.N):
+            algorithm.client_train(client, exact(plain.batches(fed, client, round_, fed.protocol.epochs)), round_)
+        algorithm.server_aggre()
+        found = torch.stack([nets.join(fed, net.state_dict()) for net in algorithm.client_model])
+        assert plain.apart(found, run.state["w"]) < 1e-9
+        print(round_, plain.apart(found, run.state["w"]), mixing)
+
+
+def test_fedap_with_the_authors_variances_of_batches_mixes_almost_alike(
+    theirs: Callable[[Federation], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, mixing = ours(rounds=1)
+    found = prepare(theirs(run.fed), run.fed, monkeypatch)
+    print(plain.apart(found, mixing))
+    assert 1e-9 < plain.apart(found, mixing) < 1e-2

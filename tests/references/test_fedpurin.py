@@ -1,0 +1,188 @@
+"""FedPURIN, and FedCAC, pFedSD, FedBN and FedAvg as its tables ran them, against HikariX/FedPURIN at 2cefe0b, on a network with batch norm.
+
+Its clients train, choose critical entries, sparsify and distil; its groups measure overlaps, average and hand back. Compared in every round
+are the trained models, those scored before and after aggregation, and in the end how often each client held each entry critical. Batches,
+initial values and cohorts are ours. Not compared: its partition, its main loop, its counts of traffic, and clients without data, whom it
+cannot train. Its groups of FedPURIN and FedCAC know of no absence: a round of some clients is here a round of a group of these alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from types import SimpleNamespace as Bag
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from algorithms.core.federation import Federation
+from algorithms.core.method import build
+from algorithms.core.rng import Streams
+from algorithms.core.run import Run
+from tests.algorithms import plain, toys
+from tests.references import nets
+from tests.references.conftest import Get
+
+Scored = dict[str, Tensor]
+SIZES, ROUNDS, BETA, TAU = (12, 7, 24, 1, 9, 17), 5, 3, 0.5
+SWITCHES = {"exc": "BN", "isGrad": True, "isHessian": False, "isBN": False, "HeadEnd": False, "isLocal": False}
+VARIANTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {}),
+    ({"hessian": True}, {"isHessian": True}),
+    ({"gradient": "delta"}, {"isGrad": False}),
+    ({"gradient": "delta", "hessian": True}, {"isGrad": False, "isHessian": True}),
+    ({"bn": "masked"}, {"exc": "all"}),
+    ({"bn": "full"}, {"exc": "all", "isBN": True}),
+    ({"rest": "own"}, {"isLocal": True}),
+]
+STUBS: dict[str, dict[str, Any]] = {
+    "prettytable": {"PrettyTable": None},
+    "torch.utils.tensorboard": {"SummaryWriter": object},
+    "fling.model": {"get_model": lambda args: deepcopy(args.model)},
+    "fling.utils.config_utils": {"save_config_file": None, "compile_config": None},
+    "fling.utils.data_utils": {"get_data_transform": None},
+    "fling.utils.visualize_utils": {"plot_2d_loss_landscape": None},
+}
+
+
+class Epochs:
+    """A loader that hands out our batches, epoch after epoch."""
+
+    def __init__(self, fed: Federation, client: int, round_: int) -> None:
+        self.ahead = [plain.batches(fed, client, round_, 1, first=epoch) for epoch in range(fed.protocol.epochs)]
+
+    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+        return iter([{"input": x, "class_id": y} for x, y in self.ahead.pop(0)])
+
+
+class Fling:
+    """The authors' clients in the authors' group."""
+
+    def __init__(self, fed: Federation, client: str, group: str, *, tau: float = TAU, lamda: float = 0.0, **switches: Any) -> None:
+        component, p, hyper = importlib.import_module("fling.component"), fed.protocol, Bag(**(SWITCHES | switches))
+        sgd = {"name": "sgd", "lr": p.lr, "momentum": p.momentum, "weight_decay": p.weight_decay}
+        shared = Bag(name="except", keywords=["bn"]) if hyper.exc == "BN" else Bag(name="all")
+        self.args = Bag(
+            model=nets.TinyBN(fed),
+            learn=Bag(device="cpu", batch_size=p.batch, local_eps=p.epochs, optimizer=sgd, beta=BETA, tau=tau, lamda=lamda),
+            client=Bag(name=client, client_num=fed.N, val_frac=0),
+            server=Bag(name="base_server"),
+            group=Bag(name=group, aggregation_method="avg", aggregation_parameters=shared, include_non_param=False, isLocal=hyper.isLocal),
+            hyper=hyper,
+            other=Bag(resume_path=None),
+        )
+        self.fed, self.dense = fed, "prev_local_model" if client == "purin_client" else "model"
+        self.among = fed.layout.learnable & ~fed.layout.norm if hyper.exc == "BN" else fed.layout.learnable
+        self.critical = torch.zeros(fed.N, int(self.among.sum()), dtype=torch.int32)
+        self.group = component.group.get_group(self.args, Bag(logging=lambda text: None, add_scalar=lambda *scalar: None))
+        self.group.server = component.server.get_server(self.args, test_dataset=fed.data.test[0])
+        get = component.client.get_client
+        self.clients = [get(args=self.args, client_id=i, train_dataset=part) for i, part in enumerate(fed.data.train)]
+        for i, one in enumerate(self.clients):
+            nets.load(fed, one.model, fed.new_model(i) if i else fed.new_model())  # its group lets all start from client 0's values
+            self.group.append(one)
+        self.group.initialize()
+
+    def train(self, round_: int) -> None:
+        for i in self.fed.active.tolist():
+            self.clients[i].train_dataloader = Epochs(self.fed, i, round_)
+            self.clients[i].train(lr=None)
+            self.critical[i] += getattr(self.clients[i], "critical_parameter", torch.tensor(0)).int()
+
+    def aggregate(self, round_: int) -> None:
+        called = self.fed.active.tolist()
+        if self.args.group.name != "base_group":
+            self.group.clients, self.args.client.client_num = [self.clients[i] for i in called], len(called)
+        self.group.aggregate(round_, called)
+
+    def models(self, clients: Tensor, name: str = "model") -> Tensor:
+        return torch.stack([nets.join(self.fed, getattr(self.clients[i], name).state_dict()) for i in clients.tolist()])
+
+
+@pytest.fixture(autouse=True)
+def fling(reference: Get, borrowed: Callable[..., None]) -> Iterator[None]:
+    borrowed(reference("HikariX/FedPURIN", "2cefe0b", "fling"), STUBS)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.fixture
+def scored(monkeypatch: pytest.MonkeyPatch) -> Scored:
+    """Our models that were last scored, by scoring point."""
+    seen: Scored = {}
+    score = Federation.score
+    monkeypatch.setattr(Federation, "score", lambda fed, point, models: (seen.update({point: models.clone()}), score(fed, point, models)))
+    return seen
+
+
+def first_round(method: str, hp: dict[str, Any], *, lr: float = 0.05, participation: float = 0.5) -> Run:
+    protocol: dict[str, Any] = {"lr": lr, "momentum": 0.9, "weight_decay": 1e-3, "evaluation": {"tallies": ("mask",)}}
+    return toys.run(method, hp, model="tiny-bn", sizes=SIZES, dtype=torch.float64, rounds=1, participation=participation, **protocol)
+
+
+def agree(run: Run, theirs: Fling, scored: Scored) -> None:
+    """Hold our rounds, the first of which is over, against theirs."""
+    for round_ in range(1, ROUNDS + 1):
+        if round_ > 1:
+            run.step()
+        theirs.train(round_)
+        assert run.fed.trained is not None
+        assert plain.apart(theirs.models(run.fed.active, theirs.dense), run.fed.trained) < 1e-9
+        assert plain.apart(theirs.models(run.fed.active), scored["pre_agg"]) < 1e-9
+        theirs.aggregate(round_)
+        assert plain.apart(theirs.models(run.fed.everybody), scored["post_agg"]) < 1e-9
+    assert "mask" not in run.fed.tallies or torch.equal(theirs.critical, run.fed.tallies["mask"][:, theirs.among])
+
+
+@pytest.mark.parametrize("participation", [0.5, 1.0])
+def test_fedpurin_is_the_authors_code_while_every_tensor_has_some_effect(scored: Scored, participation: float) -> None:
+    run = first_round("fedpurin", {"beta": BETA}, lr=0.005, participation=participation)
+    agree(run, Fling(run.fed, "purin_client", "purin_group"), scored)
+
+
+@pytest.mark.parametrize(("hp", "switches"), VARIANTS)
+def test_fedpurin_with_the_codes_cutoff_is_the_authors_code(scored: Scored, hp: dict[str, Any], switches: dict[str, Any]) -> None:
+    run = first_round("fedpurin", hp | {"beta": BETA, "cutoff": "code"})
+    agree(run, Fling(run.fed, "purin_client", "purin_group", **switches), scored)
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.2, 0.9])
+@pytest.mark.parametrize("ends", [False, True])
+def test_fedpurins_default_differs_from_the_authors_code_in_tensors_without_effect_alone(tau: float, ends: bool) -> None:
+    fed = first_round("local", {}).fed
+    theta, grad = torch.from_numpy(Streams(0).at("entries").standard_normal((2, fed.D)))
+    part = {s.name: grad[s.start : s.stop] for s in fed.layout}
+    part["conv2.weight"].mul_(1e-13)
+    part["fc1.bias"].zero_()
+    part["fc1.weight"][3:] = 0
+    client = Fling(fed, "purin_client", "purin_group", HeadEnd=ends).clients[0]
+    known = {"conv1": "pre", "fc1": "hidden", "fc2": "fc"}  # how its networks call these layers; it tells them by their names
+    net = nn.ModuleDict({known.get(name, name): layer for name, layer in nets.load(fed, client.model, theta).named_children()})
+    grads = nets.split(fed, grad, lambda name: ".".join(known.get(word, word) for word in name.split(".")))
+    theirs = client.evaluate_critical_parameter_grad(net, grads, tau)[0].bool()
+    hp = {"tau": tau, "ends": ends, "grad_dtype": "float32"}
+    methods: list[Any] = [build("fedpurin", hp | {"cutoff": cutoff}) for cutoff in ("code", "empty")]
+    code, default = (method.critical(fed, theta[None], grad[None])[0] for method in methods)
+    assert torch.equal(code[fed.layout.learnable & ~fed.layout.norm], theirs)
+    assert torch.equal(default, code & ~fed.layout.where(name="conv2.weight") & ~fed.layout.where(name="fc1.bias"))
+
+
+def test_fedcac_is_the_authors_code(scored: Scored) -> None:
+    run = first_round("fedcac", {"beta": BETA})
+    agree(run, Fling(run.fed, "fedcac_client", "fedcac_group", exc="all"), scored)
+
+
+def test_pfedsd_is_the_authors_code(scored: Scored) -> None:
+    run = first_round("pfedsd", {"lam": 0.8, "temperature": 2.0})
+    agree(run, Fling(run.fed, "pfedsd_client", "base_group", tau=2.0, lamda=0.8, exc="all"), scored)
+
+
+@pytest.mark.parametrize(("method", "exc"), [("fedbn", "BN"), ("fedavg", "all")])
+def test_fedbn_and_fedavg_are_the_authors_code(scored: Scored, method: str, exc: str) -> None:
+    run = first_round(method, {})
+    agree(run, Fling(run.fed, "base_client", "base_group", exc=exc), scored)

@@ -1,0 +1,119 @@
+"""FedSelect by its code's rules against lapisrocks/fedselect at 0949f8a.
+
+Their `fedselect_algorithm` runs as it is: alternating training, growing masks, averaging over those who share an entry, sending back, and
+scoring. Their loading of data is a stand-in that hands out our batches; a wrapper around `train_personalized` notes what goes in and comes
+out. It also puts the network into training mode, where their scoring does not leave it: from the second round on, their batch norm would
+train on its running statistics. Not compared: absent clients (theirs take part in every round), momentum and weight decay (their optimiser
+has none), and clipping, an option of theirs that looks at all entries where our protocol's looks at those in training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from types import SimpleNamespace as Named
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from algorithms.core.federation import Federation
+from tests.algorithms import plain, toys
+from tests.references import nets
+from tests.references.conftest import Get
+
+SIZES, ROUNDS, LR = (9, 30, 14, 1, 22), 7, 0.1
+STUBS: dict[str, dict[str, Any]] = {"torchvision": {}, "torchvision.models": {"resnet18": None}}
+STUBS |= {"utils.train_utils": {"prepare_dataloaders": None, "get_data": None}}
+Visit = tuple[Tensor, Tensor, Tensor]
+"""A client's model and mask when its training begins, and its model when it ends."""
+
+
+class Loader:
+    """A client's batches of a round, epoch after epoch."""
+
+    def __init__(self, fed: Federation, client: int, round_: int) -> None:
+        self.of, self.epoch = (fed, client, round_), -1
+
+    def __len__(self) -> int:
+        return len(plain.batches(*self.of, 1))
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        self.epoch += 1
+        return iter(plain.batches(*self.of, 1, first=self.epoch))
+
+
+def theirs(name: str) -> str:
+    return nets.theirs(name).replace("fc2", "fc")
+
+
+def their_network(fed: Federation, net: str) -> nn.Module:
+    """`tiny` or `tiny-bn` with a last layer called as their statistics expect."""
+    kind: Any = nets.TinyBN if net == "tiny-bn" else nets.Tiny
+
+    class Net(kind):
+        def __init__(self) -> None:
+            super().__init__(fed)
+            self.fc = self.fc2
+            del self.fc2
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.fc(self.features(x))
+
+    return nets.load(fed, Net().double(), fed.new_model(), theirs)
+
+
+def their_run(monkeypatch: pytest.MonkeyPatch, fed: Federation, net: nn.Module, hp: dict[str, Any]) -> tuple[list[Visit], Tensor]:
+    """Every client's training in every round of theirs, client by client, and the accuracies thereafter  [ROUNDS, N]."""
+    code, visits = import_module("fedselect"), list[Visit]()
+    train = code.train_personalized
+
+    def watched(model: nn.Module, loader: Loader, mask: dict[str, Tensor], args: Any) -> Any:
+        start, shared = nets.join(fed, model.state_dict(), theirs), nets.split(fed, torch.zeros(fed.D), theirs)
+        own = nets.join(fed, shared | mask, theirs) == 1
+        done = train(model.train(), loader, mask, args)
+        visits.append((start, own, nets.join(fed, model.state_dict(), theirs)))
+        return done
+
+    def prepare(_: Any, client: int, *__: Any) -> tuple[Loader, list[tuple[Tensor, Tensor]]]:
+        test = fed.data.test[client]
+        return Loader(fed, client, len(visits) // fed.N + 1), [(fed.data.inputs(test), fed.data.labels[test])]
+
+    monkeypatch.setattr(code, "train_personalized", watched)
+    monkeypatch.setattr(code, "prepare_dataloaders", prepare)
+    args = Named(com_rounds=ROUNDS, lr=LR, la_epochs=fed.protocol.epochs, clipgradnorm=False, lth_epoch_iters=hp["every"])
+    args.prune_percent, args.prune_target = 100 * hp["rate"], 100 * hp["limit"]
+    clients = {client: client for client in range(fed.N)}
+    scores = code.fedselect_algorithm(net, args, None, None, clients, clients, None, list(clients))["client_accuracies"]
+    return visits, torch.tensor([[float(score[client]) for client in clients] for score in scores])
+
+
+@pytest.mark.parametrize(
+    ("net", "hp"),
+    [
+        ("tiny", {"rate": 0.6, "limit": 0.05, "every": 1}),
+        ("tiny-bn", {"rate": 0.25, "limit": 0.5, "every": 2}),
+        ("tiny-bn", {"rate": 0.25, "limit": 0.8, "every": 3}),
+    ],
+)
+def test_fedselect_by_the_codes_rules_is_the_authors_code(
+    reference: Get, borrowed: Any, monkeypatch: pytest.MonkeyPatch, net: str, hp: dict[str, Any]
+) -> None:
+    borrowed(reference("lapisrocks/fedselect", "0949f8a"), STUBS)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    run = toys.run("fedselect", hp | {"mode": "code"}, model=net, sizes=SIZES, rounds=1, dtype=torch.float64, buffers="local", lr=LR)
+    start, mask, fed = run.fed.new_models(), torch.zeros(run.fed.N, run.fed.D, dtype=torch.bool), run.fed
+    visits, accuracies = their_run(monkeypatch, fed, their_network(fed, net), hp)
+    for round_ in range(ROUNDS):
+        if round_:
+            start, mask = toys.everybody(run), run.state["mask"]
+            run.step()
+        starts, masks, ends = map(torch.stack, zip(*visits[round_ * fed.N : (round_ + 1) * fed.N], strict=True))
+        assert fed.trained is not None
+        correct, total = fed.correct(fed.trained, "test")
+        assert torch.equal(masks, mask)
+        assert plain.apart(starts, start) < 1e-12
+        assert plain.apart(ends, fed.trained) < 1e-12
+        assert torch.allclose(accuracies[round_], correct / total)
+    assert mask.any()
