@@ -23,7 +23,7 @@ class HP:
     final_epochs: int = param(
         0, "epochs of the head alone before scoring, never fed back", ge=0, paper="FedRep's code: max(10, head epochs)"
     )
-    newcomer: partial.Newcomer = param("initial", "head of a client that never took part; `global` is the average of the heads (FL-bench)")
+    newcomer: partial.Newcomer = param("initial", "head of a client that never took part; `global`: the average of the heads (both codes)")
 
 
 @register(

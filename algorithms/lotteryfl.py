@@ -51,9 +51,9 @@ class LotteryFL(Method):
     frozen at zero. The server averages every entry over the clients that hold it, and leaves an entry without holders alone. Scored: the
     global model * m_i.
 
-    The reference code averages uniformly; here the recipe's weights apply. Its models have no BN: normalisation is never pruned here, and
-    its statistics follow the recipe. It judges by at most 80 test images, this method by all of the part. Its rewinding lets training
-    overwrite the stored initial biases; here they stay.
+    The reference code averages uniformly; here the recipe's weights apply. It prunes BN weights like any other, in the one network of its
+    that has some; here normalisation is never pruned, and its statistics follow the recipe. It judges by at most 80 test images, this
+    method by all of the part. Its rewinding lets training overwrite the stored initial biases; here they stay.
     """
 
     HP = HP

@@ -58,7 +58,11 @@ def borrowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
                 monkeypatch.setattr(sys.modules[parent], child, stub, raising=False)
 
     yield borrow
-    for name, module in list(sys.modules.items()):  # the next repository has modules of the same names
-        places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", ())]
-        if any(place.startswith(folder) for place in places for folder in folders):
-            del sys.modules[name]
+    for name in [name for name, module in sys.modules.items() if any(lies(module, folder) for folder in folders)]:
+        del sys.modules[name]  # the next repository has modules of the same names
+
+
+def lies(module: types.ModuleType, folder: str) -> bool:
+    """Whether a module was imported from a folder."""
+    places = [vars(module).get("__file__") or "", *vars(module).get("__path__", ())]
+    return any(place.startswith(folder) for place in places)

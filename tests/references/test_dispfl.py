@@ -31,7 +31,7 @@ from tests.references import nets
 from tests.references.conftest import Get
 
 LOG = logging.getLogger(__name__)
-PROTOCOL: dict[str, Any] = {"lr": 0.02, "lr_decay": 0.7, "momentum": 0.6, "weight_decay": 0.03, "clip": 10.0}
+PROTOCOL: dict[str, Any] = {"lr": 0.005, "lr_decay": 0.7, "momentum": 0.6, "weight_decay": 0.03, "clip": 10.0}
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ class Passes:
 
 def ours(method: str, hp: dict[str, Any]) -> Run:
     """Our run, scored in every round."""
-    stretched = replace(toys.data(peers.SIZES), scale=torch.full((1,), 8 / 255))
+    stretched = replace(toys.data(peers.SIZES), scale=torch.full((1,), 32 / 255))
     return toys.run(method, hp, clients_data=stretched, dtype=torch.float64, evaluation={"every": 1}, **PROTOCOL)
 
 

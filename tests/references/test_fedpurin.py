@@ -172,8 +172,9 @@ def test_fedpurins_default_differs_from_the_authors_code_in_tensors_without_effe
     assert torch.equal(default, code & ~fed.layout.where(name="conv2.weight") & ~fed.layout.where(name="fc1.bias"))
 
 
-def test_fedcac_is_the_authors_code(scored: Scored) -> None:
-    run = first_round("fedcac", {"beta": BETA})
+@pytest.mark.parametrize("lr", [0.05, 1e-7])
+def test_fedcac_is_the_authors_code_also_where_effects_are_tiny(scored: Scored, lr: float) -> None:
+    run = first_round("fedcac", {"beta": BETA}, lr=lr)
     agree(run, Fling(run.fed, "fedcac_client", "fedcac_group", exc="all"), scored)
 
 

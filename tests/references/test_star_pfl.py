@@ -16,6 +16,7 @@ import copy
 import importlib
 import types
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -41,14 +42,16 @@ class Exact(Tensor):
 
 
 @pytest.fixture
-def fedstar(reference: Get, borrowed: Callable[..., None]) -> Iterator[Callable[[Federation, float, float], Any]]:
+def fedstar(
+    reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Federation, float, float], Any]]:
     """Their algorithm with our network, in doubles, for the clients of a federation."""
 
     def build(fed: Federation, server: float, client: float) -> Any:
         net = nets.load(fed, nets.TinyBN(fed), fed.new_model())
         stubs = {"network.models": {"lenet5v": lambda: net}, "datautil.prepare_data": {"get_whole_dataset": None}}
         borrowed(reference("Guoyeting/Star-PFL", "0565c53", "alg"), {"network": {}, "datautil": {}, **stubs})
-        importlib.import_module("alg.utils").torch = magnitudes()
+        monkeypatch.setattr(importlib.import_module("alg.utils"), "torch", magnitudes())
         args = types.SimpleNamespace(n_clients=fed.N, device="cpu", lr=fed.protocol.lr, thrs_g=server, thrs_c=client)
         theirs = importlib.import_module("alg.starfl").fedstar(args)
         for periods in sides(theirs, "freq"):
@@ -86,7 +89,7 @@ def local(theirs: Any, fed: Federation, client: int) -> None:
     theirs.clear_record(client)
     for epoch in range(EPOCHS):
         batches = [(x.as_subclass(Exact), y) for x, y in plain.batches(fed, client, fed.round, 1, first=epoch)]
-        update = moved(theirs.client_model[client], lambda b=batches: theirs.client_train(client, b, fed.round))  # type: ignore[misc]
+        update = moved(theirs.client_model[client], partial(theirs.client_train, client, batches, fed.round))
         if epoch <= theirs.rec_c_l:
             theirs.update_record_client(client, update)
     theirs.check_stability_client(client)
