@@ -32,7 +32,7 @@ class HP:
         "own",
         "`shared` reproduces FL-bench, hence FedOBP's tables: model and weights live in one worker that serves all clients as they were "
         "drawn, so what a client takes for its own last model is that of whoever came before it (before training everybody is scored "
-        "against the last round's, not each against the one before)",
+        "against the last round's, not each against the one before; momentum starts afresh, where FL-bench's FedALA keeps it)",
         paper="FedOBP's tables: shared",
     )
 

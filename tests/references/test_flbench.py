@@ -1,12 +1,10 @@
 """Eight methods by FL-bench's rules, and its draw of participants, against FL-bench itself (KarhouTam/FL-bench at 06e658b).
 
-FedOBP's tables come from it. Its own servers, trainers and clients run whole experiments here, one worker serving all clients: they draw the
-participants, pack, train, aggregate and score. Theirs become ours: the network and its initial values, the clients, the order of
-mini-batches (those of one sample included, which its clients skip by themselves), and where a method draws further numbers, those draws.
-Stand-ins: omegaconf, hydra, ray, rich, pynvml, torchvision and its data sets; for pFedFDA also the search for beta (ours, on its loss) and
-the nearest positive matrix (the one at hand: its eigenvalues are at least one).
-
-Not compared: BN and FLOCO+.
+FedOBP's tables come from it. Its own servers, trainers and clients run whole experiments here, one worker serving all clients: they draw
+the participants, pack, train, aggregate and score. Handed over are our network and its initial values, the clients' data, the order of
+mini-batches (with those of one sample, which its clients skip by themselves), and what a method draws besides. Stand-ins: omegaconf, hydra,
+ray, rich, pynvml, torchvision, the data sets; for pFedFDA the search for beta (ours, on FL-bench's loss) and the nearest positive matrix
+(the same one, since its eigenvalues are at least one). Not compared: BN and FLOCO+.
 """
 
 from __future__ import annotations
@@ -37,9 +35,23 @@ from tests.references import nets
 from tests.references.conftest import Get
 
 SEED, SIZES = 3, (25, 7, 17, 40, 9, 16)
-STAND_INS = """omegaconf hydra hydra.core hydra.core.hydra_config ray ray.actor pynvml data data.utils data.utils.datasets torchmin
-    rich rich.console rich.pretty rich.progress statsmodels statsmodels.stats statsmodels.stats.correlation_tools
-    torchvision torchvision.models torchvision.transforms""".split()
+"""Clients for methods that FL-bench cannot run where somebody has no data."""
+STAND_INS = (
+    *(
+        "omegaconf",
+        "hydra",
+        "hydra.core",
+        "hydra.core.hydra_config",
+        "ray",
+        "ray.actor",
+        "pynvml",
+        "data",
+        "data.utils",
+        "data.utils.datasets",
+    ),
+    *("rich", "rich.console", "rich.pretty", "rich.progress", "statsmodels", "statsmodels.stats", "statsmodels.stats.correlation_tools"),
+    *("torchmin", "torchvision", "torchvision.models", "torchvision.transforms"),
+)
 Bench = Callable[..., Any]
 Batches = Iterator[tuple[Tensor, Tensor]]
 
@@ -55,7 +67,7 @@ class Config(dict[str, Any]):
             raise AttributeError(name)
         return self[name]
 
-    __setattr__, __delattr__ = dict.__setitem__, dict.__delitem__  # type: ignore[assignment]
+    __setattr__, __delattr__ = dict.__setitem__, dict.__delitem__
 
 
 class Loader:
@@ -78,9 +90,14 @@ class Loader:
 def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """FL-bench's server of a method, ready to train, in the place of a run of ours."""
     root = reference("KarhouTam/FL-bench", "06e658b", "src")
-    held = {"omegaconf": {"DictConfig": Config}, "data.utils.datasets": {"DATASETS": {}}, "torchmin": {"minimize": searched}}
-    held |= {"statsmodels.stats.correlation_tools": {"cov_nearest": lambda matrix, method: matrix}}
-    held |= {"rich.progress": {"track": lambda rounds, *_, **__: rounds}}
+    kinds: dict[str, Any] = {}
+    held: dict[str, dict[str, Any]] = {
+        "omegaconf": {"DictConfig": Config},
+        "rich.progress": {"track": lambda rounds, *_, **__: rounds},
+        "data.utils.datasets": {"DATASETS": kinds},
+        "torchmin": {"minimize": searched},
+        "statsmodels.stats.correlation_tools": {"cov_nearest": lambda matrix, method: matrix},
+    }
     borrowed(root, {name: {"__getattr__": anything} | held.get(name, {}) for name in STAND_INS})
     monkeypatch.setenv("PYTHONHASHSEED", "0")  # FL-bench sets these
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
@@ -94,7 +111,7 @@ def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mon
         models.MODELS["toy"] = lambda **_: network(models.DecoupledModel(), fed)
         images = TensorDataset(fed.data.inputs(torch.arange(len(fed.data.labels))), fed.data.labels)
         images.__dict__ |= {"targets": fed.data.labels, "train": lambda: None, "eval": lambda: None}
-        held["data.utils.datasets"]["DATASETS"]["toy"] = lambda **_: images
+        kinds["toy"] = lambda **_: images
         own = zip(fed.data.train, fed.data.test, strict=True)
         indices = [{"train": train.tolist(), "val": [], "test": test.tolist()} for train, test in own]
         everybody = list(range(fed.N))
@@ -104,11 +121,10 @@ def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mon
         (root / "data/toy/partition.pkl").write_bytes(pickle.dumps({"separation": separation, "data_indices": indices}))
         common = {"seed": SEED, "join_ratio": run.recipe.participation, "global_epoch": run.round, "local_epoch": p.epochs}
         common |= {"batch_size": p.batch, "client_side_evaluation": False, "save_log": False, "use_cuda": False}
-        settings: dict[str, Any] = {"dataset": {"name": "toy"}, "model": {"name": "toy"}, "common": common}
-        settings |= {"optimizer": {"lr": p.lr, "momentum": p.momentum, "weight_decay": p.weight_decay}}
-        server_cls = getattr(importlib.import_module(f"src.server.{name}"), kind)
-        chosen = {name: options} if options else {}
-        server = server_cls(functional.parse_args(Config(settings | chosen), name, getattr(server_cls, "get_hyperparams", None)))
+        optimizer = {"lr": p.lr, "momentum": p.momentum, "weight_decay": p.weight_decay}
+        settings = {"dataset": {"name": "toy"}, "model": {"name": "toy"}, "optimizer": optimizer, "common": common, name: options}
+        cls = getattr(importlib.import_module(f"src.server.{name}"), kind)
+        server = cls(functional.parse_args(Config(settings), name, getattr(cls, "get_hyperparams", None)))
         server.trainer.worker.trainloader = Loader(fed, server)
         return server
 
@@ -121,6 +137,13 @@ def anything(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     return MagicMock()
+
+
+def searched(loss: Callable[[Tensor], Tensor], x0: Tensor, **_: Any) -> SimpleNamespace:
+    """Our search for the least loss in the place of torchmin's; it stays in the box, so clipping, which hides slopes there, is left out."""
+    with pytest.MonkeyPatch.context() as within:
+        within.setattr(torch.Tensor, "clip", lambda x, *_: x)
+        return SimpleNamespace(x=box.minimise(lambda points: loss(points[0])[None], x0[None])[0][0])
 
 
 def network(net: Any, fed: Federation) -> Any:
@@ -138,8 +161,8 @@ def theirs(name: str) -> str:
 
 def ours(method: str, hp: dict[str, Any], **protocol: Any) -> Run:
     """A run of ours by FL-bench's protocol: six rounds of half of the clients, with momentum and weight decay."""
-    usual = {"sampling": "flbench", "participation": 0.5, "rounds": 6, "epochs": 2, "momentum": 0.5, "weight_decay": 0.01}
-    how: dict[str, Any] = {"skip_single": True, "seed": SEED, "dtype": torch.float64, "evaluation": {"every": 0}}
+    usual: dict[str, Any] = {"sampling": "flbench", "participation": 0.5, "rounds": 6, "epochs": 2, "momentum": 0.5, "weight_decay": 0.01}
+    how = {"skip_single": True, "seed": SEED, "dtype": torch.float64, "evaluation": {"every": 0}}
     return toys.run(method, hp, **(usual | how | protocol))
 
 
@@ -148,11 +171,6 @@ def start(run: Run) -> State:
     now, run.fed.round = run.fed.round, 0
     state, run.fed.round = run.method.init(run.fed), now
     return state
-
-
-def theta(server: Any, fed: Federation) -> Tensor:
-    """What the server averages  [D]."""
-    return nets.join(fed, server.public_model_params, theirs)
 
 
 def scored(server: Any, fed: Federation, clients: int | None = None) -> Tensor:
@@ -166,16 +184,14 @@ def scored(server: Any, fed: Federation, clients: int | None = None) -> Tensor:
     return torch.stack(rows)
 
 
-def hits(server: Any) -> list[int]:
-    """How many test images every client gets right, by FL-bench's count."""
-    results = [server.trainer.worker.test(server.package(client))["before"]["test"] for client in server.train_clients]
-    return [sum(int(guess == label) for guess, label in zip(r._predicts, r._targets, strict=True)) for r in results]
-
-
-def our_hits(run: Run) -> list[int]:
-    """The same by ours."""
+def alike(server: Any, run: Run) -> bool:
+    """Whether the averages are the same, and every client gets as many test images right."""
     with run.fed.among(run.fed.everybody):
-        return run.fed.correct(run.method.personal(run.state, run.fed), "test")[0].tolist()
+        hits = run.fed.correct(run.method.personal(run.state, run.fed), "test")[0].tolist()
+    results = [server.trainer.worker.test(server.package(client))["before"]["test"] for client in range(run.fed.N)]
+    counts = [sum(int(guess == label) for guess, label in zip(r._predicts, r._targets, strict=True)) for r in results]
+    average = nets.join(run.fed, server.public_model_params, theirs)
+    return plain.apart(average, run.state["theta"]) < 1e-9 and counts == hits
 
 
 def test_participants_are_drawn_as_flbench_draws_them(bench: Bench) -> None:
@@ -194,38 +210,37 @@ def test_apfl_by_flbenchs_rules_is_flbench(bench: Bench) -> None:
     server.train()
     own = torch.stack([nets.join(run.fed, server.client_local_model_params[c], theirs) for c in range(run.fed.N)])
     alphas = torch.stack([server.client_alphas[c] for c in range(run.fed.N)])
-    assert plain.apart(theta(server, run.fed), run.state["theta"]) < 1e-9
+    assert alike(server, run)
     assert plain.apart(own, run.state["v"]) < 1e-9
     assert plain.apart(alphas, run.state["alpha"]) < 1e-9
     assert alphas.unique().numel() > 3
-    assert hits(server) == our_hits(run)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 def test_fedala_with_one_worker_for_all_is_flbench(bench: Bench, monkeypatch: pytest.MonkeyPatch, momentum: float) -> None:
     """Its random subsets are ours; scored models agree for the client whom FL-bench scores first, since scoring moves its worker on.
 
-    Its FedALA alone keeps momentum from a client's last round; ours, like all the others, does not, so with momentum that is forgotten here.
+    It keeps momentum from a client's last round, in this method alone. Ours does not, so where there is momentum, that is forgotten here.
     """
-    run: Any = ours("fedala", {"worker": "shared", "subset": "random", "threshold": 0.02}, sizes=SIZES, momentum=momentum)
-    server = bench("fedala", "FedALAServer", run, threshold=0.02)
-
+    run: Any = ours("fedala", {"worker": "shared", "subset": "random"}, sizes=SIZES, momentum=momentum)
+    server = bench("fedala", "FedALAServer", run)
+    worker = server.trainer.worker
     if momentum:
-        server.client_optimizer_states = {client: type("Forgotten", (dict,), {"update": lambda *_: None})() for client in range(run.fed.N)}
+        package = worker.package
+        monkeypatch.setattr(worker, "package", lambda: package() | {"optimizer_state": {}})
 
     def shuffle(held: list[int]) -> None:
         run.fed.round = server.current_epoch + 1
-        with run.fed.among(torch.tensor([server.trainer.worker.client_id])):
+        with run.fed.among(torch.tensor([worker.client_id])):
             first = [held[place] for place in run.method.picks(run.fed)[0]]
         held.sort(key=lambda index: first.index(index) if index in first else len(first))
 
     monkeypatch.setattr(importlib.import_module("src.client.fedala"), "random", SimpleNamespace(shuffle=shuffle))
     server.train()
-    worker = server.trainer.worker
-    assert plain.apart(theta(server, run.fed), run.state["theta"]) < 1e-9
+    assert plain.apart(nets.join(run.fed, server.public_model_params, theirs), run.state["theta"]) < 1e-9
     assert plain.apart(nets.join(run.fed, worker.model.state_dict(), theirs), run.state["w"][0]) < 1e-9
     assert plain.apart(torch.cat([part.flatten() for part in worker.weights]), run.state["weights"][0]) < 1e-9
-    assert run.state["weights"].unique().numel() > 100
+    assert int((run.state["weights"] < 1).sum()) > 50
     assert plain.apart(scored(server, run.fed, 1), toys.everybody(run)[:1]) < 1e-9
 
 
@@ -237,15 +252,15 @@ def test_flute_by_flbenchs_rules_is_flbench(bench: Bench, detach: bool) -> None:
     server = bench("flute", "FLUTEServer", run)
     importlib.import_module("src.utils.models").DecoupledModel.get_last_features.__defaults__ = (detach,)
     server.train()
-    assert plain.apart(theta(server, run.fed), run.state["theta"]) < 1e-9
+    assert alike(server, run)
     assert plain.apart(scored(server, run.fed), toys.everybody(run)) < 1e-9
-    assert hits(server) == our_hits(run)
 
 
 def test_floco_is_flbench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Endpoints start and points of the simplex are drawn as ours; projection, places and training are FL-bench's."""
     run = ours("floco", {"endpoints": 3, "tau": 2}, sizes=toys.RAGGED, skip_single=False)
-    server, fed, streams = bench("floco", "FlocoServer", run, endpoints=3, tau=2), run.fed, {}
+    server, fed = bench("floco", "FlocoServer", run, endpoints=3, tau=2), run.fed
+    streams: dict[tuple[str, int, int], np.random.Generator] = {}
     ends = {f"classifier._weights.{v}": end.clone() for v, end in enumerate(start(run)["ends"])}
     server.public_model_params.update(nets.split(fed, fed.new_model(), theirs) | ends)
 
@@ -261,10 +276,9 @@ def test_floco_is_flbench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(np.random, "uniform", uniform)
     server.train()
     new_ends = torch.stack([server.public_model_params[name] for name in ends])
-    assert plain.apart(theta(server, fed), run.state["theta"]) < 1e-9
+    assert alike(server, run)
     assert plain.apart(torch.from_numpy(server.projected_clients), run.state["places"]) < 1e-9
     assert plain.apart(new_ends, run.state["ends"]) < 1e-9
-    assert hits(server) == our_hits(run)
 
 
 @pytest.mark.parametrize(
@@ -281,9 +295,8 @@ def test_methods_that_average_a_part_are_flbench(bench: Bench, method: str, name
     assert not bool(run.state["seen"].all())
     server = bench(name, kind, run)
     server.train()
-    assert plain.apart(theta(server, run.fed), run.state["theta"]) < 1e-9
+    assert alike(server, run)
     assert plain.apart(scored(server, run.fed), toys.everybody(run)) < 1e-9
-    assert hits(server) == our_hits(run)
 
 
 @pytest.mark.parametrize("beta", ["local", "single", "two"])
@@ -306,14 +319,6 @@ def test_pfedfda_by_flbenchs_rules_is_flbench(bench: Bench, monkeypatch: pytest.
 
     monkeypatch.setattr(importlib.import_module("src.client.pfedfda"), "StratifiedKFold", lambda **_: SimpleNamespace(split=split))
     server.train()
-    assert plain.apart(theta(server, fed), run.state["theta"]) < 1e-9
+    assert alike(server, run)
     assert plain.apart(server.global_means, run.state["means"]) < 1e-9
     assert plain.apart(scored(server, fed), toys.everybody(run)) < 1e-9
-    assert hits(server) == our_hits(run)
-
-
-def searched(loss: Callable[[Tensor], Tensor], x0: Tensor, **_: Any) -> SimpleNamespace:
-    """Our search for the least loss in the place of torchmin's; it stays in the box, so clipping, which hides slopes there, is left out."""
-    with pytest.MonkeyPatch.context() as within:
-        within.setattr(torch.Tensor, "clip", lambda x, *_: x)
-        return SimpleNamespace(x=box.minimise(lambda points: loss(points[0])[None], x0[None])[0][0])
