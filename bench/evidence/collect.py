@@ -40,26 +40,32 @@ class Noting(Library):
 
 
 def collect(planned: Sequence[Planned], store: Store, root: Path | None = None) -> list[tuple[Path, int]]:
-    """Write the finished cells of every paper; cells measured earlier stay unless they are finished here too."""
+    """Write the finished cells of every paper.
+
+    Cells measured earlier stay, unless they are finished here too, or are of an older version of a method that is.
+    """
     library, written = Noting(store), []
     artefacts.make(planned, library, root)
     for paper, scale in sorted({(item.paper, item.scale) for item in planned}):
         known = measured.read(paper, scale, root)
         if known.problems:
             raise Corrupt(f"{known.problems[0]}; mend or remove the file, or its other lines would be lost")
-        for item in unique(item for item in planned if item.paper == paper):
-            _add(known, item, library)
+        own = unique(item for item in planned if item.paper == paper)
+        today = {item.cell.method: item.cell.version for item in own if _add(known, item, library)}
+        for cell, axes in list(known.axes.items()):
+            if int(axes["version"]) < today.get(axes["method"], 0):
+                known.forget(cell)
         if known.records:
             with writing(known.folder):
                 written.append((measured.write(known), len(known.records)))
     return written
 
 
-def _add(known: Measured, item: Planned, library: Noting) -> None:
-    """One finished cell, and what was read of it."""
+def _add(known: Measured, item: Planned, library: Noting) -> bool:
+    """One finished cell, and what was read of it; whether it is finished."""
     record = library.record(item.cell.id)
     if record is None or record.status not in ("done", "diverged"):
-        return
+        return False
     before = known.records.get(record.id)
     if before is None or before.provenance.get("digests") != record.provenance.get("digests"):
         known.known_curves.pop(record.id, None)  # of another run
@@ -75,6 +81,7 @@ def _add(known: Measured, item: Planned, library: Noting) -> None:
             with writing(known.folder):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+    return True
 
 
 def _axes(item: Planned) -> dict[str, Any]:

@@ -72,6 +72,11 @@ class Measured:
         with np.load(path, allow_pickle=False) as stored:
             return dict(stored)
 
+    def forget(self, cell: str) -> None:
+        """Drop a cell's line and curves."""
+        for held in (self.records, self.axes, self.known_curves):
+            held.pop(cell, None)
+
     def place_of(self, cell: str, reduction: str) -> Path:
         return self.folder / f"{self.scale}-arrays" / f"{cell[:ARRAY_ID]}-{reduction}.npz"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,21 @@ def test_collecting_again_changes_nothing_and_an_empty_store_takes_nothing_away(
     collect(items[::-1], store, root)
     collect(items, Store(tmp_path / "empty"), root)
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+
+
+def test_lines_of_an_older_version_of_a_method_go_once_the_method_is_collected_again(
+    small: tuple[list[Planned], Store, Path], tmp_path: Path
+) -> None:
+    items, store, root = small
+    collect(items, store, root)
+    known, old = measured.read("tests", "smoke", root), "0" * 64
+    cell, axes = next(iter(known.axes.items()))
+    known.records[old], known.axes[old] = replace(known.records[cell], id=old), axes | {"version": "0"}
+    measured.write(known)
+    for at, left in ((Store(tmp_path / "empty"), True), (store, False)):
+        collect(items, at, root)
+        assert (old in measured.read("tests", "smoke", root).records) == left
+    assert len(measured.read("tests", "smoke", root).records) == len(known.records) - 1
 
 
 def test_several_people_share_a_grid_by_leaving_out_what_is_measured(small: tuple[list[Planned], Store, Path]) -> None:
