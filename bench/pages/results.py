@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,7 @@ from typing import Any
 
 from bench.cells import grid as grids
 from bench.pages import committed, floors
-from bench.report.overview import summaries
-from paper_tables.core.result import Result, Table
+from paper_tables.core.result import Result, Table, shown
 from paper_tables.core.verdict import ACCURACY_UNITS, FLOOR_POINTS, Verdict
 
 README = grids.ROOT.parent / "README.md"
@@ -64,17 +64,28 @@ def printed(results: Sequence[Result]) -> Iterator[Printed]:
 
 def block() -> str:
     """The README's block."""
-    return "\n".join((*verdict_lines(committed.everything("desk")), "", *floor_lines(list(printed(committed.everything("paper")))))) + "\n"
+    return "\n".join((*verdict_lines(list(grids.files())), "", *floor_lines(list(printed(committed.everything("paper")))))) + "\n"
 
 
-def verdict_lines(desk: Sequence[Result]) -> list[str]:
+def verdict_lines(papers: Sequence[str]) -> list[str]:
     """How many printed numbers of each paper were given which verdict."""
     head = ["paper", "numbers in tables and figures", *(WORDS.get(v, str(v)) for v in Verdict)]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    for found in summaries(desk, NAMES):
-        link = f"[{found.title}](paper_tables/{found.paper.replace('-', '_')}/README.md)"
-        lines.append(f"| {' | '.join([link, str(sum(found.verdicts.values())), *(str(found.verdicts[str(v)]) for v in Verdict)])} |")
+    for paper in papers:
+        found = Counter(standing(*(committed.of(paper, scale) for scale in ("desk", "paper"))).values())
+        link = f"[{NAMES[paper]}](paper_tables/{paper.replace('-', '_')}/README.md)"
+        lines.append(f"| {' | '.join([link, str(found.total()), *(str(found[str(v)]) for v in Verdict)])} |")
     return lines
+
+
+def standing(*scales: Sequence[Result]) -> dict[str, str]:
+    """The verdict on every printed number: at the last of the given scales where it has one."""
+    found: dict[str, str] = {}
+    for result in (result for results in scales for result in results):
+        for source, verdict in shown(result).dropna().itertuples(index=False):
+            if source not in found or verdict != Verdict.MISSING:
+                found[source] = verdict
+    return found
 
 
 def floor_lines(known: Sequence[Printed]) -> list[str]:

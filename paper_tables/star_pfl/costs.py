@@ -185,10 +185,13 @@ def _cell(evidence: Evidence, row: str, task: str, quantity: Quantity) -> dict[s
 
 
 def _source(evidence: Evidence, row: str, task: str, of_model: bool) -> tuple[pd.DataFrame, str]:
-    """The cells a number is read from: the task's own; where those are not done or of another model, the stand-in's or billing runs."""
+    """The cells a number is read from: the task's own; where those are not done or of another model, the stand-in's or billing runs.
+
+    What a method saves grows with its rounds: of a method that freezes, billing runs say nothing that the paper scale could judge.
+    """
     own = pick(evidence, row=row, column=KEYS[task, "0.1"])
     choices = {"": own, "measured on the stand-in": pick(evidence, row=row, column=STAND_IN)}
-    if of_model:
+    if of_model and not (evidence.scale == "paper" and own["method"].isin(FREEZING).any()):
         choices["billing run on embedded images"] = pick(evidence, row=row, column=BILLING)
     for whence, cells in choices.items():
         right = cells["recipe.model"] == MODEL if of_model else cells["status"] == "done"

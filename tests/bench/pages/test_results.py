@@ -15,7 +15,15 @@ def readme() -> str:
 
 @pytest.mark.parametrize("paper", ["pfeddst", "star-pfl"])
 def test_the_readme_counts_what_the_tables_say(paper: str) -> None:
-    assert results.verdict_lines(committed.of(paper, "desk"))[-1] in readme()
+    assert results.verdict_lines([paper])[-1] in readme()
+
+
+def test_a_printed_number_has_the_verdict_of_the_largest_scale_that_measured_it() -> None:
+    desk, paper = committed.of("star-pfl", "desk"), committed.of("star-pfl", "paper")
+    small, large, both = results.standing(desk), results.standing(paper), results.standing(desk, paper)
+    assert both.keys() == small.keys() == large.keys()
+    assert all(both[source] == (small[source] if large[source] == "missing" else large[source]) for source in both)
+    assert set(both.values()) > {"match"}
 
 
 @pytest.mark.slow

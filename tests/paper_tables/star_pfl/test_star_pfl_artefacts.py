@@ -219,6 +219,14 @@ def test_a_round_counts_as_converged_at_99_percent_of_the_best() -> None:
     assert costs.best_round("axial")(cell, rounds) == 3
 
 
+def test_at_the_paper_scale_billing_runs_tell_nothing_of_what_freezing_saves() -> None:
+    found = make("table3", "paper", fails=lambda item: item.column != "billing")
+    assert isinstance(found, Table)
+    comm = found.frame[found.frame["column"] == "axial/comm"].set_index("row")
+    assert comm.loc["FedAvg", "verdict"] == "match"
+    assert set(comm.loc[["LotteryFL", "Star-PFL"], "verdict"]) == {"missing"}
+
+
 def test_smaller_scales_say_where_numbers_come_from_and_answer_no_quantity() -> None:
     found = table("table3", "smoke")
     cell = found.cell("Star-PFL", "axial/comm")
