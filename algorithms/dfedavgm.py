@@ -56,12 +56,14 @@ class DFedAvgM(Method):
         return {"w": torch.where(fed.exchanged, fed.new_model(), fed.new_models())}  # [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
-        x, mixing = state.pop("w"), fed.topology.mixing(self.hp.graph, self.hp.degree)
+        mixing = fed.topology.mixing(self.hp.graph, self.hp.degree)
         if self.hp.order == "gossip-train":
-            return {"w": fed.train(self.scored(fed, fed.gossip(x, mixing)), in_place=True).theta}
-        trained = fed.train(x).theta
+            return {"w": fed.train(self.scored(fed, fed.gossip(state.pop("w"), mixing)), in_place=True).theta}
+        trained = fed.train(state["w"]).theta
         if self.hp.bits is None:
+            del state["w"]  # everybody's models are large: none more than needed at a time
             return {"w": self.scored(fed, fed.gossip(trained, mixing))}
+        x = state.pop("w")
         news = fed.gossip(self.quantised(fed, trained, x), mixing, bits=self.hp.bits, scalars=1)
         return {"w": self.scored(fed, torch.where(fed.exchanged, x + news, trained))}
 
