@@ -10,6 +10,7 @@ from torch import Tensor
 from algorithms.core.alternate import local_alt
 from algorithms.core.federation import Federation
 from algorithms.core.layout import largest
+from algorithms.core.local import cross_entropy, still_cross_entropy
 from algorithms.core.masks import holders_mean
 from algorithms.core.method import Method, MethodError, State, hyperparameters, param, register
 from algorithms.core.rng import lots
@@ -24,11 +25,12 @@ class HP:
     rate: float = param(0.25, "p: share of a tensor's shared entries that become personal at a time", ge=0, le=1, paper="lost; code 0.25")
     limit: float = param(0.5, "alpha: share of a tensor that may be personal", ge=0, le=1, paper="Table 2: .05 .30 .50 .80; code 0.80")
     every: int | None = param(None, "participations between two growths; none: 1, or 3 by the code's rules", ge=1, paper="text 1; code 3")
-    mode: Literal["paper", "code"] = param(
+    mode: Literal["paper", "code", "code-eval"] = param(
         "paper",
         "whose rules: `paper` never exceeds the limit, looks at all parameters and at their change in this round, grows from the first "
         "participation on and skips passes over nothing; `code` tests the limit before growing (and overshoots), takes ties, leaves biases "
-        "shared, looks at the change since the last growth, does not grow in the first participation and alternates even over nothing",
+        "shared, looks at the change since the last growth, does not grow in the first participation and alternates even over nothing; "
+        "`code-eval` also leaves batch norm in evaluation mode from the second round on, as the code's scoring does",
         paper="FedOBP's tables: code, every 3, limit 0.8",
     )
     select: Literal["most", "least", "random", "layer"] = param(
@@ -38,6 +40,11 @@ class HP:
     moved_only: bool = param(True, "paper's rules: an entry that did not move at all stays shared (dead weights)")
     weighting: Literal["uniform", "protocol"] = param("uniform", "average over holders: each counts the same, or as the recipe weighs them")
 
+    @property
+    def by_code(self) -> bool:
+        """Whether masks grow by the code's rules."""
+        return self.mode != "paper"
+
 
 @register(
     "fedselect",
@@ -46,7 +53,15 @@ class HP:
     year=2024,
     family="mask",
     sends="shared entries and a bitmap of them, down and up",
-    variants=("mode=code", "mode=code, limit=0.8", "select=least", "select=random", "select=layer, layer=A", "weighting=protocol"),
+    variants=(
+        "mode=code",
+        "mode=code, limit=0.8",
+        "mode=code-eval",
+        "select=least",
+        "select=random",
+        "select=layer, layer=A",
+        "weighting=protocol",
+    ),
 )
 class FedSelect(Method):
     """Client i keeps the entries in its mask m_i for itself; all other entries are averaged over the clients that share them.
@@ -63,12 +78,12 @@ class FedSelect(Method):
         w = torch.where(fed.exchanged, fed.new_model(), fed.new_models())
         mask = self.layer(fed) if self.hp.select == "layer" else torch.zeros_like(fed.exchanged)
         state = {"theta": fed.new_model(), "w": w, "mask": mask.repeat(fed.N, 1), "visits": torch.zeros_like(fed.everybody)}
-        return state | ({"before": w.clone()} if self.hp.mode == "code" else {})
+        return state | ({"before": w.clone()} if self.hp.by_code else {})
 
     def selectable(self, fed: Federation) -> Tensor:
         """The entries that can become personal  [D] bool."""
         weights = fed.layout.select(lambda s: s.kind != "stat" and s.name.endswith("weight"))
-        return weights if self.hp.mode == "code" else fed.layout.learnable
+        return weights if self.hp.by_code else fed.layout.learnable
 
     def layer(self, fed: Federation) -> Tensor:
         """The entries of one layer  [D] bool."""
@@ -90,7 +105,8 @@ class FedSelect(Method):
         shared = fed.exchanged & ~mask  # [K, D]
         told: dict[str, Any] = {} if self.hp.select == "layer" else {"code": "bitmap", "domain": self.selectable(fed)}
         fed.down(start, shared, **told)
-        end = local_alt(fed, start, mask, shared & fed.layout.learnable, skip_empty=self.hp.mode == "paper")
+        objective = still_cross_entropy if self.hp.mode == "code-eval" and fed.round > 1 else cross_entropy
+        end = local_alt(fed, start, mask, shared & fed.layout.learnable, skip_empty=not self.hp.by_code, objective=objective)
         weights = torch.ones_like(end[:, 0]) if self.hp.weighting == "uniform" else fed.weights
         theta = holders_mean(fed.up(end, shared, **told), shared, weights, state["theta"])
         new = {name: value.clone() for name, value in state.items()} | {"theta": theta}
@@ -108,13 +124,13 @@ class FedSelect(Method):
 
     def due(self, visits: Tensor) -> Tensor:
         """Who grows now, given how often each took part before  [K] bool."""
-        if self.hp.mode == "code":
+        if self.hp.by_code:
             return (visits > 0) & (visits % (self.hp.every or 3) == 0)
         return (visits + 1) % (self.hp.every or 1) == 0
 
     def grown(self, fed: Federation, mask: Tensor, change: Tensor) -> Tensor:
         """Masks with what becomes personal next, tensor by tensor  [K, D] bool."""
-        rule = self.code_rule if self.hp.mode == "code" else self.paper_rule
+        rule = self.code_rule if self.hp.by_code else self.paper_rule
         keys = [int(fed.rng("mask", client).integers(1 << 62)) for client in fed.active.tolist()]
         drawn = torch.tensor(keys, device=fed.device)
         out = mask.clone()

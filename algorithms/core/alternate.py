@@ -36,11 +36,11 @@ def in_phases(fed: Federation, start: Tensor, phases: Iterable[Phase]) -> Tensor
     return theta
 
 
-def local_alt(fed: Federation, start: Tensor, personal: Tensor, shared: Tensor, *, skip_empty: bool = True) -> Tensor:
+def local_alt(fed: Federation, start: Tensor, personal: Tensor, shared: Tensor, *, skip_empty: bool = True, **options: Any) -> Tensor:
     """LocalAlt of Pillutla et al. (2022): every epoch is one pass over the personal entries, then one over the shared ones  [K, D].
 
     `personal` and `shared` [K, D] are disjoint. A client for which one of them is empty has nothing to alternate: with `skip_empty` it
-    makes one pass per epoch, hence trains like FedAvg's or Local's clients, batch by batch.
+    makes one pass per epoch, hence trains like FedAvg's or Local's clients, batch by batch. `options` go to every pass.
     """
     epochs = int(fed.protocol.epochs)
     alternates = personal.any(1) & shared.any(1)  # [K]
@@ -50,7 +50,8 @@ def local_alt(fed: Federation, start: Tensor, personal: Tensor, shared: Tensor, 
     for rows in (alternates, ~alternates):
         if bool(rows.any()):
             one, other = personal[rows], shared[rows]
-            phases = [Phase(one, 1), Phase(other, 1)] * epochs if rows is alternates else [Phase(one | other, epochs)]
+            both = [Phase(one, 1, options), Phase(other, 1, options)]
+            phases = both * epochs if rows is alternates else [Phase(one | other, epochs, options)]
             with fed.among(fed.active[rows]):
                 theta[rows] = in_phases(fed, start[rows], phases)
     fed.trained = theta

@@ -311,6 +311,24 @@ def test_random_masks_have_the_same_size_as_selected_ones_and_differ_between_cli
     assert torch.equal(one.state["mask"], again.state["mask"])
 
 
+def test_batch_norm_left_in_evaluation_mode_trains_on_the_statistics_of_the_first_round() -> None:
+    hp = {"every": 1, "limit": 0.3}
+    left, code = (toys.run("fedselect", {"mode": mode, **hp}, model="tiny-bn", rounds=1) for mode in ("code-eval", "code"))
+    assert torch.equal(left.state["w"], code.state["w"])
+    stats, first = left.fed.layout.stats, left.state["w"].clone()
+    for run in (left, code):
+        run.step()
+    assert torch.equal(left.state["w"][:, stats], first[:, stats])
+    assert not torch.equal(code.state["w"][:, stats], first[:, stats])
+    assert not torch.equal(left.state["w"][:, ~stats], first[:, ~stats])
+
+
+def test_without_batch_norm_the_mode_that_scoring_leaves_makes_no_difference() -> None:
+    one, other = (toys.run("fedselect", {"mode": mode}, rounds=5) for mode in ("code-eval", "code"))
+    assert torch.equal(one.state["w"], other.state["w"])
+    assert torch.equal(one.state["mask"], other.state["mask"])
+
+
 # -- bytes -------------------------------------------------------------------------------------------------------------------------------
 
 

@@ -2,9 +2,10 @@
 
 Their `fedselect_algorithm` runs as it is: alternating training, growing masks, averaging over those who share an entry, sending back, and
 scoring. Their loading of data is a stand-in that hands out our batches; a wrapper around `train_personalized` notes what goes in and comes
-out. It also puts the network into training mode, where their scoring does not leave it: from the second round on, their batch norm would
-train on its running statistics. Not compared: absent clients (theirs take part in every round), momentum and weight decay (their optimiser
-has none), and clipping, an option of theirs that looks at all entries where our protocol's looks at those in training.
+out. Their scoring leaves the network in evaluation mode, so that from the second round on their batch norm trains on its running
+statistics: `code-eval`. For `code` the wrapper puts it back into training mode. Not compared: absent clients (theirs take part in every
+round), momentum and weight decay (their optimiser has none), and clipping, an option of theirs that looks at all entries where our
+protocol's looks at those in training.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def their_run(monkeypatch: pytest.MonkeyPatch, fed: Federation, net: nn.Module, 
     def watched(model: nn.Module, loader: Loader, mask: dict[str, Tensor], args: Any) -> Any:
         start, shared = nets.join(fed, model.state_dict(), theirs), nets.split(fed, torch.zeros(fed.D), theirs)
         own = nets.join(fed, shared | mask, theirs) == 1
-        done = train(model.train(), loader, mask, args)
+        done = train(model.train() if hp["mode"] == "code" else model, loader, mask, args)
         visits.append((start, own, nets.join(fed, model.state_dict(), theirs)))
         return done
 
@@ -92,9 +93,10 @@ def their_run(monkeypatch: pytest.MonkeyPatch, fed: Federation, net: nn.Module, 
 @pytest.mark.parametrize(
     ("net", "hp"),
     [
-        ("tiny", {"rate": 0.6, "limit": 0.05, "every": 1}),
-        ("tiny-bn", {"rate": 0.25, "limit": 0.5, "every": 2}),
-        ("tiny-bn", {"rate": 0.25, "limit": 0.8, "every": 3}),
+        ("tiny", {"mode": "code", "rate": 0.6, "limit": 0.05, "every": 1}),
+        ("tiny-bn", {"mode": "code", "rate": 0.25, "limit": 0.5, "every": 2}),
+        ("tiny-bn", {"mode": "code", "rate": 0.25, "limit": 0.8, "every": 3}),
+        ("tiny-bn", {"mode": "code-eval", "rate": 0.25, "limit": 0.5, "every": 2}),
     ],
 )
 def test_fedselect_by_the_codes_rules_is_the_authors_code(
@@ -102,7 +104,7 @@ def test_fedselect_by_the_codes_rules_is_the_authors_code(
 ) -> None:
     borrowed(reference("lapisrocks/fedselect", "0949f8a"), STUBS)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    run = toys.run("fedselect", hp | {"mode": "code"}, model=net, sizes=SIZES, rounds=1, dtype=torch.float64, buffers="local", lr=LR)
+    run = toys.run("fedselect", hp, model=net, sizes=SIZES, rounds=1, dtype=torch.float64, buffers="local", lr=LR)
     start, mask, fed = run.fed.new_models(), torch.zeros(run.fed.N, run.fed.D, dtype=torch.bool), run.fed
     visits, accuracies = their_run(monkeypatch, fed, their_network(fed, net), hp)
     for round_ in range(ROUNDS):

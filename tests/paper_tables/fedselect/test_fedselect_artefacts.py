@@ -95,7 +95,7 @@ def test_variants_stand_aside_and_a_guest_competes() -> None:
     assert isinstance(found, Table)
     assert "mine" in found.layout.rows
     assert "mine" not in found.layout.aside
-    assert len(found.layout.aside) == 8
+    assert len(found.layout.aside) == 9
 
 
 # -- claims and closed forms ---------------------------------------------------------------------------------------------------------------
