@@ -64,10 +64,16 @@ def published_row(published: pd.DataFrame, table: str, place: Place, method: str
 
 
 def measure(cells: pd.DataFrame, scale: str, point: str | None = None, rule: str | None = None) -> dict[str, Any]:
-    """Our side of a table cell: all seeds of one row and column in one number."""
+    """Our side of a table cell: the accuracy of one row and column, all seeds in one number, beside its floor."""
     done = cells[cells["status"] == "done"]
-    spread = statistics.spread(scores(done, point, rule))
     floors = pd.to_numeric(done.get(f"floor.{_average(done)}", pd.Series(dtype=float)), errors="coerce")
+    floor = 100 * float(floors.mean()) if floors.notna().any() else nan
+    return gather(cells, scale, scores(done, point, rule)) | {"floor": floor}
+
+
+def gather(cells: pd.DataFrame, scale: str, values: Sequence[float]) -> dict[str, Any]:
+    """Our side of a table cell, from whatever was read off its finished cells."""
+    spread = statistics.spread(values)
     return {
         "ours": spread.mean,
         "std": spread.std,
@@ -76,9 +82,9 @@ def measure(cells: pd.DataFrame, scale: str, point: str | None = None, rule: str
         "high": spread.high,
         "reason": why_missing(cells, scale),
         "scale": scale,
-        "floor": 100 * float(floors.mean()) if floors.notna().any() else nan,
+        "floor": nan,
         "method": str(cells["method"].iloc[0]) if len(cells) else "",
-        "ids": tuple(done["id"]),
+        "ids": tuple(cells.loc[cells["status"] == "done", "id"]),
     }
 
 

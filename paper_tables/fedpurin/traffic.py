@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 
 from paper_tables.core import tables
-from paper_tables.core.evidence import Evidence, pick, setting, why_missing
+from paper_tables.core.evidence import Evidence, pick, setting
 from paper_tables.core.result import CELL_FIELDS, Claim, Column, Layout, Table
-from paper_tables.core.statistics import spread
 from paper_tables.core.tables import Place
 from paper_tables.fedpurin.settings import DATASETS, OURS, PAPER
 
@@ -128,19 +127,7 @@ def _measure(evidence: Evidence, line: Line, way: str, planned: pd.DataFrame) ->
     done = planned[planned["status"] == "done"]
     rounds = evidence.rounds(list(done["id"]), "traffic/")
     values = [_mib(cell, rounds[rounds["id"] == cell["id"]], line, way) for _, cell in done.iterrows()]
-    found = spread(values)
-    return {
-        "ours": found.mean,
-        "std": found.std,
-        "seeds": found.count,
-        "low": found.low,
-        "high": found.high,
-        "reason": why_missing(planned, evidence.scale),
-        "scale": evidence.scale,
-        "floor": nan,
-        "method": str(planned["method"].iloc[0]) if len(planned) else "",
-        "ids": tuple(done["id"]),
-    }
+    return tables.gather(planned, evidence.scale, values)
 
 
 def _mib(cell: pd.Series, rounds: pd.DataFrame, line: Line, way: str) -> float:

@@ -14,7 +14,6 @@ from paper_tables.core import tables
 from paper_tables.core.claims import numbers, wide
 from paper_tables.core.evidence import Evidence, pick
 from paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
-from paper_tables.core.statistics import spread
 from paper_tables.core.tables import Row
 from paper_tables.pfeddst.settings import (
     DATASETS,
@@ -157,22 +156,21 @@ def _cells(evidence: Evidence, runs: Runs, row: Row, short: str) -> list[dict[st
         if row.point and quantity.curve:
             continue
         found = printed if quantity.name == "last" else None
-        ours = tables.measure(planned, evidence.scale, row.point, quantity.rule)
         if quantity.curve:
-            ours |= _from_curves(planned, runs, quantity.curve) | {"floor": nan}
+            ours = _from_curves(planned, evidence.scale, runs, quantity.curve)
+        else:
+            ours = tables.measure(planned, evidence.scale, row.point, quantity.rule)
         cell = {"row": row.label, "column": f"{short}/{quantity.name}", **tables.printed_fields(found), **ours}
         cells.append(tables.conclude(cell, quantity.unit))
     return cells
 
 
-def _from_curves(planned: pd.DataFrame, runs: Runs, curve: Curve) -> dict[str, Any]:
+def _from_curves(planned: pd.DataFrame, scale: str, runs: Runs, curve: Curve) -> dict[str, Any]:
     """A quantity that is read off the stored curves."""
     done = planned[planned["status"] == "done"]
-    values = [curve(cell, runs.of(str(cell["id"]))) for _, cell in done.iterrows()]
-    found = spread(values)
-    short = f"reached in {found.count} of {len(values)} runs" if 0 < found.count < len(values) else ""
-    never = {"reason": short} if short else {}
-    return {"ours": found.mean, "std": found.std, "seeds": found.count, "low": found.low, "high": found.high, **never}
+    found = tables.gather(planned, scale, [curve(cell, runs.of(str(cell["id"]))) for _, cell in done.iterrows()])
+    short = 0 < found["seeds"] < len(done)
+    return found | ({"reason": f"reached in {found['seeds']} of {len(done)} runs"} if short else {})
 
 
 def _summary(evidence: Evidence, frame: pd.DataFrame, rows: tuple[Row, ...]) -> pd.DataFrame:

@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 
 from paper_tables.core import tables
-from paper_tables.core.evidence import Evidence, pick, setting, why_missing
+from paper_tables.core.evidence import Evidence, pick, setting
 from paper_tables.core.result import CELL_FIELDS, Column, Layout, Table
-from paper_tables.core.statistics import spread
 from paper_tables.star_pfl import savings
 from paper_tables.star_pfl.settings import CLIENTS, HALF, KEYS, LOCAL, METHODS, PAPER, PLACES, STAND_IN, TASKS, scale_note
 
@@ -221,16 +220,4 @@ def _measure(evidence: Evidence, cells: pd.DataFrame, value: Value) -> dict[str,
     """Our side of a cell."""
     done = cells[cells["status"] == "done"]
     rounds = evidence.rounds(list(done["id"]), "pre_agg/mean", "note/active/", "traffic/")
-    found = spread([value(cell, rounds[rounds["id"] == cell["id"]]) for _, cell in done.iterrows()])
-    return {
-        "ours": found.mean,
-        "std": found.std,
-        "seeds": found.count,
-        "low": found.low,
-        "high": found.high,
-        "reason": why_missing(cells, evidence.scale),
-        "scale": evidence.scale,
-        "floor": nan,
-        "method": str(cells["method"].iloc[0]) if len(cells) else "",
-        "ids": tuple(done["id"]),
-    }
+    return tables.gather(cells, evidence.scale, [value(cell, rounds[rounds["id"] == cell["id"]]) for _, cell in done.iterrows()])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 Get = Callable[..., Path]
 
@@ -39,6 +40,15 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Get:
         return held[repository, commit, *paths]
 
     return get
+
+
+@pytest.fixture(autouse=True)
+def float64() -> Iterator[None]:
+    """Published code computes in PyTorch's default type; in float64 a difference is a difference of rules."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
 
 
 @pytest.fixture

@@ -35,14 +35,11 @@ PROTOCOL: dict[str, Any] = {"lr": 0.005, "lr_decay": 0.7, "momentum": 0.6, "weig
 
 
 @pytest.fixture
-def code(reference: Get, borrowed: Callable[..., None]) -> Iterator[None]:
-    """The published packages, computing in float64."""
+def code(reference: Get, borrowed: Callable[..., None]) -> None:
+    """The published packages."""
     flops = {"count_training_flops": lambda *_, **__: 0, "count_inference_flops": lambda *_: 0}
     meta = {"fedml_api.model.cv.cnn_meta": {"Meta_net": None}, "fedml_api.utils.main_flops_counter": flops}
     borrowed(reference("rong-dai/DisPFL", "e2f47d4", "fedml_api/standalone", "fedml_core/trainer"), meta)
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 class Passes:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +55,7 @@ def pytorch(**instead: Any) -> types.ModuleType:
 
 
 @pytest.fixture
-def theirs(
-    reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[Callable[[Federation], Any]]:
+def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Federation], Any]:
     """Their algorithm with our initial values, in doubles, for the clients of a federation."""
 
     def build(fed: Federation) -> Any:
@@ -74,12 +72,9 @@ def theirs(
             nets.load(fed, net, fed.new_model())
         return algorithm
 
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(np, "int", int, raising=False)
-    yield build
-    torch.set_default_dtype(before)
+    return build
 
 
 def prepare(theirs: Any, fed: Federation, monkeypatch: pytest.MonkeyPatch) -> Tensor:

@@ -84,7 +84,7 @@ Script = Callable[[Run, nn.Module], tuple[Tensor, Tune]]
 
 
 @pytest.fixture
-def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Script]:
+def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
     """The published script to its end: what everybody is scored with after every round [ROUNDS, N, D], and what can be made of it."""
     folder = reference("jhoon-oh/FedBABU", "e34c15b", "main_fed.py", "models")
 
@@ -115,9 +115,7 @@ def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mo
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)  # the script sets it
-    torch.set_default_dtype(torch.float64)
-    yield drive
-    torch.set_default_dtype(torch.float32)
+    return drive
 
 
 @pytest.mark.parametrize(("model", "net"), [("tiny", Net), ("tiny-bn", NetBN)])

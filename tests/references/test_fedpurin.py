@@ -103,12 +103,8 @@ class Fling:
 
 
 @pytest.fixture(autouse=True)
-def fling(reference: Get, borrowed: Callable[..., None]) -> Iterator[None]:
+def fling(reference: Get, borrowed: Callable[..., None]) -> None:
     borrowed(reference("HikariX/FedPURIN", "2cefe0b", "fling"), STUBS)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(before)
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ Script = Callable[[Run, str], Tensor]
 
 
 @pytest.fixture
-def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Script]:
+def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
     """The published script to its end: what everybody is scored with after every round and after fine-tuning  [ROUNDS + 1, N, D]."""
     folder = reference("lgcollins/FedRep", "d82e629", "main_fedrep.py", "models")
     scoring = folder / "models" / "test.py"
@@ -124,9 +124,7 @@ def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mo
 
     (tmp_path / "save").mkdir()
     monkeypatch.chdir(tmp_path)
-    torch.set_default_dtype(torch.float64)
-    yield drive
-    torch.set_default_dtype(torch.float32)
+    return drive
 
 
 @pytest.mark.parametrize(("weighting", "dataset"), [("samples", "femnist"), ("uniform", "mnist")])

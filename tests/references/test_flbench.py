@@ -87,7 +87,7 @@ class Loader:
 
 
 @pytest.fixture
-def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Bench:
     """FL-bench's server of a method, ready to train, in the place of a run of ours."""
     root = reference("KarhouTam/FL-bench", "06e658b", "src")
     for part in ("base", "decomposition", "metrics", "model_selection"):  # before what they import has a stand-in
@@ -103,8 +103,6 @@ def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mon
     borrowed(root, {name: {"__getattr__": anything} | held.get(name, {}) for name in STAND_INS})
     monkeypatch.setenv("PYTHONHASHSEED", "0")  # FL-bench sets these
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
 
     def opened(name: str, kind: str, run: Run, **options: Any) -> Any:
         fed, p = run.fed, run.fed.protocol
@@ -130,8 +128,7 @@ def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mon
         server.trainer.worker.trainloader = Loader(fed, server)
         return server
 
-    yield opened
-    torch.set_default_dtype(before)
+    return opened
 
 
 def anything(name: str) -> Any:

@@ -56,17 +56,15 @@ class Passes:
 
 
 @pytest.fixture
-def code(reference: Get, borrowed: Callable[..., None]) -> Iterator[Any]:
-    """The published loop, computing in float64."""
+def code(reference: Get, borrowed: Callable[..., None]) -> Any:
+    """The published loop."""
     stubs = {
         "fedml_api.utils.main_flops_counter": dict.fromkeys(("count_training_flops", "count_inference_flops")),
         "fedml_api.model.cv.cnn_meta": {"Meta_net": None},
         "fedml_api.model.cv.resnet": dict.fromkeys(("customized_resnet18", "tiny_resnet18")),
     }
     borrowed(reference("SafeAI-Wshuai/pDFL", "2a92034", "fedml_api/standalone/dfedpgp", "fedml_core/trainer"), stubs)
-    torch.set_default_dtype(torch.float64)
-    yield import_module("fedml_api.standalone.dfedpgp.dfedpgp_api").DFedPGPAPI
-    torch.set_default_dtype(torch.float32)
+    return import_module("fedml_api.standalone.dfedpgp.dfedpgp_api").DFedPGPAPI
 
 
 def theirs(api: Any, fed: Federation, folder: Path, **phases: float) -> tuple[Tensor, list[float]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import importlib
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -42,9 +42,7 @@ class Exact(Tensor):
 
 
 @pytest.fixture
-def fedstar(
-    reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[Federation, float, float], Any]]:
+def fedstar(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Callable[[Federation, float, float], Any]:
     """Their algorithm with our network, in doubles, for the clients of a federation."""
 
     def build(fed: Federation, server: float, client: float) -> Any:
@@ -58,10 +56,7 @@ def fedstar(
             periods.update({name: value.float() for name, value in periods.items()})  # its halving puts floats into them
         return theirs
 
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield build
-    torch.set_default_dtype(before)
+    return build
 
 
 def magnitudes() -> types.ModuleType:
