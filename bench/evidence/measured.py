@@ -73,7 +73,7 @@ class Measured:
             return dict(stored)
 
     def forget(self, cell: str) -> None:
-        """Drop a cell's line and curves."""
+        """Drop a cell's line and curves, and with the next writing its diagnostics."""
         for held in (self.records, self.axes, self.known_curves):
             held.pop(cell, None)
 
@@ -189,6 +189,10 @@ def write(measured: Measured) -> Path:
     _write(path, CELLS, cells)
     _write(measured.folder / f"{measured.scale}-origins.csv", ORIGINS, ({"origin": key, **origins[key]} for key in sorted(origins)))
     _write(measured.folder / f"{measured.scale}-curves.csv", CURVES, curves)
+    lines = {cell[:ARRAY_ID] for cell in measured.records}
+    for arrays in measured.folder.glob(f"{measured.scale}-arrays/*.npz"):
+        if arrays.name[:ARRAY_ID] not in lines:
+            arrays.unlink()
     return path
 
 

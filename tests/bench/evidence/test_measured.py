@@ -92,10 +92,13 @@ def test_lines_of_an_older_version_of_a_method_go_once_the_method_is_collected_a
     known, old = measured.read("tests", "smoke", root), "0" * 64
     cell, axes = next(iter(known.axes.items()))
     known.records[old], known.axes[old] = replace(known.records[cell], id=old), axes | {"version": "0"}
+    place = known.place_of(old, "masks")
+    place.parent.mkdir()
+    np.savez(place, mask=np.ones(3))
     measured.write(known)
     for at, left in ((Store(tmp_path / "empty"), True), (store, False)):
         collect(items, at, root)
-        assert (old in measured.read("tests", "smoke", root).records) == left
+        assert (old in measured.read("tests", "smoke", root).records) == place.exists() == left
     assert len(measured.read("tests", "smoke", root).records) == len(known.records) - 1
 
 
