@@ -84,10 +84,8 @@ def show_cell(
     from bench.cli import one
     from bench.records.store import Store
 
-    store = Store(results)
-    record = one.find(store, cell)
-    store.verify(record)
-    print_json(record.json) if as_json else one.show(store, record)
+    found = one.find(Store(results), cell)
+    print_json(found.record.json) if as_json else one.show(found)
     return 0
 
 

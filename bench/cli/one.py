@@ -3,57 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
+from bench.cells.plan import Selection, plan
 from bench.cli.show import console, grid
 from bench.errors import UserError, nearest
+from bench.evidence import measured
+from bench.evidence.library import by_name, flatten
+from bench.evidence.measured import Curve
 from bench.records.store import Record, Store
+from bench.running.metrics import judged
 
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
-def find(store: Store, prefix: str) -> Record:
-    """The one record whose id starts so."""
+@dataclass(frozen=True)
+class Found:
+    """A record, its curves, and where both are from."""
+
+    record: Record
+    curves: Mapping[str, Curve]
+    again: str
+    """The command that computes it again."""
+    note: str = ""
+
+
+def find(store: Store, prefix: str) -> Found:
+    """The one record whose id starts so, out of the store or else of the values that came with the code."""
     ids = store.ids()
-    found = [cell for cell in ids if cell.startswith(prefix)]
-    if not found:
-        hint = nearest(prefix, [cell[:12] for cell in ids]) if ids else "it is empty"
-        hint = hint if len(hint) < 200 else "`repfl plan --json` lists ids"
-        raise UserError(f"no record in {store.root} has an id that starts with {prefix!r}; {hint}")
+    if cell := _only(prefix, [cell for cell in ids if cell.startswith(prefix)], f"records in {store.root}"):
+        record = store.get(cell)
+        assert record is not None  # its file was there a moment ago
+        store.verify(record)
+        made = record.provenance
+        at = f"git checkout {made['commit']} && " if made.get("commit") else ""
+        again = f"{at}{made['command']} --fresh" if made.get("command") else ""
+        return Found(record, by_name(store.frame(record, "rounds.parquet")), again)
+    shared = {cell: (paper, scale) for paper, scale, cell in measured.ids() if cell.startswith(prefix)}
+    if cell := _only(prefix, list(shared), "measured values"):
+        return _measured(cell, *shared[cell])
+    hint = nearest(prefix, [cell[:12] for cell in ids]) if ids else "the store is empty"
+    hint = hint if len(hint) < 200 else "`repfl plan --json` lists ids"
+    raise UserError(f"no record in {store.root} and no measured value has an id that starts with {prefix!r}; {hint}")
+
+
+def _only(prefix: str, found: Sequence[str], of: str) -> str:
+    """The only id; none if there is none."""
     if len(found) > 1:
-        some = ", ".join(cell[:12] for cell in found[:5])
-        raise UserError(f"{len(found)} records in {store.root} have ids that start with {prefix!r}: {some}")
-    record = store.get(found[0])
-    assert record is not None  # its file was there a moment ago
-    return record
+        raise UserError(f"{len(found)} {of} have ids that start with {prefix!r}: {', '.join(cell[:12] for cell in found[:5])}")
+    return found[0] if found else ""
 
 
-def show(store: Store, found: Record) -> None:
+def _measured(cell: str, paper: str, scale: str) -> Found:
+    """A measured line, completed by the grid that plans it."""
+    known = measured.read(paper, scale)
+    place = known.folder / f"{scale}.csv"
+    planned = next((item for item in plan(Selection(papers=[paper], scale=scale)) if item.cell.id == cell), None)
+    if planned is None:
+        raise UserError(f"{place}: no grid plans cell {cell[:12]} any more")
+    record = replace(known.records[cell], cell=planned.cell.json)
+    return Found(record, known.known_curves.get(cell, {}), f"{planned.command} --fresh", f"measured; it came with the code, in {place}")
+
+
+def show(found: Found) -> None:
     """A record for a reader: what was run, where, what came out, how to make it again."""
-    from bench.evidence.library import flatten
-
-    out, cell, origin = console(), found.cell, found.provenance
+    out, record = console(), found.record
+    cell, origin = record.cell, record.provenance
     out.print(
-        f"[bold]{found.id}[/]\n{cell['method']} version {cell['version']}, seed {cell['seed']}: {found.status} {escape(found.reason)}"
+        f"[bold]{record.id}[/]\n{cell['method']} version {cell['version']}, seed {cell['seed']}: {record.status} {escape(record.reason)}"
     )
+    if found.note:
+        out.print(escape(found.note), soft_wrap=True)
     for title, values in (("hyper-parameters", cell["hp"]), ("recipe", cell["recipe"])):
         _leaves(out, title, flatten(values, ""))
-    if found.metrics:
-        value = found.metrics["value"]
-        out.print(f"\n[bold]result[/]  {'-' if value is None else f'{100 * value:.2f} %'} at round {found.metrics['round']}{_floor(found)}")
-        _curves(out, store, found)
+    if record.metrics:
+        value, round_ = record.metrics["value"], record.metrics["round"]
+        out.print(f"\n[bold]result[/]  {'-' if value is None else f'{100 * value:.2f} %'} at round {round_}{_floor(record)}")
+        _curves(out, found)
     kept = {name: value for name, value in origin.items() if name not in ("traceback", "command")}
     if isinstance(memory := kept.get("peak_memory"), int):
         kept["peak_memory"] = f"{memory / 2**20:,.0f} MiB"
     _leaves(out, "provenance", flatten(kept, ""))
     if "traceback" in origin:
         out.print(f"\n[bold]traceback[/]\n{escape(origin['traceback'])}")
-    if origin.get("command"):
-        at = f"git checkout {origin['commit']} && " if origin.get("commit") else ""
-        out.print(f"\n[bold]again[/]  {at}{escape(origin['command'])} --fresh", soft_wrap=True)
+    if found.again:
+        out.print(f"\n[bold]again[/]  {escape(found.again)}", soft_wrap=True)
         if origin.get("dirty"):
             out.print("       the files differed from that commit when this was computed, so it may not give the same number")
 
@@ -73,12 +111,11 @@ def _leaves(out: Console, title: str, values: Mapping[str, Any]) -> None:
     out.print(rows)
 
 
-def _curves(out: Console, store: Store, found: Record) -> None:
-    frame = store.frame(found, "rounds.parquet")
-    if frame is None:
-        return
-    for name in sorted({name for name in frame["name"] if name.endswith("/mean")}):
-        values = frame[frame["name"] == name].sort_values("round")["value"].tolist()
+def _curves(out: Console, found: Found) -> None:
+    """Means over clients by round, and the curve that the result is from."""
+    result = "/".join(judged(found.record.cell["recipe"]["evaluation"]))
+    for name in sorted({name for name in found.curves if name.endswith("/mean") or name == result}):
+        values = found.curves[name].values.tolist()
         out.print(f"  {name:20} {sparkline(values)}  {values[0]:.3f} -> {values[-1]:.3f}, best {max(values):.3f}")
 
 

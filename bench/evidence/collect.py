@@ -1,6 +1,7 @@
 """From a store to the measured values that travel with the code.
 
-Nobody keeps a list of what artefacts need: they are made once from the store, and what they read of curves and diagnostics is kept.
+Nobody keeps a list of what artefacts need: they are made once from the store, and what they read of curves and diagnostics is kept, beside
+the curve that each value was taken from.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from bench.evidence import artefacts, measured
 from bench.evidence.library import Library
 from bench.evidence.measured import Curve, Measured
 from bench.records.store import Record, Store, writing
+from bench.running.metrics import judged
 from paper_tables.core.evidence import Arrays, Reduce
 
 
@@ -70,6 +72,7 @@ def _add(known: Measured, item: Planned, library: Noting) -> bool:
     if before is None or before.provenance.get("digests") != record.provenance.get("digests"):
         known.known_curves.pop(record.id, None)  # of another run
     known.records[record.id], known.axes[record.id] = record, _axes(item)
+    library.curves(record, ["/".join(judged(item.cell.recipe["evaluation"]))])
     if read := library.read_curves.get(record.id):
         # in the order of the record, whatever was asked for first, so that the same record always gives the same lines
         kept = known.known_curves.get(record.id, {}) | read

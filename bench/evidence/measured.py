@@ -2,7 +2,7 @@
 
 <scale>.csv            one line per finished cell: its axes, its metrics, what came out, and its origin
 <scale>-origins.csv    what cells were made with: commit, sources, libraries, platform, data; lines of cells refer to these
-<scale>-curves.csv     one line per curve that an artefact reads
+<scale>-curves.csv     one line per curve that a value was taken from, or that an artefact reads
 <scale>-arrays/        diagnostics, reduced to what an artefact shows of them: <id>-<reduction>.npz
 """
 
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.cells.grid import ROOT
+from bench.cells.grid import ROOT, SCALES, files
 from bench.cells.plan import Planned
 from bench.errors import one_line
 from bench.records.store import Record
@@ -103,10 +103,17 @@ def read(paper: str, scale: str, root: Path | None = None) -> Measured:
     return found
 
 
+def ids(root: Path | None = None) -> Iterator[tuple[str, str, str]]:
+    """Paper, scale and cell of every measured value."""
+    for paper in files(root):
+        for scale in SCALES:
+            yield from ((paper, scale, cell) for cell in read(paper, scale, root).records)
+
+
 def unmeasured(planned: Sequence[Planned], root: Path | None = None) -> list[Planned]:
     """The cells that nobody has collected yet, so that several people can share a grid."""
-    files = {(item.paper, item.scale) for item in planned}
-    known = {cell for paper, scale in files for cell in read(paper, scale, root).records}
+    places = {(item.paper, item.scale) for item in planned}
+    known = {cell for paper, scale in places for cell in read(paper, scale, root).records}
     return [item for item in planned if item.cell.id not in known]
 
 

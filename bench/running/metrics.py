@@ -56,9 +56,14 @@ def _validated(curves: Mapping[str, Mapping[int, float]], point: str, average: s
     return max(validation, key=lambda round_: (validation[round_], -round_)) if validation else None
 
 
+def judged(evaluation: Mapping[str, Any]) -> tuple[str, str]:
+    """The scoring point and the average over clients that the recipe reports; joined by a slash, they name a curve."""
+    return evaluation["point"], {"clients": "mean", "pooled": "pooled"}[evaluation["average"]]
+
+
 def reported(curves: Mapping[str, Mapping[int, float]], evaluation: Mapping[str, Any]) -> tuple[float | None, int | None]:
     """The number that the recipe's rule picks, and its round; nothing if the reported point was never scored."""
-    point, average = evaluation["point"], {"clients": "mean", "pooled": "pooled"}[evaluation["average"]]
+    point, average = judged(evaluation)
     curve = curves.get(f"{point}/{average}", {})
     if evaluation["rounds"] and evaluation["rule"] == "max":
         curve = {round_: value for round_, value in curve.items() if round_ in evaluation["rounds"]}

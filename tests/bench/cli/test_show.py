@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.cli.main import call
+from bench.evidence import measured
 from bench.records.store import Store
 from tests.bench.conftest import FAULTY, Said, task
 
@@ -67,6 +68,24 @@ def test_a_record_shows_all_that_it_knows(here: Here, grid: Path, tmp_path: Path
     ):
         assert part in said.out
     assert json.loads(here("show", record.id, "--results", results, "--json").out) == record.json
+
+
+def test_a_measured_value_that_came_with_the_code_is_shown_where_there_is_no_record(here: Here, tmp_path: Path) -> None:
+    known = measured.read("fedpurin", "smoke")
+    cell, record = next((cell, record) for cell, record in known.records.items() if record.metrics["value"] is not None)
+    said = here("show", cell[:16], "--results", tmp_path)
+    assert said.code == 0
+    for part in (cell, "it came with the code", f"{100 * record.metrics['value']:.2f} % at round", record.provenance["digests"]["state"]):
+        assert part in said.out
+    assert again(said)[-3:-1] == ["--cell", cell[:12]]
+    assert json.loads(here("show", cell, "--results", tmp_path, "--json").out)["id"] == cell
+
+
+def test_an_id_that_many_have_is_refused_with_some_of_them(here: Here, tmp_path: Path) -> None:
+    said = here("show", "", "--results", tmp_path)
+    assert (said.code, said.out) == (2, "")
+    assert "measured values have ids that start with ''" in said.err
+    assert said.err.count("\n") == 1
 
 
 def test_a_failed_record_shows_its_traceback(

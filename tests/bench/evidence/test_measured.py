@@ -64,13 +64,15 @@ def test_collected_values_stand_in_for_records(small: tuple[list[Planned], Store
     assert forms(without.results) == forms(with_records.results)
 
 
-def test_only_what_artefacts_read_is_kept(small: tuple[list[Planned], Store, Path]) -> None:
+def test_of_curves_only_those_are_kept_that_values_come_from_or_artefacts_read(small: tuple[list[Planned], Store, Path]) -> None:
     items, store, root = small
     collect(items, store, root)
     known = measured.read("tests", "smoke", root)
-    figure = {item.cell.id for item in items if item.kind == "figure"}
-    assert set(known.known_curves) <= figure
+    assert set(known.known_curves) == set(known.records)
     assert {name for curves in known.known_curves.values() for name in curves} == {"post_agg/mean"}
+    for cell, record in known.records.items():
+        rounds, values = known.known_curves[cell]["post_agg/mean"]
+        assert values[rounds.tolist().index(record.metrics["round"])] == record.metrics["value"]
 
 
 def test_collecting_again_changes_nothing_and_an_empty_store_takes_nothing_away(
