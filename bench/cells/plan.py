@@ -122,7 +122,8 @@ def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[
     more = "" if grid.path in grids.files().values() else f" --grid {quote(str(grid.path))}"
     for cells in grid.cells(name, scale):
         for row in cells.rows:
-            hp = row.hp | rules.methods.get(row.method, {})
+            scaled = rules.methods.get(row.method, {})
+            hp = scaled | row.hp if cells.block.scales == [scale] else row.hp | scaled  # a block for one scale says what it wants there
             for column in cells.recipes:
                 recipe = grid.recipe(column, scale, cells.block.evaluation)
                 for seed in cells.block.seeds if cells.block.seeds is not None else rules.seeds:

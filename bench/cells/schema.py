@@ -50,7 +50,10 @@ class Artefact(_Strict):
 
 
 class ScaleRules(_Strict):
-    """What a scale changes: seeds, all recipes, single recipes (by name or pattern, in the order of the file), hyper-parameters."""
+    """What a scale changes: seeds, all recipes, single recipes (by name or pattern, in the order of the file), hyper-parameters.
+
+    Those of rows yield to these, but not in a block for this scale alone.
+    """
 
     seeds: list[int] = Field(min_length=1)
     only: list[str] = Field(default=["*"], description="names or patterns of the recipes that run at this scale")

@@ -16,11 +16,16 @@ CIFAR10 = tuple(KEYS["cifar10", alpha] for alpha in ALPHAS["cifar10"])
 CIFAR100 = tuple(KEYS["cifar100", alpha] for alpha in ALPHAS["cifar100"])
 
 METHODS = ("Separate", "FedAvg", "FedPer", "FedBN", "pFedSD", "FedCAC", OURS)
+LONG = {key: f"{key}-60" for key in CIFAR10[1:]}
+"""At the desk scale: the recipes that run on, by the column that they stand in."""
+LONGER = ("Separate", "FedAvg", "pFedSD", "FedCAC", OURS)
 TABLE1_ROWS = (
     *(Row(name) for name in METHODS),
     Row("FedPer, 40 clients", published="", recipes={key: f"{key}-n40" for key in CIFAR100}, only=CIFAR100, aside=True),
     Row("FedPURIN, dense model", published="", source=OURS, point="dense", aside=True),
     Row("FedPURIN, after aggregation", published="", source=OURS, point="post_agg", aside=True),
+    *(Row(f"{name}, 60 rounds", published="", recipes=LONG, only=tuple(LONG), aside=True) for name in LONGER),
+    Row("FedPURIN, after aggregation, 60 rounds", published="", source=f"{OURS}, 60 rounds", point="post_agg", recipes=LONG, aside=True),
 )
 TABLE2_ROWS = (
     Row("Δθ, H off", published="FedPURIN[g=delta_theta,H=off]"),

@@ -26,6 +26,7 @@ SWEPT = (
     *(f"λ = {value}" for value in ("0.1", "1", "∞")),
     *(f"c = {value}" for value in ("0", "2")),
     "random peers",
+    "no peers",
     "header alone",
 )
 READINGS = {preset: f"cifar10-{preset.lower()}" for preset in ("P2", "P3")}
