@@ -52,7 +52,11 @@ recipes = ["two"]
 scales = ["desk"]
 """
     planned = plan(Selection(files=[write(tmp_path, GRID + scale)], scale="desk", artefacts=["tests/table2"]))
-    assert [(item.column, item.cell.recipe["clients"], item.cell.seed) for item in planned] == [("two", 4, 8), ("three", 6, 8), ("two", 4, 5)]
+    assert [(item.column, item.cell.recipe["clients"], item.cell.seed) for item in planned] == [
+        ("two", 4, 8),
+        ("three", 6, 8),
+        ("two", 4, 5),
+    ]
     assert [item.cell.hp["beta"] for item in planned] == [3, 3, 9]
     assert planned[0].cell.hp["tau"] == 0.2
     assert planned[0].cell.recipe["training"]["rounds"] == 7
