@@ -12,15 +12,16 @@ An excerpt stands between a comment that says in TOML what to quote and `<!-- en
     "FedPURIN, dense model" = "dense: as trained"
     -->
 
-`[columns]` and `[rows]` choose and rename. Without `[rows]` every row that has a number is quoted; `floor = true` adds the floor.
+`[columns]` and `[rows]` choose and rename. Without `[rows]` every row that has a number is quoted; `floor = true` adds the floor, and
+`printed = "in print"` puts what is printed beside each column, under that heading.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection, Iterable
-from math import isfinite
+from collections.abc import Collection, Iterable, Iterator
+from math import isfinite, nan
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -45,6 +46,7 @@ class Excerpt(BaseModel):
     rows: dict[str, str] = {}
     corner: str = ""
     floor: bool = False
+    printed: str = ""
 
 
 def renewed(text: str, paper: str) -> str:
@@ -72,12 +74,22 @@ def quoted(excerpt: Excerpt, table: Table) -> str:
     _check("row", excerpt.rows, table.layout.rows, table)
     columns = [known[key] for key in excerpt.columns]
     chosen = excerpt.rows or {row: row for row in table.layout.rows if any(isfinite(_ours(table, row, c)) for c in columns)}
-    lines = [[excerpt.corner or table.layout.corner, *excerpt.columns.values()], ["---"] * (1 + len(columns))]
-    lines += [[label, *(numbers.plain(_ours(table, row, c), c.digits) for c in columns)] for row, label in chosen.items()]
+    heads = [head for name in excerpt.columns.values() for head in (name, excerpt.printed) if head]
+    lines = [[excerpt.corner or table.layout.corner, *heads], ["---"] * (1 + len(heads))]
+    for row, label in chosen.items():
+        lines.append([label, *_entries(excerpt, [(c, _ours(table, row, c), _printed(table, row, c)) for c in columns])])
     if excerpt.floor:
         floors = numbers.floors(table)
-        lines.append([FLOOR, *(numbers.plain(floors.get(c.key, float("nan")), c.digits) for c in columns)])
+        lines.append([FLOOR, *_entries(excerpt, [(c, floors.get(c.key, nan), "") for c in columns])])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _entries(excerpt: Excerpt, row: Iterable[tuple[Column, float, str]]) -> Iterator[str]:
+    """A line's entries: ours, each followed by what is printed if that is wanted."""
+    for column, ours, printed in row:
+        yield numbers.plain(ours, column.digits)
+        if excerpt.printed:
+            yield printed or "–"
 
 
 def _check(what: str, named: Iterable[str], known: Collection[str], table: Table) -> None:
@@ -86,6 +98,11 @@ def _check(what: str, named: Iterable[str], known: Collection[str], table: Table
             raise unknown(what, name, known, f"an excerpt of {table.key}")
 
 
+def _printed(table: Table, row: str, column: Column) -> str:
+    cell = table.cell(row, column.key)
+    return "" if cell is None else str(cell["printed"])
+
+
 def _ours(table: Table, row: str, column: Column) -> float:
     cell = table.cell(row, column.key)
-    return float("nan") if cell is None else float(cell["ours"])
+    return nan if cell is None else float(cell["ours"])

@@ -55,6 +55,15 @@ def test_an_excerpt_quotes_what_it_names_and_leaves_the_rest_of_the_page() -> No
 
 
 @pytest.mark.usefixtures("one_table")
+def test_what_is_printed_stands_beside_ours_if_it_is_asked_for() -> None:
+    page = excerpts.renewed(ASKED.replace("floor = true", 'floor = true\nprinted = "in print"'), "paper-a")
+    cell = sample.small_table().cell("FedAvg", "easy")
+    assert cell is not None
+    assert f"| who | ten classes | in print |\n| --- | --- | --- |\n| averaging | 85.00 | {cell['printed']} |\n" in page
+    assert "| always a client's most frequent class | 70.00 | – |\n" in page
+
+
+@pytest.mark.usefixtures("one_table")
 def test_without_names_every_row_with_a_number_is_quoted() -> None:
     page = excerpts.renewed(ASKED.replace('[rows]\n"FedAvg" = "averaging"\n', "").replace('"easy"', '"hard"'), "paper-a")
     assert [row in page for row in ("Separate", "FedAvg", "Ours & co_")] == [True, True, False]
