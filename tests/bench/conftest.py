@@ -104,15 +104,21 @@ def compute(store: Store) -> Callable[..., Outcome]:
 
 
 @pytest.fixture
-def faulty() -> Iterator[Path]:
-    """Methods that raise, diverge, dawdle or die; unknown again after the test."""
+def plugged() -> Iterator[Callable[[Path], None]]:
+    """Registers a file's methods, which are unknown again after the test."""
     before, loaded = dict(registry.methods()), set(plugins._loaded)
-    plugins.load([str(FAULTY)])
-    yield FAULTY
+    yield lambda path: plugins.load([str(path)])
     registry._REGISTRY.clear()
     registry._REGISTRY.update(before)
     plugins._loaded.clear()
     plugins._loaded.update(loaded)
+
+
+@pytest.fixture
+def faulty(plugged: Callable[[Path], None]) -> Path:
+    """Methods that raise, diverge, dawdle or die."""
+    plugged(FAULTY)
+    return FAULTY
 
 
 @dataclass(frozen=True)
