@@ -1,7 +1,7 @@
 """FLUTE as FL-bench runs it on two workers: heads reach the wrong clients.
 
 FL-bench's server takes the heads in the order in which they come back and returns them in the order in which clients were called. With one
-worker these orders are the same. The authors' logs of FedOBP's baselines are of two.
+worker these orders are the same. The log of FLUTE among those of FedOBP's authors is of two.
 
 repfl run --scale paper --artefact fedobp/table3 --dataset cifar10 --plugin bench/examples/two_workers.py \
     --method "flute-two-workers[mode=flbench,body_epochs=1,detach=true,newcomer=global]"
