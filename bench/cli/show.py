@@ -18,6 +18,7 @@ from bench.running.cost import spoken, told
 if TYPE_CHECKING:
     from bench.cli.doctor import Finding
     from bench.evidence.artefacts import Made
+    from bench.evidence.collect import Collected
     from bench.running.runner import Summary
     from bench.trust.regress import Regression
     from bench.trust.verify import Verification
@@ -94,13 +95,15 @@ def report(page: Path, made: Made) -> None:
     out.print(f"\nreport: {escape(str(page.resolve()))}", soft_wrap=True)
 
 
-def collected(written: Sequence[tuple[Path, int]]) -> int:
-    """Which measured files were written."""
-    for path, count in written:
-        print(f"{path}: {count} cells")
-    if not written:
+def collected(found: Collected) -> int:
+    """Which measured files were written; a run that contradicts a line is a finding."""
+    for path, count in found.files:
+        print(f"{path}: {count} lines")
+    for line in found.conflicts:
+        print(f"finding: {line}")
+    if not found.files:
         print("no finished cells to collect")
-    return FINE
+    return FINDING if found.conflicts else FINE
 
 
 # -- what there is -------------------------------------------------------------------------------------------------------------------------

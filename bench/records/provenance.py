@@ -45,6 +45,14 @@ def commit() -> dict[str, Any]:
         return {"commit": None, "dirty": None}
 
 
+def author() -> str:
+    """The name that git would write into a commit; empty where it knows none."""
+    try:
+        return _git("config", "user.name")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
 def _git(*arguments: str) -> str:
     done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True, timeout=20)
     return done.stdout.strip()
