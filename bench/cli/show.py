@@ -41,8 +41,8 @@ def grid(*columns: str, right: Iterable[int] = ()) -> Table:
 # -- plan and run --------------------------------------------------------------------------------------------------------------------------
 
 
-def plan(facts: Mapping[str, Any]) -> None:
-    """The plan: one line per artefact, then totals over distinct cells, then why cells are missing."""
+def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
+    """The plan: one line per artefact, then totals over distinct cells, then why cells are missing; on demand, every stale cell."""
     out = console()
     by_artefact: dict[str, dict[str, Mapping[str, Any]]] = {}
     for line in facts["cells"]:
@@ -59,10 +59,26 @@ def plan(facts: Mapping[str, Any]) -> None:
     out.print(rows)
     for reason, count in sorted(facts["reasons"].items(), key=lambda pair: -pair[1]):
         out.print(f"{count} to compute: {escape(reason)}")
-    if facts["stale"]:
-        out.print(f"{facts['stale']} records were made by other sources than today's: `repfl run --fresh` computes them again")
+    if stale:
+        _stale(out, facts["cells"])
+    elif facts["stale"]:
+        out.print(f"{facts['stale']} values are stale: `repfl plan --stale` says why, `repfl run --stale` computes them again")
     if facts["seconds"]:
         out.print(told(facts["forecast"]), soft_wrap=True)
+
+
+def _stale(out: Console, cells: Iterable[Mapping[str, Any]]) -> None:
+    """Every stale cell once, under its reason."""
+    reasons: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for line in cells:
+        reasons.setdefault(f"{line['method']}: {line['stale']}", {})[line["id"]] = line
+    for reason, lines in sorted(reasons.items()):
+        out.print(f"\n{escape(reason)}", soft_wrap=True)
+        for line in lines.values():
+            place = f"{line['artefact']}, {line['row']}, {line['column']}, seed {line['seed']}"
+            out.print(f"    {line['id'][:12]} {escape(place)}: {spoken(line['seconds'])}", soft_wrap=True)
+    if not reasons:
+        out.print("no value is stale: today's code computes them all")
 
 
 def summary(found: Summary, planned: Sequence[Planned], options: Any) -> None:

@@ -1,0 +1,71 @@
+"""The command that lays two commits side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.cli.commands import app
+from bench.cli.options import Workers
+from bench.errors import FINDING, FINE
+
+if TYPE_CHECKING:
+    from bench.trust.side_by_side import Comparison, Move
+
+
+@app.command()
+def compare(
+    old: Annotated[str, typer.Argument(help="a commit, tag or branch")],
+    new: Annotated[str, typer.Argument(help="another one")],
+    method: Annotated[list[str] | None, typer.Option("--method", help="only this method; repeatable")] = None,
+    workers: Workers = None,
+    keep: Annotated[Path | None, typer.Option(help="folder where answers of commits are kept (default: beside the data)")] = None,
+    record: Annotated[bool, typer.Option("--record", help="write into the ledger what is equal, so that values stay current")] = False,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="write the comparison as a page too")] = None,
+) -> int:
+    """Do two commits compute the same? Today's gate and smoke scale under the code of each.
+
+    After a change of code: `repfl compare LAST HEAD --record`, then commit bench/trust/engines.csv.
+    """
+    from bench.cli.show import console
+    from bench.records.store import write_synced
+    from bench.trust import side_by_side
+
+    found = side_by_side.compare(old, new, method or (), keep, workers)
+    text = page(found)
+    if markdown:
+        write_synced(markdown, text.encode())
+    console().print(text, markup=False, soft_wrap=True)
+    if record:
+        print(f"{side_by_side.record(found)} rows added to the ledger; commit bench/trust/engines.csv")
+    return FINDING if found.moves else FINE
+
+
+def page(found: Comparison) -> str:
+    """A comparison as markdown, which a terminal shows as well."""
+    lines = [f"# {found.old[:8]} and {found.new[:8]}", "", "| method | gate | smoke | not known to both | moved |", "|---|---|---|---|---|"]
+    for name in sorted({*found.equal, *found.unknown, *(move.trial.cell.method for move in found.moves if move.trial.kind != "view")}):
+        equal = found.equal[name] if name in found.equal else Counter[str]()
+        cells = ["same code"] * 2 if equal["code"] else [f"{equal[kind]} equal" for kind in ("gate", "smoke")]
+        lines.append(f"| {name} | {' | '.join(cells)} | {len(found.unknown.get(name, ()))} | {len(found.moved(name))} |")
+    lines += ["", f"{found.views} ways in which the grids deal data are equal, {len(found.views_moved)} moved.", ""]
+    lines += [f"* {_told(moves)}" for moves in _by_variant(found.moves).values()]
+    return "\n".join(lines)
+
+
+def _by_variant(moves: list[Move]) -> dict[str, list[Move]]:
+    """What moved, by method and options."""
+    found: dict[str, list[Move]] = {}
+    for move in moves:
+        found.setdefault("data" if move.trial.kind == "view" else move.trial.variant, []).append(move)
+    return found
+
+
+def _told(moves: list[Move]) -> str:
+    """One variant: how many cells, and what moved in the first."""
+    first = moves[0]
+    what = "data" if first.trial.kind == "view" else first.trial.variant
+    return f"{what}: {len(moves)} moved; {first.trial.kind} {first.trial.label}: {first.what}"
