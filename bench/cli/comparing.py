@@ -1,4 +1,4 @@
-"""The command that lays two commits side by side."""
+"""The commands that lay two commits side by side: what their code computes, and what was measured."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from bench.cli.options import Workers
 from bench.errors import FINDING, FINE
 
 if TYPE_CHECKING:
+    from bench.evidence.review import Review
     from bench.trust.side_by_side import Comparison, Move
 
 
@@ -30,15 +31,10 @@ def compare(
 
     After a change of code: `repfl compare LAST HEAD --record`, then commit bench/trust/engines.csv.
     """
-    from bench.cli.show import console
-    from bench.records.store import write_synced
     from bench.trust import side_by_side
 
     found = side_by_side.compare(old, new, method or (), keep, workers)
-    text = page(found)
-    if markdown:
-        write_synced(markdown, text.encode())
-    console().print(text, markup=False, soft_wrap=True)
+    _say(page(found), markdown)
     if record:
         print(f"{side_by_side.record(found)} rows added to the ledger; commit bench/trust/engines.csv")
     return FINDING if found.moves else FINE
@@ -69,3 +65,42 @@ def _told(moves: list[Move]) -> str:
     first = moves[0]
     what = "data" if first.trial.kind == "view" else first.trial.variant
     return f"{what}: {len(moves)} moved; {first.trial.kind} {first.trial.label}: {first.what}"
+
+
+@app.command()
+def review(
+    old: Annotated[str, typer.Argument(help="a commit, or a folder: the lines as they were")],
+    new: Annotated[str, typer.Argument(help="a commit, or a folder: the lines with the contribution")],
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="write the table as a page too")] = None,
+) -> int:
+    """What does a contribution of measured lines change? For a pull request; code 1 if a line is refused."""
+    from bench.evidence import review as reviewing
+
+    found = reviewing.review(old, new)
+    _say(summary(found), markdown)
+    return FINDING if found.refused else FINE
+
+
+def summary(found: Review) -> str:
+    """A review as markdown, which a terminal shows as well."""
+    counts = Counter(change.kind for change in found.changes)
+    told = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing changed"
+    lines = [f"# Measured lines from {found.old} to {found.new}", ""]
+    lines += [f"{told}; {found.same} as before; {found.refused or 'none'} refused.", ""]
+    lines += [f"* {note}" for note in found.notes]
+    if found.changes:
+        lines += ["| | paper | scale | line | value | remark |", "|---|---|---|---|---|---|"]
+    for change in sorted(found.changes, key=lambda change: not change.refused):
+        mark = "REFUSED" if change.refused else "taken"
+        fields = (f"{mark}: {change.kind}", change.paper, change.scale, change.what, change.value, change.remark)
+        lines.append(f"| {' | '.join(field.replace('|', '/') for field in fields)} |")
+    return "\n".join(lines)
+
+
+def _say(text: str, markdown: Path | None) -> None:
+    from bench.cli.show import console
+    from bench.records.store import write_synced
+
+    if markdown:
+        write_synced(markdown, text.encode())
+    console().print(text, markup=False, soft_wrap=True)

@@ -32,6 +32,7 @@ from bench.evidence.packing import Curve, unpack, unpack_counts, unpack_rounds
 from bench.records import provenance
 from bench.records.digest import of_file
 from bench.records.store import Record
+from bench.trust import ledger
 from paper_tables.core.evidence import Arrays, wanted
 
 INDEX = "index.csv"
@@ -70,6 +71,8 @@ class Measured:
     """By the key of their line."""
     problems: list[str] = field(default_factory=list)
     """What was refused, one line each."""
+    refused: set[str] = field(default_factory=set)
+    """The keys of lines that do not hold."""
 
     @property
     def file(self) -> Path:
@@ -85,7 +88,7 @@ class Measured:
         return {cell: line.record for cell in self.cells if (line := self.line(cell)) is not None}
 
     def line(self, cell: str) -> Line | None:
-        """The line that is shown of a cell: one from a clean clone before others, then the earliest."""
+        """The line that is shown of a cell: one that today's code computes before others, then the earliest."""
         lines = self.cells.get(cell, {}).values()
         return min(lines, key=_precedence, default=None)
 
@@ -124,7 +127,8 @@ def contributor() -> str:
 
 
 def _precedence(line: Line) -> tuple[bool, str]:
-    return bool(line.record.provenance.get("dirty")), str(line.record.provenance.get("finished"))
+    stale = not ledger.of_line(line.record.provenance, str(line.axes["method"])).current
+    return stale, str(line.record.provenance.get("finished"))
 
 
 def folder_of(paper: str, root: Path | None = None) -> Path:
@@ -146,6 +150,7 @@ def read(paper: str, scale: str, root: Path | None = None) -> Measured:
     for row in rows:
         if fault := _take(found, row, origins, curves):
             found.problems.append(f"{found.file}: cell {row['id'][:12]}: {fault}")
+            found.refused.add(row["line"])
     for key in sorted(curves.keys() - {row["line"] for row in rows}):
         found.problems.append(f"{found.folder / f'{scale}-curves.csv'}: curves of line {key}, which is not there")
     for row in _rows(found, f"{scale}-reruns.csv", RERUNS):

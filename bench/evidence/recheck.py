@@ -51,6 +51,7 @@ def sound(known: Measured, cells: Mapping[str, Mapping[str, Any]]) -> None:
             if wrong := arithmetic.of_line(record, line.curves, line.counts):
                 known.problems.append(f"{known.file}: cell {line.cell[:12]}: {wrong[0]}; not used")
                 known.forget(line)
+                known.refused.add(line.key)
 
 
 def _subjects(known: Measured, paper: str, found: Verification) -> Subjects:
