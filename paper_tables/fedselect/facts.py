@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite, nan
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -92,21 +93,23 @@ def set_up(evidence: Evidence) -> Claim:
     )
     if evidence.scale != "paper":
         return Claim(text, None, "other clients and images below the paper scale", None, tuple(rows["source"]))
-    cells = evidence.cells.drop_duplicates("column").set_index("column")
-    field = cells.rename(columns=lambda name: name.removeprefix("recipe.partition.options.")).loc
-    share = field[MINI, "recipe.clients"] * field[MINI, "classes"] * field[MINI, "train"] / (MINI_IMAGES * (1 - field[MINI, "test_share"]))
+    cells: dict[str, dict[Any, Any]] = {str(cell["column"]): cell for cell in evidence.cells.to_dict("records")}
+    clients = {key: cells[key]["recipe.clients"] for key in (MINI, OFFICE)}
+    images = {key: cells[key]["partition.classes"] * cells[key]["partition.train"] for key in (CIFAR10, CIFAR10C, MINI)}
+    pool = MINI_IMAGES * (1 - cells[MINI]["partition.test_share"])
+    whole = cells[OFFICE]["recipe.partition.rule"] == "domain"
     ours = {
-        (CIFAR10, "training_images_per_client"): field[CIFAR10, "classes"] * field[CIFAR10, "train"],
-        (CIFAR10C, "training_images_per_client"): field[CIFAR10C, "classes"] * field[CIFAR10C, "train"],
-        (MINI, "clients"): field[MINI, "recipe.clients"],
-        (MINI, "share_of_training_data"): 100 * share,
-        (OFFICE, "clients"): field[OFFICE, "recipe.clients"],
-        (OFFICE, "classes_per_client"): OFFICE_CLASSES if field[OFFICE, "recipe.partition.rule"] == "domain" else nan,
+        (CIFAR10, "training_images_per_client"): images[CIFAR10],
+        (CIFAR10C, "training_images_per_client"): images[CIFAR10C],
+        (MINI, "clients"): clients[MINI],
+        (MINI, "share_of_training_data"): 100 * clients[MINI] * images[MINI] / pool,
+        (OFFICE, "clients"): clients[OFFICE],
+        (OFFICE, "classes_per_client"): OFFICE_CLASSES if whole else nan,
     }
-    stated = rows.set_index(["dataset", "metric"])["value"].astype(float)
-    same = all(np.isclose(stated[DATASETS[key], metric], value) for (key, metric), value in ours.items())
+    stated = {(row["dataset"], row["metric"]): row["value"] for row in rows.to_dict("records")}
+    same = stated == {(DATASETS[key], metric): round(value, 6) for (key, metric), value in ours.items()}
     detail = ", ".join(f"{DATASETS[key]} {metric.replace('_', ' ')} {value:g}" for (key, metric), value in ours.items())
-    return Claim(text, same and len(stated) == len(ours), f"ours: {detail}", None, tuple(rows["source"]))
+    return Claim(text, same, f"ours: {detail}", None, tuple(rows["source"]))
 
 
 def repeats(evidence: Evidence) -> tuple[Claim, ...]:
