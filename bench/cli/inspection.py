@@ -135,15 +135,16 @@ def check(
     accept: Annotated[bool, typer.Option("--accept", help="take today's numbers as the reference")] = False,
     reason: Annotated[str, typer.Option(help="why they are right; kept in the reference")] = "",
     method: Annotated[list[str] | None, typer.Option("--method", help="only this method; repeatable")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="also write what moved to this file, for a CI's page")] = None,
     workers: Workers = None,
 ) -> int:
-    """Has any method's accuracy moved?"""
-    from bench.cli import show
+    """Has anything that methods compute moved?"""
+    from bench.cli import moves, show
     from bench.trust import regress
 
     if accept:
         return show.accepted(regress.accept(reference, reason, method or (), workers))
-    return show.regression(regress.check(reference, method or (), workers))
+    return moves.regression(regress.check(reference, method or (), workers), markdown)
 
 
 @app.command()

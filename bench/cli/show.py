@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bench.evidence.artefacts import Made
     from bench.evidence.collect import Collected
     from bench.running.runner import Summary
-    from bench.trust.regress import Regression
     from bench.trust.verify import Verification
 
 
@@ -215,30 +214,6 @@ def findings(found: Verification) -> int:
 def diagnosis(found: Sequence[Finding]) -> None:
     for finding in found:
         print(f"{finding.level:5} {finding.what}{': ' + finding.advice if finding.advice else ''}")
-
-
-def regression(found: Regression) -> int:
-    """What moved, by how much, since which version; anything is exit code 1."""
-    out = console()
-    if found.moved:
-        rows = grid("method", "version", "reference", "now", "difference", "allowed", "why", right=(2, 3, 4, 5))
-        for move in found.moved:
-            versions = f"{move.version_then}" if move.version_then == move.version_now else f"{move.version_then} -> {move.version_now}"
-            rows.add_row(
-                move.method,
-                versions,
-                f"{100 * move.then:.2f}",
-                f"{100 * move.now:.2f}",
-                f"{100 * (move.now - move.then):+.2f}",
-                move.allowed,
-                escape(move.why),
-            )
-        out.print(rows)
-    for line in found.notes:
-        out.print(f"note: {escape(line)}")
-    moved = len(found.moved) or "nothing"
-    out.print(f"{found.cells} cells of {found.methods} methods against {escape(found.reference)} ({found.how}): {moved} moved")
-    return FINDING if found.moved else FINE
 
 
 def accepted(path: Path) -> int:

@@ -16,6 +16,7 @@ from bench.records.locks import claim
 from bench.records.store import FINAL, Record, Store, stored_result
 from bench.running import products
 from bench.running.metrics import summarise
+from bench.running.norms import by_group, norms
 from bench.running.task import Options, Outcome, Task, Tell
 from bench.running.tuning import settled, smaller
 
@@ -174,8 +175,10 @@ def _compute(task: Task, options: Options, store: Store, tell: Tell, stop: Calla
     earlier = _begin(run, store, task.cell.id, facts)
     tell(task.cell.id, run.round)
     saved = time.perf_counter()
+    sizes = [norms(run)] if options.norms else []
     while not run.done:
         run.step()
+        sizes += [norms(run)] if options.norms else []
         tell(task.cell.id, run.round)
         now = time.perf_counter()
         seconds, interrupted = earlier + now - begun, not run.done and stop()
@@ -189,6 +192,7 @@ def _compute(task: Task, options: Options, store: Store, tell: Tell, stop: Calla
             raise _Limit(f"time limit of {options.time_limit:g} s reached after round {run.round} of {task.cell.rounds}")
     metrics = summarise(run.rows, task.cell.recipe, clients.floor, run.fed.layout.parameters)
     origin = products.origin(task, options) | products.measured(run, clients, earlier + time.perf_counter() - begun, options)
+    origin |= {"norms": by_group(sizes)} if sizes else {}
     return _store(store, Record(task.cell.id, task.cell.json, "done", "", metrics, origin), products.siblings(run))
 
 
