@@ -172,7 +172,7 @@ def fig2_claims(evidence: Evidence) -> tuple[Claim, ...]:
 def _scores(evidence: Evidence, table: str, shorts: Sequence[str], *columns: str) -> pd.DataFrame:
     """The reported accuracies behind the curves, beside those that the paper prints."""
     shown = [column for column in table_columns(tuple(shorts)) if column.key in columns]
-    return tables.accuracy_frame(evidence, table, TABLE3_ROWS[: len(BASELINES) + 1], shown, PLACES)
+    return tables.accuracy_frame(evidence, table, TABLE3_ROWS[: len(BASELINES) + 1], shown, PLACES, PRINTING)
 
 
 def _bound(frame: pd.DataFrame, rows: pd.DataFrame, sentence: str, names: Sequence[str], sign: int) -> Claim:
