@@ -12,7 +12,7 @@ from typing import Any
 from bench.cells import grid as grids
 from bench.cells.plan import Planned, unique
 from bench.errors import Corrupt, UserError, nearest, one_line
-from bench.evidence import measured, recheck
+from bench.evidence import measured, noise, recheck
 from bench.evidence.library import Evidence, Library
 from bench.records import provenance
 from bench.records.store import Record, Store
@@ -43,7 +43,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
             _use(item.cell.id, library, known, made)
         for name in dict.fromkeys(item.artefact for item in mine):
             cells = [item for item in mine if item.artefact == name]
-            made.results.append(_one(paper, name, Evidence(cells, library, known, published), made))
+            made.results.append(_one(paper, name, Evidence(cells, library, known, published, noise.fitted(root)), made))
     made.problems += library.problems
     return made
 
@@ -134,6 +134,7 @@ def facts(planned: Sequence[Planned], made: Made, store: Store) -> dict[str, Any
         "papers": papers,
         "results": store.root.resolve(),
         "measured": made.measured,
+        "operating": noise.operating(),
     }
 
 

@@ -16,6 +16,7 @@ from bench.evidence.measured import Measured
 from bench.evidence.packing import Curve, by_name
 from bench.records.store import Record, Store
 from paper_tables.core.evidence import Arrays, Reduce, wanted
+from paper_tables.core.noise import UNKNOWN, Noise
 
 
 class Library:
@@ -76,9 +77,11 @@ def _repeated(words: Sequence[str], lengths: Sequence[int]) -> pd.Series:
 class Evidence:
     """The planned cells of one artefact at one scale, with everything that is known about them."""
 
-    def __init__(self, planned: Sequence[Planned], library: Library, measured: Measured, published: pd.DataFrame) -> None:
+    def __init__(
+        self, planned: Sequence[Planned], library: Library, measured: Measured, published: pd.DataFrame, noise: Noise = UNKNOWN
+    ) -> None:
         self._planned, self._library, self._measured = list(planned), library, measured
-        self.published = published
+        self.published, self.noise = published, noise
         self.scale = planned[0].scale if planned else ""
         self.kind = planned[0].kind if planned else "table"
         self.seeds = tuple(sorted({item.cell.seed for item in planned}))

@@ -17,10 +17,10 @@ from markupsafe import Markup, escape
 from bench.report import numbers, overview, render
 from paper_tables.core import tables
 from paper_tables.core.result import Column, Figure, Result, Table
-from paper_tables.core.verdict import RULE
+from paper_tables.core.verdict import RULE, Kind
 
 TEMPLATES = Path(__file__).parent / "templates"
-APART = ("papers", "results", "measured")
+APART = ("papers", "results", "measured", "operating")
 """Parts of the provenance that are no facts to be listed."""
 
 
@@ -32,6 +32,7 @@ class Cell:
     published: str
     difference: str
     verdict: str
+    mark: str
     reason: str
     ours_mark: str
     published_mark: str
@@ -51,6 +52,9 @@ class Line:
     interval: str
     difference: str
     verdict: str
+    mark: str
+    kind: str
+    basis: str
     reason: str
     source: str
     ids: tuple[str, ...]
@@ -98,6 +102,8 @@ def page(
     return environment.get_template("index.html.j2").render(
         summaries=overview.summaries(results, papers),
         verdicts=overview.verdict_names(),
+        kinds=[str(kind) for kind in Kind],
+        operating=provenance.get("operating", ()),
         heat=overview.heat_map(results),
         papers=[
             (paper, papers.get(paper, paper), [s for s in sections if s.result.paper == paper])
@@ -146,9 +152,10 @@ def _cell(table: Table, row: str, column: Column, best: dict[str, dict[tuple[str
     return Cell(
         numbers.spread(found["ours"], found["std"], column.digits),
         numbers.published(found, column.digits) if found["source"] else "",
-        numbers.signed(found["difference"], column.digits) if isfinite(found["difference"]) else "",
+        numbers.gap(found, column.digits),
         found["verdict"] if isinstance(found["verdict"], str) else "",
-        found["reason"],
+        found["mark"],
+        "; ".join(filter(None, (found["reason"], found["basis"]))),
         best["ours"].get(key, ""),
         best["published"].get(key, ""),
         _order(found["ours"]),
@@ -157,17 +164,18 @@ def _cell(table: Table, row: str, column: Column, best: dict[str, dict[tuple[str
 
 def _line(cell: Any, table: Table) -> Line:
     column = next(c for c in table.layout.columns if c.key == cell["column"])
-    known = isfinite(cell["low"]) and isfinite(cell["high"])
-    interval = f"{numbers.plain(cell['low'], column.digits)} to {numbers.plain(cell['high'], column.digits)}" if known else ""
     return Line(
         cell["row"],
         column.name,
         numbers.published(cell, column.digits) if cell["source"] else "",
         numbers.ours(cell, column.digits, seeds=False),
         int(cell["seeds"]),
-        interval,
-        numbers.signed(cell["difference"], column.digits) if isfinite(cell["difference"]) else "",
+        numbers.between(cell["low"], cell["high"], column.digits),
+        numbers.gap(cell, column.digits),
         cell["verdict"] if isinstance(cell["verdict"], str) else "",
+        cell["mark"],
+        cell["kind"],
+        cell["basis"],
         cell["reason"],
         cell["source"],
         tuple(cell["ids"]),

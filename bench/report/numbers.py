@@ -49,8 +49,22 @@ def ours(cell: pd.Series, digits: int, *, seeds: bool = True) -> str:
 
 
 def judged(cell: pd.Series, digits: int) -> tuple[str, str]:
-    """Difference and verdict; both empty where the paper prints nothing."""
-    return (signed(cell["difference"], digits), str(cell["verdict"])) if isinstance(cell["verdict"], str) else ("", "")
+    """Difference with its interval, and verdict with its mark; both empty where the paper prints nothing."""
+    if not isinstance(cell["verdict"], str):
+        return "", ""
+    return gap(cell, digits), " · ".join(filter(None, (cell["verdict"], cell["mark"])))
+
+
+def gap(cell: pd.Series, digits: int) -> str:
+    """The difference, and its interval where there is one; nothing where the two sides are not comparable."""
+    if not isfinite(cell["difference"]):
+        return ""
+    return signed(cell["difference"], digits) + between(cell["gap_low"], cell["gap_high"], digits, " [{}, {}]")
+
+
+def between(low: float, high: float, digits: int, form: str = "{} to {}") -> str:
+    """An interval; nothing where there is none."""
+    return form.format(plain(low, digits), plain(high, digits)) if isfinite(low) and isfinite(high) else ""
 
 
 def marks(table: Table, side: Literal["ours", "published"]) -> dict[tuple[str, str], Mark]:

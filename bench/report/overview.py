@@ -10,7 +10,7 @@ import pandas as pd
 
 from bench.report import numbers
 from paper_tables.core.result import Absent, Column, Figure, Result, Table, shown, stated
-from paper_tables.core.verdict import Verdict
+from paper_tables.core.verdict import Kind, Verdict
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Summary:
     figures: int
     sentences: int
     verdicts: dict[str, int]
+    kinds: dict[str, tuple[int, int]]
+    """Per kind of number: how many there are, and how many of them have a verdict."""
     holds: int
     fails: int
     open: int
@@ -61,12 +63,24 @@ def summaries(results: Sequence[Result], titles: dict[str, str]) -> list[Summary
                 sum(len(shown(r)) for r in own if isinstance(r, Figure)),
                 sum(len(stated(r)) for r in own),
                 counted,
+                kinds(own),
                 sum(c.holds is True for c in claims),
                 sum(c.holds is False for c in claims),
                 sum(c.holds is None for c in claims),
             )
         )
     return found
+
+
+UNJUDGED = (Verdict.OTHER_SCALE, Verdict.MISSING)
+
+
+def kinds(results: Sequence[Result]) -> dict[str, tuple[int, int]]:
+    """Per kind of number: how many there are, and how many of them have a verdict."""
+    every = [pair for result in results for pair in shown(result)[["kind", "verdict"]].itertuples(index=False)]
+    found = {str(kind): [verdict for k, verdict in every if k == kind] for kind in Kind}
+    counted = {kind: (len(given), sum(verdict not in UNJUDGED for verdict in given)) for kind, given in found.items()}
+    return counted | {str(Kind.TEXT): (sum(len(stated(result)) for result in results), 0)}
 
 
 def verdict_names() -> list[str]:

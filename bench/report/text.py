@@ -12,8 +12,17 @@ from rich.text import Text
 from bench.report import numbers, overview, render
 from paper_tables.core import tables
 from paper_tables.core.result import Absent, Column, Figure, Result, Table, shown, stated
+from paper_tables.core.verdict import Verdict
 
-COLOURS = {"match": "green", "near": "cyan", "off": "red", "floor": "magenta", "not comparable": "dim", "missing": "yellow"}
+COLOURS = {
+    Verdict.EQUAL: "green",
+    Verdict.REPRODUCED: "green",
+    Verdict.CONSISTENT: "cyan",
+    Verdict.INCONCLUSIVE: "blue",
+    Verdict.DIFFERS: "red",
+    Verdict.OTHER_SCALE: "dim",
+    Verdict.MISSING: "yellow",
+}
 FEW = 3
 """As many artefacts are shown in full; more would fill screens."""
 STYLES = {"best": "bold", "second": "underline", "": ""}
@@ -99,7 +108,7 @@ def _text(cell: pd.Series | None, column: Column, best: dict[str, dict[tuple[str
     text.append(" | ").append(numbers.ours(cell, column.digits), STYLES[best["ours"].get(key, "")])
     difference, verdict = numbers.judged(cell, column.digits)
     if verdict:
-        text.append(f"\n{difference} ").append(verdict, COLOURS[verdict])
+        text.append(f"\n{difference} " if difference else "\n").append(verdict, COLOURS[Verdict(cell["verdict"])])
     return text
 
 

@@ -13,9 +13,9 @@ from paper_tables.core.result import Absent, Result
 def write_report(results: Sequence[Result], out: Path, provenance: Mapping[str, Any], commands: Mapping[str, str]) -> Path:
     """Write every artefact and `index.html` under `out`; the same input gives the same bytes.
 
-    `commands` maps `paper/artefact` to what regenerates it. `provenance` is shown as it comes, apart from three keys: `papers` maps a
+    `commands` maps `paper/artefact` to what regenerates it. `provenance` is shown as it comes, apart from four keys: `papers` maps a
     paper to {"title", "year"}, `results` is the folder of records, which the page links to, `measured` are the cells that have none
-    there. An artefact that cannot be drawn becomes `Absent`.
+    there, `operating` is a table of how often verdicts err. An artefact that cannot be drawn becomes `Absent`.
     """
     out.mkdir(parents=True, exist_ok=True)
     shown, files = [], {}

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
+from paper_tables.core.noise import Noise
+
 Arrays = Mapping[str, np.ndarray]
 Reduce = Callable[[Arrays], Arrays]
 """From the diagnostics of a run, which may be as large as its models, to the little that an artefact shows of them."""
@@ -23,6 +25,8 @@ class Evidence(Protocol):
     """One row per planned cell, done or not."""
     published: pd.DataFrame
     """The rows of `published.read`."""
+    noise: Noise
+    """What is known of the noise between runs."""
 
     def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
         """Curves of these names: id, round, name, value. A name that ends in a slash stands for all that start so."""

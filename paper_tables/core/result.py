@@ -22,7 +22,12 @@ CELL_FIELDS = (
     "low",
     "high",
     "difference",
+    "gap_low",
+    "gap_high",
     "verdict",
+    "kind",
+    "mark",
+    "basis",
     "reason",
     "scale",
     "floor",
@@ -30,8 +35,9 @@ CELL_FIELDS = (
     "source",
     "ids",
 )
-"""Columns of `Table.frame`. Values are in the unit of their table column; `source` is the file and line of the published number,
-`ids` the cells that ours was computed from."""
+"""Columns of `Table.frame`. Values are in the unit of their table column; `low` and `high` bound ours, `gap_low` and `gap_high` the
+difference; `kind` is what kind of number the published one is, `mark` what stands beside its verdict, `basis` what that rests on;
+`source` is the file and line of the published number, `ids` the cells that ours was computed from."""
 
 
 @dataclass(frozen=True)
@@ -159,11 +165,10 @@ class Absent(Result):
 
 
 def shown(result: Result) -> pd.DataFrame:
-    """The published numbers that a table or a figure shows, one line each: source and verdict."""
+    """The published numbers that a table or a figure shows, one line each: source, verdict and kind."""
     frame = result.frame if isinstance(result, Table) else result.data if isinstance(result, Figure) else pd.DataFrame()
-    if not {"source", "verdict"} <= set(frame.columns):
-        return pd.DataFrame(columns=["source", "verdict"])
-    return frame.loc[frame["source"] != "", ["source", "verdict"]]
+    fields = ["source", "verdict", "kind"]
+    return frame.loc[frame["source"] != "", fields] if set(fields) <= set(frame.columns) else pd.DataFrame(columns=fields)
 
 
 def stated(result: Result) -> list[str]:

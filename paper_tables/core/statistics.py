@@ -4,47 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan
+from functools import cache
+from itertools import product
+from math import isfinite, nan
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-RESAMPLES = 2000
+LEVEL = 0.95
+FEWEST = 3
+"""Of fewer runs the deviation alone tells too little; see `noise.Expected` for what can be said of them."""
+ENUMERATED = 12
+"""Up to so many pairs all changes of signs are tried."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A variance between runs, in squared points, and how many degrees of freedom its knowledge is worth."""
+
+    variance: float
+    df: float
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A sample of seeds in four numbers."""
+    """A sample of seeds in five numbers."""
 
     mean: float
     std: float
     """Standard deviation with ddof 1; NaN for a single seed."""
     low: float
     high: float
-    """95 % bootstrap interval of the mean; NaN for fewer than three seeds."""
+    """95 % interval of the mean: Student's t of three seeds or more, and of fewer where a noise model says what to expect."""
     count: int
 
 
-def spread(values: Sequence[float]) -> Spread:
-    """Mean, deviation and bootstrap interval of the finite values."""
+def spread(values: Sequence[float], expected: Expected | None = None) -> Spread:
+    """Mean, deviation and interval of the finite values. What a noise model expects counts as further degrees of freedom."""
     kept = np.asarray([v for v in values if np.isfinite(v)], dtype=float)
     if not len(kept):
         return Spread(nan, nan, nan, nan, 0)
-    std = float(kept.std(ddof=1)) if len(kept) > 1 else nan
-    low, high = bootstrap(kept) if len(kept) > 2 else (nan, nan)
-    return Spread(float(kept.mean()), std, low, high, len(kept))
+    mean, std = float(kept.mean()), float(kept.std(ddof=1)) if len(kept) > 1 else nan
+    half = nan
+    if expected is not None or len(kept) >= FEWEST:
+        known = pooled(expected, (std**2, len(kept) - 1))
+        half = float(half_width(known.variance, known.df, 1 / len(kept)))
+    return Spread(mean, std, mean - half, mean + half, len(kept))
 
 
-def bootstrap(values: Sequence[float] | np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """Percentile interval of the mean; the same values always give the same interval."""
-    kept = np.sort(np.asarray(values, dtype=float))
-    if len(kept) < 2 or np.ptp(kept) == 0:
-        return float(kept.mean()), float(kept.mean())
-    found = stats.bootstrap(
-        (kept,), np.mean, n_resamples=RESAMPLES, confidence_level=level, method="percentile", rng=np.random.Generator(np.random.Philox(0))
-    )
-    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+def pooled(expected: Expected | None, *known: tuple[float, float]) -> Expected:
+    """One variance out of several (variance, degrees of freedom), each weighted by its degrees of freedom."""
+    parts = [(variance, df) for variance, df in known if df > 0 and isfinite(variance)]
+    parts += [(expected.variance, expected.df)] if expected is not None else []
+    df = sum(df for _, df in parts)
+    return Expected(sum(variance * df for variance, df in parts) / df if df else nan, df)
+
+
+def half_width(variance: Any, df: Any, share: Any, level: float = LEVEL) -> Any:
+    """Half of a t interval; `share` is what is left of one run's variance, such as 1/n of a mean over n runs. Arrays go through."""
+    return stats.t.ppf((1 + level) / 2, df) * np.sqrt(np.asarray(variance) * share)
 
 
 def kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -69,14 +89,59 @@ def average_ranks(wide: pd.DataFrame, best: str = "high") -> pd.Series:
 
 
 def paired_difference(first: pd.Series, second: pd.Series) -> tuple[float, float, int]:
-    """Mean of first - second over the keys that both have, the p-value of a paired t-test, and how many pairs there are.
+    """Mean of first - second over the keys that both have, the p-value of a paired test, and how many pairs there are.
 
-    Methods of one table share partition, initialisation and batches per seed, so their scores are paired by (column, seed).
+    Methods of one table share partition, initialisation and batches per seed, so their scores are paired by (column, seed). The test
+    changes signs: all ways of doing so for few pairs, the t-test for many. It needs no normal law, and its p is never below 2 / 2^pairs,
+    however equal the gaps are. Of fewer than three pairs there is no p.
     """
     both = pd.concat([first, second], axis=1, join="inner").dropna()
-    gap = both.iloc[:, 0] - both.iloc[:, 1]
-    if len(gap) < 2:
+    gap = (both.iloc[:, 0] - both.iloc[:, 1]).to_numpy(dtype=float)
+    if len(gap) < FEWEST:
         return (float(gap.mean()) if len(gap) else nan), nan, len(gap)
-    if float(gap.std(ddof=1)) == 0.0:
-        return float(gap.mean()), (1.0 if float(gap.iloc[0]) == 0.0 else 0.0), len(gap)
-    return float(gap.mean()), float(stats.ttest_1samp(gap, 0.0).pvalue), len(gap)
+    return float(gap.mean()), _sign_test(gap), len(gap)
+
+
+def _sign_test(gap: np.ndarray) -> float:
+    least = 2.0 ** (1 - len(gap))
+    if len(gap) > ENUMERATED:
+        flat = float(gap.std(ddof=1)) <= 1e-9 * float(np.abs(gap).max())
+        return (least if gap.any() else 1.0) if flat else max(least, float(stats.ttest_1samp(gap, 0.0).pvalue))
+    sums = np.abs(_signs(len(gap)) @ gap)
+    return float(np.mean(sums >= abs(gap.sum()) - 1e-9 * np.abs(gap).sum()))
+
+
+@cache
+def _signs(count: int) -> np.ndarray:
+    """All ways of giving so many numbers a sign."""
+    return np.array(list(product((1.0, -1.0), repeat=count)))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values of several tests, adjusted so that any false one has at most the chance of one (Holm); NaN are no tests."""
+    given = np.asarray(p_values, dtype=float)
+    adjusted = np.full(len(given), nan)
+    order = [place for place in np.argsort(given) if isfinite(given[place])]
+    highest = 0.0
+    for rank, place in enumerate(order):
+        highest = max(highest, min(1.0, (len(order) - rank) * float(given[place])))
+        adjusted[place] = highest
+    return adjusted.tolist()
+
+
+def client_variance(counts: np.ndarray, average: str = "clients") -> Expected:
+    """The variance of one run's accuracy, in squared points, that comes from which clients it drew.
+
+    `counts` [seeds, clients, 2] are correct and total test decisions. Clients are resampled within seeds by leaving
+    out one at a time: `clients` is the mean of their accuracies, `pooled` the share of all their test images. It is a lower bound on the
+    variance between runs whose partitions differ; where all runs share a partition it is no part of it.
+    """
+    correct, total = np.moveaxis(np.asarray(counts, dtype=float), -1, 0)  # [seeds, clients] each
+    seeds, clients = correct.shape
+    if average == "clients":
+        share = correct / total
+        without = (share.sum(1, keepdims=True) - share) / (clients - 1)
+    else:
+        without = (correct.sum(1, keepdims=True) - correct) / (total.sum(1, keepdims=True) - total)
+    jackknife = (clients - 1) * (100 * without).var(axis=1)
+    return Expected(float(jackknife.mean()), seeds * (clients - 1.0))

@@ -11,10 +11,16 @@ import pandas as pd
 
 from paper_tables.core import statistics
 from paper_tables.core.evidence import Evidence, decile, pick, places, scores, setting, why_missing
+from paper_tables.core.noise import pool
+from paper_tables.core.published import Printing
 from paper_tables.core.result import CELL_FIELDS, Column, Layout, Ordering
-from paper_tables.core.verdict import judge
+from paper_tables.core.statistics import Expected
+from paper_tables.core.verdict import Kind, Runs, Verdict, at_floor, judge
 
 FLOOR = "predicting each client's most frequent training class"
+GLOBAL = frozenset({"fedavg"})
+"""Methods that score one model for all clients where they score after aggregation: a client's own floor says nothing of it."""
+AT_FLOOR, BEST_ROUND = "at the floor", "best round on test"
 
 
 @dataclass(frozen=True)
@@ -63,17 +69,35 @@ def published_row(published: pd.DataFrame, table: str, place: Place, method: str
     return found.iloc[0] if len(found) else None
 
 
-def measure(cells: pd.DataFrame, scale: str, point: str | None = None, rule: str | None = None) -> dict[str, Any]:
+def measure(evidence: Evidence, cells: pd.DataFrame, point: str | None = None, rule: str | None = None) -> dict[str, Any]:
     """Our side of a table cell: the accuracy of one row and column, all seeds in one number, beside its floor."""
     done = cells[cells["status"] == "done"]
     floors = pd.to_numeric(done.get(f"floor.{_average(done)}", pd.Series(dtype=float)), errors="coerce")
-    floor = 100 * float(floors.mean()) if floors.notna().any() else nan
-    return gather(cells, scale, scores(done, point, rule)) | {"floor": floor}
+    found = gather(cells, evidence.scale, scores(done, point, rule), expected(evidence, cells))
+    found["floor"] = 100 * float(floors.mean()) if floors.notna().any() else nan
+    if cells.empty:
+        return found
+    first = cells.iloc[0]
+    scored = point or first.get("recipe.evaluation.point")
+    return found | {
+        "rule": rule or first.get("recipe.evaluation.rule", ""),
+        "global": found["method"] in GLOBAL and scored == "post_agg",
+        "expected": expected(evidence, cells),
+    }
 
 
-def gather(cells: pd.DataFrame, scale: str, values: Sequence[float]) -> dict[str, Any]:
+def expected(evidence: Evidence, cells: pd.DataFrame) -> Expected | None:
+    """What the noise model expects of the runs of one cell."""
+    if cells.empty:
+        return None
+    first = cells.iloc[0]
+    where = pool(evidence.scale, one_partition=bool(pd.notna(first.get("recipe.partition.seed"))))
+    return evidence.noise.expected(where, f"{str(first['artefact']).split('/')[0]}/{first['column']}", str(first["method"]))
+
+
+def gather(cells: pd.DataFrame, scale: str, values: Sequence[float], expected: Expected | None = None) -> dict[str, Any]:
     """Our side of a table cell, from whatever was read off its finished cells."""
-    spread = statistics.spread(values)
+    spread = statistics.spread(values, expected)
     return {
         "ours": spread.mean,
         "std": spread.std,
@@ -99,20 +123,55 @@ def printed_fields(found: pd.Series | None) -> dict[str, Any]:
     return {"published": found["value"], "published_std": found["std"], "printed": found["mean"], "source": found["source"]}
 
 
-def conclude(cell: dict[str, Any], unit: str, exact: float | None = None) -> dict[str, Any]:
+NO_VERDICT = {"difference": nan, "gap_low": nan, "gap_high": nan, "verdict": None, "kind": "", "mark": "", "basis": ""}
+
+
+def conclude(
+    cell: dict[str, Any], unit: str, kind: Kind = Kind.TRAINED, *, rounding: float = 0.0, printing: Printing | None = None
+) -> dict[str, Any]:
     """A table cell with its difference and verdict; without a published number it has neither."""
-    cell = {**cell, "difference": nan, "verdict": None}
-    if cell["source"] and isfinite(cell["published"]):
-        cell["difference"] = cell["ours"] - cell["published"]
-        given = {name: cell[name] for name in ("published", "ours", "published_std", "std", "floor", "scale")}
-        cell["verdict"] = str(judge(**given, unit=unit, exact=exact))
-    return cell
+    cell = {**cell, **NO_VERDICT}
+    if not cell["source"] or not isfinite(cell["published"]):
+        return cell
+    printing = printing or Printing()
+    ours, model = Runs(cell["ours"], cell["std"], max(1, cell["seeds"])), cell.get("expected")
+    printed = Runs(cell["published"], printing.deviation(cell["published_std"]), printing.runs)
+    apart = _other_rule(printing.rule, cell.get("rule", ""))
+    found = judge(printed, ours, kind=kind, scale=cell["scale"], unit=unit, expected=model, rounding=rounding, apart=apart)
+    alike = found.verdict is not Verdict.OTHER_SCALE
+    return cell | {
+        "difference": cell["ours"] - cell["published"] if alike else nan,
+        "gap_low": found.low,
+        "gap_high": found.high,
+        "verdict": str(found.verdict),
+        "kind": str(kind),
+        "mark": _mark(cell, printing) if alike else "",
+        "basis": found.basis,
+    }
+
+
+def _other_rule(printed: str, ours: str) -> str:
+    """Why two numbers that were picked from their rounds by different rules are not held against each other."""
+    words = {"max": "the best round on the test images", "last": "the last round", "best-val": "the best round on validation images"}
+    return f"the paper's is {words[printed]}, ours {words[ours]}" if printed and ours and printed != ours else ""
+
+
+def _mark(cell: dict[str, Any], printing: Printing) -> str:
+    """What a reader must know beside the verdict."""
+    low = cell["scale"] == "paper" and not cell.get("global") and at_floor(cell["published"], cell["floor"])
+    return "; ".join([AT_FLOOR] * low + [BEST_ROUND] * (printing.rule == cell.get("rule", "") == "max"))
 
 
 def accuracy_frame(
-    evidence: Evidence, table: str, rows: Sequence[Row], columns: Sequence[Column], printed: Mapping[str, Place]
+    evidence: Evidence,
+    table: str,
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    printed: Mapping[str, Place],
+    printing: Printing | None = None,
+    kind: Kind = Kind.TRAINED,
 ) -> pd.DataFrame:
-    """The long form of an accuracy table."""
+    """The long form of an accuracy table; `printing` is what the paper tells of the runs behind it."""
     cells, planned_at, nothing = [], places(evidence), evidence.cells.iloc[:0]
     for row in rows:
         for column in columns:
@@ -123,8 +182,8 @@ def accuracy_frame(
             planned = planned_at.get((row.source or row.label, row.recipes.get(column.key, column.key)), nothing)
             if found is None and planned.empty:
                 continue
-            ours = measure(planned, evidence.scale, row.point, row.rule)
-            cells.append(conclude({"row": row.label, "column": column.key, **printed_fields(found), **ours}, column.unit))
+            cell = {"row": row.label, "column": column.key, **printed_fields(found), **measure(evidence, planned, row.point, row.rule)}
+            cells.append(conclude(cell, column.unit, kind, printing=printing))
     return pd.DataFrame(cells, columns=list(CELL_FIELDS))
 
 
@@ -173,6 +232,9 @@ def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering,
     return tuple(found)
 
 
+P_VALUE = "p (paired, Holm)"
+
+
 def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row], against: str) -> pd.DataFrame:
     """Per row over all columns: average ranks, interquartile mean, the worst clients, and the paired difference to one row."""
     ranked = [row for row in rows if not row.aside]
@@ -189,10 +251,12 @@ def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row], agains
                 "interquartile mean": statistics.interquartile_mean(list(known[row.label])),
                 "worst tenth of clients": statistics.spread([decile(c) for _, c in done.iterrows()]).mean,
                 f"minus {against}": nan if row.label == against else gap,
-                "p (paired)": nan if row.label == against else p_value,
+                P_VALUE: nan if row.label == against else p_value,
                 "pairs": 0 if row.label == against else pairs,
             }
         )
+    for line, p_value in zip(lines, statistics.holm([line[P_VALUE] for line in lines]), strict=True):
+        line[P_VALUE] = p_value
     table = pd.DataFrame(lines).set_index("row") if lines else pd.DataFrame()
     for position, (name, label) in enumerate((("published", "average rank, published"), ("ours", "average rank, ours"))):
         if lines:

@@ -1,71 +1,151 @@
-"""The written rule that turns a published number and ours into one word."""
+"""What became of a published number: a word read off an interval, and what kind of number it is.
+
+Ours and the printed number are both means over runs. The interval is Student's, for the difference ours - printed, from one variance
+between runs (`statistics.pooled`): our seeds, the printed deviation and the noise model each add what they know, weighted by their
+degrees of freedom. A number that needs no run is held to its printed digits. `bench/STATISTICS.md` tells why, and how often it errs.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-from math import hypot, isfinite, nan
+from math import isfinite, nan, sqrt
+from typing import Any
 
-POINTS = 1.0
-NEAR_POINTS = 3.0
+import numpy as np
+
+from paper_tables.core.statistics import FEWEST, Expected, half_width, pooled
+
+MARGIN = 1.0
+"""Points by which two accuracies may differ and still tell the same."""
 RELATIVE = 0.01
-NEAR_RELATIVE = 0.03
+"""Likewise for measured costs, as a share of the printed number."""
+WIDE = 3.0
+"""An interval that reaches further to either side than so many margins agrees with nearly anything."""
 FLOOR_POINTS = 1.0
-
-RULE = (
-    "A published number is a *match* when ours lies within twice the combined standard deviation (the root of the sum of squares of the "
-    "printed one and ours), or within one point where no deviation is printed; *near* within three points; else *off*. It is *floor* when "
-    "it lies within one point of what predicting each client's most frequent class gives, whatever ours is. It is *not comparable* when "
-    "ours comes from a smaller scale than the paper's, and *missing* when there is no number of ours. Numbers that are not accuracies use "
-    "1 % and 3 % of the published value for one and three points. Closed-form numbers are held to the printed digits at every scale."
-)
+SLACK = 1e-9  # numbers were rounded to decimals, and differences of decimals are not exact in binary
+ACCURACY_UNITS = frozenset({"%", "percent", "percentage points"})
 
 
 class Verdict(StrEnum):
     """What became of a published number."""
 
-    MATCH = "match"
-    NEAR = "near"
-    OFF = "off"
-    FLOOR = "floor"
+    EQUAL = "equal"
+    REPRODUCED = "reproduced"
+    CONSISTENT = "consistent"
+    INCONCLUSIVE = "inconclusive"
+    DIFFERS = "differs"
     OTHER_SCALE = "not comparable"
-    MISSING = "missing"
+    MISSING = "not measured"
 
 
-ACCURACY_UNITS = frozenset({"%", "percent", "percentage points"})
+class Kind(StrEnum):
+    """What kind of number a published one is. Kinds are counted apart."""
+
+    TRAINED = "trained accuracy"
+    LOGGED = "log value"
+    COST = "measured cost"
+    """Bytes, operations or rounds that depend on training."""
+    CLOSED = "closed form"
+    """Counts, bytes and operations that follow from sizes alone."""
+    LOOKUP = "look-up"
+    """Copied from a configuration or a data set's description."""
+    TEXT = "sentence"
+    """Stated in a sentence only, and held against ours there."""
 
 
-def tolerances(published: float, published_std: float, std: float, unit: str) -> tuple[float, float]:
-    """How far ours may lie away to be a match, and to be near."""
-    accuracy = unit in ACCURACY_UNITS
-    near = NEAR_POINTS if accuracy else NEAR_RELATIVE * abs(published)
-    if isfinite(published_std):
-        return 2 * hypot(published_std, std if isfinite(std) else 0.0), near
-    return (POINTS if accuracy else RELATIVE * abs(published)), near
+EXACT = frozenset({Kind.CLOSED, Kind.LOOKUP})
+RULE = (
+    "A verdict is read off the 95 % interval for the difference ours − printed. It is *reproduced* when the interval lies within one point "
+    "to either side, *differs* when it leaves out zero and reaches beyond that, *consistent* when it contains zero and reaches no further "
+    "than three points, *inconclusive* when it is wider or cannot be formed, *not comparable* when ours is of a smaller scale, another "
+    "rule or other data than the paper's, *not measured* when there is no number of ours. Measured costs have a margin of 1 % of the "
+    "printed value. Numbers that need no run are *equal* to the printed digits, or they differ. A mark beside the verdict says where the "
+    "printed accuracy is not above what a constant prediction gives, and where both are the best round on the test images."
+)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """One side of a comparison: a mean over so many runs, and their deviation (n - 1; NaN where it is not known)."""
+
+    mean: float
+    std: float = nan
+    count: int = 1
+
+    @property
+    def known(self) -> tuple[float, float]:
+        """Variance and degrees of freedom."""
+        return (self.std**2, self.count - 1.0) if isfinite(self.std) else (nan, 0.0)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict, the interval for the difference that it was read off, and what the interval rests on."""
+
+    verdict: Verdict
+    low: float = nan
+    high: float = nan
+    basis: str = ""
+
+
+def words(low: Any, high: Any, margin: Any = MARGIN) -> np.ndarray:
+    """The verdicts of many intervals."""
+    low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    reach = np.maximum(np.abs(low), np.abs(high)) - SLACK
+    choices = {
+        Verdict.INCONCLUSIVE: ~(np.isfinite(low) & np.isfinite(high)),
+        Verdict.REPRODUCED: reach <= margin,
+        Verdict.DIFFERS: (low > SLACK) | (high < -SLACK),
+        Verdict.CONSISTENT: reach <= WIDE * np.asarray(margin),
+    }
+    return np.select(list(choices.values()), [str(verdict) for verdict in choices], str(Verdict.INCONCLUSIVE))
+
+
+def compare(printed: Runs, ours: Runs, expected: Expected | None, margin: float = MARGIN) -> Judgement:
+    """The verdict on a mean over runs."""
+    sources = {"our seeds": ours.known, "the printed deviation": printed.known}
+    told = {name: df for name, (_, df) in sources.items() if df > 0} | ({"the noise model": expected.df} if expected else {})
+    if sum(told.values()) < (1 if expected else FEWEST - 1):
+        return Judgement(Verdict.INCONCLUSIVE, basis="too few runs on either side to know their noise")
+    known = pooled(expected, *sources.values())
+    gap = ours.mean - printed.mean
+    half = float(half_width(known.variance, known.df, 1 / ours.count + 1 / printed.count))
+    counts = f"{_runs(ours.count)} of ours, {_runs(printed.count)} of theirs"
+    weights = ", ".join(f"{df:.2g} from {name}" for name, df in told.items())
+    basis = f"{counts}; deviation of a run {sqrt(known.variance):.2f}, degrees of freedom {weights}"
+    return Judgement(Verdict(str(words(gap - half, gap + half, margin))), gap - half, gap + half, basis)
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 def judge(
-    published: float,
-    ours: float,
+    printed: Runs,
+    ours: Runs,
     *,
-    scale: str,
-    published_std: float = nan,
-    std: float = nan,
-    floor: float = nan,
+    kind: Kind = Kind.TRAINED,
+    scale: str = "paper",
     unit: str = "%",
-    exact: float | None = None,
-) -> Verdict:
-    """The verdict on one published number; `exact` marks a closed-form one, and is how far printed digits may round it away."""
-    if not isfinite(ours):
-        return Verdict.MISSING
-    slack = 1e-9  # both numbers were rounded to decimals, differences of decimals are not exact in binary
-    distance = abs(ours - published)
-    if exact is not None:
-        return Verdict.MATCH if distance <= exact + slack else Verdict.OFF
-    if scale != "paper":
-        return Verdict.OTHER_SCALE
-    if unit in ACCURACY_UNITS and isfinite(floor) and abs(published - floor) <= FLOOR_POINTS + slack:
-        return Verdict.FLOOR
-    match, near = tolerances(published, published_std, std, unit)
-    if distance <= match + slack:
-        return Verdict.MATCH
-    return Verdict.NEAR if distance <= near + slack else Verdict.OFF
+    expected: Expected | None = None,
+    rounding: float = 0.0,
+    apart: str = "",
+) -> Judgement:
+    """The verdict on one published number.
+
+    `rounding` is how far printed digits may round a number away that needs no run; `apart` says why the two sides are not comparable.
+    """
+    if not isfinite(ours.mean):
+        return Judgement(Verdict.MISSING)
+    if kind in EXACT:
+        same = abs(ours.mean - printed.mean) <= rounding + SLACK
+        return Judgement(Verdict.EQUAL if same else Verdict.DIFFERS, basis="held to the printed digits")
+    if scale != "paper" or apart:
+        return Judgement(Verdict.OTHER_SCALE, basis=apart or f"{scale} scale")
+    return compare(printed, ours, expected, MARGIN if unit in ACCURACY_UNITS else RELATIVE * abs(printed.mean))
+
+
+def at_floor(printed: float, floor: float) -> bool:
+    """Whether a printed accuracy is not above what a constant prediction gives, by more than a point."""
+    return isfinite(floor) and printed <= floor + FLOOR_POINTS + SLACK

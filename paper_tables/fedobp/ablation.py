@@ -9,7 +9,7 @@ from paper_tables.core.evidence import Evidence, pick
 from paper_tables.core.result import Claim, Column, Table
 from paper_tables.core.tables import Place, Row
 from paper_tables.fedobp import text
-from paper_tables.fedobp.settings import DATASETS, OURS, PAPER, PRINTED, key, smoke_note
+from paper_tables.fedobp.settings import DATASETS, OURS, PAPER, PRINTED, SINGLE, key, smoke_note
 
 LEVEL = "Dirichlet level not printed (author logs: Dir(0.1))"
 COLUMNS = tuple(Column(key(short), label, "Dir(0.1)") for short, label in DATASETS.items())
@@ -39,7 +39,7 @@ EMA = (
 def table5(evidence: Evidence) -> Table:
     """Four normalisations on eight data sets."""
     rows = tables.with_guests(ROWS, evidence)
-    frame = tables.accuracy_frame(evidence, "V", rows, COLUMNS, PLACES)
+    frame = tables.accuracy_frame(evidence, "V", rows, COLUMNS, PLACES, SINGLE)
     return Table(
         PAPER,
         "table5",

@@ -13,11 +13,13 @@ from paper_tables.core.evidence import Evidence, pick
 from paper_tables.core.result import Claim, Column, Ordering, Table
 from paper_tables.core.statistics import spread
 from paper_tables.core.tables import Place, Row
+from paper_tables.core.verdict import Kind
 from paper_tables.fedobp import text
 from paper_tables.fedobp.settings import (
     BASELINES,
     DATASETS,
     LOG_ROWS,
+    LOGGED_ROUND,
     METHODS,
     ONE_PARTITION,
     ORGAN_KEYS,
@@ -26,6 +28,7 @@ from paper_tables.fedobp.settings import (
     PAPER,
     PLACES,
     PRINTED,
+    PRINTING,
     SHORT_LOG_ROWS,
     SHORT_ROWS,
     TABLE3,
@@ -69,15 +72,15 @@ def table3(evidence: Evidence) -> Table:
     paper_rows = tuple(row for row in rows if row not in calibration)
     short = pd.concat(
         [
-            tables.accuracy_frame(evidence, LOGS, SHORT_LOG_ROWS, shown[:1], SHORT_LOG_PLACE),
+            tables.accuracy_frame(evidence, LOGS, SHORT_LOG_ROWS, shown[:1], SHORT_LOG_PLACE, LOGGED_ROUND, Kind.LOGGED),
             tables.accuracy_frame(evidence, "III", SHORT_ROWS, shown[:1], PLACES),
         ]
     )
     frame = pd.concat(
         [
-            tables.accuracy_frame(evidence, "III", paper_rows, shown, PLACES),
+            tables.accuracy_frame(evidence, "III", paper_rows, shown, PLACES, PRINTING),
             short.assign(floor=nan) if evidence.scale == "desk" else short,  # there it is of another partition than the column's
-            tables.accuracy_frame(evidence, LOGS, LOG_ROWS, shown[:1], LOG_PLACE),
+            tables.accuracy_frame(evidence, LOGS, LOG_ROWS, shown[:1], LOG_PLACE, LOGGED_ROUND, Kind.LOGGED),
         ],
         ignore_index=True,
     )
@@ -90,7 +93,7 @@ def table4(evidence: Evidence) -> Table:
     """MNIST, Fashion-MNIST and the organ data."""
     shown = columns(TABLE4)
     rows = tables.with_guests(TABLE4_ROWS, evidence)
-    frame = tables.accuracy_frame(evidence, "IV", rows, shown, PLACES)
+    frame = tables.accuracy_frame(evidence, "IV", rows, shown, PLACES, PRINTING)
     notes = (CONSTANT, COMPAT, MEAN, STILL, ONE_PARTITION, *smoke_note(evidence.scale))
     return _table(evidence, "table4", "Table IV", TABLE4, (frame, rows, shown), notes, table4_claims(evidence, frame))
 

@@ -42,7 +42,7 @@ def fig7(evidence: Evidence) -> Figure:
         claims(evidence, data),
         tables.done_ids(evidence),
         draw=lambda sheet: draw(sheet, data),
-        data=data.drop(columns=["score", "kind"]),
+        data=data.drop(columns=["score", "version", *sweeps.OURS_ALONE]),
         alt="Accuracy against the share of the model that is sent to clients, over the whole range and near one, one line per data set.",
     )
 

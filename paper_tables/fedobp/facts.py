@@ -15,6 +15,7 @@ from paper_tables.core import tables
 from paper_tables.core.evidence import Evidence, pick, why_missing
 from paper_tables.core.result import CELL_FIELDS, Claim, Column, Layout, Table
 from paper_tables.core.tables import Place
+from paper_tables.core.verdict import Kind, Verdict
 from paper_tables.fedobp import text
 from paper_tables.fedobp.settings import ALPHAS, DATASETS, OURS, PAPER, PRINTED
 
@@ -80,9 +81,9 @@ def _fact(evidence: Evidence, short: str, name: str) -> dict[str, Any]:
     known = official().loc[short].to_dict()
     ours = {"samples": known["samples"], "year": known["year"], **_shape(planned)}[name]
     cell = {"row": DATASETS[short], "column": name, **printed, "ours": float(ours), **blank(evidence, planned)}
-    cell = tables.conclude(cell, "", exact=0.0)
+    cell = tables.conclude(cell, "", Kind.LOOKUP)
     evidence_of_error = str(known["evidence"])
-    return cell | ({"reason": evidence_of_error} if cell["verdict"] == "off" else {})
+    return cell | ({"reason": evidence_of_error} if cell["verdict"] == Verdict.DIFFERS else {})
 
 
 def _shape(planned: pd.DataFrame) -> dict[str, float]:
@@ -148,8 +149,8 @@ def _count(evidence: Evidence, short: str, column: Column) -> dict[str, Any]:
         found = tables.published_row(evidence.published, "II", Place(PRINTED[short], f"Dir({alpha})", METRICS[kind]), OURS)
     cell = {"row": DATASETS[short], "column": column.key, **tables.printed_fields(found), **blank(evidence, planned)}
     cell |= {"ours": _counted(planned, kind), "reason": why_missing(planned, evidence.scale) if kind == "masks" else ""}
-    cell = tables.conclude(cell, "", exact=0.0)
-    if kind == "personal" and (short, alpha) == SLIP and cell["verdict"] == "off":
+    cell = tables.conclude(cell, "", Kind.LOOKUP if kind == "q" else Kind.CLOSED)
+    if kind == "personal" and (short, alpha) == SLIP and cell["verdict"] == Verdict.DIFFERS:
         cell["reason"] = SLIP_WORDS
     return cell
 

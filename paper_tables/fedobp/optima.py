@@ -27,9 +27,9 @@ def fig4_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     return (*peaks, *shares, *(_counts(evidence, short) for short in SHAPES), _met(evidence, data), _stable(evidence, data))
 
 
-def best(data: pd.DataFrame, short: str, score: str, kind: str, side: str) -> tuple[float, float]:
+def best(data: pd.DataFrame, short: str, score: str, version: str, side: str) -> tuple[float, float]:
     """The quantile with the highest accuracy of a curve (the first of equals), and that accuracy."""
-    line = data[(data["column"] == short) & (data["score"] == score) & (data["kind"] == kind)].dropna(subset=[side]).sort_values("q")
+    line = data[(data["column"] == short) & (data["score"] == score) & (data["version"] == version)].dropna(subset=[side]).sort_values("q")
     if line.empty:
         return nan, nan
     place = int(line[side].astype(float).to_numpy().argmax())
@@ -104,16 +104,16 @@ def _met(evidence: Evidence, data: pd.DataFrame) -> Claim:
     """The logged sweeps as a whole."""
     logged = data[data["source"] != ""]
     counts = logged["verdict"].value_counts()
-    good, known = int(counts.get(Verdict.MATCH, 0)), int(logged["ours"].notna().sum())
+    good, known = int(counts.get(Verdict.REPRODUCED, 0)), int(logged["ours"].notna().sum())
     told = ", ".join(f"{n} {verdict}" for verdict, n in counts.items())
     holds = good >= 0.9 * len(logged) if evidence.scale == "paper" and known == len(logged) and len(logged) else None
-    return Claim("Nine tenths of the logged sweep points are met within one point", holds, f"{len(logged)} logged points: {told}")
+    return Claim("Nine tenths of the logged sweep points are reproduced", holds, f"{len(logged)} logged points: {told}")
 
 
 def _stable(evidence: Evidence, data: pd.DataFrame) -> Claim:
     """The last sentence of section V-D on the organ data."""
     words = "On both organ data sets I_O is more stable over the quantiles below one than I_G and I_F"
-    ours, logged = (_spreads(data[data["q"] < 1], kind, side) for kind, side in (("as defined", "ours"), ("as logged", "published")))
+    ours, logged = (_spreads(data[data["q"] < 1], version, side) for version, side in (("as defined", "ours"), ("as logged", "published")))
     printed = _least(logged)
     told = "standard deviation over quantiles, logged: " + _spoken(logged)
     if not ours:
@@ -124,8 +124,8 @@ def _stable(evidence: Evidence, data: pd.DataFrame) -> Claim:
 Spreads = Mapping[tuple[str, str], float]
 
 
-def _spreads(data: pd.DataFrame, kind: str, side: str) -> Spreads:
-    kept = data[(data["kind"] == kind) & data["column"].isin(["organa", "organc"])].dropna(subset=[side])
+def _spreads(data: pd.DataFrame, version: str, side: str) -> Spreads:
+    kept = data[(data["version"] == version) & data["column"].isin(["organa", "organc"])].dropna(subset=[side])
     found = kept.groupby(["column", "score"])[side].agg(lambda values: float(np.std(values.astype(float), ddof=1)))
     return {(str(place[0]), str(place[1])): float(value) for place, value in zip(found.index.tolist(), found, strict=True)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paper_tables.core.published import Printing
 from paper_tables.core.result import Column
 from paper_tables.core.tables import Place, Row
 
@@ -38,6 +39,13 @@ def columns(shorts: tuple[str, ...]) -> tuple[Column, ...]:
 TABLE3 = ("cifar10", "cifar100", "emnist", "svhn")
 TABLE4 = ("mnist", "fmnist", *ORGANS)
 PLACES = {key(short, alpha): Place(PRINTED[short], f"Dir({alpha})") for short in DATASETS for alpha in ALPHAS}
+
+PRINTING = Printing(runs=4, rule="max", own_partitions=False)
+"""Tables III and IV: four runs (section V-A); the best of the evaluations at rounds 100 to 400, which is what the code prints (README, 2)."""
+SINGLE, LOGGED_ROUND = (Printing(rule=rule, own_partitions=False) for rule in ("max", "last"))
+"""Table V and figure 4 equal logs of single runs; the calibration logs are read at a round."""
+DEVIATIONS = {"III": PLACES, "IV": PLACES}
+"""The tables that print deviations."""
 
 LOCAL, GLOBAL = "Local-Only", "FedAvg"
 BASELINES = (

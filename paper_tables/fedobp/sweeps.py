@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -16,21 +17,26 @@ from paper_tables.core import figures, tables
 from paper_tables.core.evidence import Evidence
 from paper_tables.core.result import Figure, Sheet
 from paper_tables.core.statistics import spread
-from paper_tables.core.verdict import judge
+from paper_tables.core.verdict import Kind
 from paper_tables.fedobp.curves import gaps
 from paper_tables.fedobp.optima import SCORES, fig4_claims
-from paper_tables.fedobp.settings import DATASETS, PAPER, PRINTED, SWEPT, smoke_note
+from paper_tables.fedobp.settings import DATASETS, PAPER, PRINTED, SINGLE, SWEPT, smoke_note
 
 SIGNS = {"I_G": "$I_G$", "I_F": "$I_F$", "I_O": "$I_O$"}
 MARK = {"I_G": "s", "I_F": "^", "I_O": "o"}
 LOGS = "author logs (Fig 4)"
 LOGGED_AS = {"I_G": "I_G", "I_F": "I_F", "I_O": "I_O(old score)"}
-KINDS = ("as defined", "as logged")
-FIELDS = ["column", "score", "kind", "rounds", "q", "ours", "published", "difference", "verdict", "source", "ratio", "wire"]
+VERSIONS = ("as defined", "as logged")
+JUDGED = ("published", *tables.NO_VERDICT, "source")
+FIELDS = ["column", "score", "version", "rounds", "q", "ours", "std", "seeds", *JUDGED, "ratio", "wire"]
 NEEDED = (
-    *("row", "column", "status", "value", "parameters", "hp.q", "recipe.clients", "recipe.participation", "recipe.training.rounds"),
+    *("row", "id", "artefact", "method", "seed", "reason", "floor.pooled", "recipe.partition.seed"),
+    *(f"recipe.evaluation.{name}" for name in ("point", "rule", "average")),
+    *("column", "status", "value", "parameters", "hp.q", "recipe.clients", "recipe.participation", "recipe.training.rounds"),
     *("traffic.down_values", "traffic.down_codes"),
 )
+OURS_ALONE = ("floor", "global", "rule", "expected")
+"""What a verdict needs of ours beside what is shown."""
 SETTING = re.compile(r"rounds=(\d+); q=([\d.]+)")
 POSITION = 6.8
 """Where a quantile of exactly one stands on an axis of −log10(1 − q)."""
@@ -48,19 +54,20 @@ def points(evidence: Evidence) -> pd.DataFrame:
     for (row, column), group in cells.groupby(["row", "column"], sort=False):
         done = group[group["status"] == "done"]
         first = group.iloc[0]
+        ours = tables.measure(evidence, group)
         rows.append(
-            {
+            ours
+            | {
                 "column": str(column).split("-dir")[0],
                 "score": str(row)[:3],
-                "kind": KINDS["as logged" in str(row)],
+                "version": VERSIONS["as logged" in str(row)],
                 "rounds": int(first["recipe.training.rounds"]),
                 "q": quantile(first),
-                "ours": 100 * spread(list(done["value"])).mean,
                 "ratio": spread([ratio(cell) for _, cell in done.iterrows()]).mean,
                 "wire": spread([ratio(cell, codes=True) for _, cell in done.iterrows()]).mean,
             }
         )
-    return pd.DataFrame(rows, columns=[f for f in FIELDS if f not in ("published", "difference", "verdict", "source")])
+    return pd.DataFrame(rows, columns=[*(f for f in FIELDS if f not in JUDGED), *OURS_ALONE])
 
 
 def ratio(cell: pd.Series, *, direction: str = "down", codes: bool = False) -> float:
@@ -80,29 +87,31 @@ def logs(evidence: Evidence) -> pd.DataFrame:
         match = SETTING.search(str(row["setting"]))
         if match is None or row["dataset"] not in names or row["method"] not in scores:
             continue
-        place = {"column": names[row["dataset"]], "score": scores[row["method"]], "kind": KINDS[1]}
+        place = {"column": names[row["dataset"]], "score": scores[row["method"]], "version": VERSIONS[1]}
         found.append({**place, "rounds": int(match[1]), "q": float(match[2]), "published": row["value"], "source": row["source"]})
-    return pd.DataFrame(found, columns=["column", "score", "kind", "rounds", "q", "published", "source"])
+    return pd.DataFrame(found, columns=["column", "score", "version", "rounds", "q", "published", "source"])
 
 
 def sweep(evidence: Evidence) -> pd.DataFrame:
     """Ours beside the logged points, with a verdict on each of these; points that the scale leaves out are missing."""
     ours, printed = points(evidence), logs(evidence)
-    where = ["column", "score", "kind", "q"] + (["rounds"] if evidence.scale == "paper" else [])
+    where = ["column", "score", "version", "q"] + (["rounds"] if evidence.scale == "paper" else [])
     if evidence.scale != "paper":
         ours = ours.rename(columns={"rounds": "own rounds"})
     data = printed.merge(ours, on=where, how="outer", sort=True)
     data["rounds"] = data["rounds"].fillna(data["own rounds"]) if "own rounds" in data else data["rounds"]
     data["source"] = data["source"].fillna("")
-    data["difference"] = data["ours"] - data["published"]
-    data["verdict"] = [_verdict(evidence.scale, row) for _, row in data.iterrows()]
-    return data[FIELDS].sort_values(["column", "score", "kind", "rounds", "q"], kind="stable", ignore_index=True)
+    judged = pd.DataFrame([_judged(evidence.scale, row.to_dict()) for _, row in data.iterrows()], index=data.index)
+    return data.assign(**judged)[FIELDS].sort_values(["column", "score", "version", "rounds", "q"], kind="stable", ignore_index=True)
 
 
-def _verdict(scale: str, row: pd.Series) -> str:
-    if not row["source"]:
-        return ""
-    return str(judge(float(row["published"]), float(row["ours"]), scale=scale))
+def _judged(scale: str, row: dict[str, Any]) -> dict[str, Any]:
+    """A point with its verdict; one that is planned nowhere at this scale has no seeds."""
+    missing = {"seeds": 0, "floor": nan, "global": False, "rule": "", "expected": None}
+    known = {name: missing[name] if isinstance(row[name], float) and isnan(row[name]) else row[name] for name in missing}
+    cell = row | known | {"scale": scale, "published_std": nan, "seeds": int(known["seeds"])}
+    found = tables.conclude(cell, "%", Kind.LOGGED, printing=SINGLE)
+    return {name: found[name] for name in tables.NO_VERDICT}
 
 
 # -- figure 4 ------------------------------------------------------------------------------------------------------------------------------
@@ -158,9 +167,9 @@ def draw_sweeps(sheet: Sheet, data: pd.DataFrame) -> Canvas:
     for place, short in enumerate(SWEPT):
         whole, near = axes[2 * place], axes[2 * place + 1]
         lines = data[data["column"] == short]
-        for score, kind, line in _lines(lines):
-            whole.plot(line["q"], line["ours"], **_style(score, kind))
-            near.plot(near_one(line["q"]), line["ours"], **_style(score, kind))
+        for score, version, line in _lines(lines):
+            whole.plot(line["q"], line["ours"], **_style(score, version))
+            near.plot(near_one(line["q"]), line["ours"], **_style(score, version))
         for index, score in enumerate(SCORES):
             logged = lines[(lines["score"] == score) & lines["published"].notna()]
             hollow: dict[str, Any] = {
@@ -183,15 +192,15 @@ def _lines(data: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     """Every curve of ours: where some quantiles have runs of two lengths, those of the longer."""
     found = []
     for score in SCORES:
-        for kind in KINDS:
-            line = data[(data["score"] == score) & (data["kind"] == kind) & data["ours"].notna()].drop_duplicates("q", keep="last")
+        for version in VERSIONS:
+            line = data[(data["score"] == score) & (data["version"] == version) & data["ours"].notna()].drop_duplicates("q", keep="last")
             if len(line):
-                found.append((score, kind, line.sort_values("q")))
+                found.append((score, version, line.sort_values("q")))
     return found
 
 
-def _style(score: str, kind: str) -> dict[str, Any]:
-    own = kind == KINDS[0]
+def _style(score: str, version: str) -> dict[str, Any]:
+    own = version == VERSIONS[0]
     line = {"linestyle": "-", "linewidth": 1.5} if own else {"linestyle": (0, (4, 2)), "linewidth": 1.0}
     return {"color": figures.PALETTE[SCORES.index(score)], "marker": MARK[score], "markersize": 3.5 if own else 2.5, **line}
 
@@ -219,7 +228,7 @@ def log_axis(panel: Axes, first: float = 0.9) -> None:
 
 def _handles() -> list[Line2D]:
     scores = [Line2D([], [], color=figures.PALETTE[i], marker=MARK[s], markersize=4, label=SIGNS[s]) for i, s in enumerate(SCORES)]
-    kinds = [Line2D([], [], color="0.3", label=KINDS[0]), Line2D([], [], color="0.3", linestyle=(0, (4, 2)), label=KINDS[1])]
+    kinds = [Line2D([], [], color="0.3", label=VERSIONS[0]), Line2D([], [], color="0.3", linestyle=(0, (4, 2)), label=VERSIONS[1])]
     return [
         *scores,
         *kinds,

@@ -11,7 +11,7 @@ import pandas as pd
 from paper_tables.core.claims import wide
 from paper_tables.core.evidence import Evidence
 from paper_tables.core.result import Claim
-from paper_tables.core.verdict import POINTS
+from paper_tables.core.verdict import MARGIN
 
 PRINTED_SLACK = 0.0051
 """Two numbers rounded to two decimals differ by a third that is off by no more than this from a rounded one."""
@@ -47,7 +47,7 @@ def weigh(frame: pd.DataFrame, rows: pd.DataFrame, text: str, check: Check, *, q
     in_print = f"; printed: {said}" if said else ""
     if missing or frame.empty:
         return claim(text, rows, None, f"{missing} of {len(frame)} numbers are missing at the {scale} scale{in_print}", printed)
-    holds, found = _try(check, frame, "ours", POINTS)
+    holds, found = _try(check, frame, "ours", MARGIN)
     if quantity and scale != "paper":
         holds = None
     return claim(text, rows, holds, f"ours at the {scale} scale: {found}{in_print}", printed)

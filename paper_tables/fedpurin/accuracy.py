@@ -20,6 +20,7 @@ from paper_tables.fedpurin.settings import (
     OURS,
     PAPER,
     PLACES,
+    PRINTING,
     TABLE1_ROWS,
     TABLE2_ROWS,
     smoke_note,
@@ -42,7 +43,7 @@ ROWS_LOST = (
 def table1(evidence: Evidence) -> Table:
     """Seven methods on nine settings."""
     rows = tables.with_guests(TABLE1_ROWS, evidence)
-    frame = tables.accuracy_frame(evidence, "1", rows, COLUMNS, PLACES)
+    frame = tables.accuracy_frame(evidence, "1", rows, COLUMNS, PLACES, PRINTING)
     return Table(
         PAPER,
         "table1",
@@ -103,7 +104,7 @@ def _close(wide: pd.DataFrame, keys: Sequence[str]) -> tuple[bool, str]:
 def table2(evidence: Evidence) -> Table:
     """FedPURIN with the two gradients, with and without the Hessian term."""
     rows = tables.with_guests(TABLE2_ROWS, evidence)
-    frame = tables.accuracy_frame(evidence, "2", rows, COLUMNS, PLACES)
+    frame = tables.accuracy_frame(evidence, "2", rows, COLUMNS, PLACES, PRINTING)
     return Table(
         PAPER,
         "table2",
@@ -138,7 +139,7 @@ def _hessian(wide: pd.DataFrame) -> tuple[bool, str]:
 def fig2(evidence: Evidence) -> Figure:
     """Table 1 as grouped bars, one panel per data set."""
     rows = TABLE1_ROWS[: len(METHODS)]
-    frame = tables.accuracy_frame(evidence, "1", rows, COLUMNS, PLACES)
+    frame = tables.accuracy_frame(evidence, "1", rows, COLUMNS, PLACES, PRINTING)
     data = frame[["row", "column", "ours", "std", "published"]].reset_index(drop=True)
     return Figure(
         PAPER,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paper_tables.core.published import Printing
 from paper_tables.core.result import Column
 from paper_tables.core.tables import Place, Row
 
@@ -12,6 +13,10 @@ ALPHAS = {"fmnist": ("0.1", "0.5", "1.0"), "cifar10": ("0.1", "0.5", "1.0"), "ci
 KEYS = {(short, alpha): f"{short}-dir{alpha}" for short, alphas in ALPHAS.items() for alpha in alphas}
 COLUMNS = tuple(Column(key, f"α = {alpha}", DATASETS[short]) for (short, alpha), key in KEYS.items())
 PLACES = {key: Place(DATASETS[short], f"alpha={alpha}") for (short, alpha), key in KEYS.items()}
+PRINTING = Printing(runs=3, rule="max")
+"""Three seeds, each with a partition of its own; the best round of the run on the test images."""
+DEVIATIONS = {"1": PLACES}
+"""The tables that print deviations."""
 CIFAR10 = tuple(KEYS["cifar10", alpha] for alpha in ALPHAS["cifar10"])
 CIFAR100 = tuple(KEYS["cifar100", alpha] for alpha in ALPHAS["cifar100"])
 

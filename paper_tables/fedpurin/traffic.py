@@ -13,7 +13,8 @@ from paper_tables.core import tables
 from paper_tables.core.evidence import Evidence, pick, setting
 from paper_tables.core.result import CELL_FIELDS, Claim, Column, Layout, Table
 from paper_tables.core.tables import Place
-from paper_tables.fedpurin.settings import DATASETS, OURS, PAPER
+from paper_tables.core.verdict import Kind
+from paper_tables.fedpurin.settings import DATASETS, OURS, PAPER, PRINTING
 
 MIB = 2**20
 RUNS = {"fmnist": "fmnist-dir0.1", "cifar10": "cifar10-dir0.1", "cifar100": "cifar100-dir0.1"}
@@ -76,7 +77,10 @@ def table3(evidence: Evidence) -> Table:
             planned, billed = _source(evidence, line.method, short)
             found = _published(evidence, line, short) if way == PAPER_WAY else None
             cell = {"row": line.label, "column": column.key, **tables.printed_fields(found), **_measure(evidence, line, way, planned)}
-            cell = tables.conclude(cell, "MiB", exact=None if line.dead and short == "cifar100" else line.exact)
+            if line.exact is None or (line.dead and short == "cifar100"):
+                cell = tables.conclude(cell, "MiB", Kind.COST, printing=PRINTING)
+            else:
+                cell = tables.conclude(cell, "MiB", Kind.CLOSED, rounding=line.exact)
             slip = MASK_SLIP if (line.label, column.key) == ("FedCAC ↑", f"cifar100/{PAPER_WAY}") else ""
             cell["reason"] = "; ".join(r for r in (cell["reason"], slip, "billing run on embedded images" if billed else "") if r)
             cells.append(cell)

@@ -168,7 +168,7 @@ def personal_shares(evidence: Evidence, accuracy: pd.DataFrame) -> pd.DataFrame:
         cell = {"row": row, "column": f"{key}/share", **tables.printed_fields(None), "ours": spread.mean, "std": spread.std}
         cell |= {"seeds": spread.count, "low": spread.low, "high": spread.high, "reason": why_missing(planned, evidence.scale)}
         cell |= {"scale": evidence.scale, "floor": nan, "method": "fedselect", "ids": tuple(planned.loc[planned["status"] == "done", "id"])}
-        found.append(tables.conclude(cell, "%"))
+        found.append(cell | tables.NO_VERDICT)
     return pd.DataFrame(found, columns=list(CELL_FIELDS))
 
 

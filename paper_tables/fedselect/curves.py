@@ -13,7 +13,7 @@ from paper_tables.core.curves import accuracy_curves
 from paper_tables.core.evidence import Evidence, pick, scores, why_missing
 from paper_tables.core.result import Claim, Figure, Sheet
 from paper_tables.core.statistics import spread
-from paper_tables.core.verdict import POINTS
+from paper_tables.core.verdict import MARGIN
 from paper_tables.fedselect.settings import CIFAR10, DATASETS, METHODS, OURS, PAPER, PLACES, TUNED, Folded, smoke_note
 
 AFTER = ("FedAvg", *TUNED)
@@ -186,7 +186,7 @@ def _fallen(evidence: Evidence, fewest: pd.Series, method: str) -> Claim:
     rows = evidence.published
     rows = rows[(rows["table"] == "text 5.2") & (rows["method"] == method)]
     stated, ours = float(rows["value"].iloc[0]), float(fewest.get(method, nan))
-    holds = abs(ours - stated) <= POINTS if isfinite(ours) and evidence.scale == "paper" else None
+    holds = abs(ours - stated) <= MARGIN if isfinite(ours) and evidence.scale == "paper" else None
     detail = f"ours with the fewest images at the {evidence.scale} scale: {ours:.2f}; the paper's number of images is lost (README, 26)"
     return Claim(f"With little data {method} degrades to {stated:g} %", holds, detail, None, tuple(rows["source"]))
 

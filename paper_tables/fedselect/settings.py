@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
+from math import isfinite, nan
 
 import pandas as pd
 
 from paper_tables.core import tables
 from paper_tables.core.evidence import Evidence
+from paper_tables.core.published import Printing
 from paper_tables.core.result import Column
 from paper_tables.core.tables import Place, Row
 from paper_tables.core.verdict import Verdict
@@ -20,6 +21,8 @@ CIFAR10, CIFAR10C, MINI, OFFICE = "cifar10", "cifar10c", "mini", "office"
 DATASETS = {CIFAR10: "CIFAR-10", CIFAR10C: "CIFAR10-C", MINI: "Mini-ImageNet", OFFICE: "OfficeHome"}
 COLUMNS = tuple(Column(key, name) for key, name in DATASETS.items())
 PLACES = {key: Place(name, "") for key, name in DATASETS.items()}
+PRINTING = Printing(rule="last")
+"""Multiples of a 2,000th are the accuracy of one run of ten clients with 200 test images each (README, 10)."""
 SUFFIXES = ("-single", "-twice")
 """Recipes that stand in the column of their data set: one global model with averaged BN statistics, and twice the epochs."""
 ALPHAS = ("0.05", "0.30", "0.50", "0.80")
@@ -45,7 +48,7 @@ class Folded:
 
     def __init__(self, evidence: Evidence) -> None:
         self.scale, self.seeds, self.published = evidence.scale, evidence.seeds, evidence.published
-        self.rounds, self.arrays = evidence.rounds, evidence.arrays
+        self.rounds, self.arrays, self.noise = evidence.rounds, evidence.arrays, evidence.noise
         column = evidence.cells["column"]
         for suffix in SUFFIXES:
             column = column.str.removesuffix(suffix)
@@ -54,8 +57,9 @@ class Folded:
 
 def printed_table(evidence: Evidence, table: str, rows: Sequence[Row]) -> pd.DataFrame:
     """The long form of one of the three accuracy tables; OfficeHome's numbers are never judged, for want of pretrained weights."""
-    frame = tables.accuracy_frame(evidence, table, rows, COLUMNS, PLACES)
+    frame = tables.accuracy_frame(evidence, table, rows, COLUMNS, PLACES, PRINTING)
     judged = (frame["column"] == OFFICE) & frame["verdict"].notna() & frame["ours"].map(isfinite)
-    frame.loc[judged, "verdict"] = str(Verdict.OTHER_SCALE)
+    frame.loc[judged, ["verdict", "basis"]] = str(Verdict.OTHER_SCALE), UNTRAINED
+    frame.loc[judged, ["difference", "gap_low", "gap_high"]] = nan
     frame.loc[judged & (frame["reason"] == ""), "reason"] = UNTRAINED
     return frame

@@ -11,7 +11,7 @@ from paper_tables.core.curves import accuracy_curves
 from paper_tables.core.evidence import Evidence, pick, scores, why_missing
 from paper_tables.core.result import Claim, Figure, Sheet
 from paper_tables.core.statistics import spread
-from paper_tables.core.verdict import POINTS
+from paper_tables.core.verdict import MARGIN
 from paper_tables.pfeddst.settings import DATASETS, METHODS, OURS, PAPER, RIVAL, SERVERLESS, protocol, scale_note, told
 
 WORK = (
@@ -122,7 +122,7 @@ def _lead(evidence: Evidence, short: str) -> Claim:
         return Claim(text, None, f"not all methods have been run at the {evidence.scale} scale", None, sources)
     nearest = max(others, key=lambda row: means[row])
     lead, bar = means[who] - means[nearest], float(printed["value"])
-    holds = abs(lead - bar) <= POINTS if short == "cifar10" else lead >= bar
+    holds = abs(lead - bar) <= MARGIN if short == "cifar10" else lead >= bar
     top = max(means, key=lambda row: means[row])
     detail = f"{who} {means[who]:.2f}, {nearest} {means[nearest]:.2f} ({lead:+.2f}); best of all: {top} {means[top]:.2f}"
     return Claim(text, holds if evidence.scale == "paper" else None, detail, None, sources)

@@ -20,6 +20,7 @@ from paper_tables.pfeddst.settings import (
     METHODS,
     OURS,
     PAPER,
+    PRINTING,
     RIVAL,
     ROWS,
     TARGETS,
@@ -131,6 +132,7 @@ def table2(evidence: Evidence) -> Table:
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     return Table(
         PAPER,
+        PRINTING,
         "table2",
         "Table 2: accuracy and speed of convergence",
         tables.caption(evidence, "Personalised accuracy, the rounds that it takes, and what clients receive."),
@@ -159,9 +161,9 @@ def _cells(evidence: Evidence, runs: Runs, row: Row, short: str) -> list[dict[st
         if quantity.curve:
             ours = _from_curves(planned, evidence.scale, runs, quantity.curve)
         else:
-            ours = tables.measure(planned, evidence.scale, row.point, quantity.rule)
+            ours = tables.measure(evidence, planned, row.point, quantity.rule)
         cell = {"row": row.label, "column": f"{short}/{quantity.name}", **tables.printed_fields(found), **ours}
-        cells.append(tables.conclude(cell, quantity.unit))
+        cells.append(tables.conclude(cell, quantity.unit, printing=PRINTING))
     return cells
 
 

@@ -12,7 +12,7 @@ from paper_tables.core import tables
 from paper_tables.core.claims import compare, numbers, wide
 from paper_tables.core.evidence import Evidence
 from paper_tables.core.result import Claim, Table
-from paper_tables.core.verdict import POINTS
+from paper_tables.core.verdict import MARGIN
 from paper_tables.star_pfl.settings import (
     ALPHAS,
     KEYS,
@@ -20,6 +20,7 @@ from paper_tables.star_pfl.settings import (
     OURS,
     PAPER,
     PLACES,
+    PRINTING,
     ROWS,
     STAND_IN,
     InPercent,
@@ -48,7 +49,7 @@ def table2(evidence: Evidence) -> Table:
     evidence = InPercent(evidence)
     rows, shown = tables.with_guests(ROWS, evidence), columns(evidence)
     places = PLACES | {STAND_IN: tables.Place("", "")}
-    frame = tables.accuracy_frame(evidence, "2", rows, shown, places)
+    frame = tables.accuracy_frame(evidence, "2", rows, shown, places, PRINTING)
     return Table(
         PAPER,
         "table2",
@@ -94,7 +95,7 @@ def _gain(frame: pd.DataFrame) -> Claim:
     complete = isfinite(ours) and not printed["ours"].isna().any()
     detail += f"{ours:.2f}" if complete else f"{int(printed['ours'].isna().sum())} of {len(printed)} numbers are missing"
     known = complete and set(frame["scale"]) == {"paper"}
-    return Claim(text, abs(ours - GAIN) <= POINTS if known else None, detail, abs(in_print - GAIN) <= PRINTED_SLACK)
+    return Claim(text, abs(ours - GAIN) <= MARGIN if known else None, detail, abs(in_print - GAIN) <= PRINTED_SLACK)
 
 
 def _mean_gain(table: pd.DataFrame) -> float:

@@ -12,8 +12,9 @@ import pandas as pd
 from paper_tables.core import tables
 from paper_tables.core.evidence import Evidence, pick, setting
 from paper_tables.core.result import CELL_FIELDS, Column, Layout, Table
+from paper_tables.core.verdict import Kind
 from paper_tables.star_pfl import savings
-from paper_tables.star_pfl.settings import CLIENTS, HALF, KEYS, LOCAL, METHODS, PAPER, PLACES, STAND_IN, TASKS, scale_note
+from paper_tables.star_pfl.settings import CLIENTS, HALF, KEYS, LOCAL, METHODS, PAPER, PLACES, PRINTING, STAND_IN, TASKS, scale_note
 
 MIB = 2**20
 MACS = {"conv1.weight": 86_400, "conv2.weight": 153_600, "fc1.weight": 30_720, "fc2.weight": 10_080, "fc3.weight": 924}
@@ -25,10 +26,11 @@ FREEZING = ("lotteryfl", "star-pfl")
 """Methods that train fewer weights than there are; their runs note how many."""
 CONVERGED = 0.99
 """A run has converged in the first round that reaches this share of its own best mean accuracy."""
-ELEMENTWISE = 0.01
-"""Biases, normalisation, activations and updates are not counted; they are less than this share of all operations."""
+ELEMENTWISE = "ours leaves out biases, normalisation, activations and updates, less than 1 % of all operations"
 
 MODEL, BILLING = "lenet5", "billing"
+CLOSED = {"comm": ("FedAvg", "FedBN", "FedAP"), "flops": (LOCAL, "FedAvg", "FedBN", "FedAP")}
+"""The rows of a quantity that follow from sizes alone."""
 
 Value = Callable[[pd.Series, pd.DataFrame], float]
 """From a finished cell and its curves to a number."""
@@ -166,7 +168,7 @@ def _caption(evidence: Evidence) -> str:
     return (
         f"Costs of six methods per round, averaged over rounds and seeds. Scale {evidence.scale}: {setting(main)}. Comm of FedAvg, FedBN "
         "and FedAP is closed-form, and held to the printed digits at every scale. So are FLOPs of the methods that train all weights, a "
-        "count at the paper's sizes, but to 1 %, since element-wise work is left out."
+        "count at the paper's sizes; it leaves out element-wise work, so it lies about 1 % below."
     )
 
 
@@ -177,7 +179,8 @@ def _cell(evidence: Evidence, row: str, task: str, quantity: Quantity) -> dict[s
     found = tables.published_row(evidence.published, "3", place, row) if quantity.metric else None
     cell = {"row": row, "column": f"{task}/{quantity.name}", **tables.printed_fields(found)}
     cell |= _measure(evidence, cells, quantity.value(task))
-    cell = tables.conclude(cell, quantity.unit, exact=_exact(row, quantity.name, cell["published"]))
+    exact = row in CLOSED.get(quantity.name, ())
+    cell = tables.conclude(cell, quantity.unit, Kind.CLOSED if exact else Kind.COST, rounding=HALF, printing=PRINTING)
     remarks = (cell["reason"], _slip(row, task, quantity.name), whence)
     cell["reason"] = "; ".join(remark for remark in remarks if remark)
     return cell
@@ -199,21 +202,14 @@ def _source(evidence: Evidence, row: str, task: str, of_model: bool) -> tuple[pd
     return own, ""
 
 
-def _exact(row: str, quantity: str, published: float) -> float | None:
-    """How far a closed-form number may lie from the printed one; none: it has no closed form."""
-    if quantity == "comm" and row in ("FedAvg", "FedBN", "FedAP"):
-        return HALF
-    if quantity == "flops" and row in (LOCAL, "FedAvg", "FedBN", "FedAP"):
-        return ELEMENTWISE * published
-    return None
-
-
 def _slip(row: str, task: str, quantity: str) -> str:
     if quantity == "comm" and row == "FedAP":
         return FEDAP_SLIP
     if quantity == "comm" and row == LOCAL:
         return "nothing is sent"
-    return SAGITTAL_SLIP if quantity == "flops" and task == "sagittal" and row in METHODS else ""
+    if quantity != "flops" or row not in METHODS:
+        return ""
+    return SAGITTAL_SLIP if task == "sagittal" else ELEMENTWISE
 
 
 def _measure(evidence: Evidence, cells: pd.DataFrame, value: Value) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from bench.cells.grid import files
 from bench.cells.plan import Planned
 from bench.evidence.library import flatten
 from paper_tables.core.evidence import Arrays, Reduce, wanted
+from paper_tables.core.noise import UNKNOWN
 from paper_tables.core.published import load
 from tests.paper_tables.planned import number, planned
 
@@ -64,6 +65,7 @@ class FakeEvidence:
         self.seeds = tuple(sorted({item.cell.seed for item in items}))
         self.cells = pd.DataFrame([row(item) for item in items])
         self.published = load(files()[paper].parent / "published")
+        self.noise = UNKNOWN
 
     def change(self, new_status: str, reason: str, /, **where: object) -> FakeEvidence:
         """The same evidence with some cells not done."""

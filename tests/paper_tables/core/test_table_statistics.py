@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan
+from math import isnan, nan
 
 import numpy as np
 import pandas as pd
@@ -23,12 +23,25 @@ def test_one_seed_has_no_deviation_and_none_has_no_mean() -> None:
     assert isnan(st.spread([]).mean)
 
 
-def test_bootstrap_intervals_repeat_and_do_not_depend_on_order() -> None:
-    values = [1.0, 2.0, 4.0, 8.0]
-    low, high = st.bootstrap(values)
-    assert low < np.mean(values) < high
-    assert st.bootstrap(values[::-1]) == (low, high)
-    assert st.bootstrap([2.0, 2.0, 2.0]) == (2.0, 2.0)
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_intervals_of_seeds_cover_as_often_as_they_say(count: int) -> None:
+    draws = np.random.Generator(np.random.Philox(count)).standard_normal((4000, count))
+    found = [st.spread(list(values)) for values in draws]
+    assert np.mean([each.low <= 0 <= each.high for each in found]) == pytest.approx(0.95, abs=0.02)
+
+
+def test_fewer_than_three_seeds_have_an_interval_only_by_a_noise_model() -> None:
+    assert isnan(st.spread([80.0, 81.0]).low)
+    assert isnan(st.spread([80.0]).low)
+    found = st.spread([80.0], st.Expected(0.25, 4.0))
+    assert (found.low, found.high) == pytest.approx((80 - 2.776 * 0.5, 80 + 2.776 * 0.5), abs=1e-3)
+    wide, narrow = st.spread([80.0, 81.0], st.Expected(0.25, 4.0)), st.spread([80.0, 80.2], st.Expected(0.25, 4.0))
+    assert narrow.high - narrow.low < wide.high - wide.low
+
+
+def test_variances_are_pooled_by_their_degrees_of_freedom() -> None:
+    assert st.pooled(None, (1.0, 2.0), (4.0, 1.0)) == st.Expected(2.0, 3.0)
+    assert st.pooled(st.Expected(1.0, 3.0), (nan, 0.0), (4.0, 1.0)) == st.Expected(1.75, 4.0)
 
 
 def test_kendall_counts_agreement_of_rankings() -> None:
@@ -51,10 +64,50 @@ def test_interquartile_mean_drops_the_outer_quarters() -> None:
 
 
 def test_paired_difference_pairs_by_key() -> None:
-    first = pd.Series({("c", 1): 2.0, ("c", 2): 4.0, ("d", 1): 9.0})
-    second = pd.Series({("c", 2): 1.0, ("c", 1): 1.0})
+    first = pd.Series({("c", 1): 2.0, ("c", 2): 4.0, ("d", 1): 9.0, ("d", 2): 3.0})
+    second = pd.Series({("c", 2): 1.0, ("c", 1): 1.0, ("d", 2): 1.0})
     gap, p_value, pairs = st.paired_difference(first, second)
-    assert (gap, pairs) == (2.0, 2)
-    assert 0 < p_value < 1
-    assert st.paired_difference(second, second)[:2] == (0.0, 1.0)
+    assert (gap, p_value, pairs) == (2.0, 0.25, 3)
+    assert st.paired_difference(first, first)[:2] == (0.0, 1.0)
     assert isnan(st.paired_difference(first, pd.Series(dtype=float))[0])
+
+
+@pytest.mark.parametrize("pairs", [2, 3, 5, 12, 13, 40])
+def test_equal_gaps_are_never_certain(pairs: int) -> None:
+    ones = pd.Series(np.ones(pairs))
+    _, p_value, _ = st.paired_difference(ones, 0 * ones)
+    assert isnan(p_value) if pairs < 3 else p_value == 2.0 ** (1 - pairs)
+
+
+@pytest.mark.parametrize("pairs", [3, 6, 20])
+def test_paired_tests_reject_no_more_often_than_they_say(pairs: int) -> None:
+    draws = np.random.Generator(np.random.Philox(pairs)).standard_normal((200, pairs))
+    p_values = [st.paired_difference(pd.Series(gaps), pd.Series(0 * gaps))[1] for gaps in draws]
+    assert np.mean(np.array(p_values) <= 0.05) <= 0.08
+
+
+def test_holm_keeps_the_order_and_leaves_out_what_was_not_tested() -> None:
+    assert st.holm([0.01, nan, 0.04, 0.03]) == pytest.approx([0.03, nan, 0.06, 0.06], nan_ok=True)
+    assert st.holm([0.9, 0.8]) == [1.0, 1.0]
+    assert st.holm([]) == []
+
+
+def _counts(seeds: int, clients: int, spread: float, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+    """Test decisions of clients of very different accuracy and size, and the mean accuracy of the clients that might have been drawn."""
+    a, b = 0.8 / spread, 0.2 / spread
+    total = rng.integers(30, 200, (seeds, clients))
+    return np.stack([rng.binomial(total, rng.beta(a, b, (seeds, clients))), total], axis=-1), 100 * a / (a + b)
+
+
+@pytest.mark.parametrize("average", ["clients", "pooled"])
+@pytest.mark.parametrize(("seeds", "clients"), [(1, 20), (1, 100), (3, 20)])
+def test_intervals_over_clients_cover_as_often_as_they_say(seeds: int, clients: int, average: str) -> None:
+    rng = np.random.Generator(np.random.Philox(5))
+    covered = []
+    for _ in range(800):
+        counts, truth = _counts(seeds, clients, 0.1, rng)
+        correct, total = counts[..., 0], counts[..., 1]
+        score = 100 * (np.mean(correct / total) if average == "clients" else np.mean(correct.sum(1) / total.sum(1)))
+        found = st.client_variance(counts, average)
+        covered.append(abs(score - truth) <= st.half_width(found.variance, found.df, 1 / seeds))
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.02)

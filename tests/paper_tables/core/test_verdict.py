@@ -1,48 +1,103 @@
-"""The written rule, case by case."""
+"""Verdicts are read off intervals for the difference."""
 
 from __future__ import annotations
 
-from math import nan
+from math import isnan, nan
+from typing import Any
 
+import numpy as np
 import pytest
 
-from paper_tables.core.verdict import Verdict, judge
+from paper_tables.core.statistics import Expected
+from paper_tables.core.verdict import Kind, Runs, Verdict, at_floor, judge, words
+
+QUIET, LOUD = Expected(0.04, 10.0), Expected(25.0, 10.0)
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("low", "high", "said"),
     [
-        ({"published": 80.0, "ours": 80.9}, Verdict.MATCH),
-        ({"published": 80.0, "ours": 81.0}, Verdict.MATCH),
-        ({"published": 80.0, "ours": 81.01}, Verdict.NEAR),
-        ({"published": 80.0, "ours": 83.0}, Verdict.NEAR),
-        ({"published": 80.0, "ours": 76.9}, Verdict.OFF),
-        ({"published": 80.0, "published_std": 0.3, "std": 0.4, "ours": 81.0}, Verdict.MATCH),
-        ({"published": 80.0, "published_std": 0.3, "std": 0.4, "ours": 81.01}, Verdict.NEAR),
-        ({"published": 80.0, "published_std": 0.3, "std": nan, "ours": 80.61}, Verdict.NEAR),
-        ({"published": 80.0, "published_std": 3.0, "std": 4.0, "ours": 89.9}, Verdict.MATCH),
-        ({"published": 80.0, "published_std": 0.0, "std": 0.0, "ours": 80.0}, Verdict.MATCH),
-        ({"published": 80.0, "ours": nan}, Verdict.MISSING),
-        ({"published": 67.47, "ours": 67.4, "floor": 67.43}, Verdict.FLOOR),
-        ({"published": 67.47, "ours": 80.0, "floor": 66.47}, Verdict.FLOOR),
-        ({"published": 67.48, "ours": 67.4, "floor": 66.47}, Verdict.MATCH),
-        ({"published": 100.0, "ours": 101.0, "unit": "MB"}, Verdict.MATCH),
-        ({"published": 100.0, "ours": 102.9, "unit": "MB"}, Verdict.NEAR),
-        ({"published": 1.0, "ours": 2.0, "unit": "rounds"}, Verdict.OFF),
+        (-0.9, 0.8, "reproduced"),
+        (0.1, 1.0, "reproduced"),  # a difference, but a smaller one than matters
+        (0.1, 1.1, "differs"),
+        (-4.0, -2.0, "differs"),
+        (-0.2, 1.1, "consistent"),
+        (-3.0, 3.0, "consistent"),
+        (-3.1, 2.0, "inconclusive"),
+        (nan, nan, "inconclusive"),
     ],
 )
-def test_a_paper_scale_number_gets_the_verdict_of_the_rule(given: dict[str, float], expected: Verdict) -> None:
-    assert judge(**{"scale": "paper", "unit": "%"} | given) == expected  # type: ignore[arg-type]
+def test_every_interval_has_one_verdict(low: float, high: float, said: str) -> None:
+    assert words(low, high) == said
+    assert words(-high, -low) == said
+
+
+@pytest.mark.parametrize(
+    ("printed", "ours", "expected", "said"),
+    [
+        (Runs(80.0), Runs(80.1), QUIET, Verdict.REPRODUCED),
+        (Runs(80.0), Runs(82.0), QUIET, Verdict.DIFFERS),
+        (Runs(80.0), Runs(80.0), LOUD, Verdict.INCONCLUSIVE),  # equal numbers prove nothing where runs lie five points apart
+        (Runs(80.0, 0.2, 4), Runs(80.1, 0.2, 4), None, Verdict.REPRODUCED),
+        (Runs(80.0, 3.17, 4), Runs(86.0, nan, 1), None, Verdict.INCONCLUSIVE),  # six points are no match because runs are noisy
+        (Runs(80.0, 0.3, 4), Runs(80.9, 0.3, 4), None, Verdict.DIFFERS),
+        (Runs(80.0, 0.6, 5), Runs(80.5, 0.6, 5), None, Verdict.CONSISTENT),
+    ],
+)
+def test_verdicts_depend_on_the_noise_and_on_the_runs_of_both_sides(printed: Runs, ours: Runs, expected: Any, said: Verdict) -> None:
+    found = judge(printed, ours, expected=expected)
+    assert found.verdict == said
+    assert found.low < ours.mean - printed.mean < found.high
+    assert found.basis
+
+
+def test_without_a_model_and_with_few_runs_nothing_is_concluded() -> None:
+    found = judge(Runs(80.0), Runs(80.0, 0.1, 2))
+    assert found.verdict == Verdict.INCONCLUSIVE
+    assert isnan(found.low)
+
+
+def test_more_runs_give_shorter_intervals() -> None:
+    found = [judge(Runs(80.0, 0.5, runs), Runs(80.0, 0.5, runs), expected=QUIET) for runs in (2, 3, 5, 9)]
+    widths = np.array([each.high - each.low for each in found])
+    assert (np.diff(widths) < 0).all()
 
 
 @pytest.mark.parametrize("scale", ["smoke", "desk"])
-def test_a_smaller_scale_is_never_compared(scale: str) -> None:
-    assert judge(80.0, 80.0, scale=scale) == Verdict.OTHER_SCALE
-    assert judge(80.0, nan, scale=scale) == Verdict.MISSING
+def test_a_smaller_scale_is_not_compared(scale: str) -> None:
+    assert judge(Runs(80.0), Runs(80.0), scale=scale, expected=QUIET).verdict == Verdict.OTHER_SCALE
+    assert judge(Runs(80.0), Runs(nan), scale=scale).verdict == Verdict.MISSING
+
+
+def test_another_rule_is_not_compared() -> None:
+    found = judge(Runs(80.0), Runs(80.0), expected=QUIET, apart="the paper's is the best round, ours the last")
+    assert (found.verdict, found.basis) == (Verdict.OTHER_SCALE, "the paper's is the best round, ours the last")
 
 
 @pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
-def test_closed_form_numbers_are_held_to_their_digits_at_every_scale(scale: str) -> None:
-    assert judge(4.69, 4.68827, scale=scale, exact=0.005, unit="MiB") == Verdict.MATCH
-    assert judge(19.06, 19.501, scale=scale, exact=0.01, unit="MiB") == Verdict.OFF
-    assert judge(53, 59, scale=scale, exact=0, unit="count") == Verdict.OFF
+@pytest.mark.parametrize("kind", [Kind.CLOSED, Kind.LOOKUP])
+def test_numbers_without_runs_are_held_to_the_printed_digits_at_every_scale(kind: Kind, scale: str) -> None:
+    def said(printed: float, ours: float, rounding: float = 0.0) -> Verdict:
+        return judge(Runs(printed), Runs(ours), kind=kind, scale=scale, rounding=rounding).verdict
+
+    assert said(4.69, 4.68827, 0.005) == Verdict.EQUAL
+    assert said(53, 53) == Verdict.EQUAL
+    assert said(53, 59) == Verdict.DIFFERS
+    assert said(3.005, 2.9774, 0.0005) == Verdict.DIFFERS  # 0.93 % is not the printed digits
+    assert said(3.0, nan) == Verdict.MISSING
+
+
+def test_measured_costs_have_a_margin_of_their_own_size() -> None:
+    def said(ours: Runs) -> Verdict:
+        return judge(Runs(100.0), ours, kind=Kind.COST, unit="MiB").verdict
+
+    assert said(Runs(100.5, 0.05, 3)) == Verdict.REPRODUCED
+    assert said(Runs(102.0, 0.05, 3)) == Verdict.DIFFERS
+    assert said(Runs(100.5, nan, 1)) == Verdict.INCONCLUSIVE
+
+
+def test_a_printed_accuracy_is_at_the_floor_when_it_is_not_a_point_above() -> None:
+    assert at_floor(67.47, 66.47)
+    assert at_floor(60.0, 66.47)
+    assert not at_floor(67.48, 66.47)
+    assert not at_floor(67.48, nan)

@@ -1,0 +1,105 @@
+"""What the noise model is fitted to: every cell with several measured seeds, and every printed deviation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bench.cells import grid as grids
+from bench.evidence import measured
+from bench.evidence.lines import AXES, Line
+from paper_tables.core import noise, published
+from paper_tables.core.operating import CLEAR, operating_characteristics
+from paper_tables.core.statistics import Expected
+
+OURS = (1, 3, 5)
+"""Numbers of our runs that the table of error rates is for."""
+
+
+@cache
+def fitted(root: Path | None = None) -> noise.Noise:
+    """The noise model of everything that came with the code."""
+    return noise.fit(groups(root))
+
+
+def groups(root: Path | None = None) -> pd.DataFrame:
+    """All groups (columns `noise.GROUPS`)."""
+    return pd.concat([noise.groups_of(measured_runs(root)), *_printed()], ignore_index=True)
+
+
+def measured_runs(root: Path | None = None) -> pd.DataFrame:
+    """Measured lines of cells with several seeds (columns `noise.RUNS`); accuracies as their recipes report them, in percent."""
+    found = [run for paper in grids.files(root) for scale in grids.SCALES for run in _runs(paper, scale, root)]
+    return pd.DataFrame(found, columns=list(noise.RUNS))
+
+
+def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]]:
+    """The runs of one paper and scale. A cell is a line's axes but its seed; a partition is known by its digest."""
+    known = measured.read(paper, scale, root)
+    cells: dict[tuple[str, ...], dict[int, Line]] = {}
+    for line in (line for cell in known.cells if (line := known.line(cell)) is not None and line.value is not None):
+        key = tuple(str(line.axes[name]) for name in AXES if name != "seed")
+        # special recipes, such as longer ones, may share all axes; of one seed the first counts
+        cells.setdefault(key, {}).setdefault(int(line.axes["seed"]), line)
+    for key, seeds in cells.items():
+        if len(seeds) > 1:
+            own = len({line.record.provenance["partition"] for line in seeds.values()}) > 1
+            axes = dict(zip([name for name in AXES if name != "seed"], key, strict=True))
+            labels = (noise.pool(scale, one_partition=not own), f"{paper}/{axes['column']}", axes["method"], repr(key))
+            for seed, line in seeds.items():
+                yield (*labels, seed, 100 * (line.value or 0), _decisions(line), own)
+
+
+def _decisions(line: Line) -> int:
+    """How many test images an accuracy is a share of; without counts about a quarter of the training images."""
+    if line.counts is not None:
+        return int(line.counts.total.sum())
+    return max(1, int(line.record.provenance["samples"]) // 4)
+
+
+@cache
+def operating(root: Path | None = None) -> tuple[tuple[str, ...], ...]:
+    """How often verdicts err on every paper's main tables: a head, and a line per paper and number of our runs."""
+    head = ("paper", "their runs", "ours", "deviation of a run", "false alarms", "false acceptances", "reproduced if equal")
+    lines = [(*head, f"found if {CLEAR:g} points apart")]
+    for paper in grids.files():
+        settings = _settings(paper)
+        printing: published.Printing = settings.PRINTING
+        expected = _expected(paper, settings, fitted(root))
+        told = str(printing.runs) + (" and their deviation" if hasattr(settings, "DEVIATIONS") else "")
+        for ours in OURS:
+            found = operating_characteristics(expected, ours, printing.runs, printed=hasattr(settings, "DEVIATIONS"))
+            shares = (found.false_alarms, found.false_acceptances, found.reproduced, found.found)
+            lines.append((paper, told, str(ours), f"{_typical(expected):.2f}", *(f"{100 * share:.1f} %" for share in shares)))
+    return tuple(lines)
+
+
+def _typical(expected: list[Expected]) -> float:
+    """The deviation of a run in the middle of the cells."""
+    return float(pd.Series([each.variance for each in expected]).median() ** 0.5)
+
+
+def _expected(paper: str, settings: Any, model: noise.Noise) -> list[Expected]:
+    """What the model expects of every cell of the paper's main table."""
+    where = noise.pool("paper", one_partition=not settings.PRINTING.own_partitions)
+    columns = getattr(settings, "PLACES", None) or settings.DATASETS
+    methods = [noise.method_of(name) for name in settings.METHODS]
+    return [model.expected(where, f"{paper}/{column}", method) for column in columns for method in methods]
+
+
+def _settings(paper: str) -> Any:
+    return import_module(f"paper_tables.{paper.replace('-', '_')}.settings")
+
+
+def _printed() -> Iterator[pd.DataFrame]:
+    """The deviations that papers print."""
+    for paper, path in grids.files().items():
+        settings = _settings(paper)
+        for table, places in getattr(settings, "DEVIATIONS", {}).items():
+            frame = published.read(path.parent / "published").frame
+            yield noise.printed_groups(frame, paper, table, places, settings.PRINTING)
