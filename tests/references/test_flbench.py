@@ -1,10 +1,10 @@
 """Eight methods by FL-bench's rules, and its draw of participants, against FL-bench itself (KarhouTam/FL-bench at 06e658b).
 
 The logs of FedOBP's authors are of it. Its own servers, trainers and clients run whole experiments here, one worker serving all clients:
-they draw the participants, pack, train, aggregate and score. Handed over are our network and its initial values, the clients' data, the order of
-mini-batches (with those of one sample, which its clients skip by themselves), and what a method draws besides. Stand-ins: omegaconf, hydra,
-ray, rich, pynvml, torchvision, the data sets; for pFedFDA the search for beta (ours, on FL-bench's loss) and the nearest positive matrix
-(the same one, since its eigenvalues are at least one). Not compared: BN and FLOCO+.
+they draw the participants, pack, train, aggregate and score. Handed over are our network and its initial values, the clients' data, the
+order of mini-batches (with those of one sample, which its clients skip by themselves), and what a method draws besides. Stand-ins:
+omegaconf, hydra, ray, rich, pynvml, torchvision, the data sets; for pFedFDA the search for beta (ours, on FL-bench's loss) and the nearest
+positive matrix (the same one, since its eigenvalues are at least one). Not compared: BN and FLOCO+.
 """
 
 from __future__ import annotations
