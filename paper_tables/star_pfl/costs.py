@@ -126,9 +126,10 @@ COLUMNS = tuple(
     for q in QUANTITIES
 )
 FEDAP_SLIP = (
-    "The paper bills FedAP like FedAvg; its normalisation layers never leave a client, so it uploads what FedBN uploads (README, 22)"
+    "The paper prints FedAvg's bytes for FedAP; by FedAP's own paper its normalisation layers never leave a client, so it uploads what "
+    "FedBN uploads (README, 22)"
 )
-SAGITTAL_SLIP = "The paper's numbers are of Axial's size; a Sagittal client has 752.65 training images, not 1,761.45 (README, 15)"
+SAGITTAL_SLIP = "The paper's numbers equal Axial's; a Sagittal client has 752.65 training images, not 1,761.45 (README, 15)"
 NOTES = (
     "Comm: the paper calls it the average of each client and writes MB. Its FedAvg and FedBN values are MiB (2^20 bytes), summed over the "
     "20 clients, upload only, BN statistics included, masks not (README, 14). So counted here; the wire columns are per client, with "

@@ -1,6 +1,6 @@
 """Twelve methods by FL-bench's rules, and its draw of participants, against FL-bench itself.
 
-FedOBP's tables come from it. How its experiments run here is said in `flbench.py`. Not compared: BN and FLOCO+.
+The logs of FedOBP's authors are of it. How its experiments run here is said in `flbench.py`. Not compared: BN and FLOCO+.
 """
 
 from __future__ import annotations

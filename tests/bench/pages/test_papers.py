@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from bench.cells import grid as grids
 from bench.errors import UserError
-from bench.pages import committed, coverage, excerpts, parts
+from bench.pages import committed, coverage, excerpts, parts, results
 from tests.bench.report import sample
 
 ASKED = """Before.
@@ -37,6 +39,23 @@ def test_what_a_papers_page_quotes_is_up_to_date(paper: str) -> None:
     text = coverage.page_of(paper).read_text(encoding="utf-8")
     assert "<!-- excerpt\n" in text
     assert excerpts.renewed(text, paper) == text
+
+
+@pytest.mark.parametrize("paper", list(grids.files()))
+def test_a_papers_page_opens_with_what_comes_out_and_ends_with_how_to_contest_it(paper: str) -> None:
+    headings = re.findall(r"^## (.*)$", coverage.page_of(paper).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert headings[0] == "What comes out again"
+    assert headings[-2:] == ["What is open", "How to contest a statement"]
+    assert (coverage.page_of(paper).parent / "AUDIT.md").exists()
+
+
+def test_links_between_the_pages_lead_to_headings_that_exist() -> None:
+    pages = [results.README, *(coverage.page_of(paper) for paper in grids.files())]
+    found = [(page, target, place) for page in pages for target, place in re.findall(r"\]\(([\w/.-]*)#([\w-]+)\)", page.read_text())]
+    assert len(found) > 10
+    for page, target, place in found:
+        headings = re.findall(r"^#+ (.*)$", ((page.parent / target) if target else page).read_text(), flags=re.MULTILINE)
+        assert place in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}, (page.name, target, place)
 
 
 @pytest.fixture
