@@ -58,7 +58,7 @@ def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]
 
 
 def _decisions(samples: int) -> int:
-    """About how many test images an accuracy is a share of. Lines keep the number of training images; recipes test on a fifth to a third."""
+    """About how many test images an accuracy is a share of: lines have the training images, and recipes test on a fifth to a third."""
     return max(1, samples // 4)
 
 

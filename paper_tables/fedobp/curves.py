@@ -16,7 +16,20 @@ from paper_tables.core.curves import accuracy_curves
 from paper_tables.core.evidence import Evidence, pick, why_missing
 from paper_tables.core.result import Claim, Figure, Sheet
 from paper_tables.fedobp import ablation, accuracy, text
-from paper_tables.fedobp.settings import BASELINES, DATASETS, DRAWN, OURS, PAPER, PLACES, TABLE3, TABLE3_ROWS, TABLE4, key, smoke_note
+from paper_tables.fedobp.settings import (
+    BASELINES,
+    DATASETS,
+    DRAWN,
+    OURS,
+    PAPER,
+    PLACES,
+    PRINTING,
+    TABLE3,
+    TABLE3_ROWS,
+    TABLE4,
+    key,
+    smoke_note,
+)
 from paper_tables.fedobp.settings import columns as table_columns
 
 WINDOW, ORDER = 20, 2

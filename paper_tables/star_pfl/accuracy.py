@@ -12,7 +12,20 @@ from paper_tables.core.claims import compare, numbers, wide
 from paper_tables.core.evidence import Evidence
 from paper_tables.core.result import Claim, Table
 from paper_tables.core.verdict import MARGIN
-from paper_tables.star_pfl.settings import ALPHAS, KEYS, METHODS, OURS, PAPER, PLACES, PRINTING, ROWS, STAND_IN, InPercent, columns, scale_note
+from paper_tables.star_pfl.settings import (
+    ALPHAS,
+    KEYS,
+    METHODS,
+    OURS,
+    PAPER,
+    PLACES,
+    PRINTING,
+    ROWS,
+    STAND_IN,
+    InPercent,
+    columns,
+    scale_note,
+)
 
 GAIN, PRINTED_SLACK = 3.1, 0.05
 SCORED = (
