@@ -209,7 +209,7 @@ def test_printed_organ_accuracies_are_marked_where_a_constant_does_as_well_whate
     assert frame["mark"]["FedOBP", "organa-dir0.1"] == frame["mark"]["Local-Only", "organa-dir0.1"] == "at the floor; best round on test"
     assert frame["mark"]["FedAvg", "organa-dir0.1"] == "best round on test"  # one model for all clients has another constant
     assert set(frame["verdict"].dropna()) <= {"reproduced", "consistent", "inconclusive", "differs"}
-    assert frame["verdict"]["FedOBP, corrected inputs", "organa-dir0.1"] is None
+    assert pd.isna(frame["verdict"]["FedOBP, corrected inputs", "organa-dir0.1"])
 
 
 def test_every_inconsistency_that_a_note_refers_to_stands_in_the_readme() -> None:
