@@ -1,6 +1,6 @@
 """Write every part of the pages that quotes results.
 
-python -m bench.pages             the README's results and figure; coverage and excerpts in every paper's own page
+python -m bench.pages             the README's results and figure, STATISTICS.md; coverage and excerpts in every paper's own page
 python -m bench.pages --floors    first compute the floors again, as far as the data are here
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from bench.cells import grid as grids
 from bench.errors import INPUT, UserError
-from bench.pages import coverage, excerpts, floors, parts, results
+from bench.pages import coverage, excerpts, floors, parts, results, statistics
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -22,6 +22,8 @@ def main(arguments: Sequence[str]) -> None:
         floors.keep()
     parts.write(results.README, "results", results.block())
     results.draw(results.FIGURE)
+    parts.write(statistics.PAGE, "operating", statistics.block())
+    statistics.draw(statistics.FIGURE)
     for paper in grids.files():
         page = coverage.page_of(paper)
         parts.write(page, "coverage", coverage.block(paper))

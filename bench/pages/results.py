@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.cells import grid as grids
 from bench.pages import committed, floors
-from paper_tables.core.result import Result, Table, shown
-from paper_tables.core.verdict import ACCURACY_UNITS, FLOOR_POINTS, Verdict
+from paper_tables.core.result import Result, Table, shown, stated
+from paper_tables.core.tables import GLOBAL
+from paper_tables.core.verdict import ACCURACY_UNITS, Kind, Verdict, at_floor
 
 README = grids.ROOT.parent / "README.md"
 FIGURE = grids.ROOT / "floors.png"
 NAMES = {"fedobp": "FedOBP", "fedpurin": "FedPURIN", "fedselect": "FedSelect", "pfeddst": "PFedDST", "star-pfl": "Star-PFL"}
 SEED_UNKNOWN = frozenset({"fedselect", "pfeddst"})
 """Papers whose clients depend on a seed that nobody has stated, so that the floor of their columns is not known either."""
-WORDS = {Verdict.OTHER_SCALE: "measured at desk scale", Verdict.MISSING: "not yet measured"}
+WORDS = {Verdict.OTHER_SCALE: "not comparable (desk scale)"}
 
 
 # -- published numbers against floors ------------------------------------------------------------------------------------------------------
@@ -48,17 +49,26 @@ class Printed:
 
 
 def printed(results: Sequence[Result]) -> Iterator[Printed]:
-    """Every accuracy of the paper's own rows that stands in a column with a known floor."""
+    """Every accuracy of a personal model, in the paper's own rows, that stands in a column with a known floor.
+
+    One model for all clients is no match for constants that differ between clients.
+    """
     for table in results:
         if isinstance(table, Table) and table.paper not in SEED_UNKNOWN:
             known, named = floors.by_recipe(table.paper), {c.key: c for c in table.layout.columns if c.unit in ACCURACY_UNITS}
             for cell in table.frame.to_dict("records"):
                 column = named.get(cell["column"])
                 own = cell["row"] not in table.layout.aside and cell["published"] == cell["published"]
-                if column is not None and own and cell["column"] in known:
+                if column is not None and own and cell["column"] in known and not _one_model(table.paper, cell):
                     title = ", ".join(filter(None, (column.group, column.label)))
                     place = Place(table.paper, table.name, title, known[cell["column"]])
                     yield Printed(place, cell["row"], float(cell["published"]))
+
+
+def _one_model(paper: str, cell: dict[str, Any]) -> bool:
+    """Whether all clients are scored with the same model."""
+    recipe = grids.read(grids.files()[paper]).recipe(cell["column"], "paper")
+    return cell["method"] in GLOBAL and recipe.evaluation.point == "post_agg"
 
 
 # -- the block -----------------------------------------------------------------------------------------------------------------------------
@@ -69,31 +79,52 @@ def block() -> str:
     return "\n".join((*verdict_lines(list(grids.files())), "", *floor_lines(list(printed(committed.everything("paper")))))) + "\n"
 
 
+@dataclass(frozen=True)
+class Standing:
+    """A published number: of what kind it is, and what became of it."""
+
+    kind: str
+    verdict: str
+
+
 def verdict_lines(papers: Sequence[str]) -> list[str]:
-    """How many printed numbers of each paper were given which verdict."""
-    head = ["paper", "numbers in tables and figures", *(WORDS.get(v, str(v)) for v in Verdict)]
+    """How many published numbers of each paper and kind were given which verdict."""
+    head = ["paper", "kind of number", "numbers", *(WORDS.get(v, str(v)) for v in Verdict)]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for paper in papers:
-        found = Counter(standing(*(committed.of(paper, scale) for scale in ("desk", "paper"))).values())
+        scales = [committed.of(paper, scale) for scale in ("desk", "paper")]
+        found = standing(*scales)
         link = f"[{NAMES[paper]}](paper_tables/{paper.replace('-', '_')}/README.md)"
-        lines.append(f"| {' | '.join([link, str(found.total()), *(str(found[str(v)]) for v in Verdict)])} |")
+        for kind in Kind:
+            counts = Counter(each.verdict for each in found.values() if each.kind == kind)
+            if counts:
+                lines.append(_line(link, kind, counts.total(), (counts[str(v)] for v in Verdict)))
+        if told := {source for results in scales for result in results for source in stated(result)} - found.keys():
+            lines.append(_line(link, f"{Kind.TEXT}, held against ours there", len(told), ("" for _ in Verdict)))
     return lines
 
 
-def standing(*scales: Sequence[Result]) -> dict[str, str]:
-    """The verdict on every printed number: at the last of the given scales where it has one."""
-    found: dict[str, str] = {}
+def _line(paper: str, kind: str, count: int, rest: Iterable[object]) -> str:
+    return f"| {' | '.join([paper, kind, str(count), *(str(each or '') for each in rest)])} |"
+
+
+def standing(*scales: Sequence[Result]) -> dict[str, Standing]:
+    """Every published number of tables and figures: with its verdict at the last of the given scales that has one."""
+    found: dict[str, Standing] = {}
     for result in (result for results in scales for result in results):
-        for source, verdict in shown(result).dropna().itertuples(index=False):
+        for source, verdict, kind in shown(result).dropna().itertuples(index=False):
             if source not in found or verdict != Verdict.MISSING:
-                found[source] = verdict
+                found[source] = Standing(kind, verdict)
     return found
 
 
 def floor_lines(known: Sequence[Printed]) -> list[str]:
     """The printed accuracies that are not above their floor."""
-    low = [each for each in known if each.value <= each.place.floor + FLOOR_POINTS]
-    lines = [f"Of {len(known)} printed accuracies whose floor is known at the paper scale, {len(low)} are not above it:", ""]
+    low = [each for each in known if at_floor(each.value, each.place.floor)]
+    lines = [
+        f"Of {len(known)} printed accuracies of personal models whose floor is known at the paper scale, {len(low)} are not above it:",
+        "",
+    ]
     for place in dict.fromkeys(each.place for each in low):
         rows = ", ".join(f"{each.row} {each.value:.2f}" for each in low if each.place == place)
         lines.append(f"* {place.title} (floor {place.floor:.2f}): {rows}")

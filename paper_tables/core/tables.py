@@ -159,7 +159,8 @@ def _other_rule(printed: str, ours: str) -> str:
 def _mark(cell: dict[str, Any], printing: Printing) -> str:
     """What a reader must know beside the verdict."""
     low = cell["scale"] == "paper" and not cell.get("global") and at_floor(cell["published"], cell["floor"])
-    return "; ".join([AT_FLOOR] * low + [BEST_ROUND] * (printing.rule == cell.get("rule", "") == "max"))
+    best = printing.rule == cell.get("rule", "") == "max"
+    return "; ".join(mark for mark, applies in ((AT_FLOOR, low), (BEST_ROUND, best)) if applies)
 
 
 def accuracy_frame(

@@ -41,7 +41,7 @@ TABLE4 = ("mnist", "fmnist", *ORGANS)
 PLACES = {key(short, alpha): Place(PRINTED[short], f"Dir({alpha})") for short in DATASETS for alpha in ALPHAS}
 
 PRINTING = Printing(runs=4, rule="max", own_partitions=False)
-"""Tables III and IV: four runs (section V-A); the best of the evaluations at rounds 100 to 400, which is what the code prints (README, 2)."""
+"""Tables III and IV: four runs (section V-A), the best of the evaluations at rounds 100 to 400, which the code prints (README, 2)."""
 SINGLE, LOGGED_ROUND = (Printing(rule=rule, own_partitions=False) for rule in ("max", "last"))
 """Table V and figure 4 equal logs of single runs; the calibration logs are read at a round."""
 DEVIATIONS = {"III": PLACES, "IV": PLACES}

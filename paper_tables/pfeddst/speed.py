@@ -132,7 +132,6 @@ def table2(evidence: Evidence) -> Table:
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     return Table(
         PAPER,
-        PRINTING,
         "table2",
         "Table 2: accuracy and speed of convergence",
         tables.caption(evidence, "Personalised accuracy, the rounds that it takes, and what clients receive."),

@@ -15,15 +15,24 @@ def readme() -> str:
 
 @pytest.mark.parametrize("paper", ["pfeddst", "star-pfl"])
 def test_the_readme_counts_what_the_tables_say(paper: str) -> None:
-    assert results.verdict_lines([paper])[-1] in readme()
+    assert all(line in readme() for line in results.verdict_lines([paper]))
+
+
+def test_every_number_is_counted_once_under_its_kind() -> None:
+    _, _, *lines = results.verdict_lines(["star-pfl"])
+    kinds = [line.split(" | ") for line in lines]
+    found = results.standing(*(committed.of("star-pfl", scale) for scale in ("desk", "paper")))
+    assert [line[1] for line in kinds] == ["trained accuracy", "measured cost", "closed form"]
+    assert sum(int(line[2]) for line in kinds) == len(found) == 70
+    assert all(int(line[2]) == sum(int(text.strip(" |") or 0) for text in line[3:]) for line in kinds)
 
 
 def test_a_printed_number_has_the_verdict_of_the_largest_scale_that_measured_it() -> None:
     desk, paper = committed.of("star-pfl", "desk"), committed.of("star-pfl", "paper")
     small, large, both = results.standing(desk), results.standing(paper), results.standing(desk, paper)
     assert both.keys() == small.keys() == large.keys()
-    assert all(both[source] == (small[source] if large[source] == "missing" else large[source]) for source in both)
-    assert set(both.values()) > {"match"}
+    assert all(both[source] == (small[source] if large[source].verdict == "not measured" else large[source]) for source in both)
+    assert {each.verdict for each in both.values()} > {"equal"}
 
 
 @pytest.mark.slow
@@ -40,7 +49,7 @@ def test_what_a_constant_reaches_is_told_by_column() -> None:
         results.Printed(above, "FedAvg", 63.98),
     ]
     head, _, *lines = results.floor_lines(known)
-    assert head.startswith("Of 3 printed accuracies")
+    assert head.startswith("Of 3 printed accuracies of personal models")
     assert ", 1 are not above" in head
     assert lines == ["* FedOBP table3, CIFAR-10, Dir(0.1) (floor 64.48): FedAvg 58.15"]
 

@@ -19,7 +19,9 @@ SETTINGS, METHODS = tuple(f"paper/s{i}" for i in range(8)), tuple(f"m{i}" for i 
 WORLDS, DRAWS = range(16), 400
 
 
-def world(seed: int, sizes: tuple[float, float, float] = (0.8, 0.6, 0.5), runs: int = 3) -> tuple[pd.DataFrame, dict[tuple[str, str], float]]:
+def world(
+    seed: int, sizes: tuple[float, float, float] = (0.8, 0.6, 0.5), runs: int = 3
+) -> tuple[pd.DataFrame, dict[tuple[str, str], float]]:
     """Groups of runs in a world whose log variances are sums of effects of these deviations, and the true variances."""
     rng = np.random.Generator(np.random.Philox(seed))
     level = 2 * log(0.5) + 0.8 * rng.standard_normal()
@@ -42,7 +44,8 @@ def test_a_quiet_setting_is_expected_to_be_quiet() -> None:
 def test_the_less_is_known_of_a_cell_the_fewer_degrees_of_freedom_it_has() -> None:
     model = noise.fit(world(1)[0])
     known, new_method, new_setting, nothing = (
-        model.expected(*labels).df for labels in (("desk", SETTINGS[0], METHODS[0]), ("desk", SETTINGS[0], "x"), ("desk", "x", "x"), ("x", "x", "x"))
+        model.expected(*labels).df
+        for labels in (("desk", SETTINGS[0], METHODS[0]), ("desk", SETTINGS[0], "x"), ("desk", "x", "x"), ("x", "x", "x"))
     )
     assert known > new_method > new_setting > nothing
 
@@ -83,7 +86,12 @@ def test_runs_become_groups_and_equal_accuracies_are_not_noiseless() -> None:
 
 
 def test_printed_deviations_become_groups_but_for_those_of_zero() -> None:
-    rows = [("1", "A", "x", "FedAvg", 0.3), ("1", "A", "x", "Separate", 0.0), ("2", "A", "x", "FedAvg", 0.3), ("1", "B", "x", "FedAvg", 0.3)]
+    rows = [
+        ("1", "A", "x", "FedAvg", 0.3),
+        ("1", "A", "x", "Separate", 0.0),
+        ("2", "A", "x", "FedAvg", 0.3),
+        ("1", "B", "x", "FedAvg", 0.3),
+    ]
     printed = pd.DataFrame(rows, columns=["table", "dataset", "setting", "method", "std"])
     found = noise.printed_groups(printed, "paper", "1", {"a": Place("A", "x")}, Printing(runs=4, own_partitions=False))
     assert found[list(noise.LABELS)].to_numpy().tolist() == [["paper, one partition", "paper/a", "fedavg"]]

@@ -83,18 +83,18 @@ def test_a_failed_seed_shows_with_its_reason_and_the_others_count() -> None:
 @pytest.mark.parametrize("name", ["table3", "table4", "table5"])
 def test_smaller_scales_are_never_called_a_match(name: str) -> None:
     for scale in ("smoke", "desk"):
-        assert set(table(name, scale).frame["verdict"].dropna()) <= {"not comparable", "missing"}
+        assert set(table(name, scale).frame["verdict"].dropna()) <= {"not comparable", "not measured"}
 
 
 def test_at_the_paper_scale_no_printed_number_lacks_ours() -> None:
     for name in ("table3", "table4", "table5"):
-        assert "missing" not in set(table(name, "paper").frame["verdict"].dropna())
+        assert "not measured" not in set(table(name, "paper").frame["verdict"].dropna())
     sweep = make("fig4", "paper")
     assert isinstance(sweep, Figure)
     logged = sweep.data[sweep.data["source"] != ""]
     assert len(logged) == 449
     assert logged["ours"].notna().all()
-    assert "missing" not in set(logged["verdict"])
+    assert "not measured" not in set(logged["verdict"])
 
 
 # -- closed forms --------------------------------------------------------------------------------------------------------------------------
@@ -104,11 +104,11 @@ def test_at_the_paper_scale_no_printed_number_lacks_ours() -> None:
 def test_fifteen_of_sixteen_counts_of_table_two_match_and_the_other_is_flagged(scale: str) -> None:
     found = table("table2", scale)
     counts = found.frame[found.frame["column"].str.endswith("/personal")]
-    assert Counter(counts["verdict"]) == {"match": 15, "off": 1}
-    wrong = counts[counts["verdict"] == "off"].iloc[0]
+    assert Counter(counts["verdict"]) == {"equal": 15, "differs": 1}
+    wrong = counts[counts["verdict"] == "differs"].iloc[0]
     assert (wrong["row"], wrong["column"], wrong["published"], wrong["ours"]) == ("OrganAMNIST", "0.1/personal", 53, 59)
     assert "README, 28" in wrong["reason"]
-    assert set(found.frame.loc[found.frame["column"].str.endswith("/q"), "verdict"]) == {"match"}
+    assert set(found.frame.loc[found.frame["column"].str.endswith("/q"), "verdict"]) == {"equal"}
     masks = found.frame[found.frame["column"].str.endswith("/masks")]
     assert list(masks["ours"]) == list(counts["ours"])
     sizes = found.frame[found.frame["column"] == "size"].set_index("row")["ours"]
@@ -117,11 +117,11 @@ def test_fifteen_of_sixteen_counts_of_table_two_match_and_the_other_is_flagged(s
 
 def test_table_one_flags_what_is_wrong_with_its_evidence() -> None:
     found = table("table1").frame
-    wrong = found[found["verdict"] == "off"]
+    wrong = found[found["verdict"] == "differs"]
     places = {("EMNIST", "samples"), ("SVHN", "samples"), ("OrganCMNIST", "samples"), ("OrganAMNIST", "year"), ("OrganCMNIST", "year")}
     assert set(zip(wrong["row"], wrong["column"], strict=True)) == places
     assert (wrong["reason"] != "").all()
-    assert Counter(found["verdict"]) == {"match": 27, "off": 5}
+    assert Counter(found["verdict"]) == {"equal": 27, "differs": 5}
 
 
 @pytest.mark.parametrize("scale", ["smoke", "paper"])
@@ -208,16 +208,17 @@ def test_variants_stand_aside_and_a_guest_competes() -> None:
     assert {o.rows for o in found.orderings} == {13}
 
 
-def test_organ_columns_are_judged_as_floor_where_a_constant_does_as_well() -> None:
+def test_printed_organ_accuracies_are_marked_where_a_constant_does_as_well_whatever_ours_is() -> None:
     evidence = FedObpEvidence("table4", "paper")
     organ = evidence.cells["column"].str.startswith("organa-dir0.1")
     evidence.cells.loc[organ, "floor.pooled"] = 0.6743
     found = ARTEFACTS["table4"](evidence)
     assert isinstance(found, Table)
-    verdicts = found.frame.set_index(["row", "column"])["verdict"]
-    assert verdicts["FedOBP", "organa-dir0.1"] == verdicts["Local-Only", "organa-dir0.1"] == "floor"
-    assert verdicts["FedAvg", "organa-dir0.1"] != "floor"
-    assert pd.isna(verdicts["FedOBP, corrected inputs", "organa-dir0.1"]) or verdicts["FedOBP, corrected inputs", "organa-dir0.1"] is None
+    frame = found.frame.set_index(["row", "column"])
+    assert frame["mark"]["FedOBP", "organa-dir0.1"] == frame["mark"]["Local-Only", "organa-dir0.1"] == "at the floor; best round on test"
+    assert frame["mark"]["FedAvg", "organa-dir0.1"] == "best round on test"  # one model for all clients has another constant
+    assert set(frame["verdict"].dropna()) <= {"reproduced", "consistent", "inconclusive", "differs"}
+    assert pd.isna(frame["verdict"]["FedOBP, corrected inputs", "organa-dir0.1"])
 
 
 def test_every_inconsistency_that_a_note_refers_to_stands_in_the_readme() -> None:

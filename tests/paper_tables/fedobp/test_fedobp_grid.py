@@ -112,7 +112,7 @@ def test_before_anything_has_run_every_artefact_says_what_is_missing(scale: str,
     assert {result.name for result in made.results} == set(read(files()["fedobp"]).file.artefacts)
     frames = [result.frame for result in made.results if isinstance(result, Table) and result.name not in ("table1", "table2")]
     assert len(frames) == 3
-    assert all(set(frame["verdict"].dropna()) == {"missing"} for frame in frames)
+    assert all(set(frame["verdict"].dropna()) == {"not measured"} for frame in frames)
 
 
 def test_official_sizes_are_those_of_the_data_sets_descriptions() -> None:

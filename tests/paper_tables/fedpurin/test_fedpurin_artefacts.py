@@ -68,7 +68,7 @@ def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
     said = " ".join((found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ())))
     assert "out of memory" in said
     if isinstance(found, Table):
-        assert set(found.frame["verdict"].dropna()) == {"missing"}
+        assert set(found.frame["verdict"].dropna()) == {"not measured"}
     if isinstance(found, Figure):
         with style():
             found.draw(sheet)
@@ -97,7 +97,7 @@ def test_a_changed_record_changes_exactly_the_cells_that_depend_on_it() -> None:
 def test_smaller_scales_are_never_called_a_match() -> None:
     for name in ("table1", "table2"):
         for scale in ("smoke", "desk"):
-            assert set(table(name, scale).frame["verdict"].dropna()) <= {"not comparable", "missing"}
+            assert set(table(name, scale).frame["verdict"].dropna()) <= {"not comparable", "not measured"}
 
 
 def test_scored_points_are_the_sparsified_the_dense_and_the_aggregated_model() -> None:
@@ -138,9 +138,9 @@ def test_full_model_rows_come_from_the_ledger_and_flag_the_mask_slip() -> None:
     assert frame.loc[("FedAvg ↑", "cifar10/as the paper counts"), "ours"] == pytest.approx(4.712, abs=5e-4)
     assert frame.loc[("FedAvg ↑", "cifar100/as the paper counts"), "ours"] == pytest.approx(18.910, abs=5e-4)
     assert frame.loc[("FedCAC ↑", "cifar100/as the paper counts"), "ours"] == pytest.approx(19.501, abs=5e-4)
-    assert frame.loc[("FedCAC ↑", "cifar100/as the paper counts"), "verdict"] == "off"
+    assert frame.loc[("FedCAC ↑", "cifar100/as the paper counts"), "verdict"] == "differs"
     assert "mask of a ResNet-8" in str(frame.loc[("FedCAC ↑", "cifar100/as the paper counts"), "reason"])
-    assert frame.loc[("FedAvg ↓", "cifar100/as the paper counts"), "verdict"] == "match"
+    assert frame.loc[("FedAvg ↓", "cifar100/as the paper counts"), "verdict"] == "equal"
 
 
 # -- the grid ------------------------------------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
     said = " ".join((found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ())))
     assert "out of memory" in said
     if isinstance(found, Table):
-        assert set(found.frame["verdict"].dropna()) == {"missing"}
+        assert set(found.frame["verdict"].dropna()) == {"not measured"}
     if isinstance(found, Figure):
         with style():
             found.draw(sheet)

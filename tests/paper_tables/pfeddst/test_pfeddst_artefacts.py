@@ -94,7 +94,7 @@ def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
     assert "out of memory" in said
     assert isinstance(found, Absent) == (name == "fig2")
     if isinstance(found, Table):
-        assert set(found.frame["verdict"].dropna()) == {"missing"}
+        assert set(found.frame["verdict"].dropna()) == {"not measured"}
     if isinstance(found, Figure):
         with style():
             found.draw(sheet)
@@ -117,7 +117,7 @@ def test_the_two_printed_accuracies_stand_at_their_methods_last_round() -> None:
     printed = frame[frame["source"] != ""].set_index(["row", "column"])
     assert list(printed.index) == [("DFedPGP", "cifar100/last"), ("PFedDST", "cifar10/last")]
     assert list(printed["published"]) == [79.41, 92.25]
-    assert set(printed["verdict"]) <= {"match", "near", "off"}
+    assert set(printed["verdict"]) <= {"inconclusive", "differs"}
     assert set(table("smoke").frame["verdict"].dropna()) == {"not comparable"}
 
 
