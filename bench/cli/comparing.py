@@ -48,10 +48,9 @@ def compare(
 
 def page(found: Comparison) -> str:
     """A comparison as markdown, which a terminal shows as well."""
-    lines = [f"# {found.old[:8]} and {found.new[:8]}", "", "| method | gate | smoke | not known to both | moved |", "|---|---|---|---|---|"]
-    for name in sorted(
-        {*found.same, *found.equal, *found.unknown, *(move.trial.cell.method for move in found.moves if move.trial.kind != "view")}
-    ):
+    lines = [f"# {found.old[:8]} and {found.new[:8]}", ""]
+    lines += ["| method | gate | smoke | not known to both | moved |", "|---|---|---|---|---|"]
+    for name in found.methods:
         equal = Counter(trial.kind for trial in found.equal.get(name, ()))
         cells = ["same code"] * 2 if name in found.same else [f"{equal[kind]} equal" for kind in ("gate", "smoke")]
         lines.append(f"| {name} | {' | '.join(cells)} | {len(found.unknown.get(name, ()))} | {len(found.moved(name))} |")
