@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bench.cells.plan import Selection, plan
 from bench.errors import UserError
 from bench.records import provenance
 from bench.trust import commits, ledger, side_by_side
@@ -149,3 +150,12 @@ def test_a_clone_with_changes_records_nothing(clone: Any, here: Callable[..., Sa
 def test_an_unknown_commit_is_named(here: Callable[..., Said]) -> None:
     said = here("compare", "no-such-commit", "HEAD")
     assert (said.code, "no-such-commit" in said.err) == (2, True)
+
+
+def test_commits_are_asked_for_gate_and_smoke_scale_and_every_dataset_of_a_grid() -> None:
+    asked = commits.trials(["local"])
+    cells = [trial for trial in asked if trial.kind != "view"]
+    assert ({trial.kind for trial in cells}, {trial.cell.method for trial in cells}) == ({"gate", "smoke"}, {"local"})
+    planned = {item.cell.recipe["dataset"] for item in plan(Selection(scale="paper"))}
+    assert planned <= {trial.cell.recipe["dataset"] for trial in asked if trial.kind == "view"}
+    assert len({trial.key for trial in asked}) == len(asked)
