@@ -31,21 +31,24 @@ def compare(
 
     After a change of code: `repfl compare LAST HEAD --record`, then commit bench/trust/engines.csv.
     """
-    from bench.trust import side_by_side
+    from bench.trust import ledger, side_by_side
 
+    if record:
+        side_by_side.refuse_changes()
     found = side_by_side.compare(old, new, method or (), keep, workers)
     _say(page(found), markdown)
     if record:
-        print(f"{side_by_side.record(found)} rows added to the ledger; commit bench/trust/engines.csv")
+        print(f"{ledger.append(side_by_side.steps(found))} rows added to the ledger; commit bench/trust/engines.csv")
     return FINDING if found.moves else FINE
 
 
 def page(found: Comparison) -> str:
     """A comparison as markdown, which a terminal shows as well."""
-    lines = [f"# {found.old[:8]} and {found.new[:8]}", "", "| method | gate | smoke | not known to both | moved |", "|---|---|---|---|---|"]
-    for name in sorted({*found.equal, *found.unknown, *(move.trial.cell.method for move in found.moves if move.trial.kind != "view")}):
-        equal = found.equal[name] if name in found.equal else Counter[str]()
-        cells = ["same code"] * 2 if equal["code"] else [f"{equal[kind]} equal" for kind in ("gate", "smoke")]
+    lines = [f"# {found.old[:8]} and {found.new[:8]}", ""]
+    lines += ["| method | gate | smoke | not known to both | moved |", "|---|---|---|---|---|"]
+    for name in found.methods:
+        equal = Counter(trial.kind for trial in found.equal.get(name, ()))
+        cells = ["same code"] * 2 if name in found.same else [f"{equal[kind]} equal" for kind in ("gate", "smoke")]
         lines.append(f"| {name} | {' | '.join(cells)} | {len(found.unknown.get(name, ()))} | {len(found.moved(name))} |")
     lines += ["", f"{found.views} ways in which the grids deal data are equal, {len(found.views_moved)} moved.", ""]
     lines += [f"* {_told(moves)}" for moves in _by_variant(found.moves).values()]

@@ -48,7 +48,7 @@ class Statuses:
         if record is None:
             return Status("running", "some runner is at it") if held(self.store, cell) else Status("missing", "not computed yet")
         made = record.provenance.get("sources") or {}
-        return Status(record.status, record.reason, ledger.standing(made, record.cell["method"]).reason)
+        return Status(record.status, record.reason, ledger.standing(made, record.cell).reason)
 
     def planned(self, item: Planned) -> Status:
         """The standing of a planned cell: what is missing says why."""
@@ -70,7 +70,7 @@ def stale(planned: Sequence[Planned], statuses: Statuses) -> dict[str, str]:
         if status.status in FINAL:
             found[item.cell.id] = status.stale
         elif line is not None:
-            found[item.cell.id] = ledger.of_line(line.provenance, item.cell.method).reason
+            found[item.cell.id] = ledger.of_line(line.provenance, item.cell.json).reason
     return {cell: reason for cell, reason in found.items() if reason}
 
 

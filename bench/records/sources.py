@@ -51,7 +51,7 @@ def engine_files(root: Path = ROOT) -> frozenset[Path]:
 def _hash_of(root: Path, files: Iterable[Path]) -> str:
     """One hash of several files, by their places in the tree; a plugin's file goes by its name."""
     named = {path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name: path for path in files}
-    return sha256("".join(f"{name} {_hash_of_file(path)}\n" for name, path in sorted(named.items())).encode()).hexdigest()
+    return sha256("".join(f"{name} {hash_of(path.read_bytes())}\n" for name, path in sorted(named.items())).encode()).hexdigest()
 
 
 # -- a method's files ----------------------------------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def _files_of_methods(root: Path) -> dict[str, Path]:
     """Where each method of a tree is registered, read from its text: `@register("name", ...)`."""
     found = {}
     for path in sorted((root / METHODS).glob("*.py")):
-        for node in ast.walk(_tree(path)):
+        for node in ast.walk(_parsed(path.read_bytes())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "register" and node.args:
                 name = node.args[0]
                 if isinstance(name, ast.Constant) and isinstance(name.value, str):
@@ -85,7 +85,9 @@ def _closure(file: Path, root: Path) -> set[Path]:
         path = waiting.pop()
         if path not in found and path not in engine_files(root):
             found.add(path)
-            waiting += [near for name in _imported(_tree(path)) for near in _places(name, path.parent, root) if near.is_file()]
+            waiting += [
+                near for name in _imported(_parsed(path.read_bytes())) for near in _places(name, path.parent, root) if near.is_file()
+            ]
     return found
 
 
@@ -100,28 +102,32 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             yield from (f"{base}{alias.name}" for alias in node.names)
 
 
-def _places(name: str, folder: Path, root: Path) -> tuple[Path, Path]:
-    """Where a module would be: among the methods, whatever namespace these are imported below, or beside the file that imports it."""
-    last = name.rpartition(".")[2]
-    among = name.removeprefix("repfl.") == f"{METHODS}.{last}"
-    return (root / METHODS / f"{last}.py") if among else root / "-", folder / f"{last}.py"
+def _places(name: str, folder: Path, root: Path) -> list[Path]:
+    """Where a module would be: among the methods, whatever these are imported below, or beside the file that imports it."""
+    *above, last = name.split(".")
+    among = [root / METHODS / f"{last}.py"] if above[-1:] == [METHODS] else []
+    return [*among, folder / f"{last}.py"] if not above or above[-1] == folder.name else among
 
 
 # -- a file's code -------------------------------------------------------------------------------------------------------------------------
 
 
-def _hash_of_file(path: Path) -> str:
-    return sha256(code(_tree(path)).encode()).hexdigest()
+@lru_cache(maxsize=1024)
+def hash_of(text: bytes) -> str:
+    """Hash of what a file's text says to Python."""
+    return sha256(code(_parsed(text)).encode()).hexdigest()
 
 
-@lru_cache(maxsize=512)
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_bytes(), str(path))
+@lru_cache(maxsize=1024)
+def _parsed(text: bytes) -> ast.Module:
+    return ast.parse(text)
 
 
 def code(node: object) -> str:
     """A syntax tree as text that is the same in all versions of Python: what is empty, or says where in the file something stands, is left
     out, since versions differ in that."""
+    if isinstance(node, ast.JoinedStr):  # some versions end a format with an empty text
+        node = ast.JoinedStr([part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")])
     if isinstance(node, ast.AST):
         parts = (f"{name}={text}" for name, value in ast.iter_fields(node) if name not in BESIDE and (text := code(value)))
         return f"{type(node).__name__}({','.join(parts)})"

@@ -7,7 +7,9 @@ code     The method's file and the engine are the same in both, but for comments
 cells    Otherwise every cell of the gate (float64) and of the smoke scale that both commits can build was computed by both, in one place,
          and came out equal: the bits of the final state, of all curves and diagnostics, and every metric. And the clients of every recipe
          of every grid were dealt the same samples, normalised by the same numbers, wherever the data were at hand.
-moved    What of that was not equal. Such a row carries nothing; it is there to give the reason.
+moved    What was not equal first. Such a row carries nothing, unless the options and settings of cells tell what moved from what did not.
+but      Then it names all that tell them apart: what every cell that moved has and no equal one (`cutoff=empty`), and what every equal
+         one has and none that moved (`!recipe.participation=1`). A cell is carried if it is on the side of the equal ones in each of these.
 
 A value is *current* if rows of its method lead from the code that computed it to today's, else *stale*. Equal bits are equal in both
 directions and from one pair to the next, so rows form chains. A method that a row does not name is not carried across it: what was not
@@ -23,7 +25,8 @@ After a change of code, one command compares and writes the rows, and one commit
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -67,6 +70,8 @@ class Step:
     """Recipes by which clients hold the same data."""
     moved: str = ""
     """What was not equal first, in words; empty: all was."""
+    but: str = ""
+    """What tells the cells that moved from the equal ones; empty: nothing does."""
 
     @property
     def old(self) -> Code:
@@ -75,6 +80,15 @@ class Step:
     @property
     def new(self) -> Code:
         return Code(self.new_engine, self.new_method)
+
+    def carries(self, known: frozenset[str]) -> bool:
+        """Whether a cell with these options and settings is on the side of what was equal."""
+        wanted, unwanted = self._sides()
+        return not self.moved or (bool(self.but) and wanted <= known and not unwanted & known)
+
+    def _sides(self) -> tuple[set[str], set[str]]:
+        words = self.but.split()
+        return {word[1:] for word in words if word[0] == "!"}, {word for word in words if word[0] != "!"}
 
 
 class Standing(NamedTuple):
@@ -89,28 +103,50 @@ def code_of(sources: Mapping[str, str]) -> Code:
     return Code(sources.get("engine", "")[:DIGITS], sources.get("method", "")[:DIGITS])
 
 
-def standing(sources: Mapping[str, str], method: str) -> Standing:
-    """The standing of a number that a method of these sources computed."""
+def facts(cell: Mapping[str, Any]) -> frozenset[str]:
+    """Every option of a cell's method and every setting of its recipe, as `name=value`."""
+    return frozenset([*_leaves("", cell["hp"]), *_leaves("recipe.", cell["recipe"])])
+
+
+def _leaves(place: str, values: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(f"{place}{name}.", value)
+        else:
+            yield f"{place}{name}={json.dumps(value, separators=(',', ':')).strip(chr(34)).replace(' ', '_')}"
+
+
+def apart(moved: Sequence[Mapping[str, Any]], equal: Sequence[Mapping[str, Any]]) -> str:
+    """What tells cells that moved from equal ones: a cell of another kind than both is on neither side, and is not carried."""
+    if not moved or not equal:
+        return ""
+    ours, theirs = list(map(facts, moved)), list(map(facts, equal))
+    unwanted = frozenset.intersection(*ours) - frozenset.union(*theirs)
+    wanted = frozenset.intersection(*theirs) - frozenset.union(*ours)
+    return " ".join([*sorted(unwanted), *(f"!{each}" for each in sorted(wanted))])
+
+
+def standing(sources: Mapping[str, str], cell: Mapping[str, Any]) -> Standing:
+    """The standing of a cell's number, computed by code with these sources."""
+    method = cell["method"]
     try:
         today = code_of(code.sources(method))
     except KeyError:
         return Standing(False, f"there is no method {method!r} today")
-    return _standing(code_of(sources), today, method)
+    made = code_of(sources)
+    return Standing(True) if made == today else _led(made, today, _steps_of(method), facts(cell))
 
 
-def of_line(provenance: Mapping[str, Any], method: str) -> Standing:
+def of_line(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Standing:
     """The standing of a measured value. What a clone with changes computed, nobody else can look at."""
     if provenance.get("dirty"):
         return Standing(False, f"made from a clone with changes, at commit {str(provenance.get('commit'))[:8]}")
-    return standing(provenance.get("sources") or {}, method)
+    return standing(provenance.get("sources") or {}, cell)
 
 
-@lru_cache(maxsize=4096)
-def _standing(made: Code, today: Code, method: str) -> Standing:
-    if made == today:
-        return Standing(True)
-    steps = _steps_of(method)
-    broken = {frozenset((step.old, step.new)) for step in steps if step.moved}  # whatever another row says of the same pair
+def _led(made: Code, today: Code, steps: Sequence[Step], known: frozenset[str]) -> Standing:
+    """Follow the rows that carry a cell with these options and settings."""
+    broken = {frozenset((step.old, step.new)): step for step in steps if not step.carries(known)}  # whatever another row says
     reached, waiting = {made}, [made]
     while waiting:
         at = waiting.pop()
@@ -118,15 +154,12 @@ def _standing(made: Code, today: Code, method: str) -> Standing:
             if at in (pair := frozenset((step.old, step.new))) and pair not in broken:
                 waiting += pair - reached
                 reached |= pair
-    return Standing(True) if today in reached else Standing(False, _reason(made, reached, steps))
-
-
-def _reason(made: Code, reached: set[Code], steps: Iterable[Step]) -> str:
-    """Why no chain of equal steps leads to today's code."""
-    for step in steps:
-        if step.moved and (step.old in reached or step.new in reached):
-            return f"moved between {step.old_commit[:8]} and {step.new_commit[:8]}: {step.moved}"
-    return f"made by {made}; nobody has compared that with today's"
+    if today in reached:
+        return Standing(True)
+    for pair, step in broken.items():
+        if pair & reached:
+            return Standing(False, f"moved between {step.old_commit[:8]} and {step.new_commit[:8]}: {step.moved}")
+    return Standing(False, f"made by {made}; nobody has compared that with today's")
 
 
 # -- the file ------------------------------------------------------------------------------------------------------------------------------
@@ -168,6 +201,5 @@ def append(steps: Iterable[Step], path: Path | None = None) -> int:
     fresh = [step for step in dict.fromkeys(steps) if step not in known]
     with path.open("a", newline="", encoding="utf-8") as file:
         csv.DictWriter(file, [field.name for field in fields(Step)], lineterminator="\n").writerows(map(asdict, fresh))
-    for remembered in (_steps_of, _standing):
-        remembered.cache_clear()
+    _steps_of.cache_clear()
     return len(fresh)

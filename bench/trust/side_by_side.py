@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,10 @@ class Comparison:
 
     old: str
     new: str
-    equal: dict[str, Counter[str]] = field(default_factory=dict)
-    """By method: how many cells of the gate and the smoke scale are equal; 'code' where the code is."""
+    same: set[str] = field(default_factory=set)
+    """Methods whose code is the same, so that no cell was computed."""
+    equal: dict[str, list[Trial]] = field(default_factory=dict)
+    """By method."""
     unknown: dict[str, list[str]] = field(default_factory=dict)
     """By method: why cells could not be compared."""
     moves: list[Move] = field(default_factory=list)
@@ -40,6 +42,12 @@ class Comparison:
     """Ways of dealing data that are equal."""
     sources: dict[str, tuple[ledger.Code, ledger.Code]] = field(default_factory=dict)
     """By method: what the two commits call their own code."""
+
+    @property
+    def methods(self) -> list[str]:
+        """Those of which something can be said."""
+        moved = {move.trial.cell.method for move in self.moves if move.trial.kind != "view"}
+        return sorted({*self.same, *self.equal, *self.unknown, *moved})
 
     def moved(self, method: str) -> list[Move]:
         return [move for move in self.moves if move.trial.kind != "view" and move.trial.cell.method == method]
@@ -55,11 +63,10 @@ def compare(old: str, new: str, methods: Sequence[str] = (), keep: Path | None =
     asked = commits.trials(methods)
     found = Comparison(*refs)
     names = list(dict.fromkeys(trial.cell.method for trial in asked if trial.kind != "view"))
-    for name in _same_code(refs, names):
-        found.equal[name] = Counter(code=1)
-    asked = [trial for trial in asked if trial.cell.method not in found.equal or trial.kind == "view"]
-    if set(found.equal) == set(names):
-        asked = []  # then the engine is the same too, hence how it deals data
+    found.same = set(_same_code(refs, names))
+    asked = [trial for trial in asked if trial.cell.method not in found.same or trial.kind == "view"]
+    if found.same:
+        asked = [trial for trial in asked if trial.kind != "view"]  # the engine is the same too, hence how data are dealt
     keep = keep or Path(data_root()) / "compare"
     answers = [commits.ask(ref, asked, keep, workers) for ref in refs]
     for name in names:
@@ -95,12 +102,13 @@ def _compare(trial: Trial, then: Mapping[str, Any], now: Mapping[str, Any], foun
     elif trial.kind == "view":
         found.views += 1
     else:
-        found.equal.setdefault(method, Counter())[trial.kind] += 1
+        found.equal.setdefault(method, []).append(trial)
 
 
 def _not_run(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Why two records say nothing about the code: cells that were skipped, or that no memory was left for."""
-    return next((answer["reason"] for answer in (then, now) if answer.get("status") in ("skipped", "failed")), "")
+    """Why two records say nothing about the code: cells that make no sense, or that nobody could compute here."""
+    ends = {answer.get("status") for answer in (then, now)}
+    return f"{then['reason'] or now['reason'] or 'skipped'}" if "skipped" in ends or ends == {"failed"} else ""
 
 
 # -- what moved first ----------------------------------------------------------------------------------------------------------------------
@@ -171,19 +179,19 @@ def steps(found: Comparison) -> list[Step]:
 def _step(found: Comparison, method: str) -> Step | None:
     """One method; nothing where nothing was compared, or both call their code the same."""
     old, new = found.sources[method]
-    moves, equal = found.moved(method), found.equal.get(method, Counter())
-    if old == new or not (moves or equal):
+    moves, equal = found.moved(method), found.equal.get(method, [])
+    if old == new or not (moves or equal or method in found.same):
         return None
     row = Step(method, *old, *new, found.old, found.new)
-    if equal["code"]:
+    if method in found.same:
         return row
+    kinds = Counter(trial.kind for trial in equal)
     what = f"{moves[0].trial.variant}: {moves[0].what}" if moves else ""
-    counts = {"gate": equal["gate"], "smoke": equal["smoke"], "views": found.views, "moved": what}
-    return Step(**{**row.__dict__, "platform": commits.platform(), **counts})
+    but = ledger.apart([move.trial.cell.json for move in moves], [trial.cell.json for trial in equal])
+    return replace(row, platform=commits.platform(), gate=kinds["gate"], smoke=kinds["smoke"], views=found.views, moved=what, but=but)
 
 
-def record(found: Comparison) -> int:
-    """Write the rows into the ledger of this clone; returns how many are new."""
+def refuse_changes() -> None:
+    """Rows rest on code that everybody can look at: on commits, compared by a commit."""
     if commits.changed(ledger.FILE):
-        raise UserError("--record: this clone has changes, so that nobody could look at the code that compared; commit them first")
-    return ledger.append(steps(found))
+        raise UserError("--record: this clone has changes, and nobody could look at the code that compared; commit them first")

@@ -28,7 +28,7 @@ def harness(tree: Path) -> str:
             found = find_spec(name)
         except ModuleNotFoundError:
             continue
-        if found and any(Path(place).resolve() == tree / "bench" for place in found.submodule_search_locations or ()):
+        if found and any(Path(place).resolve().is_relative_to(tree) for place in found.submodule_search_locations or ()):
             return name
     raise SystemExit(f"{tree}: has no harness that this script could use")
 

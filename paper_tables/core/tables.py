@@ -256,7 +256,7 @@ def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row], agains
                 "pairs": 0 if row.label == against else pairs,
             }
         )
-    for line, p_value in zip(lines, statistics.holm([line[P_VALUE] for line in lines]), strict=True):
+    for line, p_value in zip(lines, statistics.holm([float(line[P_VALUE]) for line in lines]), strict=True):
         line[P_VALUE] = p_value
     table = pd.DataFrame(lines).set_index("row") if lines else pd.DataFrame()
     for position, (name, label) in enumerate((("published", "average rank, published"), ("ours", "average rank, ours"))):

@@ -105,7 +105,7 @@ def sweep(evidence: Evidence) -> pd.DataFrame:
     return data.assign(**judged)[FIELDS].sort_values(["column", "score", "version", "rounds", "q"], kind="stable", ignore_index=True)
 
 
-def _judged(scale: str, row: dict[str, Any]) -> dict[str, Any]:
+def _judged(scale: str, row: dict[Any, Any]) -> dict[str, Any]:
     """A point with its verdict; one that is planned nowhere at this scale has no seeds."""
     missing = {"seeds": 0, "floor": nan, "global": False, "rule": "", "expected": None}
     known = {name: missing[name] if isinstance(row[name], float) and isnan(row[name]) else row[name] for name in missing}

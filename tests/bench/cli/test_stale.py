@@ -1,0 +1,67 @@
+"""Stale values: listed with their reasons, and computed again on demand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cells.plan import Selection, plan
+from bench.cli import status
+from bench.evidence.measured import Measured
+from bench.records.sources import sources
+from bench.records.store import Record, Store
+from bench.trust import ledger
+from bench.trust.ledger import Standing
+from tests.bench.conftest import Said
+
+Here = Callable[..., Said]
+
+
+@pytest.fixture
+def lines(grid: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """Measured values of the grid: FedAvg's by code that nobody compared, the others by today's."""
+    found = Measured()
+    for item in plan(Selection(files=[grid])):
+        made = {"sources": sources(item.cell.method), "dirty": False}
+        if item.cell.method == "fedavg":
+            made = {"sources": {"engine": "a" * 64, "method": "b" * 64}, "dirty": False}
+        found.records[item.cell.id] = Record(item.cell.id, {}, "done", "", {"value": 0.5}, made)
+    monkeypatch.setattr(status, "read", lambda paper, scale: found)
+    return found
+
+
+def listed(here: Here, grid: Path, results: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(here("plan", "--grid", grid, "--results", results, "--stale", "--json").out)
+    return found
+
+
+def test_stale_values_are_listed_with_their_reason(here: Here, grid: Path, tmp_path: Path, lines: Measured) -> None:
+    found = listed(here, grid, tmp_path)
+    assert ({line["method"] for line in found["cells"]}, found["stale"]) == ({"fedavg"}, 4)
+    said = here("plan", "--grid", grid, "--results", tmp_path, "--stale").out
+    assert "fedavg: made by engine aaaaaaaa, method bbbbbbbb; nobody has compared that with today's" in said
+    assert all(line["id"][:12] in said for line in found["cells"])
+    assert "4 values are stale" in here("plan", "--grid", grid, "--results", tmp_path).out
+
+
+def test_stale_values_are_computed_once(here: Here, grid: Path, tmp_path: Path, lines: Measured) -> None:
+    assert "4 computed" in here("run", "--grid", grid, "--results", tmp_path, "--stale", "--executor", "inline").out
+    assert listed(here, grid, tmp_path)["stale"] == 0
+    assert "no value is stale" in here("plan", "--grid", grid, "--results", tmp_path, "--stale").out
+    assert "nothing to do" in here("run", "--grid", grid, "--results", tmp_path, "--stale", "--executor", "inline").out
+
+
+def test_a_stale_record_is_computed_again(here: Here, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "read", lambda paper, scale: Measured())
+    here("run", "--grid", grid, "--results", tmp_path, "--executor", "inline")
+    before = [Store(tmp_path).get(cell) for cell in Store(tmp_path).ids()]
+    monkeypatch.setattr(
+        ledger, "standing", lambda made, cell: Standing(cell["method"] == "local", "" if cell["method"] == "local" else "moved")
+    )
+    assert "4 computed" in here("run", "--grid", grid, "--results", tmp_path, "--stale", "--executor", "inline").out
+    after = [Store(tmp_path).get(cell) for cell in Store(tmp_path).ids()]
+    assert sum(then != now for then, now in zip(before, after, strict=True)) == 4
