@@ -64,13 +64,14 @@ class Statuses:
 def stale(planned: Sequence[Planned], statuses: Statuses) -> dict[str, str]:
     """Cells whose number, in the store or else measured, need not be what today's code computes; with the reason."""
     found = {}
-    lines = {place: read(*place).records for place in {(item.paper, item.scale) for item in planned}}
+    files = {place: read(*place) for place in {(item.paper, item.scale) for item in planned}}
     for item in planned:
-        status, line = statuses.of(item.cell.id), lines[item.paper, item.scale].get(item.cell.id)
+        status, lines = statuses.of(item.cell.id), files[item.paper, item.scale].cells.get(item.cell.id, {})
+        told = [ledger.of_line(line.record.provenance, item.cell.json) for line in lines.values()]
         if status.status in FINAL:
             found[item.cell.id] = status.stale
-        elif line is not None:
-            found[item.cell.id] = ledger.of_line(line.provenance, item.cell.json).reason
+        elif told:
+            found[item.cell.id] = "" if any(each.current for each in told) else told[0].reason
     return {cell: reason for cell, reason in found.items() if reason}
 
 

@@ -12,10 +12,11 @@ import pandas as pd
 
 from bench.cells.plan import Planned
 from bench.errors import Corrupt, UserError, one_line
+from bench.evidence import tiers
 from bench.evidence.measured import Measured
 from bench.evidence.packing import Curve, by_name
 from bench.records.store import Record, Store
-from paper_tables.core.evidence import Arrays, Reduce, wanted
+from paper_tables.core.evidence import STALE, Arrays, Reduce, wanted
 from paper_tables.core.noise import UNKNOWN, Noise
 
 
@@ -111,6 +112,7 @@ class Evidence:
             "value": nan if value is None or status != "done" else float(value),
             "dataset": recipe["dataset"],
             "source": source,
+            "tier": self._tier(item.cell.id) if source == "measured" else "",
             **flatten(recipe["partition"]["options"], "partition."),
             **flatten(item.cell.hp, "hp."),
             **flatten(recipe, "recipe."),
@@ -130,6 +132,16 @@ class Evidence:
         if item.skip:
             return "skipped", item.skip, {}, "record"
         return "missing", self._library.why_missing(cell), {}, "record"
+
+    @cached_property
+    def _tiers(self) -> dict[str, tiers.Tier]:
+        return tiers.tiers(self._measured)
+
+    def _tier(self, cell: str) -> str:
+        """How well a measured line is founded, and whether it is stale."""
+        line = self._measured.line(cell)
+        stale = line is not None and not line.standing.current
+        return ", ".join([self._tiers[cell], *([STALE] if stale else [])])
 
     # -- curves and diagnostics ------------------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ import pandas as pd
 from bench.evidence.packing import Counts, Curve, by_name, pack, pack_counts, pack_rounds
 from bench.records.store import Record, Store
 from bench.running.metrics import judged
+from bench.trust import ledger
+from bench.trust.ledger import Standing
 
 AXES = ("method", "version", "hp", "column", "dataset", "model", "clients", "rounds", "seed")
 """For readers; what a cell is stands in the grid, and its id says so."""
@@ -46,7 +48,7 @@ class Line:
     """A finished cell, by one contributor on one platform."""
 
     record: Record
-    """Without its cell, which the grid knows, and without files."""
+    """Without files, and without its cell until the grid has told it."""
     axes: Mapping[str, Any]
     counts: Counts | None = None
     """Of the reported round; lines of early days have none."""
@@ -73,6 +75,12 @@ class Line:
     @property
     def digests(self) -> Mapping[str, str]:
         return self.record.provenance.get("digests") or {}
+
+    @property
+    def standing(self) -> Standing:
+        """Whether it is what today's code would compute, as far as is known of its cell."""
+        cell = self.record.cell or {"method": str(self.axes["method"]), "hp": self.axes["hp"], "recipe": {}}
+        return ledger.of_line(self.record.provenance, cell)
 
     @cached_property
     def key(self) -> str:

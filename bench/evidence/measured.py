@@ -32,7 +32,6 @@ from bench.evidence.packing import Curve, unpack, unpack_counts, unpack_rounds
 from bench.records import provenance
 from bench.records.digest import of_file
 from bench.records.store import Record
-from bench.trust import ledger
 from paper_tables.core.evidence import Arrays, wanted
 
 INDEX = "index.csv"
@@ -127,8 +126,7 @@ def contributor() -> str:
 
 
 def _precedence(line: Line) -> tuple[bool, str]:
-    stale = not ledger.of_line(line.record.provenance, str(line.axes["method"])).current
-    return stale, str(line.record.provenance.get("finished"))
+    return not line.standing.current, str(line.record.provenance.get("finished"))
 
 
 def folder_of(paper: str, root: Path | None = None) -> Path:

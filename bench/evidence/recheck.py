@@ -44,10 +44,11 @@ def verify(papers: Sequence[str], rerun: int = 0, seed: int = 0, root: Path | No
 
 
 def sound(known: Measured, cells: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse every line of these cells that does not hold by arithmetic; the others stay."""
+    """Tell the lines of these cells what they are of, and refuse every one that does not hold by arithmetic."""
     for line in known.lines:
         if line.cell in cells:
             record = replace(line.record, cell=cells[line.cell])
+            known.add(replace(line, record=record))
             if wrong := arithmetic.of_line(record, line.curves, line.counts):
                 known.problems.append(f"{known.file}: cell {line.cell[:12]}: {wrong[0]}; not used")
                 known.forget(line)
@@ -64,11 +65,11 @@ def _subjects(known: Measured, paper: str, found: Verification) -> Subjects:
         told = f"{len(strangers)} lines are of cells that no grid plans any more, such as {strangers[0][:12]}"
         found.notes.append(f"{known.file}: {told}; not used")
     noise = tiers.within(tiers.noise(known.lines))
-    planned = [(line, replace(line.record, cell=cells[line.cell])) for line in known.lines if line.cell in cells]
-    return [(line, _subject(known, line, record, noise)) for line, record in planned if check(record, found)]
+    planned = [line for line in known.lines if line.cell in cells and check(line.record, found)]
+    return [(line, _subject(line, noise)) for line in planned]
 
 
-def _subject(known: Measured, line: Line, record: Record, noise: float) -> Subject:
+def _subject(line: Line, noise: float) -> Subject:
     """A line that can be computed again, with its counts, curves and diagnostics."""
 
     def kept(store: Store, fresh: Record) -> list[str]:
@@ -76,7 +77,7 @@ def _subject(known: Measured, line: Line, record: Record, noise: float) -> Subje
         wrong = [f"curve {name}" for name, curve in line.curves.items() if not _same(again.curves.get(name), curve)]
         return wrong + ([] if line.counts is None or _same(again.counts, line.counts) else ["counts"])
 
-    return Subject(record, kept, noise)
+    return Subject(line.record, kept, noise)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -25,7 +25,6 @@ from bench.evidence import measured, recheck, tiers
 from bench.evidence.lines import Line
 from bench.evidence.measured import Measured
 from bench.records import provenance
-from bench.trust import ledger
 
 AFAR = 1.5
 """How much further off than two deviations a run with another seed may lie, since many are looked at."""
@@ -96,7 +95,8 @@ class File:
 
     def compare(self, found: Review) -> None:
         """Every line of either side, by its key."""
-        recheck.sound(self.now, self.cells)
+        for side in (self.then, self.now):
+            recheck.sound(side, self.cells)
         told = [Change(self.paper, self.scale, "does not hold", each, "", "", True) for each in self.now.problems]
         found.changes += told
         found.notes += [f"before: {problem}" for problem in self.then.problems[:1]]
@@ -127,10 +127,9 @@ class File:
         assert now is not None
         if then.digests == now.digests and then.record.metrics == now.record.metrics:
             return self._unknown(now) or self._unproved(now) or "the same numbers, with more beside them"
-        standing = ledger.of_line(then.record.provenance, str(then.axes["method"]))
-        if standing.current:
+        if then.standing.current:
             return "!numbers of a finished cell do not change; a new version of the method makes a new cell"
-        return self._unknown(now) or self._unproved(now) or f"in place of one that was stale: {standing.reason}"
+        return self._unknown(now) or self._unproved(now) or f"in place of one that was stale: {then.standing.reason}"
 
     def _gone(self, line: Line) -> str:
         """A line may go when its method has a newer version, or when nobody plans its cell any more."""
@@ -148,9 +147,8 @@ class File:
         return f"!unknown method {method}" if method not in methods() else "!no grid plans this cell"
 
     def _unproved(self, line: Line) -> str:
-        standing = ledger.of_line(line.record.provenance, str(line.axes["method"]))
-        if not standing.current:
-            return f"!{standing.reason}"
+        if not line.standing.current:
+            return f"!{line.standing.reason}"
         return "!has no counts per client" if line.counts is None and line.value is not None else ""
 
     def _too_far(self, line: Line) -> str:

@@ -65,7 +65,7 @@ def printed(results: Sequence[Result]) -> Iterator[Printed]:
                     yield Printed(place, cell["row"], float(cell["published"]))
 
 
-def _one_model(paper: str, cell: dict[str, Any]) -> bool:
+def _one_model(paper: str, cell: dict[Any, Any]) -> bool:
     """Whether all clients are scored with the same model."""
     recipe = grids.read(grids.files()[paper]).recipe(cell["column"], "paper")
     return cell["method"] in GLOBAL and recipe.evaluation.point == "post_agg"

@@ -33,6 +33,7 @@ class Cell:
     difference: str
     verdict: str
     mark: str
+    founded: str
     reason: str
     ours_mark: str
     published_mark: str
@@ -80,6 +81,10 @@ class Section:
     @property
     def anchor(self) -> str:
         return self.result.key.replace("/", "-")
+
+    @property
+    def legend(self) -> str:
+        return numbers.legend(self.result.frame) if isinstance(self.result, Table) else ""
 
     @property
     def ranked(self) -> bool:
@@ -155,6 +160,7 @@ def _cell(table: Table, row: str, column: Column, best: dict[str, dict[tuple[str
         numbers.gap(found, column.digits),
         found["verdict"] if isinstance(found["verdict"], str) else "",
         found["mark"],
+        numbers.founded(found),
         "; ".join(filter(None, (found["reason"], found["basis"]))),
         best["ours"].get(key, ""),
         best["published"].get(key, ""),
@@ -175,7 +181,7 @@ def _line(cell: Any, table: Table) -> Line:
         cell["verdict"] if isinstance(cell["verdict"], str) else "",
         cell["mark"],
         cell["kind"],
-        cell["basis"],
+        "; ".join(part for part in (cell["basis"], cell["tier"]) if isinstance(part, str) and part),
         cell["reason"],
         cell["source"],
         tuple(cell["ids"]),

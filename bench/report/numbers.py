@@ -13,6 +13,14 @@ from paper_tables.core.verdict import Verdict
 
 MINUS = "\N{MINUS SIGN}"
 BLANK = "\N{EN DASH}"
+MARKS = {"measured": "ᵐ", "recomputed": "ʳ", "confirmed": "ᶜ", "stale": "ˢ"}
+"""How well a number that came with the code is founded."""
+MEANING = {
+    "measured": "measured once",
+    "recomputed": "recomputed on the same platform, with equal bits",
+    "confirmed": "confirmed by another contributor or platform within the noise of a run",
+    "stale": "stale: nobody has shown yet that today's code computes the same",
+}
 Mark = Literal["best", "second", ""]
 
 
@@ -45,7 +53,24 @@ def published(cell: pd.Series, digits: int) -> str:
 def ours(cell: pd.Series, digits: int, *, seeds: bool = True) -> str:
     """Our number with its deviation and how many seeds it rests on."""
     text = spread(cell["ours"], cell["std"], digits)
-    return f"{text} ({int(cell['seeds'])})" if seeds and isfinite(cell["ours"]) else text
+    return f"{text} ({int(cell['seeds'])}){founded(cell)}" if seeds and isfinite(cell["ours"]) else text
+
+
+def founded(cell: pd.Series) -> str:
+    """Marks that say how well a number that came with the code is founded."""
+    return "".join(MARKS[word] for word in _words(cell.get("tier")))
+
+
+def _words(tier: object) -> list[str]:
+    """A tier in words; none where a number was computed here, or there is none."""
+    return [word for word in tier.split(", ") if word] if isinstance(tier, str) else []
+
+
+def legend(frame: pd.DataFrame) -> str:
+    """What those marks mean; nothing in a table without any."""
+    words = {word for text in frame.get("tier", ()) for word in _words(text)}
+    told = "; ".join(f"{MARKS[word]} {MEANING[word]}" for word in MARKS if word in words)
+    return f"Numbers that came with the code: {told}." if told else ""
 
 
 def judged(cell: pd.Series, digits: int) -> tuple[str, str]:

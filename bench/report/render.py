@@ -51,6 +51,7 @@ def markdown(table: Table) -> str:
         parts += ([f"## {group}"] if group else []) + [_markdown_group(table, columns, best)]
     parts += [_orderings(table)] if table.orderings else []
     parts += [
+        numbers.legend(table.frame),
         _bullets("Remarks", tables.remarks(table.frame, table.layout.columns)),
         _bullets("Notes", list(table.notes)),
         _bullets("Claims", [claim(c, table.scale) for c in table.claims]),
@@ -139,6 +140,7 @@ TEX = {
     "”": "''",
     numbers.MINUS: "$-$",
     numbers.BLANK: "--",
+    **{mark: f"$^{{{word[0]}}}$" for word, mark in numbers.MARKS.items()},
 }
 
 
@@ -168,7 +170,8 @@ def latex(table: Table) -> str:
     aside = len(table.layout.rows) - len(table.layout.aside) if table.layout.aside else -1
     spans = _spans([len(columns) for _, columns in table.layout.groups])
     shown = shown if floors else ""
-    return environment.get_template("table.tex.j2").render(table=table, rows=rows, aside=aside, floors=shown, spans=spans)
+    legend = numbers.legend(table.frame)
+    return environment.get_template("table.tex.j2").render(table=table, rows=rows, aside=aside, floors=shown, spans=spans, legend=legend)
 
 
 def _spans(widths: list[int]) -> list[tuple[int, int]]:

@@ -88,6 +88,21 @@ def _metrics(cell: pd.Series) -> Mapping[str, Any]:
     return metrics if isinstance(metrics, Mapping) else {}
 
 
+TIERS = ("measured", "recomputed", "confirmed")
+"""How well a number that came with the code is founded, the weakest first."""
+STALE = "stale"
+
+
+def tier(cells: pd.DataFrame) -> str:
+    """The weakest tier among finished cells, and whether any is stale; nothing where all were computed here."""
+    done = cells[cells["status"] == "done"].get("tier", pd.Series(dtype=object))
+    words = [str(each).split(", ") for each in done if each]
+    if not words:
+        return ""
+    stale = [STALE] if any(STALE in each for each in words) else []
+    return ", ".join([min((each[0] for each in words), key=TIERS.index), *stale])
+
+
 def why_missing(cells: pd.DataFrame, scale: str) -> str:
     """Why some of these planned cells have no number; empty when all have."""
     if cells.empty:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from paper_tables.core import statistics
-from paper_tables.core.evidence import Evidence, decile, pick, places, scores, setting, why_missing
+from paper_tables.core.evidence import Evidence, decile, pick, places, scores, setting, tier, why_missing
 from paper_tables.core.noise import pool
 from paper_tables.core.published import Printing
 from paper_tables.core.result import CELL_FIELDS, Column, Layout, Ordering
@@ -108,6 +108,7 @@ def gather(cells: pd.DataFrame, scale: str, values: Sequence[float], expected: E
         "scale": scale,
         "floor": nan,
         "method": str(cells["method"].iloc[0]) if len(cells) else "",
+        "tier": tier(cells),
         "ids": tuple(cells.loc[cells["status"] == "done", "id"]),
     }
 
@@ -242,7 +243,7 @@ def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row], agains
     labels = [r.label for r in ranked if r.label in set(frame["row"])]
     wide = {name: frame.pivot(index="row", columns="column", values=name).astype(float).reindex(labels) for name in ("published", "ours")}
     known = {row.label: _scores(evidence, row) for row in ranked if row.label in labels}
-    lines = []
+    lines: list[dict[str, Any]] = []
     for row in (r for r in ranked if r.label in labels):
         gap, p_value, pairs = statistics.paired_difference(known[row.label], known.get(against, pd.Series(dtype=float)))
         done = pick(evidence, row=row.source or row.label, done=True)
@@ -256,7 +257,7 @@ def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row], agains
                 "pairs": 0 if row.label == against else pairs,
             }
         )
-    for line, p_value in zip(lines, statistics.holm([float(line[P_VALUE]) for line in lines]), strict=True):
+    for line, p_value in zip(lines, statistics.holm([line[P_VALUE] for line in lines]), strict=True):
         line[P_VALUE] = p_value
     table = pd.DataFrame(lines).set_index("row") if lines else pd.DataFrame()
     for position, (name, label) in enumerate((("published", "average rank, published"), ("ours", "average rank, ours"))):

@@ -107,7 +107,7 @@ def sweep(evidence: Evidence) -> pd.DataFrame:
 
 def _judged(scale: str, row: dict[Any, Any]) -> dict[str, Any]:
     """A point with its verdict; one that is planned nowhere at this scale has no seeds."""
-    missing = {"seeds": 0, "floor": nan, "global": False, "rule": "", "expected": None}
+    missing: dict[str, Any] = {"seeds": 0, "floor": nan, "global": False, "rule": "", "expected": None}
     known = {name: missing[name] if isinstance(row[name], float) and isnan(row[name]) else row[name] for name in missing}
     cell = row | known | {"scale": scale, "published_std": nan, "seeds": int(known["seeds"])}
     found = tables.conclude(cell, "%", Kind.LOGGED, printing=SINGLE)

@@ -8,7 +8,6 @@ That code is no part of this repository, and no line of it is copied here: tests
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -18,8 +17,10 @@ from typing import Any
 import pytest
 import torch
 
+from tests.references.clones import extract, place
 from tests.references.flbench import bench
 from tests.references.pfllib import pfllib
+from tests.references.stand_ins import module
 
 __all__ = ["bench", "pfllib"]
 Get = Callable[..., Path]
@@ -32,15 +33,12 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Get:
 
     def get(repository: str, commit: str, *paths: str) -> Path:
         clones = os.environ.get("REPFL_REFERENCES")
-        clone = Path(clones or ".") / repository.replace("/", "+")
+        clone = place(Path(clones or "."), repository)
         if not clones or not clone.exists():
             pytest.skip(f"needs a clone of {repository} at $REPFL_REFERENCES/{clone.name}")
         if (repository, commit, *paths) not in held:
             folder = tmp_path_factory.mktemp(clone.name)
-            git = ["git", "-c", "safe.directory=*", "-C", str(clone.resolve()), "archive", commit, "--", *paths]
-            archive = subprocess.run(git, check=True, capture_output=True).stdout
-            subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
-            held[repository, commit, *paths] = folder
+            held[repository, commit, *paths] = extract(clone, commit, folder, *paths)
         return held[repository, commit, *paths]
 
     return get
@@ -64,15 +62,14 @@ def borrowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         folders.append(str(folder))
         monkeypatch.syspath_prepend(folder)
         for name, contents in (stubs or {}).items():
-            stub = types.ModuleType(name)
-            stub.__dict__.update(contents)
+            stub = module(name, contents)
             monkeypatch.setitem(sys.modules, name, stub)
             parent, _, child = name.rpartition(".")
             if parent in sys.modules:
                 monkeypatch.setattr(sys.modules[parent], child, stub, raising=False)
 
     yield borrow
-    for name in [name for name, module in sys.modules.items() if any(lies(module, folder) for folder in folders)]:
+    for name in [name for name, held in sys.modules.items() if any(lies(held, folder) for folder in folders)]:
         del sys.modules[name]  # the next repository has modules of the same names
 
 

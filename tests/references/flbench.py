@@ -16,7 +16,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -30,44 +29,15 @@ from algorithms.core.method import Method, State
 from algorithms.core.run import Run
 from tests.algorithms import plain, toys
 from tests.references import nets
+from tests.references.stand_ins import FLBENCH, Config, anything
 
 if TYPE_CHECKING:
     from tests.references.conftest import Get
 
 SEED, SIZES = 3, (25, 7, 17, 40, 9, 16)
 """Clients for methods that FL-bench cannot run where somebody has no data."""
-STAND_INS = (
-    *(
-        "omegaconf",
-        "hydra",
-        "hydra.core",
-        "hydra.core.hydra_config",
-        "ray",
-        "ray.actor",
-        "pynvml",
-        "data",
-        "data.utils",
-        "data.utils.datasets",
-    ),
-    *("rich", "rich.console", "rich.pretty", "rich.progress", "statsmodels", "statsmodels.stats", "statsmodels.stats.correlation_tools"),
-    *("torchmin", "torchvision", "torchvision.models", "torchvision.transforms"),
-)
 Bench = Callable[..., Any]
 Batches = Iterator[tuple[Tensor, Tensor]]
-
-
-class Config(dict[str, Any]):
-    """omegaconf's DictConfig, as far as it is needed."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        super().__init__({name: Config(value) if isinstance(value, dict) else value for name, value in values.items()})
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self:
-            raise AttributeError(name)
-        return self[name]
-
-    __setattr__, __delattr__ = dict.__setitem__, dict.__delitem__
 
 
 class Loader:
@@ -108,7 +78,7 @@ def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mon
         "torchmin": {"minimize": searched},
         "statsmodels.stats.correlation_tools": {"cov_nearest": lambda matrix, method: matrix},
     }
-    borrowed(root, {name: {"__getattr__": anything} | held.get(name, {}) for name in STAND_INS})
+    borrowed(root, {name: {"__getattr__": anything} | held.get(name, {}) for name in FLBENCH})
     monkeypatch.setenv("PYTHONHASHSEED", "0")  # FL-bench sets these
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
 
@@ -138,13 +108,6 @@ def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mon
         return server
 
     return opened
-
-
-def anything(name: str) -> Any:
-    """Whatever is imported from a stand-in."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return MagicMock()
 
 
 def searched(loss: Callable[[Tensor], Tensor], x0: Tensor, **_: Any) -> SimpleNamespace:

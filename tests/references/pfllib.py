@@ -29,15 +29,12 @@ from algorithms.core.run import Run
 from tests.algorithms import toys
 from tests.references import nets
 from tests.references.loaders import Passes
+from tests.references.stand_ins import words
 
 if TYPE_CHECKING:
     from tests.references.conftest import Get
 
 SIZES = (24, 8, 16, 40, 8, 16)
-OFF = ("random_join_ratio", "few_shot", "time_select", "auto_break", "dlg_eval", "num_new_clients", "fine_tuning_epoch_new")
-RATES = ("client_drop_rate", "train_slow_rate", "send_slow_rate", "learning_rate_decay")
-WORDS = ("algorithm", "dataset", "goal", "save_folder_name")
-HUGE = ("eval_gap", "dlg_gap", "time_threthold", "top_cnt", "batch_num_per_client")
 Library = Callable[..., Any]
 
 
@@ -109,16 +106,14 @@ def pfllib(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mo
 
 
 def arguments(run: Run, **options: Any) -> Namespace:
-    """The protocol in PFLlib's words."""
+    """The protocol of a run in PFLlib's words, with our network and its initial values."""
     fed, p = run.fed, run.fed.protocol
     tiny: Any = nets.load(fed, nets.Tiny(fed), fed.new_model())
     head, tiny.fc2 = tiny.fc2, nn.Identity()
-    said = dict.fromkeys(OFF + RATES, 0) | dict.fromkeys(WORDS, "toy") | dict.fromkeys(HUGE, 10**9)
-    said |= {"model": import_module("flcore.trainmodel.models").BaseHeadSplit(tiny, head), "device": "cpu"}
+    said: dict[str, Any] = {"model": import_module("flcore.trainmodel.models").BaseHeadSplit(tiny, head)}
     said |= {"num_clients": fed.N, "join_ratio": run.recipe.participation, "num_classes": fed.classes}
     said |= {"global_rounds": run.round - 1, "local_epochs": p.epochs, "batch_size": p.batch}
-    said |= {"local_learning_rate": p.lr, "learning_rate_decay_gamma": 1.0}
-    return Namespace(**said | options)
+    return words(**said, local_learning_rate=p.lr, **options)
 
 
 def theirs(name: str) -> str:

@@ -1,0 +1,154 @@
+"""One experiment in one suite, alone in its process: python -m tests.speed.peers.suites SUITE METHOD SEED THREADS BEGAN SETTING
+
+The working folder holds the suite's code and the clients' data. What was measured is the last line
+of the output, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from copy import deepcopy
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+from unittest.mock import MagicMock
+
+from tests.speed.peers.setting import CLASSES, Setting
+
+Measured = dict[str, Any]
+
+
+def repfl(method: str, seed: int, setting: Setting, ready: Callable[[], None]) -> Measured:
+    """A cell of ours, round by round, without its record."""
+    from bench.running.clients import clients_of
+    from bench.running.task import Options
+    from bench.running.work import make
+    from tests.speed.peers.shares import cell
+
+    experiment = cell(setting, method, seed)
+    run = make(experiment, clients_of(experiment), Options())
+    run.start()
+    ready()
+    while not run.done:
+        run.step()
+    found = {name: [value for _, key, value in run.rows if key == name] for name in ("time/train", "time/evaluate", "post_agg/pooled")}
+    return {"round": found["time/train"], "score": found["time/evaluate"], "accuracy": found["post_agg/pooled"][-1]}
+
+
+def pfllib(method: str, seed: int, setting: Setting, ready: Callable[[], None]) -> Measured:
+    """PFLlib's own loop; it scores before it trains, so one more round is trained than is scored."""
+    import torch
+    from torch import nn
+
+    from tests.references.stand_ins import module, words
+
+    sys.modules["h5py"] = module("h5py", {"File": MagicMock()})
+    models = import_module("flcore.trainmodel.models")
+    torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
+    net: Any = models.FedAvgCNN(in_features=3, num_classes=CLASSES, dim=1600)
+    if method != "ditto":
+        head, net.fc = deepcopy(net.fc), nn.Identity()
+        net = models.BaseHeadSplit(net, head)
+    epochs = {"fedrep": (1, setting.epochs - 1)}.get(method, (setting.epochs, setting.epochs))
+    said = {"model": net, "dataset": "peers", "num_classes": CLASSES, "eval_gap": 1, "num_clients": setting.clients}
+    said |= {"join_ratio": setting.participation, "global_rounds": setting.rounds, "batch_size": setting.batch}
+    said |= {"local_epochs": epochs[0], "plocal_epochs": epochs[1], "local_learning_rate": setting.lr, "mu": 1.0}
+    kind = {"fedavg": ("avg", "FedAvg"), "fedrep": ("rep", "FedRep"), "ditto": ("ditto", "Ditto")}[method]
+    server = getattr(import_module(f"flcore.servers.server{kind[0]}"), kind[1])(words(**said), 0)
+    spent: list[list[float]] = []
+    for name in ("evaluate", "evaluate_personalized"):
+        if hasattr(server, name):
+            setattr(server, name, timed(getattr(server, name), spent))
+    select = server.select_clients
+
+    def begin() -> Any:
+        spent.append([])
+        return select()
+
+    server.select_clients = begin
+    ready()
+    server.train()
+    rounds = [whole - sum(scores) for whole, scores in zip(server.Budget, spent, strict=True)]
+    scores = [each[-1] for each in spent]  # Ditto scores the global model, too, before the personal ones
+    return {"round": rounds[:-1], "score": scores[1:], "accuracy": server.rs_test_acc[-1]}
+
+
+def timed(what: Callable[[], Any], spent: list[list[float]]) -> Callable[[], None]:
+    """The same, its seconds noted for the round."""
+
+    def run() -> None:
+        begun = perf_counter()
+        what()
+        spent[-1].append(perf_counter() - begun)
+
+    return run
+
+
+def flbench(method: str, seed: int, setting: Setting, ready: Callable[[], None]) -> Measured:
+    """FL-bench's own rounds and its own scoring of everybody, in its serial mode."""
+    import torch
+
+    from tests.references.stand_ins import FLBENCH, Config, anything, module
+
+    held: dict[str, dict[str, Any]] = {
+        "omegaconf": {"DictConfig": Config},
+        "rich.progress": {"track": lambda rounds, *_, **__: rounds},
+    }
+    for name in FLBENCH:
+        if not name.startswith(("data", "torchvision")):
+            sys.modules[name] = module(name, {"__getattr__": anything} | held.get(name, {}))
+    constants, functional = (import_module(f"src.utils.{part}") for part in ("constants", "functional"))
+    constants.NUM_CLASSES["peers"], constants.INPUT_CHANNELS["peers"] = CLASSES, 3
+    import_module("src.utils.models").FedAvgCNN.feature_length["peers"] = 1600
+    datasets = import_module("data.utils.datasets")
+
+    def read(root: Path, args: Any, **how: Any) -> Any:
+        return datasets.BaseDataset(*torch.load(root / "images.pt"), list(range(CLASSES)), **how)
+
+    datasets.DATASETS["peers"] = read
+    common = {"seed": seed, "join_ratio": setting.participation, "global_epoch": setting.rounds}
+    common |= {"local_epoch": setting.epochs, "batch_size": setting.batch, "client_side_evaluation": False}
+    common |= {"save_log": False, "use_cuda": False, "verbose_gap": 10**9}
+    settings = {"dataset": {"name": "peers"}, "model": {"name": "avgcnn"}, "common": common}
+    settings |= {"optimizer": {"lr": setting.lr}, method: {"pers_epoch": setting.epochs} if method == "ditto" else {}}
+    kind = {"fedavg": "FedAvgServer", "fedrep": "FedRepServer", "ditto": "DittoServer"}[method]
+    cls = getattr(import_module(f"src.server.{method}"), kind)
+    server = cls(functional.parse_args(Config(settings), method, getattr(cls, "get_hyperparams", None)))
+    rounds, scores = [], []
+    ready()
+    for round_ in range(setting.rounds):
+        server.current_epoch, server.selected_clients = round_, server.client_sample_stream[round_]
+        begun = perf_counter()
+        server.train_one_round()
+        trained = perf_counter()
+        server.test_client_models()
+        rounds.append(trained - begun)
+        scores.append(perf_counter() - trained)
+    accuracy = server.test_results[setting.rounds]["all_clients"]["before"]["test"].accuracy
+    return {"round": rounds, "score": scores, "accuracy": float(accuracy) / 100}
+
+
+SUITES = {"repfl": repfl, "PFLlib": pfllib, "FL-bench": flbench}
+
+
+def main(suite: str, method: str, seed: str, threads: str, began: str, setting: str) -> None:
+    import torch
+
+    torch.set_num_threads(int(threads))
+    started: list[float] = []
+    sys.path.insert(0, str(Path.cwd()))
+    with Path(os.devnull).open("w") as silence, redirect_stdout(silence):
+        found = SUITES[suite](method, int(seed), Setting(**json.loads(setting)), lambda: started.append(time.time()))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps(found | {"start": started[0] - float(began), "memory": peak}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
