@@ -36,10 +36,10 @@ CELL_FIELDS = (
     "source",
     "ids",
 )
-"""Columns of `Table.frame`. Values are in the unit of their table column; `low` and `high` bound ours, `gap_low` and `gap_high` the
-difference; `kind` is what kind of number the published one is, `mark` what stands beside its verdict, `basis` what that rests on; `tier` how well
-ours is founded where it came with the code;
-`source` is the file and line of the published number, `ids` the cells that ours was computed from."""
+"""Columns of `Table.frame`. Values are in the unit of their table column; `low` and `high` bound ours, `gap_low` and
+`gap_high` the difference; `kind` is what kind of number the published one is, `mark` what stands beside its verdict,
+`basis` what that rests on; `tier` how well ours is founded where it came with the code; `source` is the file and line of
+the published number, `ids` the cells that ours was computed from."""
 
 
 @dataclass(frozen=True)
