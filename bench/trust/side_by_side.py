@@ -125,6 +125,7 @@ def first_difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     differing = [*_parted("", then["metrics"], now["metrics"]), *_parted("digests", made.get("digests", {}), remade.get("digests", {}))]
     if not differing:
         return ""
+    differing.sort(key=lambda told: not told.startswith("value "))  # what tables show, if it moved
     newer = f"version {versions[0]} -> {versions[1]}" if versions[0] != versions[1] else ""
     return "; ".join(filter(None, (newer, _first_size(made, remade), differing[0])))
 
