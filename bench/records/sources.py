@@ -1,11 +1,14 @@
-"""Hashes of the code that decides a cell's numbers. Comments, docstrings and layout do not enter them.
+"""Hashes of the code that decides a cell's numbers. Comments, docstrings and layout do not enter.
 
-engine   what every cell runs through: the primitives of methods, the models, the datasets with their partitions, and of the harness what
-         hands data to a run and takes numbers from its curves
-method   the method's file, and every file that it imports and that is not of the engine, such as that of a method it builds on
+engine   what every cell runs through: the primitives of methods, the models, the datasets with
+         their partitions, and of the harness what hands data to a run and takes numbers from its
+         curves
+method   the method's file, and every file that it imports and that is not of the engine, such as
+         that of a method it builds on
 
-What is left out decides no number: grids and recipes are in a cell's id, the store keeps what it is given, libraries and processors are
-in the platform. This file reads text and imports nothing of the suite, so that it can be asked of any tree, and costs no library's time.
+What is left out decides no number: grids and recipes are in a cell's id, the store keeps what it is
+given, libraries and processors are in the platform. This file reads text and imports nothing of the
+suite, so that it can be asked of any tree, and costs no library's time.
 """
 
 from __future__ import annotations
@@ -71,7 +74,7 @@ def _files_of_methods(root: Path) -> dict[str, Path]:
 
 
 def _plugin(method: str) -> Path | None:
-    """The file of a method that came from outside; it can only be known if its plugin, hence the registry, is loaded."""
+    """The file of a method from outside, known if its plugin, hence the registry, is loaded."""
     for name, module in list(sys.modules.items()):
         if name.endswith("algorithms.core.method") and method in (known := module.methods()):
             return Path(str(sys.modules[known[method].cls.__module__].__file__))
@@ -79,7 +82,7 @@ def _plugin(method: str) -> Path | None:
 
 
 def _closure(file: Path, root: Path) -> set[Path]:
-    """A file and all that it imports from the methods' folder or from its own, as far as they are not of the engine."""
+    """A file and all that it imports from the methods' folder or its own, without the engine."""
     found, waiting = set(), [file]
     while waiting:
         path = waiting.pop()
@@ -103,7 +106,7 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 def _places(name: str, folder: Path, root: Path) -> list[Path]:
-    """Where a module would be: among the methods, whatever these are imported below, or beside the file that imports it."""
+    """Where a module would be: among the methods, under any namespace, or beside its importer."""
     *above, last = name.split(".")
     among = [root / METHODS / f"{last}.py"] if above[-1:] == [METHODS] else []
     return [*among, folder / f"{last}.py"] if not above or above[-1] == folder.name else among
@@ -124,8 +127,10 @@ def _parsed(text: bytes) -> ast.Module:
 
 
 def code(node: object) -> str:
-    """A syntax tree as text that is the same in all versions of Python: what is empty, or says where in the file something stands, is left
-    out, since versions differ in that."""
+    """A syntax tree as text that is the same in all versions of Python.
+
+    What is empty, or says where in the file something stands, is left out: versions differ in that.
+    """
     if isinstance(node, ast.JoinedStr):  # some versions end a format with an empty text
         node = ast.JoinedStr([part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")])
     if isinstance(node, ast.AST):

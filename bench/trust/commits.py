@@ -1,4 +1,4 @@
-"""What the code of a commit makes of today's gate, smoke scale and grids: computed here, in processes of their own."""
+"""What a commit's code makes of today's gate, smoke scale and grids: computed here, in processes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _git(*arguments: str) -> bytes:
 
 @contextmanager
 def tree_of(commit: str) -> Iterator[Path]:
-    """The files of a commit in a folder of their own; the clone is only read, so that nothing is left in it whatever happens."""
+    """The files of a commit in a folder of their own; the clone is only read."""
     with tempfile.TemporaryDirectory(prefix="repfl-tree-") as folder:
         with tarfile.open(fileobj=BytesIO(_git("archive", "--format=tar", commit))) as archive:
             archive.extractall(folder, filter="data")
@@ -111,7 +111,7 @@ def tree_of(commit: str) -> Iterator[Path]:
 
 
 def ask(commit: str, asked: Sequence[Trial], keep: Path, workers: int | None) -> Answers:
-    """A commit's answers. They are kept, each as soon as it is there, and nothing is asked twice on the same platform."""
+    """A commit's answers; each is kept as soon as it is there, so that nothing is asked twice."""
     keep.mkdir(parents=True, exist_ok=True)
     path = keep / f"{platform()}-{commit}.jsonl"
     known = _kept(path)

@@ -1,25 +1,37 @@
-"""The ledger of engines: whether a number that earlier code computed is what today's code would compute.
+"""The ledger of engines: whether a number that earlier code computed is what today's would compute.
 
-engines.csv has one row per method and pair of commits whose code was compared. A row is written by `repfl compare OLD NEW --record`, never
-by hand, and stays for good. What it rests on:
+engines.csv has one row per method and pair of commits whose code was compared. A row is written by
+`repfl compare OLD NEW --record`, never by hand, and stays for good. What it rests on:
 
-code     The method's file and the engine are the same in both, but for comments, docstrings and layout.
-cells    Otherwise every cell of the gate (float64) and of the smoke scale that both commits can build was computed by both, in one place,
-         and came out equal: the bits of the final state, of all curves and diagnostics, and every metric. And the clients of every recipe
-         of every grid were dealt the same samples, normalised by the same numbers, wherever the data were at hand.
-moved    What was not equal first. Such a row carries nothing, unless the options and settings of cells tell what moved from what did not.
-but      Then it names all that tell them apart: what every cell that moved has and no equal one (`cutoff=empty`), and what every equal
-         one has and none that moved (`!recipe.participation=1`). A cell is carried if it is on the side of the equal ones in each of these.
+code     The method's file and the engine are the same in both, but for comments, docstrings, layout.
+cells    Otherwise every cell of the gate (float64) and of the smoke scale that both commits can
+         build was computed by both, in one place, and came out equal: the bits of the final state,
+         of all curves and diagnostics, and every metric. And the clients of every recipe of every
+         grid were dealt the same samples, normalised by the same numbers, wherever the data were at
+         hand.
+moved    What was not equal first. Such a row carries nothing, unless the options and settings of
+         cells tell what moved from what did not.
+but      Then it names all that tell them apart: what every cell that moved has and no equal one
+         (`cutoff=empty`), and what every equal one has and none that moved
+         (`!recipe.participation=1`). A cell is carried if it is on the side of the equal ones in
+         each of these.
 
-A value is *current* if rows of its method lead from the code that computed it to today's, else *stale*. Equal bits are equal in both
-directions and from one pair to the next, so rows form chains. A method that a row does not name is not carried across it: what was not
-compared is not known. This is evidence and not proof: a change that touches only what neither the gate nor the smoke scale runs through
-would pass, as it would pass the gate; that is why these run through whatever the papers' grids use.
+A value is *current* if rows of its method lead from the code that computed it to today's, else
+*stale*. Equal bits are equal in both directions and from one pair to the next, so rows form chains.
+A method that a row does not name is not carried across it: what was not compared is not known. This
+is evidence and not proof: a change that touches only what neither the gate nor the smoke scale runs
+through would pass, as it would pass the gate; that is why these run through whatever the papers'
+grids use.
 
 After a change of code, one command compares and writes the rows, and one commits them:
 
     repfl compare v1.0 HEAD --record
     git commit -m "The ledger: today's code computes what v1.0 computed" bench/trust/engines.csv
+
+It takes as long as the gate and the smoke scale, once per commit: answers are kept, also when it is
+stopped, so that it goes on where it was. What moved is told method by method. Values whose method
+moved by intent are stale from then on: `repfl plan --stale` lists them, `repfl run --stale` computes
+them again.
 """
 
 from __future__ import annotations
@@ -117,7 +129,7 @@ def _leaves(place: str, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def apart(moved: Sequence[Mapping[str, Any]], equal: Sequence[Mapping[str, Any]]) -> str:
-    """What tells cells that moved from equal ones: a cell of another kind than both is on neither side, and is not carried."""
+    """What tells cells that moved from equal ones; a cell that is like neither is not carried."""
     if not moved or not equal:
         return ""
     ours, theirs = list(map(facts, moved)), list(map(facts, equal))
@@ -138,7 +150,7 @@ def standing(sources: Mapping[str, str], cell: Mapping[str, Any]) -> Standing:
 
 
 def of_line(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Standing:
-    """The standing of a measured value. What a clone with changes computed, nobody else can look at."""
+    """The standing of a measured value; what a clone with changes computed, nobody can look at."""
     if provenance.get("dirty"):
         return Standing(False, f"made from a clone with changes, at commit {str(provenance.get('commit'))[:8]}")
     return standing(provenance.get("sources") or {}, cell)
@@ -146,7 +158,7 @@ def of_line(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Standing:
 
 def _led(made: Code, today: Code, steps: Sequence[Step], known: frozenset[str]) -> Standing:
     """Follow the rows that carry a cell with these options and settings."""
-    broken = {frozenset((step.old, step.new)): step for step in steps if not step.carries(known)}  # whatever another row says
+    broken = {frozenset((step.old, step.new)): step for step in steps if not step.carries(known)}
     reached, waiting = {made}, [made]
     while waiting:
         at = waiting.pop()
@@ -177,7 +189,8 @@ def read(path: Path | None = None) -> list[Step]:
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         if reader.fieldnames != names:
-            raise Corrupt(f"{path}:1: columns are {', '.join(reader.fieldnames or ())}; expected {', '.join(names)}")
+            found = ", ".join(reader.fieldnames or ())
+            raise Corrupt(f"{path}:1: columns are {found}; expected {', '.join(names)}")
         return [_step(row, f"{path}:{reader.line_num}") for row in reader]
 
 
@@ -186,7 +199,7 @@ def _step(row: dict[str, Any], place: str) -> Step:
         counts = {name: int(row[name]) for name in ("gate", "smoke", "views")}
         step = Step(**row | counts)
     except (TypeError, ValueError):
-        raise Corrupt(f"{place}: is not a row of the ledger; `git checkout` brings back what was written") from None
+        raise Corrupt(f"{place}: is not a row; `git checkout` brings back what was written") from None
     if any(len(key) != DIGITS or set(key) - set("0123456789abcdef") for key in (*step.old, *step.new)):
         raise Corrupt(f"{place}: its hashes are not of {DIGITS} hexadecimal digits")
     if not step.moved and step.platform and not step.gate + step.smoke:

@@ -1,4 +1,4 @@
-"""Two commits side by side: what is equal, what moved and where first; and the rows of the ledger that follow from it."""
+"""Two commits side by side: what is equal, what moved and where first; and the rows that follow."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def compare(old: str, new: str, methods: Sequence[str] = (), keep: Path | None =
     found.same = set(_same_code(refs, names))
     asked = [trial for trial in asked if trial.cell.method not in found.same or trial.kind == "view"]
     if found.same:
-        asked = [trial for trial in asked if trial.kind != "view"]  # the engine is the same too, hence how data are dealt
+        asked = [trial for trial in asked if trial.kind != "view"]  # nor has dealing moved
     keep = keep or Path(data_root()) / "compare"
     answers = [commits.ask(ref, asked, keep, workers) for ref in refs]
     for name in names:
@@ -106,7 +106,7 @@ def _compare(trial: Trial, then: Mapping[str, Any], now: Mapping[str, Any], foun
 
 
 def _not_run(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Why two records say nothing about the code: cells that make no sense, or that nobody could compute here."""
+    """Why two records say nothing about the code: the cell makes no sense, or does not run here."""
     ends = {answer.get("status") for answer in (then, now)}
     return f"{then['reason'] or now['reason'] or 'skipped'}" if "skipped" in ends or ends == {"failed"} else ""
 
@@ -125,6 +125,7 @@ def first_difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     differing = [*_parted("", then["metrics"], now["metrics"]), *_parted("digests", made.get("digests", {}), remade.get("digests", {}))]
     if not differing:
         return ""
+    differing.sort(key=lambda told: not told.startswith("value "))  # what tables show, if it moved
     newer = f"version {versions[0]} -> {versions[1]}" if versions[0] != versions[1] else ""
     return "; ".join(filter(None, (newer, _first_size(made, remade), differing[0])))
 
@@ -143,7 +144,7 @@ def _short(value: Any) -> str:
 
 
 def _first_size(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """The first round and group of tensors whose size differs, if rounds were kept; else the tensor whose final size does most."""
+    """The first round and group whose size differs, if rounds were kept; else the final tensor."""
     if all("norms" in each for each in (then, now)):
         return _first_round(then["norms"], now["norms"])
     sizes, resized = then.get("probe", {}), now.get("probe", {})
@@ -194,4 +195,4 @@ def _step(found: Comparison, method: str) -> Step | None:
 def refuse_changes() -> None:
     """Rows rest on code that everybody can look at: on commits, compared by a commit."""
     if commits.changed(ledger.FILE):
-        raise UserError("--record: this clone has changes, and nobody could look at the code that compared; commit them first")
+        raise UserError("--record: this clone has changes, and rows rest on commits; commit them first")

@@ -1,9 +1,10 @@
-"""Computes cells with the code of another commit: a script, run in a process of its own that has that commit's tree on its path.
+"""Computes cells with the code of another commit: a script, for a process with that tree on its path.
 
     python -P under_ref.py TREE SHARE SHARES < trials.json
 
-It takes every SHARES-th trial from SHARE on, and prints a line of JSON for each: what came out, or why this code has no such cell.
-It uses what all commits have under the same name, and imports nothing of the commit that it is itself a file of.
+It takes every SHARES-th trial from SHARE on, and prints a line of JSON for each: what came out, or
+why this code has no such cell. It uses what all commits have under the same name, and imports
+nothing of the commit that it is itself a file of.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def compute(name: str, trial: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def view(name: str, trial: dict[str, Any]) -> dict[str, Any]:
-    """What the clients of a cell hold, and how it is normalised; the latter also where the data are not here."""
+    """What the clients of a cell hold, and how it is normalised (also where data are not here)."""
     cells, registry = import_module(f"{name}.cells.cell"), import_module(f"{name.removesuffix('bench')}datasets.core.registry")
     clients, errors = import_module(f"{name}.running.clients"), import_module(f"{name.removesuffix('bench')}datasets.core.errors")
     cell = cells.reopen(trial["cell"])
@@ -71,7 +72,7 @@ def answer(name: str, trial: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def main(tree: Path, share: int, shares: int) -> None:
-    """Answer a share of the trials on standard input; the first share also says by which hashes this code calls itself."""
+    """Answer a share of the trials on standard input; the first also says what this code is."""
     trials = json.load(sys.stdin)
     name = harness(tree)
     work, task = import_module(f"{name}.running.work"), import_module(f"{name}.running.task")

@@ -126,7 +126,7 @@ def test_commits_are_compared_by_what_they_compute(clone: Any, here: Callable[..
     assert "| fedavg | 0 equal | 0 equal | 0 | 1 |" in said.out
     assert "| local | same code | same code | 0 | 0 |" in said.out
     assert "fedavg: 1 moved; gate fedavg 0: " in (tmp_path / "page.md").read_text()
-    [row] = ledger.read()
+    [row] = [row for row in ledger.read() if row.new_commit == commits.commit_of("HEAD")]
     assert (row.method, bool(row.moved)) == ("fedavg", True)
 
 
@@ -145,6 +145,14 @@ def test_a_clone_with_changes_records_nothing(clone: Any, here: Callable[..., Sa
     said = here("compare", "HEAD", "HEAD", "--record")
     assert said.code == 2
     assert "changes" in said.err
+
+
+def test_a_commit_that_does_not_run_is_named_with_what_it_said(clone: Any, here: Callable[..., Said], tmp_path: Path) -> None:
+    clone("bench/cells/cell.py", "import json", "raise RuntimeError('broken on purpose')")
+    said = here("compare", "HEAD", "HEAD~1", "--method", "fedavg", "--keep", tmp_path, "--workers", "1")
+    assert said.code == 3
+    assert f"commit {commits.commit_of('HEAD')[:8]}: its code does not run here" in said.err
+    assert "broken on purpose" in said.err
 
 
 def test_an_unknown_commit_is_named(here: Callable[..., Said]) -> None:
