@@ -29,9 +29,7 @@ def ask(clone: str, names: tuple[str, ...], recipes: tuple[str, ...], pipe: Any)
         os.dup2(nowhere, stream)
     os.chdir(clone)
     sys.path.insert(0, clone)
-    sys.dont_write_bytecode = (
-        True  # a file that changes twice a second must not be taken for its predecessor
-    )
+    sys.dont_write_bytecode = True  # a file that changes twice a second must not be taken for its predecessor
     from bench.running import runner
 
     regress: Any = import_module("bench.trust.regress")
@@ -39,15 +37,11 @@ def ask(clone: str, names: tuple[str, ...], recipes: tuple[str, ...], pipe: Any)
     assert str(regress.__file__).startswith(clone)
     runner.choose_executor = lambda *_: ("inline", 1)
     every = regress.places
-    regress.places = lambda names: [
-        found for found in every(names) if not recipes or found[0].recipe in recipes
-    ]
+    regress.places = lambda names: [found for found in every(names) if not recipes or found[0].recipe in recipes]
     entries, wanted = regress.entries(names, 1), {place.key for place, _ in regress.places(names)}
     regress.entries, whole = lambda *_: entries, regress.read
     regress.read = lambda path: narrowed(whole(path), wanted)
-    pipe.send(
-        [told(regress.check(Path(f"{name}.json"), names, 1)) for name in ("here", "elsewhere")]
-    )
+    pipe.send([told(regress.check(Path(f"{name}.json"), names, 1)) for name in ("here", "elsewhere")])
 
 
 def narrowed(reference: dict[str, Any], wanted: set[str]) -> dict[str, Any]:

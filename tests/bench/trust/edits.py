@@ -24,9 +24,7 @@ class Edit(NamedTuple):
     def applied(self, clone: Path) -> str:
         """The whole file with the edit."""
         text = (clone / self.file).read_text(encoding="utf-8")
-        assert text.count(self.old) == 1, (
-            f"{self.what}: the text to replace occurs {text.count(self.old)} times"
-        )
+        assert text.count(self.old) == 1, f"{self.what}: the text to replace occurs {text.count(self.old)} times"
         return text.replace(self.old, self.new)
 
 
@@ -89,9 +87,7 @@ NAMED = {
         "local",
         "fedselect",
     ),
-    "validation scored on test": Edit(
-        FEDERATION, '("/val", "val")', '("/val", "test")', "fedavg", "star-pfl"
-    ),
+    "validation scored on test": Edit(FEDERATION, '("/val", "val")', '("/val", "test")', "fedavg", "star-pfl"),
     "rule max ignores its rounds": Edit(
         METRICS,
         'if evaluation["rounds"] and evaluation["rule"] == "max":',

@@ -65,12 +65,7 @@ def sites(tree: ast.AST, rates: set[str]) -> list[ast.AST]:
         if isinstance(function, ast.FunctionDef) and function.name not in SPARED:
             nodes = [node for statement in function.body for node in ast.walk(statement)]
             asked = {id(part) for node in nodes for part in _asked(node)}
-            found += [
-                node
-                for node in nodes
-                if _is_site(node, rates)
-                and not (isinstance(node, ast.Attribute) and id(node) in asked)
-            ]
+            found += [node for node in nodes if _is_site(node, rates) and not (isinstance(node, ast.Attribute) and id(node) in asked)]
     return found
 
 
@@ -83,15 +78,11 @@ def _asked(node: ast.AST) -> list[ast.expr]:
 
 def _is_site(node: ast.AST, rates: set[str]) -> bool:
     if isinstance(node, ast.BinOp):
-        return type(node.op) in OPERATORS and not isinstance(
-            node.right, ast.Dict
-        )  # tables are merged with `|`
+        return type(node.op) in OPERATORS and not isinstance(node.right, ast.Dict)  # tables are merged with `|`
     if isinstance(node, ast.Compare):
         return type(node.ops[0]) in COMPARISONS
     if isinstance(node, ast.Attribute):
-        return ast.unparse(node) in MASKS or (
-            node.attr in rates and ast.unparse(node.value).endswith("hp")
-        )
+        return ast.unparse(node) in MASKS or (node.attr in rates and ast.unparse(node.value).endswith("hp"))
     return isinstance(node, ast.Call) and any(keyword.arg == "weights" for keyword in node.keywords)
 
 
@@ -118,9 +109,7 @@ def _mistaken(node: ast.AST) -> ast.AST:
         node.keywords = [keyword for keyword in node.keywords if keyword.arg != "weights"]
     else:
         text = ast.unparse(node)
-        return ast.parse(
-            f"{text}.roll(1)" if text in MASKS else f"(1.1 * {text})", mode="eval"
-        ).body
+        return ast.parse(f"{text}.roll(1)" if text in MASKS else f"(1.1 * {text})", mode="eval").body
     return node
 
 
@@ -138,17 +127,11 @@ def in_methods(clone: Path) -> Iterator[Mistake]:
             rates_of(entry.cls),
         )
         count = len(sites(ast.parse(file.read_text()), rates))
-        for index in sorted(
-            {count * (2 * part + 1) // (2 * PER_METHOD) for part in range(PER_METHOD)}
-            if count
-            else ()
-        ):
+        for index in sorted({count * (2 * part + 1) // (2 * PER_METHOD) for part in range(PER_METHOD)} if count else ()):
             tree = ast.parse(file.read_text())
             plant = _Plant(sites(tree, rates)[index])
             text = ast.unparse(ast.fix_missing_locations(plant.visit(tree)))
-            yield Mistake(
-                (name,), file.relative_to(clone), text, f"{name}: {plant.before} -> {plant.after}"
-            )
+            yield Mistake((name,), file.relative_to(clone), text, f"{name}: {plant.before} -> {plant.after}")
 
 
 # -- in the engine -------------------------------------------------------------------------------------------------------------------------
@@ -259,9 +242,7 @@ def in_engine(clone: Path) -> Iterator[Mistake]:
     """The listed mistakes."""
     for name, line, method in ENGINE:
         file = Path("algorithms") / "core" / f"{name}.py"
-        yield Mistake(
-            (method,), file, f"{(clone / file).read_text()}\n\n{line}\n", f"{name}: {line}"
-        )
+        yield Mistake((method,), file, f"{(clone / file).read_text()}\n\n{line}\n", f"{name}: {line}")
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------

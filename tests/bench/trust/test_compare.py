@@ -154,9 +154,7 @@ FOUND = Regression(
 )
 
 
-def test_names_come_out_as_they_are(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_come_out_as_they_are(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     assert regression(FOUND) == 1
     out = capsys.readouterr().out

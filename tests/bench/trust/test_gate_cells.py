@@ -52,11 +52,7 @@ def _kinds(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
         field = f"{prefix}{name}"
         if field == "partition.options":
-            yield from (
-                (f"{values['rule']}.{option}", "set")
-                for option, given in value.items()
-                if given is not None
-            )
+            yield from ((f"{values['rule']}.{option}", "set") for option, given in value.items() if given is not None)
         elif isinstance(value, Mapping):
             yield from _kinds(value, f"{field}.")
         elif name == "norm":

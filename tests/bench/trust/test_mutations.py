@@ -68,17 +68,13 @@ def other_platform(reference: Path) -> str:
 
 def knows_this_platform(reference: Path) -> bool:
     here = provenance.platform_of("cpu", "fp64")["fingerprint"]
-    return all(
-        here in cell["digests"] for cell in json.loads(reference.read_text())["cells"].values()
-    )
+    return all(here in cell["digests"] for cell in json.loads(reference.read_text())["cells"].values())
 
 
 def clone(folder: Path, reference: Path | None) -> Path:
     """A copy of this clone with a reference of its own."""
     for package in PACKAGES:
-        shutil.copytree(
-            ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     if reference is None:
         accept = [
             sys.executable,
@@ -117,9 +113,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Ask:
         free.put(each)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(asked.LIBRARIES)
-    assert ask(
-        context, first, ("fedavg", "fedpurin", "dfedpgp"), ("everybody", "pfeddst")
-    ) == Answer([], [], False)
+    assert ask(context, first, ("fedavg", "fedpurin", "dfedpgp"), ("everybody", "pfeddst")) == Answer([], [], False)
 
     def answer(mistake: Mistake) -> Answer:
         mine = free.get()
@@ -141,12 +135,8 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Ask:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("which", "at_least"), [("found in the code", 40), ("by hand", 30)])
-def test_planted_mistakes_are_caught(
-    asking: Ask, which: str, at_least: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    planted = (
-        [*by_hand(ROOT, MISTAKES)] if which == "by hand" else [*in_methods(ROOT), *in_engine(ROOT)]
-    )
+def test_planted_mistakes_are_caught(asking: Ask, which: str, at_least: int, capsys: pytest.CaptureFixture[str]) -> None:
+    planted = [*by_hand(ROOT, MISTAKES)] if which == "by hand" else [*in_methods(ROOT), *in_engine(ROOT)]
     told = judged(planted, asking(planted))
     with capsys.disabled():
         print("\n" + "\n".join(told.lines))
@@ -174,11 +164,7 @@ class Told(NamedTuple):
 
 def judged(planted: list[Mistake], answers: list[Answer]) -> Told:
     """Count, and say it."""
-    asked = [
-        (mistake.what, answer)
-        for mistake, answer in zip(planted, answers, strict=True)
-        if not answer.broken
-    ]
+    asked = [(mistake.what, answer) for mistake, answer in zip(planted, answers, strict=True) if not answer.broken]
     missed = [what for what, answer in asked if not answer.here]
     lenient = [what for what, answer in asked if answer.here and not answer.elsewhere]
     here, elsewhere = len(asked) - len(missed), sum(bool(answer.elsewhere) for _, answer in asked)
@@ -188,9 +174,7 @@ def judged(planted: list[Mistake], answers: list[Answer]) -> Told:
         f"{here} are caught where the platform is known: {here / all_of_them:.1%}",
         f"{elsewhere} are caught elsewhere: {elsewhere / all_of_them:.1%}",
     ]
-    lines += [f"missed: {what}" for what in missed] + [
-        f"missed elsewhere: {what}" for what in lenient
-    ]
+    lines += [f"missed: {what}" for what in missed] + [f"missed elsewhere: {what}" for what in lenient]
     return Told(len(asked), here, elsewhere, lines)
 
 

@@ -30,10 +30,7 @@ WHERE = pytest.mark.parametrize("other", [False, True], ids=["known platform", "
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three recipes in short, computed in this process, so that methods can be changed under the gate."""
-    short = {
-        name: {**cells.RECIPES[name], "training": {**TRAINING, **UNLIKE.get(name, {})}}
-        for name in RECIPES
-    }
+    short = {name: {**cells.RECIPES[name], "training": {**TRAINING, **UNLIKE.get(name, {})}} for name in RECIPES}
     monkeypatch.setattr(cells, "RECIPES", short)
     monkeypatch.setattr(cells, "SEEDS", (1, 2))
     monkeypatch.setattr(cells, "ROWS", {"star-pfl": ("fedavg",)})
@@ -54,10 +51,7 @@ def reference(made: dict[str, Path], tmp_path: Path, here: Here) -> Path:
     """A reference of one's own."""
     kept = made["folder"] / "reference.json"
     if not kept.exists():
-        assert (
-            here("check", "--accept", "--reason", "a first look", "--reference", kept, *METHOD).code
-            == 0
-        )
+        assert here("check", "--accept", "--reason", "a first look", "--reference", kept, *METHOD).code == 0
     path = tmp_path / "reference.json"
     path.write_text(kept.read_text())
     return path
@@ -184,14 +178,9 @@ def test_a_new_reference_keeps_the_reason_and_other_platforms_that_agree(
     assert all("another" not in cell["digests"] for cell in values["cells"].values())
 
 
-def test_what_one_side_lacks_is_a_finding(
-    reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_one_side_lacks_is_a_finding(reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cells, "SEEDS", (2, 3))
-    said = {
-        (move.recipe, move.seeds): move.why
-        for move in regress.check(reference, ["fedavg"], 1).moved
-    }
+    said = {(move.recipe, move.seeds): move.why for move in regress.check(reference, ["fedavg"], 1).moved}
     assert "not in the reference" in said["everybody", (3,)]
     assert "no longer a cell of the gate" in said["everybody", (1,)]
 
@@ -202,22 +191,15 @@ def test_a_page_for_ci_is_written_where_it_is_asked_for(
     monkeypatch.setattr(regress, "entries", lambda *_: {})
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     (tmp_path / "summary.md").write_text("tests passed\n")
-    assert (
-        here("check", "--reference", reference, "--markdown", tmp_path / "page.md", *METHOD).code
-        == 1
-    )
+    assert here("check", "--reference", reference, "--markdown", tmp_path / "page.md", *METHOD).code == 1
     page, summary = (tmp_path / "page.md").read_text(), (tmp_path / "summary.md").read_text()
     assert page.startswith("## Accuracy gate: 3 moved")
     assert summary == "tests passed\n" + page
-    said = here(
-        "check", "--reference", reference, "--markdown", tmp_path / "none" / "page.md", *METHOD
-    )
+    said = here("check", "--reference", reference, "--markdown", tmp_path / "none" / "page.md", *METHOD)
     assert (said.code, said.err.count("\n")) == (2, 1)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"schema": 1, "cells": {}, "history": []}', '{"schema": 2}']
-)
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 1, "cells": {}, "history": []}', '{"schema": 2}'])
 def test_a_broken_reference_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "reference.json"
     path.write_text(text)
