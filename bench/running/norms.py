@@ -1,4 +1,4 @@
-"""How large a run's state is, group of tensors by group of tensors: what tells where a computation first went another way."""
+"""How large a run's state is, by group of tensors: it tells where two runs first part."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def norms(run: Run) -> dict[str, float]:
-    """Root mean squares, in double precision, over what is finite: of models by group of tensors, of any other state as a whole."""
+    """Root mean squares over what is finite: of models by group, of any other state as a whole."""
     found: dict[str, float] = {}
     for name, value in sorted(run.state.items()):
         if value.numel() and value.shape[-1:] == (run.fed.layout.size,):
@@ -50,6 +50,6 @@ def group_of(part: Slice) -> str:
 
 
 def by_group(rounds: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:
-    """One list per group: before the first round, then after each; none where there was no such tensor."""
+    """One list per group: before the first round, then after each; none where it was absent."""
     names = dict.fromkeys(name for sizes in rounds for name in sizes)
     return {name: [sizes.get(name) for sizes in rounds] for name in names}

@@ -1,8 +1,8 @@
 """The regression gate: small cells of every method, against a committed reference.
 
-On a platform that the reference knows, every bit and every metric must be equal. Elsewhere seeds are compared one by
-one: counts of correct predictions, sizes of states after every round, metrics, bytes. See `gate.compare` for what may
-differ.
+On a platform that the reference knows, every bit and every metric must be equal. Elsewhere seeds are
+compared one by one: counts of correct predictions, sizes of states after every round, metrics,
+bytes. See `gate.compare` for what may differ.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _entry(cell: Cell, store: Store, ends: Mapping[str, Outcome]) -> Entry:
 
 
 def accept(path: Path | None, reason: str, methods: Sequence[str], workers: int | None) -> Path:
-    """Take today's numbers as the reference, and keep why. Digests of other platforms stay where nothing moved."""
+    """Take today's numbers as the reference, and keep why; other platforms' digests stay where they hold."""
     path = path or FILE
     if not reason.strip():
         raise UserError('--accept needs --reason "why the new numbers are right"')
@@ -113,7 +113,7 @@ def _platform() -> str:
 
 
 def _moved(cell: Mapping[str, Any], entry: Entry, here: str) -> bool:
-    """Whether a cell of the reference tells of another computation, as far as this platform can say."""
+    """Whether a cell of the reference tells of another run, as far as this platform can say."""
     return bool(first_move(_seen_from(cell, here), entry, here in cell["digests"]))
 
 

@@ -1,7 +1,8 @@
 """The cells of the gate: every method on small recipes of embedded digits.
 
-Two recipes for every method and seed; and for each paper one that has every option of its protocol, for the methods of
-its tables as they are there. A test walks the papers' grids, so that an option which no recipe here has is found.
+Two recipes for every method and seed; and for each paper one that has every option of its
+protocol, for the methods of its tables as they are there. A test walks the papers' grids, so that
+an option which no recipe here has is found.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
         "evaluation": _POINTS,
     },
 }
-"""One recipe of equal clients who all take part, with local statistics; one of unequal ones, half of whom take part,
-with averaged ones."""
+"""One recipe of equal clients who all take part, with local statistics; one of unequal ones, half of
+whom take part, with averaged ones."""
 
 PAPERS: Mapping[str, Mapping[str, Any]] = {
     "fedobp": {
@@ -81,13 +82,13 @@ PAPERS: Mapping[str, Mapping[str, Any]] = {
         "partition": {
             "rule": "pairwise-dirichlet",
             "seed": 5,
-            "options": {"alpha": 0.1, "train_share": 0.2, "test_share": 0.2},
+            "options": {"alpha": 0.1, "train_share": 0.06, "test_share": 0.8},
         },
         "training": {
             "rounds": 4,
-            "epochs": 2,
+            "epochs": 3,
             "batch": 16,
-            "lr": 0.05,
+            "lr": 0.2,
             "weighting": "uniform",
             "buffers": "global",
         },
@@ -156,8 +157,9 @@ PAPERS: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-"""The papers' protocols in small. A clip that is met, batches of one sample that are skipped, clients of unequal size,
-rounds that do not count although they are better: every option is there to change a number."""
+"""The papers' protocols in small. A clip that is met, batches of one sample that are skipped, clients
+of unequal size, rounds that do not count although they are better: every option is there to change
+a number."""
 
 _MODEL: Mapping[str, Any] = {
     "dataset": "digits",
@@ -237,9 +239,9 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     **{name: {"degree": 2} for name in ("dfedavgm", "dfedpgp", "dis-pfl", "pfeddst")},
     "floco": {"tau": 2},
 }
-"""Hyper-parameters that count rounds or peers, for four of those and six of these: both sides of every switch are
-seen, and every choice is one. Before and after a switch there are different numbers of rounds, so that to exchange them
-changes the totals."""
+"""Hyper-parameters that count rounds or peers, for four of those and six of these: both sides of every
+switch are seen, and every choice is one. Before and after a switch there are different numbers of
+rounds, so that to exchange them changes the totals."""
 UNUSED: Mapping[str, Sequence[str]] = {"fedpurin": ("ends=true",)}
 """Switches that no paper turns, and that are no variants therefore."""
 
@@ -273,7 +275,7 @@ def method_of(key: str) -> str:
 
 
 def places(methods: Sequence[str] = ()) -> list[tuple[Place, Planned]]:
-    """Every method with the common recipes and all seeds, each of its variants once, and the papers' rows."""
+    """Every method with the common recipes and all seeds, its variants once, the papers' rows."""
     from algorithms.core.method import methods as registry
 
     known = registry()

@@ -1,7 +1,8 @@
 """Two computations of the same cells: what moved, where first, and by how much.
 
-On one platform nothing may differ. Between platforms seeds are still paired and computed in float64, so a cell must give
-the same counts of correct predictions, all but one sample of all clients, and states of the same size to `CLOSE`.
+On one platform nothing may differ. Between platforms seeds are still paired and computed in float64,
+so a cell must give the same counts of correct predictions, all but one sample of all clients, and
+states of the same size to `CLOSE`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NOTHING = 1e-9
 SAMPLES = 1
 """Correct predictions of all clients together by which one scoring may differ between platforms."""
 EARLY, TRAINED, SCORED = range(3)
-"""What comes first in a round: the score of what arrives, training and aggregation, the other scores."""
+"""What comes first in a round: the score of what arrives, training, the other scores."""
 AFTERWARDS = 10**9
 """The round of what is only known when a run has ended."""
 
@@ -57,7 +58,7 @@ class Move:
 
 
 def difference(then: Mapping[str, Entry], now: Mapping[str, Entry], exact: bool) -> list[Move]:
-    """What moved from one set of entries to another, by method and recipe; entries are named by the keys of places."""
+    """What moved between two sets of entries, named by the keys of places, by method and recipe."""
     found = []
     keys = [*now, *(key for key in then if key not in now)]
     for (spec, recipe), group in groupby(keys, key=lambda key: place_of(key).group):
@@ -124,7 +125,7 @@ def _on_the_way(then: Entry, now: Entry, exact: bool) -> Iterator[Finding]:
 
 
 def _states(then: Entry, now: Entry, close: float) -> Iterator[Finding]:
-    """The first round in which a group of tensors has another size, and the group that moved most."""
+    """The first round in which a group of tensors has another size; the group that moved most."""
     sizes = _by_round(then["norms"]), _by_round(now["norms"])
     for round_ in range(max(map(len, sizes))):
         before, after = (part[round_] if round_ < len(part) else {} for part in sizes)
@@ -147,7 +148,7 @@ def _when(round_: int) -> str:
 
 
 def _scores(then: Entry, now: Entry, exact: bool) -> Iterator[Finding]:
-    """The first round of every scoring point in which clients got other numbers of samples right."""
+    """The first round of every scoring point in which other numbers of samples were right."""
     if then["totals"] != now["totals"]:
         wrong = next(point for point in then["totals"] | now["totals"] if _differs(then, now, "totals", point))
         yield Finding(0, EARLY, f"{wrong}: other numbers of samples are scored")
@@ -184,7 +185,7 @@ def _count_moved(then: str | None, now: str | None, allowed: int) -> str:
 
 
 def _outcomes(then: Entry, now: Entry, exact: bool) -> Iterator[Finding]:
-    """Metrics and diagnostics that moved although states and scores did not; what tables show first."""
+    """Metrics and diagnostics that moved although no state and no score did; the value first."""
     slack = 0.0 if exact or then["counts"] == now["counts"] else _slack(then)
     for part in ("metrics", "arrays"):
         before, after = dict(_flat(then[part])), dict(_flat(now[part]))
@@ -194,7 +195,7 @@ def _outcomes(then: Entry, now: Entry, exact: bool) -> Iterator[Finding]:
 
 
 def _slack(entry: Entry) -> float:
-    """By how much an accuracy may differ where samples may: that many of the client that has fewest."""
+    """By how much an accuracy may differ where samples may: that many of the smallest client."""
     return SAMPLES / min((total for text in entry["totals"].values() for _, total in pairs(text) if total), default=1)
 
 

@@ -1,4 +1,4 @@
-"""What the gate keeps of a cell: enough to say whether, where and by how much another computation of it differs."""
+"""What the gate keeps of a cell: enough to say whether, where and by how much another run differs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from bench.records.store import Record, Store
 
 Entry = Mapping[str, Any]
 DIGITS = 12
-"""Significant digits that are kept of a float; what is compared has passed through the same rounding on both sides."""
+"""Significant digits that are kept of a float; both sides of a comparison are rounded to them."""
+
+COLUMNS = {
+    "rounds.parquet": ["round", "name", "value"],
+    "clients.parquet": ["round", "point", "client", "correct", "total"],
+}
+"""What is read of a record's files."""
 
 
 def entry_of(record: Record, store: Store) -> dict[str, Any]:
@@ -23,10 +29,7 @@ def entry_of(record: Record, store: Store) -> dict[str, Any]:
     }
     if record.status != "done":
         return kept
-    rounds, clients = (
-        _stored(record, store, "rounds.parquet"),
-        _stored(record, store, "clients.parquet"),
-    )
+    rounds, clients = (_stored(record, store, name) for name in COLUMNS)
     arrays = {name: _size(value) for name, value in store.arrays(record).items() if value.dtype.kind in "biuf"}
     digests = record.provenance["digests"]
     parts = [digests["state"], of_curves(rounds, clients), *([digests["arrays"]] if arrays else [])]
@@ -44,11 +47,11 @@ def entry_of(record: Record, store: Store) -> dict[str, Any]:
 def _stored(record: Record, store: Store, name: str) -> list[tuple[Any, ...]]:
     """The rows of a record's parquet file."""
     frame = store.frame(record, name)
-    return [] if frame is None else list(frame.itertuples(index=False, name=None))
+    return [] if frame is None else list(frame[COLUMNS[name]].itertuples(index=False, name=None))
 
 
 def counts_of(rows: Sequence[tuple[Any, ...]]) -> dict[str, dict[str, str]]:
-    """Correct predictions by scoring point and round, as `client:correct` for every client scored."""
+    """Correct predictions by scoring point and round, as `client:correct` for all scored."""
     found: dict[str, dict[str, str]] = {}
     for round_, point, client, correct, _ in sorted(rows):
         earlier = found.setdefault(point, {}).get(str(round_), "")
@@ -57,7 +60,7 @@ def counts_of(rows: Sequence[tuple[Any, ...]]) -> dict[str, dict[str, str]]:
 
 
 def totals_of(rows: Sequence[tuple[Any, ...]]) -> dict[str, str]:
-    """Samples scored by scoring point, as `client:samples`; more than one number where rounds differ."""
+    """Samples scored by scoring point, as `client:samples`; several where rounds differ."""
     found: dict[str, dict[tuple[int, int], None]] = {}
     for _, point, client, _, total in sorted(rows):
         found.setdefault(point, {})[client, total] = None

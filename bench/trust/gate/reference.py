@@ -1,4 +1,4 @@
-"""The reference file: entries of the gate's cells with the digests of every platform that computed them, and why."""
+"""The reference file: entries of the gate's cells, the digests of every platform, and why."""
 
 from __future__ import annotations
 

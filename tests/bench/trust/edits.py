@@ -1,5 +1,5 @@
-"""Mistakes and refactorings written by hand: one replacement each, in a method, the engine, the data path, the metrics
-or the harness, and the cells of the gate that compute what it touches."""
+"""Mistakes and refactorings written by hand: one replacement each, in a method, the engine, the data
+path, the metrics or the harness, and the cells of the gate that compute what it touches."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ NAMED = {
         "favourite = np.bincount(labels[train]).argmax()",
         "favourite = np.bincount(labels[test]).argmax()",
         "local",
-        "everybody",
+        "everybody cohort",
     ),
 }
 """Mistakes that once passed the gate."""

@@ -101,7 +101,7 @@ def test_bits_alone_count_where_the_platform_is_known() -> None:
 def test_rounding_passes_between_platforms_and_nowhere_else() -> None:
     little = {"norms__theta/conv": [0.1, 0.2 * (1 + CLOSE / 2), 0.3]}
     assert moved(False, **little) == ""
-    assert moved(True, **little, digest=BITS) == "round 1, theta/conv: 0.2 -> 0.2 (+5.0e-08 of it)"
+    assert moved(True, **little, digest=BITS) == f"round 1, theta/conv: 0.2 -> 0.2 (+{CLOSE / 2:.1e} of it)"
     more = {"norms__theta/conv": [0.1, 0.2 * (1 + 2 * CLOSE), 0.3]}
     assert "theta/conv" in moved(False, **more)
 

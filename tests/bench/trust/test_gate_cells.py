@@ -13,6 +13,7 @@ from bench.cells.grid import SCALES
 from bench.cells.plan import Selection, plan
 from bench.running.clients import clients_of
 from bench.trust.gate.cells import PAPERS, RECIPES, place_of, places
+from bench.trust.gate.reference import read
 
 Used = set[tuple[str, Any]]
 
@@ -124,3 +125,10 @@ def test_clients_differ_in_size_where_weights_are_uniform() -> None:
 def test_there_is_a_recipe_for_every_paper() -> None:
     papers = Counter(item.paper for item in plan(Selection(scale="smoke")))
     assert set(papers) == set(PAPERS)
+
+
+def test_validation_and_test_data_choose_other_rounds() -> None:
+    entry = read(None)["cells"]["fedavg star-pfl 1"]["metrics"]
+    chosen, best = (entry["points"]["pre_agg"][rule]["round"] for rule in ("best_val", "max"))
+    assert len({chosen, best, RECIPES["star-pfl"]["training"]["rounds"]}) == 3
+    assert entry["round"] == chosen

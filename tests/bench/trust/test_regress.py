@@ -22,7 +22,7 @@ Here = Callable[..., Said]
 METHOD = ("--method", "fedavg")
 RECIPES = ("everybody", "cohort", "star-pfl")
 TRAINING = {"rounds": 2, "epochs": 1, "batch": 20, "lr": 0.05}
-UNLIKE = {"everybody": {"lr": 0.4}, "star-pfl": {"weighting": "uniform"}}
+UNLIKE: dict[str, dict[str, Any]] = {"everybody": {"lr": 0.4}, "star-pfl": {"weighting": "uniform"}}
 """A learning rate with which the last round is not the best; weights that differ from those of samples."""
 WHERE = pytest.mark.parametrize("other", [False, True], ids=["known platform", "other platform"])
 
