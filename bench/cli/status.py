@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.cells.plan import Planned, unique
 from bench.errors import Corrupt, UserError, one_line
-from bench.records.locks import held
+from bench.records.locks import held, holder
 from bench.records.provenance import sources
 from bench.records.store import Store
 from bench.running.cost import forecast, measured
@@ -45,7 +45,9 @@ class Statuses:
         except (Corrupt, UserError) as error:
             return Status("missing", one_line(error))
         if record is None:
-            return Status("running", "some runner is at it") if held(self.store, cell) else Status("missing", "not computed yet")
+            if held(self.store, cell):
+                return Status("running", holder(self.store, cell) or "some runner is at it")
+            return Status("missing", "not computed yet")
         return Status(record.status, record.reason, _stale(record.cell["method"], record.provenance))
 
     def planned(self, item: Planned) -> Status:
