@@ -15,15 +15,15 @@ from pathlib import Path
 
 from datasets.core.canonical import Arrays
 from datasets.core.formats import need, read_npz
-from datasets.core.registry import Dataset, Edition, File, Norm, register, words
+from datasets.core.registry import Dataset, Edition, File, Norm, get, register, words
 
 ORGANS = words("bladder femur-left femur-right heart kidney-left kidney-right liver lung-left lung-right pancreas spleen")
 PAPER = "J. Yang et al.: MedMNIST v2 - A large-scale lightweight benchmark for 2D and 3D biomedical images. Scientific Data 10, 2023."
 
 
-def read(folder: Path, names: tuple[str, ...]) -> dict[str, Arrays]:
+def read(folder: Path, dataset: str, names: tuple[str, ...]) -> dict[str, Arrays]:
     """The official .npz file, by its current or its first name."""
-    return read_npz(need(folder, *names))
+    return read_npz(need(folder, *names), get(dataset).room)
 
 
 def files(name: str, first_name: str, md5: str) -> tuple[File, ...]:
@@ -53,7 +53,7 @@ def _register(letter: str, view: str, md5: str, old: Edition, new: Edition, size
             classes=ORGANS,
             shape=(28, 28, 1),
             editions=(old, replace(new, files=partial(current_files, name))),
-            read=partial(read, names=(name, first_name)),
+            read=partial(read, dataset=f"organ{letter.lower()}mnist", names=(name, first_name)),
             files=partial(files, name, first_name, md5),
             own_norms=norms,
             size=size,

@@ -38,14 +38,15 @@ def read(folder: Path) -> dict[str, Arrays]:
     for name, _, _ in PARTS:
         with need(folder, name, name.replace("validation", "val")).open("rb") as file:
             cache = unpickle(file)
-        positions = np.full(len(cache["image_data"]), -1, np.int64)
+        pictures = np.asarray(cache["image_data"], np.uint8)
+        positions = np.full(len(pictures), -1, np.int64)
         for identifier, members in cache["class_dict"].items():
             if identifier not in CLASSES:
                 raise DataError(f"{name} has a class {identifier!r} that Mini-ImageNet does not have")
             positions[np.asarray(members, np.int64)] = CLASSES.index(identifier)
         if (positions < 0).any():
             raise DataError(f"{name} has {(positions < 0).sum()} images without a class")
-        images.append(np.asarray(cache["image_data"], np.uint8))
+        images.append(pictures)
         labels.append(positions)
     return {"all": Arrays(np.concatenate(images), np.concatenate(labels))}
 

@@ -11,17 +11,17 @@ from pathlib import Path
 
 from datasets.core.canonical import Arrays
 from datasets.core.formats import as_arrays, need, read_idx
-from datasets.core.registry import Dataset, Edition, File, Norm, register
+from datasets.core.registry import Dataset, Edition, File, Norm, get, register
 
 CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 
 
-def read(folder: Path, train: str, test: str) -> dict[str, Arrays]:
+def read(folder: Path, name: str, train: str, test: str) -> dict[str, Arrays]:
     """The official idx files, gzipped or not; older copies write a dot before idx."""
-    splits = {}
+    splits, room = {}, get(name).room
     for split, prefix in (("train", train), ("test", test)):
         images, labels = (_idx(folder, f"{prefix}-{what}") for what in ("images-idx3-ubyte", "labels-idx1-ubyte"))
-        splits[split] = as_arrays(read_idx(images), read_idx(labels))
+        splits[split] = as_arrays(read_idx(images, room), read_idx(labels, room))
     return splits
 
 
@@ -68,7 +68,7 @@ register(
                 },
             ),
         ),
-        read=partial(read, train="train", test="t10k"),
+        read=partial(read, name="mnist", train="train", test="t10k"),
         files=partial(_files, "MNIST"),
         own_norms={"fedobp": Norm(255.0, (0.1307,), (0.3015,))},
         size=11_594_722,
@@ -95,7 +95,7 @@ register(
                 },
             ),
         ),
-        read=partial(read, train="train", test="t10k"),
+        read=partial(read, name="fashion_mnist", train="train", test="t10k"),
         files=partial(_files, "FashionMNIST", ("https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",)),
         own_norms={"fedobp": Norm(255.0, (0.2860,), (0.3205,))},
         size=30_878_645,
@@ -112,7 +112,7 @@ register(
         classes=tuple(string.digits + string.ascii_uppercase + string.ascii_lowercase),
         shape=(28, 28, 1),
         editions=(Edition("official", {"train": 697_932, "test": 116_323}),),
-        read=partial(read, train="emnist-byclass-train", test="emnist-byclass-test"),
+        read=partial(read, name="emnist_byclass", train="emnist-byclass-train", test="emnist-byclass-test"),
         files=_emnist,
         own_norms={"fedobp": Norm(255.0, (0.1736,), (0.3248,))},
         size=561_753_746,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from bench.errors import UserError, nearest, refusal, unknown
+from bench.cells.sense import check
+from bench.errors import UserError, one_line, refusal, unknown
 from datasets.core.recipe import Recipe
 
 SPEC = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<options>.*)\])?")
@@ -88,7 +89,7 @@ def _literal(text: str) -> Any:
     """A number, true, false or null where it reads as one; otherwise the text itself."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text.strip("'\"")
 
 
@@ -139,12 +140,41 @@ def options_of(checked: Any, names: Iterable[str]) -> dict[str, Any]:
 
 def _checked(cls: Any, values: Mapping[str, Any], place: str) -> Any:
     """A strict dataclass from plain values; through JSON, in which lists stand for tuples and whole numbers for floats."""
+    if deep(values):
+        raise UserError(f"{place}: values lie more than {DEPTH} levels within each other")
+    for field, value in _leaves(values):
+        if value is not None and not isinstance(value, str | int | float):
+            raise UserError(f"{place}: {field} = {value} is not valid; valid: a number, a text, true or false")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"{place}: {field} = {value} is not valid; valid: a finite number")
     try:
-        return _adapter(cls).validate_json(json.dumps(values, allow_nan=False))
+        return _adapter(cls).validate_json(json.dumps(values))
     except ValidationError as error:
         raise refusal(error, cls, place) from None
-    except (TypeError, ValueError) as error:  # a date in a TOML file, or a number that is not finite
-        raise UserError(f"{place}: {' '.join(str(error).split())}") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise UserError(f"{place}: {one_line(error)}") from None
+
+
+DEPTH = 12
+"""Levels of tables and lists within each other; nothing that is valid has as many."""
+
+
+def deep(value: Any) -> bool:
+    """Whether tables and lists lie within each other so deeply that functions that follow them would run out of stack."""
+    level = [value]
+    for _ in range(DEPTH):
+        parts = (inner.values() if isinstance(inner, Mapping) else inner for inner in level if isinstance(inner, Mapping | list))
+        level = [each for part in parts for each in part]
+    return any(isinstance(inner, Mapping | list) for inner in level)
+
+
+def _leaves(value: Any, field: str = "") -> Iterator[tuple[str, Any]]:
+    """Every single value with the field it is in."""
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else None
+    if items is None:
+        yield field, value
+    for name, inner in items or ():
+        yield from _leaves(inner, f"{field}.{name}" if field else str(name))
 
 
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
@@ -161,31 +191,10 @@ def _adapter(cls: Any) -> TypeAdapter[Any]:
 
 
 def recipe_from(values: Mapping[str, Any], place: str) -> Recipe:
-    """A validated recipe whose names all exist."""
+    """A validated recipe: its names all exist, and its values go together."""
     recipe: Recipe = _checked(Recipe, values, place)
-    _check_names(recipe, place)
+    check(recipe, place)
     return recipe
-
-
-def _check_names(recipe: Recipe, place: str) -> None:
-    from algorithms.models import MODELS
-    from datasets.core import augment, partition, registry
-
-    for what, name, known in (
-        ("dataset", recipe.dataset, registry.names()),
-        ("model", recipe.model, MODELS),
-        ("partition.rule", recipe.partition.rule, partition.rules()),
-        ("augment", recipe.augment, augment.names()),
-    ):
-        if name not in known:
-            raise unknown(what, name, known, place)
-    description = registry.get(recipe.dataset)
-    if recipe.norm not in description.norms:
-        raise UserError(f"{place}: {recipe.dataset} has no norm {recipe.norm!r}; {nearest(recipe.norm, description.norms)}")
-    if recipe.classes is not None and recipe.classes < len(description.classes):
-        raise UserError(f"{place}: classes = {recipe.classes} is fewer than {recipe.dataset} has; valid: >= {len(description.classes)}")
-    if recipe.evaluation.rule == "max" and any(not 1 <= wanted <= recipe.training.rounds for wanted in recipe.evaluation.rounds):
-        raise UserError(f"{place}: evaluation.rounds = {recipe.evaluation.rounds} is not valid; valid: 1 to {recipe.training.rounds}")
 
 
 def build_cell(method: str, hp: Mapping[str, Any], recipe: Recipe, seed: int, place: str = "") -> Cell:

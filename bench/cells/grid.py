@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from bench.cells.cell import recipe_from
+from bench.cells.cell import DEPTH, deep, recipe_from
 from bench.cells.schema import Block, Cells, GridFile, ScaleRules, rows_of, written_out
 from bench.errors import UserError, one_line, refusal, unknown
 from datasets.core.recipe import Recipe
 
 SCALES = ("smoke", "desk", "paper")
+LIMIT = 100_000
+"""Cells of one grid file, and values that it may list; the largest grid of a paper has some thousands."""
+NAME = re.compile(r"[a-z0-9-]+")
+"""What artefacts and papers are called: the names of files and folders in a report, of anchors in its page and of labels in LaTeX."""
 ROOT = Path(__file__).resolve().parents[2] / "paper_tables"
 
 # -- files ---------------------------------------------------------------------------------------------------------------------------------
@@ -29,25 +35,34 @@ class Grid:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.paper = (path.parent.name if path.name == "grid.toml" else path.stem).replace("_", "-")
+        self.paper = paper_of(path)
         self._recipes: dict[tuple[Any, ...], Recipe] = {}
+        self._cells = 0
+        _check_name("paper", self.paper, f"{self.name}: a grid's file or folder names its paper")
         self.file = self._load()
         self._check_references()
 
     @cached_property
     def _text(self) -> str:
         try:
-            return self.path.read_text(encoding="utf-8")
+            return self.path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{self.path}: cannot be read: {one_line(error)}") from None
 
     def _load(self) -> GridFile:
+        listed = self._text.count(",")  # before it is parsed, which would take a minute where it takes longest
+        if listed > LIMIT:
+            raise UserError(f"{self.name}: lists {listed:,} values; a grid file may list {LIMIT:,}")
         try:
-            return GridFile.model_validate(tomllib.loads(self._text))
-        except tomllib.TOMLDecodeError as error:
+            content = tomllib.loads(self._text)
+        except (ValueError, RecursionError) as error:
             line = re.search(r"at line (\d+)", str(error))
             where = f"{self.name}:{line[1]}" if line else self.name
             raise UserError(f"{where}: {one_line(error)}") from None
+        if deep(content):
+            raise UserError(f"{self.name}: tables and lists lie more than {DEPTH} levels within each other")
+        try:
+            return GridFile.model_validate(content)
         except ValidationError as error:
             location = tuple(error.errors(include_url=False)[0]["loc"])
             raise refusal(error, GridFile, self.at(*location)) from None
@@ -75,6 +90,7 @@ class Grid:
         for scale, rules in self.file.scales.items():
             self._check_scale(scale, rules)
         for key, artefact in self.file.artefacts.items():
+            _check_name("artefact", key, self.at("artefacts", key))
             if artefact.like:
                 self._refer("artefact", artefact.like, ("artefacts", key, "like"))
                 if self.file.artefacts[artefact.like].like:
@@ -100,11 +116,22 @@ class Grid:
                 self._refer(what, name, (*at, "like" if what == "rows" else what))
         if not (block.rows or block.like) or not (block.recipes or block.columns or block.per):
             raise UserError(f"{self.at(*at)}: a block needs rows (or like) and recipes (or columns, or per)")
-        labels = [row.label for row in rows_of(self.file, block)]
-        for label in labels:
-            if labels.count(label) > 1:
+        self._count(block, at)
+        for label, count in Counter(row.label for row in rows_of(self.file, block)).items():
+            if count > 1:
                 raise UserError(f"{self.at(*at, 'rows', hints=(label,))}: two rows are called {label!r}")
         self._seeds(block.seeds or (), (*at, "seeds"))
+
+    def _count(self, block: Block, at: tuple[Any, ...]) -> None:
+        """Refuse more cells than anybody can run, before they are written out."""
+        recipes = (*self.file.columns.get(block.columns, ()), *block.recipes, *block.per)
+        at_most = max((len(rules.seeds) for scale, rules in self.file.scales.items() if scale in block.scales), default=0)
+        seeds = at_most if block.seeds is None else len(block.seeds)
+        rows = (len(self.file.rows.get(block.like, ())) + len(block.rows)) * prod(map(len, block.sweep.values()))
+        self._cells += rows * len(recipes) * seeds
+        if self._cells > LIMIT:
+            told = f"{rows:,} rows x {len(recipes):,} recipes x {seeds:,} seeds"
+            raise UserError(f"{self.at(*at)}: {told} bring this file to {self._cells:,} cells at one scale; a grid may have {LIMIT:,}")
 
     def _refer(self, what: str, name: Any, location: tuple[Any, ...], hints: Sequence[str] = ()) -> None:
         known = getattr(self.file, what if what in ("rows", "columns") else f"{what}s")
@@ -167,6 +194,18 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
         old = merged.get(key)
         merged[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return merged
+
+
+def paper_of(path: Path) -> str:
+    """What the paper of a grid file is called: by its folder where the file is a grid.toml, else by the file."""
+    return (path.parent.name if path.name == "grid.toml" else path.stem).replace("_", "-")
+
+
+def _check_name(what: str, name: str, place: str) -> None:
+    """Refuse a name that could not safely become part of a path."""
+    if not NAME.fullmatch(name):
+        near = "-".join(re.findall(r"[a-z0-9]+", name.lower())) or "table1"
+        raise UserError(f"{place}: {what} {name!r} is not valid; valid: letters a-z, digits and hyphens, such as {near}")
 
 
 def files(root: Path | None = None) -> dict[str, Path]:

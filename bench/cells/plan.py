@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,9 @@ from bench.cells.cell import Cell, build_cell, hyperparameters, options_of, pars
 from bench.cells.grid import SCALES, Grid
 from bench.cells.schema import Artefact, Cells
 from bench.errors import UserError, nearest, unknown
+
+SHARDS = 10_000
+"""Parts that a plan is cut into at most; more than a job array may have."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def _asked(selection: Selection) -> str:
 
 def _grids(selection: Selection) -> Iterator[Grid]:
     """The grid files that a selection touches; the others are not even opened."""
-    own = {(p.parent.name if p.name == "grid.toml" else p.stem).replace("_", "-"): p for p in selection.files}
+    own = {grids.paper_of(path): path for path in selection.files}
     if len(own) < len(set(selection.files)):
         raise UserError(f"--grid {', '.join(map(str, selection.files))}: two files have the same name, which their artefacts are called by")
     known = grids.files() | own
@@ -200,9 +204,10 @@ def unique(planned: Iterable[Planned]) -> list[Planned]:
 
 def shard(planned: Sequence[Planned], text: str, cost: Callable[[Planned], float] = lambda item: 1.0) -> list[Planned]:
     """The i-th of n parts of the cells that cost about the same, `i/n` with i from 1; the same for the same plan on every machine."""
-    part, slash, parts = text.partition("/")
-    if not slash or not part.isdigit() or not parts.isdigit() or not 1 <= int(part) <= int(parts):
-        raise UserError(f"--shard {text!r} is not valid; valid: i/n with 1 <= i <= n, such as 2/8")
+    part, _, parts = text.partition("/")
+    numbers = re.fullmatch(r"[0-9]{1,9}/[0-9]{1,9}", text)
+    if not numbers or not 1 <= int(part) <= int(parts) <= SHARDS:
+        raise UserError(f"--shard {text!r} is not valid; valid: i/n with 1 <= i <= n <= {SHARDS:,}, such as 2/8")
     loads, mine = [0.0] * int(parts), set()
     for load, item in sorted(((cost(item), item) for item in unique(planned)), key=lambda pair: (-pair[0], pair[1].cell.id)):
         least = loads.index(min(loads))  # the dearest first, each to the part that has least to do

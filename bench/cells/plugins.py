@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from bench.errors import UserError, one_line
+from datasets.core.paths import real_path
 
 GROUP = "repfl.methods"
 _loaded: set[str] = set()
@@ -19,19 +21,18 @@ def load(paths: Sequence[str] = ()) -> None:
     """Register the methods of the given files and of all installed packages, each once per process."""
     for point in entry_points(group=GROUP):
         if point.value not in _loaded:
-            _loaded.add(point.value)
-            try:
+            with _guest(f"entry point {point.name} = {point.value} of group {GROUP}"):
                 point.load()
-            except Exception as error:  # a broken package must be named, whatever is wrong with it
-                raise UserError(f"entry point {point.name} = {point.value} of group {GROUP}: {one_line(error)}") from None
+            _loaded.add(point.value)
     for text in paths:
-        _load_file(Path(text).expanduser().resolve())
+        path = real_path(text)
+        if str(path) not in _loaded:
+            _load_file(path)
+            _loaded.add(str(path))
 
 
 def _load_file(path: Path) -> None:
     """Import one file under a name of its own."""
-    if str(path) in _loaded:
-        return
     if not path.is_file():
         raise UserError(f"--plugin {path}: there is no such file")
     name = f"repfl_plugin_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
@@ -39,16 +40,32 @@ def _load_file(path: Path) -> None:
     if module_spec is None or module_spec.loader is None:
         raise UserError(f"--plugin {path}: is not a Python file")
     module = module_from_spec(module_spec)
-    sys.modules[name] = module
+    with _guest(f"--plugin {path}", path):
+        sys.modules[name] = module
+        try:
+            module_spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+
+
+@contextmanager
+def _guest(what: str, path: Path | None = None) -> Iterator[None]:
+    """Code of others is imported here: whatever it raises is the user's input being wrong, and the process is to stay as it was."""
+    from algorithms.core.method import methods
+    from bench.cells.surroundings import moved, settings
+
+    methods()  # ours come first, so that a name which is taken is refused where somebody else takes it
+    before = settings()
     try:
-        module_spec.loader.exec_module(module)
-    except Exception as error:  # the file is a user's: whatever it raises is their input being wrong
-        del sys.modules[name]
-        raise UserError(f"--plugin {path}{_line(error, path)}: {type(error).__name__}: {one_line(error)}") from None
-    _loaded.add(str(path))
+        yield
+    except (Exception, SystemExit) as error:
+        raise UserError(f"{what}{_line(error, path)}: {type(error).__name__}: {one_line(error)}") from None
+    if change := moved(before):
+        raise UserError(f"{what}: changes {change}, and with it the results of other methods; pass it to what the method calls")
 
 
-def _line(error: Exception, path: Path) -> str:
+def _line(error: BaseException, path: Path | None) -> str:
     """The line of the user's file that an error came from."""
     if isinstance(error, SyntaxError):
         return f":{error.lineno}"

@@ -180,15 +180,16 @@ def list_command(as_json: Annotated[bool, typer.Option("--json", help="as JSON")
     if as_json:
         typer.echo(json.dumps(entries, indent=2, ensure_ascii=False))
         return
-    from rich.console import Console
     from rich.table import Table
+
+    from bench.cli.show import screen
 
     table = Table("dataset", "edition", "fingerprint", "samples", "size", "needed by", box=None, pad_edge=False)
     for entry in entries:
         size = human(entry["bytes"]) if entry["present"] else f"({human(entry['download_bytes'])})" if entry["download_bytes"] else "-"
         samples = f"{sum(entry['splits'].values()):,}"
         table.add_row(entry["name"], entry["edition"] or "-", entry["verified"], samples, size, " ".join(entry["needed_by"]) or "-")
-    Console().print(table)
+    screen().print(table)
     typer.echo(
         f"\ndata root {data_root()}; sizes in brackets are downloads: `repfl data get NAME`, or `repfl data import NAME --from PATH`"
     )

@@ -12,6 +12,7 @@ from typing import Literal
 
 from bench.records import provenance
 from bench.records.store import Store
+from datasets.core.paths import real_path
 
 LOW_DISK = 2 << 30
 LOW_MEMORY = 2 << 30
@@ -105,7 +106,7 @@ def _disk(root: Path) -> Iterator[Finding]:
     from datasets.core.store import data_root
 
     for name, folder in (("results folder", root), ("data root", data_root())):
-        there = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
+        there = next(path for path in (real_path(folder), *real_path(folder).parents) if path.exists())
         free = shutil.disk_usage(there).free
         if not os.access(there, os.W_OK):
             yield Finding("bad" if name == "results folder" else "note", f"{name} {folder} cannot be written", "choose another folder")

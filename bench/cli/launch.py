@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.errors import UserError
+from datasets.core.paths import real_path
 
 if TYPE_CHECKING:
     from bench.cells.plan import Planned
@@ -36,13 +36,13 @@ def _options(launch: Launch, plugins: Sequence[str]) -> Options:
         if value is not None and not value > 0:
             raise UserError(f"{name} {value:g} is not valid; valid: a number > 0")
     return Options(
-        results=str(Store(launch.results).root.resolve()),
+        results=str(real_path(Store(launch.results).root)),
         **where,
         **how,
         checkpoint_every=launch.checkpoint,
         time_limit=launch.time_limit,
         fresh=launch.fresh,
-        plugins=tuple(str(Path(path).expanduser().resolve()) for path in plugins),
+        plugins=tuple(str(real_path(path)) for path in plugins),
     )
 
 

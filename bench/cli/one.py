@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from bench.cells.plan import Selection, plan
-from bench.cli.show import console, grid
+from bench.cli.show import grid, screen
 from bench.errors import Corrupt, UserError, nearest
 from bench.evidence import measured, recheck, tiers
 from bench.evidence.library import flatten
@@ -75,29 +75,33 @@ def _measured(cell: str, paper: str, scale: str) -> Found:
 
 def show(found: Found) -> None:
     """A record for a reader: what was run, where, what came out, how to make it again."""
-    out, record = console(), found.record
+    out, record = screen(), found.record
     cell, origin = record.cell, record.provenance
-    out.print(
-        f"[bold]{record.id}[/]\n{cell['method']} version {cell['version']}, seed {cell['seed']}: {record.status} {escape(record.reason)}"
-    )
+    out.print(Text(record.id, "bold"))
+    out.print(f"{cell['method']} version {cell['version']}, seed {cell['seed']}: {record.status} {record.reason}")
     if found.note:
-        out.print(escape(found.note), soft_wrap=True)
+        out.print(found.note, soft_wrap=True)
     for title, values in (("hyper-parameters", cell["hp"]), ("recipe", cell["recipe"])):
         _leaves(out, title, flatten(values, ""))
     if record.metrics:
         value, round_ = record.metrics["value"], record.metrics["round"]
-        out.print(f"\n[bold]result[/]  {'-' if value is None else f'{100 * value:.2f} %'} at round {round_}{_floor(record)}")
+        result = f"{'-' if value is None else f'{100 * value:.2f} %'} at round {round_}{_floor(record)}"
+        out.print(_titled("result", f"  {result}"))
         _curves(out, found)
     kept = {name: value for name, value in origin.items() if name not in ("traceback", "command")}
     if isinstance(memory := kept.get("peak_memory"), int):
         kept["peak_memory"] = f"{memory / 2**20:,.0f} MiB"
     _leaves(out, "provenance", flatten(kept, ""))
     if "traceback" in origin:
-        out.print(f"\n[bold]traceback[/]\n{escape(origin['traceback'])}")
+        out.print(_titled("traceback", f"\n{origin['traceback']}"))
     if found.again:
-        out.print(f"\n[bold]again[/]  {escape(found.again)}", soft_wrap=True)
+        out.print(_titled("again", f"  {found.again}"), soft_wrap=True)
         if origin.get("dirty"):
             out.print("       the files differed from that commit when this was computed, so it may not give the same number")
+
+
+def _titled(title: str, rest: str) -> Text:
+    return Text.assemble("\n", (title, "bold"), rest)
 
 
 def _floor(found: Record) -> str:
@@ -107,11 +111,11 @@ def _floor(found: Record) -> str:
 
 
 def _leaves(out: Console, title: str, values: Mapping[str, Any]) -> None:
-    out.print(f"\n[bold]{title}[/]{'' if values else '  none of its own'}")
+    out.print(_titled(title, "" if values else "  none of its own"))
     rows = grid("", "")
     rows.show_header = False
     for name, value in values.items():
-        rows.add_row(f"  {name}", escape(str(value)))
+        rows.add_row(f"  {name}", str(value))
     out.print(rows)
 
 

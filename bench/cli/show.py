@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from bench.cells.plan import Planned
 from bench.errors import FINDING, FINE
 from bench.running.cost import spoken, told
+from datasets.core.paths import real_path
 
 if TYPE_CHECKING:
     from bench.cli.doctor import Finding
@@ -29,6 +30,12 @@ def console() -> Console:
     return found if found.is_terminal else Console(width=140, highlight=False)
 
 
+def screen() -> Console:
+    """The same, for which words in brackets are words: names that users choose come out as they are, and cannot break a page."""
+    found = console()
+    return Console(width=None if found.is_terminal else found.width, highlight=False, markup=False, emoji=False)
+
+
 def grid(*columns: str, right: Iterable[int] = ()) -> Table:
     """A table without lines, with these headings."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
@@ -42,7 +49,7 @@ def grid(*columns: str, right: Iterable[int] = ()) -> Table:
 
 def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
     """The plan: one line per artefact, then totals over distinct cells, then why cells are missing; on demand, every stale cell."""
-    out = console()
+    out = screen()
     by_artefact: dict[str, dict[str, Mapping[str, Any]]] = {}
     for line in facts["cells"]:
         by_artefact.setdefault(line["artefact"], {})[line["id"]] = line
@@ -57,7 +64,7 @@ def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
     rows.add_row("distinct cells", str(facts["distinct"]), *totals, spoken(facts["seconds"]) if facts["seconds"] else "-", style="bold")
     out.print(rows)
     for reason, count in sorted(facts["reasons"].items(), key=lambda pair: -pair[1]):
-        out.print(f"{count} to compute: {escape(reason)}")
+        out.print(f"{count} to compute: {reason}")
     if stale:
         _stale(out, facts["cells"])
     elif facts["stale"]:
@@ -72,27 +79,27 @@ def _stale(out: Console, cells: Iterable[Mapping[str, Any]]) -> None:
     for line in cells:
         reasons.setdefault(f"{line['method']}: {line['stale']}", {})[line["id"]] = line
     for reason, lines in sorted(reasons.items()):
-        out.print(f"\n{escape(reason)}", soft_wrap=True)
+        out.print(f"\n{reason}", soft_wrap=True)
         for line in lines.values():
             place = f"{line['artefact']}, {line['row']}, {line['column']}, seed {line['seed']}"
-            out.print(f"    {line['id'][:12]} {escape(place)}: {spoken(line['seconds'])}", soft_wrap=True)
+            out.print(f"    {line['id'][:12]} {place}: {spoken(line['seconds'])}", soft_wrap=True)
     if not reasons:
         out.print("no value is stale: today's code computes them all")
 
 
 def summary(found: Summary, planned: Sequence[Planned], options: Any) -> None:
     """How a run ended, and what to do about what did not."""
-    out = console()
+    out = screen()
     counts = Counter(outcome.status for outcome in found.outcomes)
     names = {"done": "computed", "cached": "there already"}
     text = ", ".join(f"{count} {names.get(status, status)}" for status, count in counts.items())
-    out.print(f"{text or 'nothing to do'}; records in {escape(options.results)}")
+    out.print(f"{text or 'nothing to do'}; records in {options.results}")
     commands = {item.cell.id: item for item in planned}
     for outcome in found.of("failed", "diverged"):
         item = commands[outcome.id]
-        out.print(f"{outcome.status}: {item.cell}: {escape(outcome.reason)}\n    repeat: {escape(item.command)} --fresh --executor inline")
+        out.print(f"{outcome.status}: {item.cell}: {outcome.reason}\n    repeat: {item.command} --fresh --executor inline")
     for reason, count in Counter(outcome.reason for outcome in found.of("refused")).items():
-        out.print(f"not run: {count} cells: {escape(reason)}")
+        out.print(f"not run: {count} cells: {reason}")
     if found.signal:
         out.print("stopped by a signal; finished cells are stored, the others go on from their checkpoint next time")
 
@@ -101,13 +108,13 @@ def report(page: Path, made: Made) -> None:
     """What was made, what went wrong, and where the page is."""
     from bench.report import text
 
-    out = console()
+    out = screen()
     there = {r.key: f"{r.paper}/{r.name}" for r in made.results}
     endings = {key: next((end for end in ("png", "md") if (page.parent / f"{name}.{end}").exists()), "") for key, name in there.items()}
     text.show(made.results, out, {key: f"{there[key]}.{end}" for key, end in endings.items() if end})
     for problem in made.problems:
-        out.print(f"problem: {escape(problem)}", soft_wrap=True)
-    out.print(f"\nreport: {escape(str(page.resolve()))}", soft_wrap=True)
+        out.print(f"problem: {problem}", soft_wrap=True)
+    out.print(f"\nreport: {real_path(page)}", soft_wrap=True)
 
 
 def collected(found: Collected) -> int:
@@ -127,27 +134,28 @@ def collected(found: Collected) -> int:
 def methods(facts: Sequence[Mapping[str, Any]]) -> None:
     rows = grid("method", "family", "year", "version", "needs", "paper", right=(2, 3))
     for each in facts:
-        rows.add_row(each["name"], each["family"], str(each["year"]), str(each["version"]), " ".join(each["needs"]), escape(each["paper"]))
-    console().print(rows)
+        rows.add_row(each["name"], each["family"], str(each["year"]), str(each["version"]), " ".join(each["needs"]), each["paper"])
+    screen().print(rows)
 
 
 def method(facts: Mapping[str, Any]) -> None:
     """One method: rule, hyper-parameters, traffic."""
-    out = console()
-    out.print(f"[bold]{facts['name']}[/]: {escape(facts['title'])} ({facts['family']}, {facts['year']}, version {facts['version']})")
-    out.print(f"{escape(facts['paper'])}\n\n{escape(facts['rule'])}\n")
+    out = screen()
+    known = f"{facts['title']} ({facts['family']}, {facts['year']}, version {facts['version']})"
+    out.print(Text.assemble((facts["name"], "bold"), ": ", known))
+    out.print(f"{facts['paper']}\n\n{facts['rule']}\n")
     if facts["hyperparameters"]:
         rows = grid("hyper-parameter", "default", "papers", "valid", "meaning")
         for hp in facts["hyperparameters"]:
-            rows.add_row(hp["name"], _plain(hp["default"]), escape(_plain(hp["paper"])), escape(hp["valid"]), escape(hp["meaning"]))
+            rows.add_row(hp["name"], _plain(hp["default"]), _plain(hp["paper"]), hp["valid"], hp["meaning"])
         out.print(rows)
     else:
         out.print("no hyper-parameters of its own")
-    out.print(f"\nsends: {escape(facts['sends'])}")
+    out.print(f"\nsends: {facts['sends']}")
     if facts["needs"]:
         out.print(f"needs: {', '.join(facts['needs'])}")
     if facts["variants"]:
-        out.print(f"variants: {escape('; '.join(facts['variants']))}")
+        out.print(f"variants: {'; '.join(facts['variants'])}")
 
 
 def _plain(value: Any) -> str:
@@ -159,8 +167,8 @@ def datasets(facts: Sequence[Mapping[str, Any]]) -> None:
     for each in facts:
         splits = " ".join(f"{name} {size:,}" for name, size in each["splits"].items())
         shape = "x".join(map(str, each["shape"]))
-        rows.add_row(each["name"], "yes" if each["present"] else "no", str(len(each["classes"])), shape, splits, escape(each["licence"]))
-    console().print(rows)
+        rows.add_row(each["name"], "yes" if each["present"] else "no", str(len(each["classes"])), shape, splits, each["licence"])
+    screen().print(rows)
 
 
 def models(facts: Sequence[Mapping[str, Any]]) -> None:
@@ -168,7 +176,7 @@ def models(facts: Sequence[Mapping[str, Any]]) -> None:
     for each in facts:
         shape = "x".join(map(str, each["input"]))
         rows.add_row(each["name"], shape, str(each["classes"]), f"{each['parameters']:,}", f"{each['statistics']:,}")
-    console().print(rows)
+    screen().print(rows)
 
 
 def artefacts(facts: Sequence[Mapping[str, Any]]) -> None:
@@ -176,8 +184,8 @@ def artefacts(facts: Sequence[Mapping[str, Any]]) -> None:
     rows = grid("artefact", "kind", *(f"{scale}: done/cells" for scale in scales), "title", right=range(2, 2 + len(scales)))
     for each in facts:
         counts = [f"{count['done']}/{count['cells']}" for count in each["scales"].values()]
-        rows.add_row(f"{each['paper']}/{each['name']}", each["kind"], *counts, escape(each["title"]))
-    console().print(rows)
+        rows.add_row(f"{each['paper']}/{each['name']}", each["kind"], *counts, each["title"])
+    screen().print(rows)
 
 
 def contract(names: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 from bench.cells.plan import Planned, unique
 from bench.errors import Corrupt, UserError, one_line
 from bench.evidence.measured import read
-from bench.records.locks import held
+from bench.records.locks import held, holder
 from bench.records.store import FINAL, Store
 from bench.running.cost import forecast, measured
 from bench.trust import ledger
@@ -46,7 +46,9 @@ class Statuses:
         except (Corrupt, UserError) as error:
             return Status("missing", one_line(error))
         if record is None:
-            return Status("running", "some runner is at it") if held(self.store, cell) else Status("missing", "not computed yet")
+            if held(self.store, cell):
+                return Status("running", holder(self.store, cell) or "some runner is at it")
+            return Status("missing", "not computed yet")
         made = record.provenance.get("sources") or {}
         return Status(record.status, record.reason, ledger.standing(made, record.cell).reason)
 

@@ -16,6 +16,7 @@ from bench.evidence import measured, noise, recheck
 from bench.evidence.library import Evidence, Library
 from bench.records import provenance
 from bench.records.store import Record, Store
+from datasets.core.paths import real_path
 
 
 @dataclass
@@ -132,7 +133,7 @@ def facts(planned: Sequence[Planned], made: Made, store: Store) -> dict[str, Any
         "measured values that came with the code": str(len(made.measured)),
         **found,
         "papers": papers,
-        "results": store.root.resolve(),
+        "results": real_path(store.root),
         "measured": made.measured,
         "operating": noise.operating(),
     }

@@ -47,7 +47,7 @@ def _figure(paper: str, name: str, evidence: Any) -> Figure:
         canvas = sheet(3.4 * min(3, len(columns)), 2.8 * -(-len(columns) // 3))
         for axes, column in zip(figures.panels(canvas, len(columns), 3), columns, strict=False):
             figures.curves(axes, data[data["column"] == column.key], labels, band=True)
-            axes.set_title(column.label)
+            axes.set_title(figures.literal(column.label))
             axes.set_xlabel("round")
             axes.set_ylabel("accuracy in %")
         figures.legend_below(canvas, axes)

@@ -22,6 +22,7 @@ from bench.cells.cell import canonical
 from bench.errors import Corrupt, StoreError, UserError
 from bench.records.digest import of_file
 from bench.records.shape import misshapen
+from datasets.core.paths import expanded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,7 +116,7 @@ class Store:
     """A results folder."""
 
     def __init__(self, root: Path | str | None = None) -> None:
-        self.root = Path(root or os.environ.get("REPFL_RESULTS") or "results").expanduser()
+        self.root = expanded(root or os.environ.get("REPFL_RESULTS") or "results")
         self.running = self.root / ".running"
 
     def folder(self, cell: str) -> Path:

@@ -59,13 +59,18 @@ def markdown(table: Table) -> str:
     return "\n\n".join(p for p in parts if p) + "\n"
 
 
+def _name(text: str) -> str:
+    """A name that a user may have chosen, in the cell of a table."""
+    return re.sub(r"([\\|<*`])", r"\\\1", " ".join(text.split()))
+
+
 def _markdown_group(table: Table, columns: tuple[Column, ...], best: Marks) -> str:
-    head = [table.layout.corner]
+    head = [_name(table.layout.corner)]
     for column in columns:
-        head += [f"{column.label}: published", "ours", "difference", "verdict"]
+        head += [f"{_name(column.label)}: published", "ours", "difference", "verdict"]
     lines = [head, ["---", *["---:", "---:", "---:", "---"] * len(columns)]]
     for row in table.layout.rows:
-        line = [f"*{row}*" if row in table.layout.aside else row]
+        line = [f"*{_name(row)}*" if row in table.layout.aside else _name(row)]
         for column in columns:
             cell = table.cell(row, column.key)
             line += ["", "", "", ""] if cell is None else _markdown_cell(cell, column, best)
@@ -92,7 +97,9 @@ def _orderings(table: Table) -> str:
     lines = [head, ["---", "---:", "---:", "---", "---", "---"]]
     for o in table.orderings:
         tau = numbers.BLANK if o.tau is None else numbers.signed(o.tau)
-        lines.append([labels[o.column], str(o.rows), tau, o.winner_published, o.winner, "yes" if o.same_winner else "no"])
+        names = (labels[o.column], o.winner_published, o.winner)
+        column, published, ours = map(_name, names)
+        lines.append([column, str(o.rows), tau, published, ours, "yes" if o.same_winner else "no"])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -122,6 +129,9 @@ TEX = {
     ">": r"$>$",
     "^": r"\^{}",
     "~": r"\~{}",
+    "[": "{[}",  # the first of a row would else belong to the line break before it
+    "*": "{*}",
+    "\n": " ",
     "±": r"$\pm$",
     "≤": r"$\leq$",
     "≥": r"$\geq$",

@@ -97,12 +97,9 @@ def _engine_view(recipe: Recipe, prepared: Prepared, shares: Shares) -> ClientDa
 
 def _model(recipe: Recipe, data: ClientData) -> Model:
     from algorithms import models
-    from bench.errors import UserError
 
-    channels, height, width = data.input_shape
-    if height != width:
-        raise UserError(f"recipe: model {recipe.model!r} takes square images, and {recipe.dataset} has {height}x{width}; set `input`")
-    return models.build(recipe.model, channels=channels, size=height, classes=data.classes)
+    channels, size, _ = data.input_shape
+    return models.build(recipe.model, channels=channels, size=size, classes=data.classes)
 
 
 def make(cell: Cell, clients: Clients, options: Options) -> Run:

@@ -98,11 +98,11 @@ class Bars(Progress):
         from rich.progress import Progress as Bar
 
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[eta]}"),
+            TextColumn("{task.fields[eta]}", markup=False),
         )
         with Bar(*columns, console=Console(file=self.stream), transient=True) as bar:
             self._bar, self._task = bar, bar.add_task("cells", total=1.0, eta="")

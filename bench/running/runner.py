@@ -143,11 +143,11 @@ def _until_done(tasks: Sequence[Task], options: Options, how: tuple[str, int], p
     execute, (_, workers) = EXECUTORS[how[0]], how
     store, waiting = Store(options.results), list(tasks)
     while waiting:
-        busy: list[Task] = []
+        busy: dict[str, str] = {}
         by_id = {task.cell.id: task for task in waiting}
         for outcome in execute(waiting, options, workers, progress.round, stop):
             if outcome.status == "busy":
-                busy.append(by_id[outcome.id])
+                busy[outcome.id] = outcome.reason
                 continue
             summary.outcomes.append(outcome)
             progress.finish(outcome)
@@ -155,6 +155,8 @@ def _until_done(tasks: Sequence[Task], options: Options, how: tuple[str, int], p
                 return
         if busy:
             progress.note(f"{len(busy)} cells are with other runners: waiting for them")
-        while busy and not stop() and all(held(store, task.cell.id) for task in busy):
+        for marker in filter(None, busy.values()):
+            progress.note(marker)
+        while busy and not stop() and all(held(store, cell) for cell in busy):
             time.sleep(POLL)
-        waiting = [] if stop() else busy
+        waiting = [] if stop() else [by_id[cell] for cell in busy]

@@ -37,6 +37,8 @@ class Options:
     """Which kernels a convolution of several clients takes."""
     checkpoint_every: float = 60.0
     time_limit: float | None = None
+    alarm: bool = False
+    """Whether the process that computes sees to the limit within a round, too; elsewhere the one that waits for it does."""
     fresh: bool = False
     began: str = ""
     """When the run began, as `now` writes it: with `fresh`, and for failed cells, only what is newer counts as done."""

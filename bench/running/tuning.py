@@ -20,6 +20,7 @@ from bench.records.store import write_synced
 from bench.running.clients import clients_of
 from bench.running.devices import clear
 from bench.running.task import Options
+from datasets.core.paths import expanded
 
 VERSION = 1
 AGREED = {"chunk": 32, "lanes": 0, "conv": "auto"}
@@ -94,7 +95,7 @@ def _measured(job: Any) -> dict[str, Any]:
 
 def path() -> Path:
     """Where choices are remembered."""
-    return Path(os.environ.get("REPFL_TUNED", "~/.cache/repfl/tuned.json")).expanduser()
+    return expanded(os.environ.get("REPFL_TUNED", "~/.cache/repfl/tuned.json"))
 
 
 @contextmanager

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from bench.cells.cell import Cell
 from bench.errors import Corrupt, StoreError, UserError, one_line
 from bench.records import checkpoint, provenance
-from bench.records.locks import claim
+from bench.records.locks import claim, holder
 from bench.records.store import FINAL, Record, Store, stored_result
 from bench.running import products
 from bench.running.metrics import summarise
 from bench.running.norms import by_group, norms
-from bench.running.task import Options, Outcome, Task, Tell
+from bench.running.task import GRACE, Options, Outcome, Task, Tell
 from bench.running.tuning import settled, smaller
 
 if TYPE_CHECKING:
@@ -32,8 +36,8 @@ class _Interrupted(Exception):
     """The user wants to stop; the checkpoint is written."""
 
 
-class _Limit(Exception):
-    """The cell has used up its time."""
+class _Limit(BaseException):
+    """The cell has used up its time; no method's `except Exception` holds it up."""
 
 
 def prepare_process(options: Options) -> None:
@@ -62,7 +66,7 @@ def run_task(task: Task, options: Options, tell: Tell, stop: Callable[[], bool])
     try:
         with claim(store, task.cell.id) as mine:
             if not mine:
-                return Outcome(task.cell.id, "busy", "another runner has it")
+                return Outcome(task.cell.id, "busy", holder(store, task.cell.id))
             store.recover(task.cell.id)
             stored = stored_result(store, task.cell.id)
             if stored is not None and counts_as_done(stored, options):
@@ -108,7 +112,7 @@ def _attempt(task: Task, options: Options, store: Store, tell: Tell, stop: Calla
         return _faulty(task, options, store, "diverged", error)
     except _Limit as error:
         return _faulty(task, options, store, "failed", error, keep=True)
-    except Exception as error:  # a failing cell must not stop the grid, whatever it raises
+    except (Exception, SystemExit) as error:  # a failing cell must not stop the grid, whatever it raises
         less = smaller(options) if _out_of_memory(error) else None
         if less is None:
             return _faulty(task, options, store, "failed", error)
@@ -116,7 +120,7 @@ def _attempt(task: Task, options: Options, store: Store, tell: Tell, stop: Calla
     return _attempt(task, less, store, tell, stop)
 
 
-def _faulty(task: Task, options: Options, store: Store, status: str, error: Exception, keep: bool = False) -> Record:
+def _faulty(task: Task, options: Options, store: Store, status: str, error: BaseException, keep: bool = False) -> Record:
     """The record of a cell that came to nothing, with its traceback and the command that repeats it."""
     kind = "" if isinstance(error, _Limit) or status == "diverged" else f"{type(error).__name__}: "
     told = products.origin(task, options) | {"traceback": "".join(traceback.format_exception(error))}
@@ -139,7 +143,7 @@ def crashed(task: Task, options: Options, reason: str) -> Outcome:
     return Outcome(task.cell.id, "failed", reason)
 
 
-def _out_of_memory(error: Exception) -> bool:
+def _out_of_memory(error: BaseException) -> bool:
     text = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text or "not enough memory" in text
 
@@ -166,18 +170,21 @@ def _store(store: Store, record: Record, siblings: dict[str, bytes], keep_checkp
 
 def _compute(task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]) -> Record:
     """From a cell to its stored record."""
+    from bench.cells import surroundings
     from bench.running.clients import clients_of, make
 
-    begun = time.perf_counter()
+    begun, before = time.perf_counter(), surroundings.settings()
     clients = clients_of(task.cell)
     run = make(task.cell, clients, options)
     facts = checkpoint_facts(task.cell, options)
-    earlier = _begin(run, store, task.cell.id, facts)
+    with _alarm(options, begun):
+        earlier = _begin(run, store, task.cell.id, facts)
     tell(task.cell.id, run.round)
     saved = time.perf_counter()
     sizes = [norms(run)] if options.norms else []
     while not run.done:
-        run.step()
+        with _alarm(options, begun):
+            run.step()
         sizes += [norms(run)] if options.norms else []
         tell(task.cell.id, run.round)
         now = time.perf_counter()
@@ -190,10 +197,32 @@ def _compute(task: Task, options: Options, store: Store, tell: Tell, stop: Calla
             raise _Interrupted
         if late:
             raise _Limit(f"time limit of {options.time_limit:g} s reached after round {run.round} of {task.cell.rounds}")
+    if change := surroundings.moved(before):
+        raise StoreError(f"method {task.cell.method!r} changes {change}: this process cannot be trusted with another cell")
     metrics = summarise(run.rows, task.cell.recipe, clients.floor, run.fed.layout.parameters)
     origin = products.origin(task, options) | products.measured(run, clients, earlier + time.perf_counter() - begun, options)
     origin |= {"norms": by_group(sizes)} if sizes else {}
     return _store(store, Record(task.cell.id, task.cell.json, "done", "", metrics, origin), products.siblings(run))
+
+
+@contextmanager
+def _alarm(options: Options, begun: float) -> Iterator[None]:
+    """Break a method off that overruns the cell's time limit by far, where no other process does; nothing is being written here."""
+    if options.time_limit is None or not options.alarm or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise _Limit(f"time limit of {options.time_limit:g} s reached within a round")
+
+    left = begun + options.time_limit + GRACE - time.perf_counter()
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, max(left, 0.001), 1.0)  # and again, should something hold up the first
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:

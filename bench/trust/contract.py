@@ -17,11 +17,10 @@ from torch import Tensor
 
 from algorithms import models
 from algorithms.core.data import ClientData
-from algorithms.core.federation import Federation
-from algorithms.core.messages import encode
 from algorithms.core.method import build, methods
 from algorithms.core.run import Run
 from bench.trust.tape import TapeLane
+from bench.trust.wiretap import TappedRun, Wiretap
 from datasets.core.recipe import Evaluation, Partition, Recipe, Training
 
 RAGGED, EVEN = (25, 7, 0, 40, 1, 16), (18, 17, 0, 19)
@@ -83,66 +82,17 @@ def gap(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
     return max(((a - b).abs().max() / a.abs().max().clamp(min=1e-12)).item() for a, b in pairs)
 
 
-# -- a federation that reads along -------------------------------------------------------------------------------------------------------
-
-
-class Wiretap(Federation):
-    """Encodes every message for real and counts the bytes, beside the ledger."""
-
-    wire = 0
-
-    def _send(self, direction: Any, x: Tensor, mask: Tensor | None, code: Any, domain: Tensor | None, scalars: int) -> Tensor:
-        arrived = super()._send(direction, x, mask, code, domain, scalars)
-        self._count(x, mask, code, domain, scalars)
-        return arrived
-
-    def gossip(self, x: Tensor, mixing: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
-        mixed = super().gossip(x, mixing, mask, **how)
-        heard = ((mixing != 0).sum(0) - (mixing.diagonal() != 0).long()).tolist()
-        code, domain, scalars = how.get("code", "none"), how.get("domain"), how.get("scalars", 0)
-        self._count(x, mask, code, domain, scalars, times=heard, bits=how.get("bits", 32))
-        return mixed
-
-    def tell(self, graph: Tensor, count: int) -> None:
-        self.wire += 4 * count * int((graph & ~torch.eye(self.N, dtype=torch.bool, device=graph.device)).sum())
-        super().tell(graph, count)
-
-    def up_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
-        self.wire += self.K * len(np.packbits(mask[0][domain].cpu().numpy()))
-        return super().up_mask(mask, domain)
-
-    def down_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
-        self.wire += self.K * len(np.packbits(mask.reshape(-1, self.D)[0][domain].cpu().numpy()))
-        return super().down_mask(mask, domain)
-
-    def numbers(self, direction: str, count: Tensor | int) -> None:
-        self.wire += 4 * int(torch.as_tensor(count).expand(self.K).sum())
-        super().numbers(direction, count)
-
-    def _count(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        code: Any,
-        domain: Tensor | None,
-        scalars: int,
-        times: list[int] | None = None,
-        bits: int = 32,
-    ) -> None:
-        domain = self.exchanged if domain is None else domain
-        masks = (self.exchanged if mask is None else mask).expand(len(x), -1)
-        packed = [4 * (int(own.sum()) - (int(own.sum()) * bits + 31) // 32) for own in masks]  # what narrower values save
-        lengths = [len(encode(row, own, code, domain)) + 4 * scalars - less for row, own, less in zip(x, masks, packed, strict=True)]
-        self.wire += sum(length * n for length, n in zip(lengths, times or [1] * len(x), strict=True))
-
-
-class TappedRun(Run):
-    """A run whose messages are encoded for real."""
-
-    federation = Wiretap
-
-
 # -- the contract ------------------------------------------------------------------------------------------------------------------------
+
+
+class Broken(Exception):
+    """A promise is not kept."""
+
+
+def keep(holds: bool, otherwise: str) -> None:
+    """See that something holds; unlike `assert`, also where Python is told to optimise."""
+    if not holds:
+        raise Broken(otherwise)
 
 
 @dataclass(frozen=True)
@@ -175,14 +125,14 @@ def finite(case: Situation) -> None:
     """States, scores and notes are finite numbers on clients with no sample, one sample, one class."""
     run = case.run()
     for name, tensor in run.state.items():
-        assert not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()), f"state {name!r} is not finite"
-    assert all(np.isfinite(value) for _, _, value in run.rows), "a recorded number is not finite"
+        keep(not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()), f"state {name!r} is not finite")
+    keep(all(np.isfinite(value) for _, _, value in run.rows), "a recorded number is not finite")
 
 
 def deterministic(case: Situation) -> None:
     """The same cell gives the same bits twice."""
     one, two = case.run(), case.run()
-    assert all(torch.equal(one.state[name], two.state[name]) for name in one.state), "two runs differ"
+    keep(all(torch.equal(one.state[name], two.state[name]) for name in one.state), "two runs differ")
 
 
 def resumable(case: Situation) -> None:
@@ -193,33 +143,61 @@ def resumable(case: Situation) -> None:
     resumed.restore({name: value.clone() for name, value in halfway.snapshot().items()})
     while not resumed.done:
         resumed.step()
-    assert all(torch.equal(whole.state[name], resumed.state[name]) for name in whole.state), "the resumed run differs"
+    keep(all(torch.equal(whole.state[name], resumed.state[name]) for name in whole.state), "the resumed run differs")
     timeless = [[row for row in run.rows if not row[1].startswith("time/")] for run in (whole, resumed)]
-    assert timeless[0] == timeless[1], "the resumed curves differ"
+    keep(timeless[0] == timeless[1], "the resumed curves differ")
 
 
 def billed(case: Situation) -> None:
-    """The ledger's bytes are the lengths of real encoded messages."""
-    run = case.fresh(kind=TappedRun)
-    run.start()
-    while not run.done:
-        run.step()
+    """The ledger's bytes are the lengths of real encoded messages, and nobody learns from anybody else without them."""
+    run = case.fresh(kind=TappedRun, chunk=len(RAGGED))
+    traffic = _bytes(run)
     between_clients = run.fed.ledger.edges is not None  # then sender and receiver are both billed for one message
     lines = "traffic/up" if between_clients else "traffic/"
     bytes_billed = int(sum(value for _, name, value in run.rows if name.startswith(lines)))
     encoded = run.fed.wire if isinstance(run.fed, Wiretap) else -1
-    assert bytes_billed == encoded, f"billed {bytes_billed} bytes, encoded {encoded}"
+    keep(bytes_billed == encoded, f"billed {bytes_billed} bytes, encoded {encoded}")
+    if case.participation == 1:
+        _heard(case, run, traffic)
+
+
+def _bytes(run: Run) -> dict[str, Tensor]:
+    """Run to the end; bytes per client and direction."""
+    run.start()
+    traffic = {way: torch.zeros(run.fed.N, dtype=torch.int64) for way in ("up", "down")}
+    while not run.done:
+        run.step()
+        for way, total in traffic.items():
+            total += run.fed.ledger.round[f"{way}_values"] + run.fed.ledger.round[f"{way}_codes"]
+    return traffic
+
+
+def _heard(case: Situation, run: Run, traffic: dict[str, Tensor]) -> None:
+    """Where a client's pictures are others, its own model may change; every other model that does has cost bytes on both sides."""
+    teacher, other = int(np.argmax(RAGGED)), case.fresh(chunk=len(RAGGED))
+    own = other.fed.data.train[teacher]
+    other.fed.data.images[own] = 255 - other.fed.data.images[own]
+    _bytes(other)
+    for one, two in zip(_personal(run), _personal(other), strict=True):
+        learnt = ((one - two).abs().amax(1) > 0).cpu()
+        learnt[teacher] = False
+        keep(not learnt.any() or bool(traffic["up"][teacher] > 0), "clients learn from one that sends nothing")
+        keep(bool((traffic["down"][learnt] > 0).all()), "a client that receives nothing learns from another one")
+
+
+def _personal(run: Run) -> list[Tensor]:
+    """The models that all clients are scored with  [N, D]; several where their predictions are mixed."""
+    with run.fed.among(run.fed.everybody):
+        personal = run.method.personal(run.state, run.fed)
+    return [models for _, models in personal.parts] if hasattr(personal, "parts") else [personal]
 
 
 def newcomers(case: Situation) -> None:
     """After one round with a small cohort, clients that never took part have a finite model of the right length."""
     run = replace(case, participation=1 / 6).run(rounds=1)
-    with run.fed.among(run.fed.everybody):
-        personal = run.method.personal(run.state, run.fed)
-    parts = [models for _, models in personal.parts] if hasattr(personal, "parts") else [personal]
-    for part in parts:
-        assert part.shape == (run.fed.N, run.fed.D), f"personal() returned {tuple(part.shape)}"
-        assert bool(torch.isfinite(part).all()), "a client that never took part has a model that is not finite"
+    for part in _personal(run):
+        keep(part.shape == (run.fed.N, run.fed.D), f"personal() returned {tuple(part.shape)}")
+        keep(bool(torch.isfinite(part).all()), "a client that never took part has a model that is not finite")
 
 
 def chunk_free(case: Situation) -> None:
@@ -227,7 +205,7 @@ def chunk_free(case: Situation) -> None:
     loop = case.run()
     for how in ({"chunk": 4}, {"chunk": len(RAGGED)}, {"lanes": 2, "lane": TapeLane}):
         difference = gap(loop.state, case.run(**how).state)
-        assert difference < TOLERANCE, f"{how} differs from one by one by {difference:.1e}"
+        keep(difference < TOLERANCE, f"{how} differs from one by one by {difference:.1e}")
 
 
 def recordable(case: Situation) -> None:
@@ -236,13 +214,13 @@ def recordable(case: Situation) -> None:
         return  # who takes part changes no step
     recorded, plain = (case.run(rounds=2, sizes=EVEN, batch=4, lanes=2, lane=partial(TapeLane, records)) for records in (True, False))
     different = [name for name, value in recorded.state.items() if not torch.equal(value, plain.state[name])]
-    assert not different, f"recorded steps give another {', '.join(different)}"
+    keep(not different, f"recorded steps give another {', '.join(different)}")
 
 
 def lonely(case: Situation) -> None:
     """A federation of one client runs."""
     run = replace(case, participation=1.0).run(sizes=(12,))
-    assert all(bool(torch.isfinite(t).all()) for t in run.state.values() if t.is_floating_point()), "not finite with one client"
+    keep(all(bool(torch.isfinite(t).all()) for t in run.state.values() if t.is_floating_point()), "not finite with one client")
 
 
 def pure_scoring(case: Situation) -> None:
@@ -256,8 +234,8 @@ def pure_scoring(case: Situation) -> None:
             with run.fed.among(block):
                 personal = run.method.personal(run.state, run.fed)
             out.append(torch.cat([m for _, m in personal.parts], 1) if hasattr(personal, "parts") else personal)
-    assert gap({"w": torch.cat(whole)}, {"w": torch.cat(halves)}) < TOLERANCE, "a client's model depends on who else is scored"
-    assert all(torch.equal(before[name], run.state[name]) for name in before), "scoring changed the state"
+    keep(gap({"w": torch.cat(whole)}, {"w": torch.cat(halves)}) < TOLERANCE, "a client's model depends on who else is scored")
+    keep(all(torch.equal(before[name], run.state[name]) for name in before), "scoring changed the state")
 
 
 CONTRACT: tuple[Callable[[Situation], None], ...] = (
@@ -289,7 +267,9 @@ def check(name: str) -> Iterator[tuple[str, Situation, str]]:
         for promise in CONTRACT:
             try:
                 promise(case)
-            except Exception as error:  # a third party's method may fail in any way; the finding names it
+            except Broken as error:
+                yield promise.__name__, case, str(error)
+            except (Exception, SystemExit) as error:  # a third party's method may fail in any way; the finding names it
                 yield promise.__name__, case, f"{type(error).__name__}: {error}"
             else:
                 yield promise.__name__, case, ""

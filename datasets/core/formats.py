@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import re
 import shutil
 import struct
 import tarfile
 import tempfile
 import zipfile
-import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,11 +23,9 @@ from datasets.core.canonical import Arrays
 from datasets.core.errors import DataError, nearest
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+LEAST = 512
+"""Bytes that a member of an archive counts for at least, since files take room whatever is in them."""
 PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
-DAMAGE = (
-    *(EOFError, ValueError, KeyError, IndexError, TypeError),
-    *(struct.error, zlib.error, zipfile.BadZipFile, tarfile.TarError, pickle.PickleError),
-)
 FOLDERS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}  # a split's folder
 
 
@@ -40,10 +40,10 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except DAMAGE as error:
-        raise DataError(f"cannot read {path}: damaged, cut short or not as expected ({type(error).__name__}: {error})") from error
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    except Exception as error:  # readers of other people raise whatever they like, of encrypted or newer files as well
+        raise DataError(f"cannot read {path}: damaged, cut short or not as expected ({type(error).__name__}: {error})") from error
 
 
 def locate(folder: Path, *file_names: str) -> Path | None:
@@ -82,30 +82,59 @@ def is_archive(path: Path) -> bool:
 
 
 @contextmanager
-def unpacked(archives: Sequence[Path], scratch: Path) -> Iterator[Path]:
-    """A temporary folder with the content of some archives; it is removed whatever happens."""
+def unpacked(archives: Sequence[Path], scratch: Path, room: int) -> Iterator[Path]:
+    """A temporary folder with the content of some archives, `room` bytes at most; it is removed whatever happens."""
     scratch.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".unpack-", dir=scratch))
     try:
         for archive in archives:
             with reading(archive):
                 if archive.name.lower().endswith(".zip"):
-                    with zipfile.ZipFile(archive) as file:
-                        file.extractall(folder)
+                    _unzip(archive, folder, room)
                 else:
-                    with tarfile.open(archive) as file:
-                        file.extractall(folder, filter="data")
+                    _untar(archive, folder, room)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _unzip(archive: Path, folder: Path, room: int) -> None:
+    with zipfile.ZipFile(archive) as file:
+        _fit(archive, file, room)
+        file.extractall(folder)
+
+
+def _fit(archive: Path, file: zipfile.ZipFile, room: int) -> None:
+    """Refuse a zip file that would unpack to more than a dataset can be; what it says of its members, none may exceed."""
+    if (size := sum(max(member.file_size, LEAST) for member in file.infolist())) > room:
+        raise _too_large(archive, size, room)
+
+
+def _untar(archive: Path, folder: Path, room: int) -> None:
+    size = 0
+
+    def fits(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+        nonlocal size
+        size += max(member.size, LEAST)
+        if size > room:
+            raise _too_large(archive, size, room)
+        return tarfile.data_filter(member, path)
+
+    with tarfile.open(archive) as file:
+        file.extractall(folder, filter=fits)
+
+
+def _too_large(archive: Path, size: int, room: int) -> DataError:
+    return DataError(f"{archive} unpacks to {size:,} bytes or more; the dataset needs less than {room:,}: get the original file")
+
+
 # --- single formats --------------------------------------------------------------------------------------------------------------------
 
 
-def read_npz(path: Path) -> dict[str, Arrays]:
-    """`<split>_images` and `<split>_labels` for the splits train, val and test (or all)."""
+def read_npz(path: Path, room: int) -> dict[str, Arrays]:
+    """`<split>_images` and `<split>_labels` for the splits train, val and test (or all), `room` bytes at most."""
     with reading(path), np.load(path, allow_pickle=False) as file:
+        _fit(path, file.zip, room)
         splits = {name.removesuffix("_images") for name in file.files if name.endswith("_images")}
         if not splits:
             found = ", ".join(file.files) or "nothing"
@@ -113,8 +142,8 @@ def read_npz(path: Path) -> dict[str, Arrays]:
         return {split: as_arrays(file[f"{split}_images"], file[f"{split}_labels"]) for split in splits}
 
 
-def read_idx(path: Path) -> np.ndarray:
-    """An idx file of unsigned bytes, plain or gzipped."""
+def read_idx(path: Path, room: int) -> np.ndarray:
+    """An idx file of unsigned bytes, plain or gzipped, `room` bytes at most."""
     with reading(path):
         opener: Callable[..., Any] = gzip.open if path.suffix == ".gz" else open
         with opener(path, "rb") as file:
@@ -122,29 +151,74 @@ def read_idx(path: Path) -> np.ndarray:
             if zero != 0 or kind != 8:
                 raise ValueError("not an idx file of unsigned bytes")
             shape = struct.unpack(f">{dimensions}I", file.read(4 * dimensions))
-            return np.frombuffer(file.read(), np.uint8).reshape(shape)
+            if (size := prod(shape)) > room:
+                raise _too_large(path, size, room)
+            return np.frombuffer(file.read(size + 1), np.uint8).reshape(shape)
 
 
-NEEDED = {
-    *((module, name) for module in ("numpy.core.multiarray", "numpy._core.multiarray") for name in ("_reconstruct", "scalar")),
-    *(("numpy", name) for name in ("ndarray", "dtype")),
-    ("_codecs", "encode"),
-    ("collections", "OrderedDict"),
+# --- pickles: official files hold arrays of bytes and integers in lists and dicts, and nothing else is made from a pickle ---------------
+
+
+class _Type:
+    """The type of an array as a pickle tells it: bytes or integers, whatever else is said of it."""
+
+    def __init__(self, code: str, *_: Any) -> None:
+        if not re.fullmatch(r"[iu][1248]", code):
+            raise pickle.UnpicklingError(f"the file has an array of type {code!r}, and no official file has one")
+        self.dtype = np.dtype(code)
+
+    def __setstate__(self, state: Any) -> None:
+        order: Any = state[1]
+        self.dtype = self.dtype.newbyteorder(order)
+
+
+class _Array:
+    """An array that is made of its bytes alone; NumPy itself would trust what the file says, and follow its pointers."""
+
+    def __init__(self, *_: Any) -> None:
+        self.array = np.zeros(0, np.uint8)
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, kind, fortran, data = state
+        content = data if isinstance(data, bytes) else data.encode("latin1")  # Python 2 wrote its texts
+        self.array = np.frombuffer(content, kind.dtype).reshape(shape, order="F" if fortran else "C")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.array if dtype is None else self.array.astype(dtype)
+
+
+def _number(kind: _Type, data: bytes) -> int:
+    """A single integer of an array."""
+    return int(np.frombuffer(data, kind.dtype)[0])
+
+
+def _bytes(text: str, encoding: str) -> bytes:
+    """How Python 3 writes bytes for Python 2."""
+    return text.encode({"latin1": "latin1"}[encoding])
+
+
+STAND_INS: dict[tuple[str, str], Any] = {
+    **{(f"numpy.{core}.multiarray", "_reconstruct"): _Array for core in ("core", "_core")},
+    **{(f"numpy.{core}.multiarray", "scalar"): _number for core in ("core", "_core")},
+    ("numpy", "dtype"): _Type,
+    ("numpy", "ndarray"): None,  # only ever named
+    ("_codecs", "encode"): _bytes,
+    ("collections", "OrderedDict"): OrderedDict,
 }
 
 
 class _Unpickler(pickle.Unpickler):
-    """Admits NumPy arrays and plain containers, nothing that could run code."""
+    """Makes plain containers and the arrays above, nothing that could run code or read memory."""
 
     def find_class(self, module: str, name: str) -> Any:
         """Only what the official files need."""
-        if (module, name) not in NEEDED:
+        if (module, name) not in STAND_INS:
             raise pickle.UnpicklingError(f"the file asks for {module}.{name}, which no official file needs: do not trust it")
-        return super().find_class(module, name)
+        return STAND_INS[module, name]
 
 
 def unpickle(file: IO[bytes]) -> Any:
-    """The content of an official pickled file."""
+    """The content of an official pickled file; arrays are to be taken with `np.asarray`."""
     return _Unpickler(file, encoding="latin1").load()
 
 

@@ -126,6 +126,12 @@ def resolve(partition: Partition) -> dict[str, Any]:
     return asdict(_options(partition)[1])
 
 
+def validates(partition: Partition) -> bool:
+    """Whether a partition sets validation samples apart."""
+    shares = resolve(partition)
+    return "train_share" in shares and shares["train_share"] + shares["test_share"] < 1
+
+
 def _options(partition: Partition) -> tuple[Rule, Any]:
     """The rule of a partition and its validated options."""
     known = rules()

@@ -13,6 +13,7 @@ from datasets.core.canonical import Arrays, canonical_order, fingerprint
 from datasets.core.download import Progress, fetch
 from datasets.core.errors import DataError
 from datasets.core.formats import NothingFoundError, is_archive, read_npz, read_pictures, reading, unpacked
+from datasets.core.paths import expanded
 from datasets.core.registry import SPLITS, Dataset, Edition, get
 from datasets.core.store import data_root, how_to_get, locked, open_dataset, prepared_path, writable, write
 
@@ -43,13 +44,13 @@ def _obtain(dataset: Dataset, paths: list[Path], raw: Path, root: Path) -> Path:
     archives = [path for path in paths if is_archive(path)]
     if not archives:
         return _prepare(dataset, raw, lambda: dataset.read(raw), root)
-    with unpacked(archives, raw) as folder:
+    with unpacked(archives, raw, dataset.room) as folder:
         return _prepare(dataset, raw, lambda: dataset.read(folder), root)
 
 
 def bring(name: str, source: Path | str, root: Path | str | None = None) -> Path:
     """Prepare a dataset from files the user has: an official archive or folder, an .npz, or a folder of pictures."""
-    dataset, base, path = get(name), data_root(root), Path(source).expanduser()
+    dataset, base, path = get(name), data_root(root), expanded(source)
     if dataset.embedded:
         raise DataError(f"{name} comes with scikit-learn: there is nothing to import")
     if not path.exists():
@@ -58,9 +59,9 @@ def bring(name: str, source: Path | str, root: Path | str | None = None) -> Path
         if path.is_dir():
             return _prepare(dataset, path, lambda: _read_folder(dataset, path), base)
         if path.suffix.lower() == ".npz":
-            return _prepare(dataset, path, lambda: read_npz(path), base)
+            return _prepare(dataset, path, lambda: read_npz(path, dataset.room), base)
         if is_archive(path):
-            with unpacked([path], base / "raw") as folder:
+            with unpacked([path], base / "raw", dataset.room) as folder:
                 return _prepare(dataset, path, lambda: _read_folder(dataset, folder), base)
         return _prepare(dataset, path, lambda: dataset.read(path.parent), base)
 
@@ -72,7 +73,7 @@ def _read_folder(dataset: Dataset, folder: Path) -> Mapping[str, Arrays]:
     except NothingFoundError as official:
         packed = folder / f"{dataset.name}.npz"
         if packed.is_file():
-            return read_npz(packed)
+            return read_npz(packed, dataset.room)
         try:
             return read_pictures(folder, dataset.classes, dataset.shape, dataset.resize, "all" in dataset.splits)
         except NothingFoundError:

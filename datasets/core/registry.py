@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib import import_module
+from math import prod
 from pathlib import Path
 
 from datasets.core.canonical import Arrays
 from datasets.core.errors import DataError, nearest
 
 Reader = Callable[[Path], Mapping[str, Arrays]]  # a folder of official files -> one Arrays per split
+LABEL = 8  # bytes
 SPLITS = ("train", "val", "test", "all")  # the order in which splits follow each other; `all`: there is no official split
 
 
@@ -89,6 +91,12 @@ class Dataset:
         """All normalisations; every dataset has `unit` (pixels in 0..1) and `raw` (pixels as stored)."""
         zeros, ones = (0.0,) * self.shape[2], (1.0,) * self.shape[2]
         return {"unit": Norm(self.scale, zeros, ones), "raw": Norm(1.0, zeros, ones), **self.own_norms}
+
+    @property
+    def room(self) -> int:
+        """Bytes that its files may unpack to: four times what is downloaded and what its largest edition holds as arrays."""
+        samples = max(sum(edition.sizes.values()) for edition in self.editions)
+        return 4 * (self.size + samples * (prod(self.shape) + LABEL))
 
     def edition(self, name: str) -> Edition:
         """One edition by name."""

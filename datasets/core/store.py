@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock
+from filelock import Timeout
 
 from datasets.core.canonical import Arrays, canonical_order, chunks, fingerprint
 from datasets.core.errors import DataError
+from datasets.core.locks import elsewhere, file_lock
+from datasets.core.paths import expanded
 from datasets.core.registry import SPLITS, Dataset, get
 
 FORMAT = 1
@@ -44,7 +46,7 @@ class Prepared:
 
 def data_root(root: Path | str | None = None) -> Path:
     """Where data live: the argument, else REPFL_DATA, else ~/.cache/repfl."""
-    return Path(root or os.environ.get("REPFL_DATA") or "~/.cache/repfl").expanduser()
+    return expanded(root or os.environ.get("REPFL_DATA") or "~/.cache/repfl")
 
 
 def prepared_path(name: str, root: Path | str | None = None) -> Path:
@@ -74,8 +76,13 @@ def locked(name: str, root: Path) -> Iterator[None]:
     folder = root / "locks"
     with writable(root):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / f"{name}.lock")
-        lock.acquire()
+        lock = file_lock(folder / f"{name}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            if told := elsewhere(folder / f"{name}.lock"):
+                raise DataError(told) from None
+            lock.acquire()
     try:
         yield
     finally:

@@ -78,13 +78,18 @@ def legend_below(canvas: Canvas, axes: Axes, columns: int = 4) -> None:
     canvas.legend(handles, labels, loc="outside lower center", ncols=min(columns, max(1, len(labels))))
 
 
+def literal(name: str) -> str:
+    """A name in which dollar signs are dollar signs, and begin no formula."""
+    return name.replace("$", r"\$")
+
+
 def curves(axes: Axes, data: pd.DataFrame, order: Sequence[str], *, band: bool = False) -> None:
     """Lines of mean against round, one per label; data: label, round, mean (and low, high for the band)."""
     for index, label in enumerate(order):
         line = data[data["label"] == label].sort_values("round")
         if line.empty:
             continue
-        axes.plot(line["round"], line["mean"], label=label, linewidth=1.4, **look(index))
+        axes.plot(line["round"], line["mean"], label=literal(label), linewidth=1.4, **look(index))
         if band:
             axes.fill_between(line["round"], line["low"], line["high"], color=PALETTE[index % len(PALETTE)], alpha=0.18, linewidth=0)
 

@@ -74,7 +74,7 @@ def load(folder: Path) -> pd.DataFrame:
 def _read_file(path: Path, rows: list[dict[str, object]], problems: list[str]) -> None:
     seen: dict[tuple[str, ...], int] = {}
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, strict=True)
             header = next(reader, [])
             if tuple(header) != FIELDS:

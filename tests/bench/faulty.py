@@ -95,3 +95,15 @@ class Diverges(Steady):
     def round(self, state: State, fed: Federation) -> State:
         new = super().round(state, fed)
         return {"theta": new["theta"] + (torch.nan if fed.round == self.hp.at else 0.0)}
+
+
+@misbehave("test-endless")
+class Endless(Steady):
+    """Never comes back, whatever is raised meanwhile; unless it is told that it is mended."""
+
+    def fault(self, fed: Federation) -> None:
+        while "REPFL_TEST_MENDED" not in os.environ:
+            try:
+                time.sleep(0.01)
+            except Exception:
+                continue

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from datasets.core import prepare, store
+from datasets.core import locks, prepare, store
 from datasets.core.errors import DataError
 from datasets.core.store import open_dataset, prepared_path
 from tests.datasets.tiny import balanced, npz, shrink, tiny_cifar
@@ -144,7 +144,7 @@ def test_a_read_only_cache_can_be_read_but_not_written(monkeypatch: pytest.Monke
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    for owner, name in ((Path, "mkdir"), (Path, "unlink"), (Path, "replace"), (Path, "write_bytes"), (store.FileLock, "acquire")):
+    for owner, name in ((Path, "mkdir"), (Path, "unlink"), (Path, "replace"), (Path, "write_bytes"), (locks.FileLock, "acquire")):
         monkeypatch.setattr(owner, name, refuse)
     assert len(open_dataset("cifar10", tmp_path / "root").labels) == 50
     assert prepare.obtain("cifar10", tmp_path / "root") == prepared_path("cifar10", tmp_path / "root")

@@ -12,7 +12,7 @@ from bench.running.work import prepare_process, run_task
 
 def execute(tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]) -> Iterator[Outcome]:
     """Run tasks here, on the first GPU if on one."""
-    options = replace(options, device=places(options.device)[0])
+    options = replace(options, device=places(options.device)[0], alarm=True)
     if tasks:
         prepare_process(options)
     for task in tasks:

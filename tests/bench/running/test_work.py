@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import pytest
 
 from bench.records import checkpoint
 from bench.records.store import Store
+from bench.running import work
+from bench.running.executors.inline import execute
 from bench.running.products import now
-from bench.running.task import Outcome
+from bench.running.task import Options, Outcome
 from tests.bench.conftest import task
 
 Compute = Callable[..., Outcome]
@@ -111,6 +114,31 @@ def test_a_time_limit_ends_a_cell_which_can_go_on_later(store: Store, compute: C
     assert checkpoint.path_of(store, wanted.cell.id).exists()
     assert compute(wanted).status == "done"
     assert list(store.running.iterdir()) == []
+
+
+def test_a_method_that_never_returns_is_broken_off_here_too_and_goes_on_later(
+    monkeypatch: pytest.MonkeyPatch, store: Store, faulty: Path
+) -> None:
+    def inline(**options: Any) -> Outcome:
+        how = Options(str(store.root), **options)
+        (outcome,) = execute([wanted], how, 1, lambda *_: None, lambda: False)
+        return outcome
+
+    wanted, before = task("test-endless", hp={"at": 2}), signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr(work, "GRACE", 0.5)
+    outcome = inline(time_limit=1.5, checkpoint_every=1e-9)
+    assert (outcome.status, outcome.reason) == ("failed", "time limit of 1.5 s reached within a round")
+    assert checkpoint.path_of(store, wanted.cell.id).exists()
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    monkeypatch.setenv("REPFL_TEST_MENDED", "yes")
+    rounds: list[int] = []
+    (outcome,) = execute([wanted], Options(str(store.root)), 1, lambda _, done: rounds.append(done), lambda: False)
+    assert outcome.status == "done"
+    assert rounds[0] == 1
+    interrupted = digests(store, wanted.cell.id)
+    assert inline(fresh=True).status == "done"
+    assert digests(store, wanted.cell.id) == interrupted
 
 
 def test_an_infeasible_partition_is_refused_and_not_stored(store: Store, compute: Compute) -> None:

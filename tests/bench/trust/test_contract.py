@@ -1,0 +1,111 @@
+"""The contract notices a promise that is broken, however Python was started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.trust.contract import Broken, Situation, billed
+from tests.bench.conftest import ROOT, environment
+
+PLUGIN = """
+from algorithms.core.method import Method, register
+
+
+def sly(name):
+    return register(name, title=name, paper="none", year=2026, family="test", sends="nothing, it says")
+
+
+class Silent(Method):
+    "Averages models, and bills some of the bytes or none."
+
+    down = up = False
+
+    def init(self, fed):
+        return {"theta": fed.new_model()}
+
+    def round(self, state, fed):
+        start = state["theta"].expand(fed.K, -1)
+        end = fed.train(fed.down(start) if self.down else start).theta
+        return {"theta": fed.mean(fed.up(end) if self.up else end)}
+
+    def personal(self, state, fed):
+        return state["theta"].expand(fed.K, -1)
+
+
+@sly("test-silent")
+class Nothing(Silent):
+    pass
+
+
+@sly("test-only-down")
+class OnlyDown(Silent):
+    down = True
+
+
+@sly("test-only-up")
+class OnlyUp(Silent):
+    up = True
+
+
+@sly("test-honest")
+class Honest(Silent):
+    down = up = True
+
+
+runs = []
+
+
+@sly("test-restless")
+class Restless(Silent):
+    def init(self, fed):
+        runs.append(fed)
+        return {"theta": fed.new_model() * len(runs)}
+"""
+
+
+@pytest.fixture
+def sly(tmp_path: Path, plugged: Callable[[Path], None]) -> Path:
+    path = tmp_path / "sly.py"
+    path.write_text(PLUGIN)
+    plugged(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("test-silent", "clients learn from one that sends nothing"),
+        ("test-only-down", "clients learn from one that sends nothing"),
+        ("test-only-up", "a client that receives nothing learns from another one"),
+    ],
+)
+def test_what_is_learnt_from_others_is_billed(sly: Path, name: str, said: str) -> None:
+    with pytest.raises(Broken, match=said):
+        billed(Situation(name, "tiny", 1.0))
+
+
+@pytest.mark.parametrize("name", ["test-honest", "local"])
+def test_who_bills_everything_or_learns_alone_keeps_the_promise(sly: Path, name: str) -> None:
+    billed(Situation(name, "tiny", 1.0))
+
+
+def test_a_promise_is_more_than_an_assertion(sly: Path) -> None:
+    """`python -O` leaves assertions out."""
+    code = f"""
+from bench.cells import plugins
+from bench.trust import contract
+plugins.load(["{sly}"])
+for promise, name in ((contract.deterministic, "test-restless"), (contract.billed, "test-silent")):
+    try:
+        promise(contract.Situation(name, "tiny", 1.0))
+    except Exception as error:
+        print(error)
+"""
+    command = [sys.executable, "-O", "-c", code]
+    done = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["two runs differ", "clients learn from one that sends nothing"], done
