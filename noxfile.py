@@ -45,7 +45,7 @@ def references(session: nox.Session) -> None:
     """Our methods against the code that their authors published, which is cloned into `references/` and stays out of this repository."""
     install(session, "dev")
     kept, folder = Path("references").resolve(), Path("tests", "references")
-    named = {name for file in folder.glob("test_*.py") for name in re.findall(r'"([\w.-]+/[\w.-]+)", "[0-9a-f]{7}"', file.read_text())}
+    named = {name for file in folder.glob("*.py") for name in re.findall(r'"([\w.-]+/[\w.-]+)", "[0-9a-f]{7}"', file.read_text())}
     for repository in sorted(named):
         clone = kept / repository.replace("/", "+")
         if not clone.exists():

@@ -57,6 +57,10 @@ class APFL(Method):
     the first batch of a round, as in the authors' code:  alpha_i <- clip(alpha_i - eta <v_i - w_i, grad f(m)>, 0, 1) with the new v_i.
     The server averages the w_i as FedAvg does. Both models have an optimiser of their own. BN statistics are mixed like parameters; those
     of v_i follow the forward passes of m.
+
+    PFLlib's APFL (TsingZ0/PFLlib at d832e76, flcore/clients/clientapfl.py) trains v_i by itself
+    (50 to 54), adapts alpha in every batch from both gradients (56, 68 to 78), and after a round
+    puts m in the place of v_i (58 to 59).
     """
 
     HP = HP

@@ -39,6 +39,9 @@ class Ditto(Method):
 
     v_i starts where the global model does and keeps BN statistics of its own; it is what is scored. The pull is a part of the gradient,
     so a recipe's momentum carries it like any other part. The paper's choice of lam per client on validation data is not included.
+    PFLlib's rounds are these (TsingZ0/PFLlib at d832e76). FL-bench's personal branch also trains
+    on batches of one sample, which its global branch leaves out (KarhouTam/FL-bench at 06e658b,
+    src/client/ditto.py:36 and 47).
     """
 
     HP = HP

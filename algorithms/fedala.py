@@ -55,7 +55,15 @@ class FedALA(Method):
     A_i <- clip(A_i - eta grad f(t_i) o (w - w_i), 0, 1), and t_i is formed anew. One pass each round; a client's first search goes on until
     its loss has settled. A client whose first tensor differs from that of w by a sum of zero (at the start they are equal) takes w and
     searches nothing. Scored is t_i, formed and searched with the current w, on copies. The search reads BN statistics and leaves them
-    alone. (The author's code also lets absent clients search and keep t_i as their model; here they keep the model that they trained.)
+    alone. (The author's code also lets absent clients search and keep t_i as their model; here they keep the model that they trained:
+    TsingZ0/PFLlib at d832e76, flcore/servers/serverala.py:70 to 74.)
+
+    With `worker = shared` everybody is scored against the worker as training left it. FL-bench's
+    worker moves on while it scores (KarhouTam/FL-bench at 06e658b): its test sets the parameters
+    like its training (src/client/fedavg.py:301), and the first client leaves it with the global
+    model's lower layers, so that every later one finds no difference in the first tensor and takes
+    the global model whole (src/client/fedala.py:56 to 58). Its accuracy is the global model's, but
+    for one client per worker.
     """
 
     HP = HP

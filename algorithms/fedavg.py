@@ -21,6 +21,11 @@ class FedAvg(Method):
     """Every client starts from one model; the server averages what comes back, weighted as the recipe says.
 
     w_i <- E epochs of SGD from w;  w <- sum_i p_i w_i. Where BN statistics are local (`buffers = local`), each client keeps its own.
+
+    PFLlib's rounds are these (TsingZ0/PFLlib at d832e76). Around them, its clients leave out a
+    last batch that is short (flcore/clients/clientbase.py:59), and each that is built resets
+    PyTorch's seed (clientbase.py:18): repetitions shuffle alike, while NumPy draws the
+    participants without a seed (flcore/servers/serverbase.py:99).
     """
 
     def init(self, fed: Federation) -> State:

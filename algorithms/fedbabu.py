@@ -36,6 +36,12 @@ class FedBABU(Method):
     scored; nothing flows back. Fine-tuning has the learning rate that the protocol has in that round (reference code: 0.001, where its
     schedule ends, without weight decay). H is excluded from the step, so neither momentum nor weight decay moves it (the reference code
     sets its learning rate to zero). The reference code averages uniformly: `weighting = uniform` in the recipe.
+
+    PFLlib sends when a round begins (TsingZ0/PFLlib at d832e76, flcore/servers/serverbabu.py:27),
+    so the last average (45) never reaches the clients: fine-tuning (60 to 61) starts from the last
+    participants' own bodies, and from the average before for all others. FL-bench clears the
+    gradient of H, but weight decay still moves it (KarhouTam/FL-bench at 06e658b,
+    src/client/fedbabu.py:22 to 25).
     """
 
     HP = HP

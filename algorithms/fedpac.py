@@ -52,6 +52,12 @@ class FedPAC(Method):
     form is solved as the sum of squares it is, so the reference code's eigenvalue filter (for forms that rounding made indefinite) has no
     counterpart. It measures means and variances on augmented images, this method on the images themselves. A centroid that no participant
     renews stays; a client without samples keeps its head and lends it to nobody.
+
+    PFLlib's FedPAC (TsingZ0/PFLlib at d832e76, flcore/servers/serverpac.py) solves for the weights
+    in the order in which clients were selected (42 to 44) and uses them in a shuffled one (129,
+    153 to 164), so they reach other clients. Heads are replaced one by one (148, 164), so a later
+    combination reads combined heads; dropped weights are not made up for (242); centroids do not
+    count samples (178 to 193).
     """
 
     HP = HP

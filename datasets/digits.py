@@ -13,7 +13,7 @@ import numpy as np
 
 from datasets.core.canonical import Arrays, canonical_order
 from datasets.core.errors import DataError
-from datasets.core.registry import Dataset, Edition, register
+from datasets.core.registry import Dataset, Edition, Norm, register
 
 TEST_PER_CLASS = 60
 
@@ -60,6 +60,7 @@ register(
             ),
         ),
         read=read,
+        own_norms={"standard": Norm(16.0, (0.3052,), (0.3758,))},  # of the training split
         embedded=True,
     )
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bench.cli.options import AsJson, Chosen, Launch, Out, Results, Shard, Unmeasured, grouped
+from bench.cli.options import AsJson, Chosen, Launch, Out, Results, Shard, Stale, Unmeasured, grouped
 from bench.errors import FINDING
 
 if TYPE_CHECKING:
@@ -57,24 +58,36 @@ def print_json(value: Any) -> None:
 
 @app.command()
 @grouped
-def plan(chosen: Chosen, shard: Shard = None, unmeasured: Unmeasured = False, results: Results = None, as_json: AsJson = False) -> int:
+def plan(
+    chosen: Chosen,
+    shard: Shard = None,
+    unmeasured: Unmeasured = False,
+    stale: Stale = False,
+    results: Results = None,
+    as_json: AsJson = False,
+) -> int:
     """Cells, what is done, what is missing and why, and what the rest will cost."""
-    from bench.cli import show
-    from bench.cli.status import overview
+    from bench.cli import show, status
     from bench.records.store import Store
 
-    facts = overview(select(chosen, shard, unmeasured), Store(results))
-    print_json(facts) if as_json else show.plan(facts)
+    planned, store = select(chosen, shard, unmeasured), Store(results)
+    facts = status.overview(status.only_stale(planned, store) if stale else planned, store)
+    print_json(facts) if as_json else show.plan(facts, stale)
     return 0
 
 
 @app.command()
 @grouped
-def run(chosen: Chosen, launch: Launch, shard: Shard = None, unmeasured: Unmeasured = False) -> int:
-    """Compute what is missing."""
+def run(chosen: Chosen, launch: Launch, shard: Shard = None, unmeasured: Unmeasured = False, stale: Stale = False) -> int:
+    """Compute what is missing, or what is stale."""
     from bench.cli import launch as launching
+    from bench.cli import status
+    from bench.records.store import Store
 
-    return launching.run(select(chosen, shard, unmeasured), launch, chosen.plugin).exit_code
+    planned = select(chosen, shard, unmeasured)
+    if stale:  # again, since a stale record would do otherwise
+        planned, launch = status.only_stale(planned, Store(launch.results)), replace(launch, fresh=True)
+    return launching.run(planned, launch, chosen.plugin).exit_code
 
 
 @app.command()

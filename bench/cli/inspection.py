@@ -95,6 +95,7 @@ def verify(
     rerun: Annotated[int, typer.Option(help="compute so many random cells again and compare", min=0)] = 0,
     seed: Annotated[int, typer.Option(help="of the choice of those cells", min=0)] = 0,
     measured: Annotated[bool, typer.Option("--measured", help="the values that came with the code, not the store")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="note which measured lines came out again, to the bit")] = False,
     paper: Papers = None,
     plugin: Plugins = None,
 ) -> int:
@@ -108,7 +109,7 @@ def verify(
     if measured:
         from bench.evidence import recheck
 
-        return show.findings(recheck.verify(paper or (), rerun, seed))
+        return show.findings(recheck.verify(paper or (), rerun, seed, keep=keep))
     return show.findings(verification.verify(Store(results), rerun, seed))
 
 
@@ -118,13 +119,14 @@ def collect(
     artefact: Artefacts = None,
     scale: Scale = "paper",
     results: Results = None,
+    contributor: Annotated[str, typer.Option(help="whose runs they are (default: REPFL_CONTRIBUTOR, else git's name)")] = "",
 ) -> int:
     """Copy finished cells into paper_tables/<paper>/measured, where they travel with the code."""
     from bench.cli import show
     from bench.evidence.collect import collect as write
     from bench.records.store import Store
 
-    return show.collected(write(select(Chosen(paper=paper, artefact=artefact, scale=scale)), Store(results)))
+    return show.collected(write(select(Chosen(paper=paper, artefact=artefact, scale=scale)), Store(results), None, contributor))
 
 
 @app.command()
@@ -133,15 +135,16 @@ def check(
     accept: Annotated[bool, typer.Option("--accept", help="take today's numbers as the reference")] = False,
     reason: Annotated[str, typer.Option(help="why they are right; kept in the reference")] = "",
     method: Annotated[list[str] | None, typer.Option("--method", help="only this method; repeatable")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="also write what moved to this file, for a CI's page")] = None,
     workers: Workers = None,
 ) -> int:
-    """Has any method's accuracy moved?"""
-    from bench.cli import show
+    """Has anything that methods compute moved?"""
+    from bench.cli import moves, show
     from bench.trust import regress
 
     if accept:
         return show.accepted(regress.accept(reference, reason, method or (), workers))
-    return show.regression(regress.check(reference, method or (), workers))
+    return moves.regression(regress.check(reference, method or (), workers), markdown)
 
 
 @app.command()

@@ -62,7 +62,8 @@ def _dispatch(arguments: list[str]) -> int:
 
     from bench.cli.commands import app, mount_data
 
-    import_module("bench.cli.inspection")  # its commands register themselves
+    for module in ("inspection", "comparing"):
+        import_module(f"bench.cli.{module}")  # their commands register themselves
 
     if not arguments or arguments[0] not in {info.name or info.callback.__name__ for info in app.registered_commands if info.callback}:
         mount_data()

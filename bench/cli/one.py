@@ -11,10 +11,10 @@ from rich.markup import escape
 
 from bench.cells.plan import Selection, plan
 from bench.cli.show import console, grid
-from bench.errors import UserError, nearest
-from bench.evidence import measured
-from bench.evidence.library import by_name, flatten
-from bench.evidence.measured import Curve
+from bench.errors import Corrupt, UserError, nearest
+from bench.evidence import measured, recheck, tiers
+from bench.evidence.library import flatten
+from bench.evidence.packing import Curve, by_name
 from bench.records.store import Record, Store
 from bench.running.metrics import judged
 
@@ -65,8 +65,12 @@ def _measured(cell: str, paper: str, scale: str) -> Found:
     planned = next((item for item in plan(Selection(papers=[paper], scale=scale)) if item.cell.id == cell), None)
     if planned is None:
         raise UserError(f"{place}: no grid plans cell {cell[:12]} any more")
-    record = replace(known.records[cell], cell=planned.cell.json)
-    return Found(record, known.known_curves.get(cell, {}), f"{planned.command} --fresh", f"measured; it came with the code, in {place}")
+    recheck.sound(known, {cell: planned.cell.json})
+    if (line := known.line(cell)) is None:
+        raise Corrupt(next(iter(known.problems), f"{place}: cell {cell[:12]} does not hold"))
+    tier, lines = tiers.tiers(known)[cell], len(known.cells[cell])
+    told = f"{tier}; it came with the code, in {place}" + (f", one of {lines} lines" if lines > 1 else "")
+    return Found(replace(line.record, cell=planned.cell.json), line.curves, f"{planned.command} --fresh", told)
 
 
 def show(found: Found) -> None:

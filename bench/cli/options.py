@@ -43,6 +43,7 @@ Lanes = Annotated[
 ]
 Precision = Annotated[str, typer.Option(help="default (PyTorch's own), fp32 (no TF32), tf32, bf16 (forward passes) or fp64")]
 Unmeasured = Annotated[bool, typer.Option("--unmeasured", help="only cells that no measured value came with the code for")]
+Stale = Annotated[bool, typer.Option("--stale", help="only cells whose value, stored or measured, earlier code computed")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="compute finished cells again")]
 Shard = Annotated[str | None, typer.Option(help="only the i-th of n equal parts of the cells, i/n; for job arrays")]
 TimeLimit = Annotated[float | None, typer.Option(help="seconds after which a cell is given up")]

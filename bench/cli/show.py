@@ -18,8 +18,8 @@ from bench.running.cost import spoken, told
 if TYPE_CHECKING:
     from bench.cli.doctor import Finding
     from bench.evidence.artefacts import Made
+    from bench.evidence.collect import Collected
     from bench.running.runner import Summary
-    from bench.trust.regress import Regression
     from bench.trust.verify import Verification
 
 
@@ -40,8 +40,8 @@ def grid(*columns: str, right: Iterable[int] = ()) -> Table:
 # -- plan and run --------------------------------------------------------------------------------------------------------------------------
 
 
-def plan(facts: Mapping[str, Any]) -> None:
-    """The plan: one line per artefact, then totals over distinct cells, then why cells are missing."""
+def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
+    """The plan: one line per artefact, then totals over distinct cells, then why cells are missing; on demand, every stale cell."""
     out = console()
     by_artefact: dict[str, dict[str, Mapping[str, Any]]] = {}
     for line in facts["cells"]:
@@ -58,10 +58,26 @@ def plan(facts: Mapping[str, Any]) -> None:
     out.print(rows)
     for reason, count in sorted(facts["reasons"].items(), key=lambda pair: -pair[1]):
         out.print(f"{count} to compute: {escape(reason)}")
-    if facts["stale"]:
-        out.print(f"{facts['stale']} records were made by other sources than today's: `repfl run --fresh` computes them again")
+    if stale:
+        _stale(out, facts["cells"])
+    elif facts["stale"]:
+        out.print(f"{facts['stale']} values are stale: `repfl plan --stale` says why, `repfl run --stale` computes them again")
     if facts["seconds"]:
         out.print(told(facts["forecast"]), soft_wrap=True)
+
+
+def _stale(out: Console, cells: Iterable[Mapping[str, Any]]) -> None:
+    """Every stale cell once, under its reason."""
+    reasons: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for line in cells:
+        reasons.setdefault(f"{line['method']}: {line['stale']}", {})[line["id"]] = line
+    for reason, lines in sorted(reasons.items()):
+        out.print(f"\n{escape(reason)}", soft_wrap=True)
+        for line in lines.values():
+            place = f"{line['artefact']}, {line['row']}, {line['column']}, seed {line['seed']}"
+            out.print(f"    {line['id'][:12]} {escape(place)}: {spoken(line['seconds'])}", soft_wrap=True)
+    if not reasons:
+        out.print("no value is stale: today's code computes them all")
 
 
 def summary(found: Summary, planned: Sequence[Planned], options: Any) -> None:
@@ -94,13 +110,15 @@ def report(page: Path, made: Made) -> None:
     out.print(f"\nreport: {escape(str(page.resolve()))}", soft_wrap=True)
 
 
-def collected(written: Sequence[tuple[Path, int]]) -> int:
-    """Which measured files were written."""
-    for path, count in written:
-        print(f"{path}: {count} cells")
-    if not written:
+def collected(found: Collected) -> int:
+    """Which measured files were written; a run that contradicts a line is a finding."""
+    for path, count in found.files:
+        print(f"{path}: {count} lines")
+    for line in found.conflicts:
+        print(f"finding: {line}")
+    if not found.files:
         print("no finished cells to collect")
-    return FINE
+    return FINDING if found.conflicts else FINE
 
 
 # -- what there is -------------------------------------------------------------------------------------------------------------------------
@@ -196,30 +214,6 @@ def findings(found: Verification) -> int:
 def diagnosis(found: Sequence[Finding]) -> None:
     for finding in found:
         print(f"{finding.level:5} {finding.what}{': ' + finding.advice if finding.advice else ''}")
-
-
-def regression(found: Regression) -> int:
-    """What moved, by how much, since which version; anything is exit code 1."""
-    out = console()
-    if found.moved:
-        rows = grid("method", "version", "reference", "now", "difference", "allowed", "why", right=(2, 3, 4, 5))
-        for move in found.moved:
-            versions = f"{move.version_then}" if move.version_then == move.version_now else f"{move.version_then} -> {move.version_now}"
-            rows.add_row(
-                move.method,
-                versions,
-                f"{100 * move.then:.2f}",
-                f"{100 * move.now:.2f}",
-                f"{100 * (move.now - move.then):+.2f}",
-                move.allowed,
-                escape(move.why),
-            )
-        out.print(rows)
-    for line in found.notes:
-        out.print(f"note: {escape(line)}")
-    moved = len(found.moved) or "nothing"
-    out.print(f"{found.cells} cells of {found.methods} methods against {escape(found.reference)} ({found.how}): {moved} moved")
-    return FINDING if found.moved else FINE
 
 
 def accepted(path: Path) -> int:

@@ -10,10 +10,11 @@ from typing import Any
 
 from bench.cells.plan import Planned, unique
 from bench.errors import Corrupt, UserError, one_line
+from bench.evidence.measured import read
 from bench.records.locks import held
-from bench.records.provenance import sources
-from bench.records.store import Store
+from bench.records.store import FINAL, Store
 from bench.running.cost import forecast, measured
+from bench.trust import ledger
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class Status:
 
     status: str
     reason: str = ""
-    stale: bool = False
-    """Made by sources other than today's."""
+    stale: str = ""
+    """Why today's code need not compute the same; empty: it does."""
 
 
 class Statuses:
@@ -46,7 +47,8 @@ class Statuses:
             return Status("missing", one_line(error))
         if record is None:
             return Status("running", "some runner is at it") if held(self.store, cell) else Status("missing", "not computed yet")
-        return Status(record.status, record.reason, _stale(record.cell["method"], record.provenance))
+        made = record.provenance.get("sources") or {}
+        return Status(record.status, record.reason, ledger.standing(made, record.cell["method"]).reason)
 
     def planned(self, item: Planned) -> Status:
         """The standing of a planned cell: what is missing says why."""
@@ -59,12 +61,23 @@ class Statuses:
         return Status("missing", absent) if absent and found.reason == "not computed yet" else found
 
 
-def _stale(method: str, origin: Any) -> bool:
-    """Whether a record's method or engine has changed since; unknown methods count as changed."""
-    try:
-        return bool(origin.get("sources", {}) != sources(method))
-    except KeyError:
-        return True
+def stale(planned: Sequence[Planned], statuses: Statuses) -> dict[str, str]:
+    """Cells whose number, in the store or else measured, need not be what today's code computes; with the reason."""
+    found = {}
+    lines = {place: read(*place).records for place in {(item.paper, item.scale) for item in planned}}
+    for item in planned:
+        status, line = statuses.of(item.cell.id), lines[item.paper, item.scale].get(item.cell.id)
+        if status.status in FINAL:
+            found[item.cell.id] = status.stale
+        elif line is not None:
+            found[item.cell.id] = ledger.of_line(line.provenance, item.cell.method).reason
+    return {cell: reason for cell, reason in found.items() if reason}
+
+
+def only_stale(planned: Sequence[Planned], store: Store) -> list[Planned]:
+    """The cells to compute again, so that every number is today's."""
+    known = stale(planned, Statuses(store))
+    return [item for item in planned if item.cell.id in known]
 
 
 @lru_cache(maxsize=64)
@@ -86,12 +99,13 @@ def overview(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
     speeds = measured(store)
     costs = {item.cell.id: speeds["cpu"].seconds(item.cell) for item in cells}
     standing = {item.cell.id: statuses.planned(item) for item in cells}
+    again = stale(cells, statuses)
     open_cells = [item for item in cells if standing[item.cell.id].status in ("missing", "failed", "running")]
     return {
-        "cells": [_line(item, standing[item.cell.id], costs[item.cell.id]) for item in planned],
+        "cells": [_line(item, standing[item.cell.id], costs[item.cell.id]) | {"stale": again.get(item.cell.id, "")} for item in planned],
         "distinct": len(cells),
         "statuses": dict(Counter(status.status for status in standing.values())),
-        "stale": sum(status.stale for status in standing.values()),
+        "stale": len(again),
         "reasons": dict(Counter(standing[item.cell.id].reason for item in open_cells)),
         "seconds": sum(costs[item.cell.id] for item in open_cells),
         "forecast": forecast(open_cells, speeds),

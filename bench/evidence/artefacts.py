@@ -12,7 +12,7 @@ from typing import Any
 from bench.cells import grid as grids
 from bench.cells.plan import Planned, unique
 from bench.errors import Corrupt, UserError, nearest, one_line
-from bench.evidence import measured, noise
+from bench.evidence import measured, noise, recheck
 from bench.evidence.library import Evidence, Library
 from bench.records import provenance
 from bench.records.store import Record, Store
@@ -37,6 +37,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
         mine = [item for item in planned if item.paper == paper]
         published = _published(paper, made)
         known = measured.read(paper, mine[0].scale, root)
+        recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
         made.problems += known.problems
         for item in unique(mine):
             _use(item.cell.id, library, known, made)

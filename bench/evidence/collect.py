@@ -1,12 +1,15 @@
 """From a store to the measured values that travel with the code.
 
-Nobody keeps a list of what artefacts need: they are made once from the store, and what they read of curves and diagnostics is kept, beside
-the curve that each value was taken from.
+Nobody keeps a list of what artefacts need: they are made once from the store, and what they read of curves and
+diagnostics is kept, beside the curve and the counts that each value was taken from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,20 @@ from bench.cells.plan import Planned, unique
 from bench.errors import Corrupt
 from bench.evidence import artefacts, measured
 from bench.evidence.library import Library
-from bench.evidence.measured import Curve, Measured
+from bench.evidence.lines import Line, line_of
+from bench.evidence.measured import Measured
+from bench.evidence.packing import Curve
 from bench.records.store import Record, Store, writing
-from bench.running.metrics import judged
 from paper_tables.core.evidence import Arrays, Reduce
+
+
+@dataclass
+class Collected:
+    """What was written, and what could not be."""
+
+    files: list[tuple[Path, int]] = field(default_factory=list)
+    """Files, and how many lines each has."""
+    conflicts: list[str] = field(default_factory=list)
 
 
 class Noting(Library):
@@ -41,50 +54,86 @@ class Noting(Library):
         return found
 
 
-def collect(planned: Sequence[Planned], store: Store, root: Path | None = None) -> list[tuple[Path, int]]:
+def collect(planned: Sequence[Planned], store: Store, root: Path | None = None, contributor: str = "") -> Collected:
     """Write the finished cells of every paper.
 
-    Cells measured earlier stay, unless they are finished here too, or are of an older version of a method that is.
+    Lines of other platforms and contributors stay, and so do those of cells that are not finished here, unless they
+    are of an older version of a method that is.
     """
-    library, written = Noting(store), []
+    library, done = Noting(store), Collected()
     artefacts.make(planned, library, root)
+    name = contributor or measured.contributor()
     for paper, scale in sorted({(item.paper, item.scale) for item in planned}):
         known = measured.read(paper, scale, root)
         if known.problems:
             raise Corrupt(f"{known.problems[0]}; mend or remove the file, or its other lines would be lost")
         own = unique(item for item in planned if item.paper == paper)
-        today = {item.cell.method: item.cell.version for item in own if _add(known, item, library)}
-        for cell, axes in list(known.axes.items()):
-            if int(axes["version"]) < today.get(axes["method"], 0):
-                known.forget(cell)
-        if known.records:
+        today = {item.cell.method: item.cell.version for item in own if _add(known, item, library, name, done)}
+        for line in known.lines:
+            if int(line.axes["version"]) < today.get(line.axes["method"], 0):
+                known.forget(line)
+        if known.cells:
             with writing(known.folder):
-                written.append((measured.write(known), len(known.records)))
-    return written
+                done.files.append((measured.write(known), len(known.lines)))
+    return done
 
 
-def _add(known: Measured, item: Planned, library: Noting) -> bool:
+def _add(known: Measured, item: Planned, library: Noting, contributor: str, done: Collected) -> bool:
     """One finished cell, and what was read of it; whether it is finished."""
     record = library.record(item.cell.id)
     if record is None or record.status not in ("done", "diverged"):
         return False
-    before = known.records.get(record.id)
-    if before is None or before.provenance.get("digests") != record.provenance.get("digests"):
-        known.known_curves.pop(record.id, None)  # of another run
-    known.records[record.id], known.axes[record.id] = record, _axes(item)
-    library.curves(record, ["/".join(judged(item.cell.recipe["evaluation"]))])
-    if read := library.read_curves.get(record.id):
-        # in the order of the record, whatever was asked for first, so that the same record always gives the same lines
-        kept = known.known_curves.get(record.id, {}) | read
-        order = [*library.curves(record, list(kept)), *kept]
-        known.known_curves[record.id] = {name: kept[name] for name in dict.fromkeys(order)}
-    for reduction, arrays in library.read_arrays.get(record.id, {}).items():
-        if arrays:
-            path = known.place_of(record.id, reduction)
-            with writing(known.folder):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+    named = replace(record, provenance={**record.provenance, "contributor": contributor})
+    before = known.cells.get(record.id, {}).get(Line(named, {}).key)
+    if before is not None and before.digests != named.provenance.get("digests"):
+        if _settled(before.record, named):
+            done.conflicts.append(_conflict(before.record, named))
+            return True
+        before = None
+    read = library.read_curves.get(record.id, {}).keys() | (before.curves.keys() if before else set())
+    line = line_of(named, _axes(item), library.store, read)
+    arrays = _write_arrays(known, line, library.read_arrays.get(record.id, {}))
+    if before is not None:
+        arrays = {**before.arrays, **arrays}
+        line = line if _improves(before, line) else replace(before, curves=line.curves)
+    known.add(replace(line, arrays=arrays))
     return True
+
+
+def _conflict(before: Record, now: Record) -> str:
+    made, values = before.provenance["finished"], (before.metrics.get("value"), now.metrics.get("value"))
+    told = f"value {values[0]} in the line of {made}, {values[1]} now"
+    return f"cell {now.id[:12]} came out otherwise from the same sources: {told}; not taken"
+
+
+def _settled(before: Record, record: Record) -> bool:
+    """Whether the same sources, committed, gave both."""
+    then, now = before.provenance, record.provenance
+    return then["sources"] == now["sources"] and not then.get("dirty") and not now.get("dirty")
+
+
+def _improves(before: Line, line: Line) -> bool:
+    """Whether a line says more than one with the same digests."""
+    then, now = before.record.provenance, line.record.provenance
+    cleaner = bool(then.get("dirty")) and not now.get("dirty")
+    return cleaner or (before.counts is None and line.counts is not None)
+
+
+def _write_arrays(known: Measured, line: Line, read: Mapping[str, Arrays]) -> dict[str, str]:
+    """Keep the diagnostics that artefacts read of a line; the checksums of their files."""
+    files = {reduction: _compressed(arrays) for reduction, arrays in read.items() if arrays}
+    for reduction, data in files.items():
+        place = known.place_of(line, reduction)
+        with writing(known.folder):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+    return {reduction: sha256(data).hexdigest() for reduction, data in files.items()}
+
+
+def _compressed(arrays: Arrays) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
 
 
 def _axes(item: Planned) -> dict[str, Any]:

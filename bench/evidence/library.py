@@ -12,7 +12,8 @@ import pandas as pd
 
 from bench.cells.plan import Planned
 from bench.errors import Corrupt, UserError, one_line
-from bench.evidence.measured import Curve, Measured
+from bench.evidence.measured import Measured
+from bench.evidence.packing import Curve, by_name
 from bench.records.store import Record, Store
 from paper_tables.core.evidence import Arrays, Reduce, wanted
 from paper_tables.core.noise import UNKNOWN, Noise
@@ -55,17 +56,6 @@ class Library:
     def arrays(self, record: Record, reduce: Reduce) -> Arrays:
         """What is to be shown of a record's diagnostics."""
         return reduce(self.store.arrays(record))
-
-
-def by_name(frame: pd.DataFrame | None) -> dict[str, Curve]:
-    """Curves by name, in the order in which they were first noted."""
-    if frame is None or frame.empty:
-        return {}
-    codes, names = pd.factorize(frame["name"])
-    order = np.argsort(codes, kind="stable")
-    cuts = np.cumsum(np.bincount(codes))[:-1]
-    rounds, values = (np.split(frame[field].to_numpy()[order], cuts) for field in ("round", "value"))
-    return {str(name): Curve(*pair) for name, *pair in zip(names, rounds, values, strict=True)}
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -135,8 +125,8 @@ class Evidence:
         cell = item.cell.id
         if (record := self._library.record(cell)) is not None:
             return record.status, record.reason, record.metrics, "record"
-        if (record := self._measured.records.get(cell)) is not None:
-            return record.status, record.reason, record.metrics, "measured"
+        if (line := self._measured.line(cell)) is not None:
+            return line.record.status, line.record.reason, line.record.metrics, "measured"
         if item.skip:
             return "skipped", item.skip, {}, "record"
         return "missing", self._library.why_missing(cell), {}, "record"

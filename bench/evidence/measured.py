@@ -1,119 +1,217 @@
-"""Measured values that travel with the code: what `repfl collect` writes under paper_tables/<paper>/measured, and reports fall back on.
+"""Measured values that travel with the code: what `repfl collect` writes under paper_tables/<paper>/measured, and
+reports fall back on.
 
-<scale>.csv            one line per finished cell: its axes, its metrics, what came out, and its origin
-<scale>-origins.csv    what cells were made with: commit, sources, libraries, platform, data; lines of cells refer to these
+<scale>.csv            one line per finished cell, platform and contributor: its axes, its metrics, what came out
+<scale>-origins.csv    what cells were made with: commit, sources, libraries, platform, data, contributor
 <scale>-curves.csv     one line per curve that a value was taken from, or that an artefact reads
-<scale>-arrays/        diagnostics, reduced to what an artefact shows of them: <id>-<reduction>.npz
+<scale>-arrays/        diagnostics, reduced to what an artefact shows of them: <cell>-<line>-<reduction>.npz
+<scale>-reruns.csv     which lines a later run on their platform gave again, to the bit
+index.csv              how many lines every <scale>.csv holds, and a checksum of their checksums
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from bench.cells.grid import ROOT, SCALES, files
 from bench.cells.plan import Planned
 from bench.errors import one_line
+from bench.evidence.lines import AXES, CELLS, CURVES, JSON, KEY, ORIGINS, OUTCOME, Line, origin_key, written
+from bench.evidence.packing import Curve, unpack, unpack_counts, unpack_rounds
+from bench.records import provenance
+from bench.records.digest import of_file
 from bench.records.store import Record
+from bench.trust import ledger
 from paper_tables.core.evidence import Arrays, wanted
 
-AXES = ("method", "version", "hp", "column", "dataset", "model", "clients", "rounds", "seed")
-"""For readers; what a cell is stands in the grid, and its id says so."""
-OUTCOME = ("partition", "samples", "seconds", "peak_memory", "finished", "digests")
-"""Provenance that every run has of its own."""
-CELLS = ("id", *AXES, "status", "reason", "value", "metrics", "origin", *OUTCOME)
-ORIGIN = ("commit", "dirty", "sources", "libraries", "platform", "device", "precision", "chunk", "threads", "data")
-"""Provenance that many runs share."""
-ORIGINS = ("origin", *ORIGIN)
-CURVES = ("id", "name", "rounds", "values")
-JSON = frozenset({"hp", "metrics", "dirty", "sources", "libraries", "platform", "chunk", "threads", "data", "samples", "seconds"}) | {
-    "peak_memory",
-    "digests",
-}
-ARRAY_ID = 16
-"""How much of a cell's id names its arrays."""
+INDEX = "index.csv"
+INDEXED = ("file", "lines", "checksum")
+RERUNS = ("line", "checksum", "commit", "sources", "contributor", "finished")
 
 
-class Curve(NamedTuple):
-    """Values by round."""
+@dataclass(frozen=True)
+class Rerun:
+    """A later run on a line's platform, from which everything came out to the bit."""
 
-    rounds: np.ndarray
-    values: np.ndarray
+    checksum: str
+    """Of the line that came out again."""
+    commit: str
+    sources: Mapping[str, str]
+    contributor: str
+    finished: str
+
+    @classmethod
+    def now(cls, line: Line) -> Rerun:
+        """One that has just ended."""
+        commit = str(provenance.commit()["commit"] or "")
+        sources = provenance.sources(str(line.axes["method"]))
+        return cls(line.checksum, commit, sources, contributor(), datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 @dataclass
 class Measured:
-    """The measured values of one paper at one scale, by cell id."""
+    """The measured values of one paper at one scale."""
 
     folder: Path = Path()
     scale: str = ""
-    records: dict[str, Record] = field(default_factory=dict)
-    """Without their cells, which the grid knows, and without files."""
-    axes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    known_curves: dict[str, dict[str, Curve]] = field(default_factory=dict)
+    cells: dict[str, dict[str, Line]] = field(default_factory=dict)
+    """Cell id -> key -> line."""
+    reruns: dict[str, Rerun] = field(default_factory=dict)
+    """By the key of their line."""
     problems: list[str] = field(default_factory=list)
+    """What was refused, one line each."""
+    refused: set[str] = field(default_factory=set)
+    """The keys of lines that do not hold."""
+
+    @property
+    def file(self) -> Path:
+        return self.folder / f"{self.scale}.csv"
+
+    @property
+    def lines(self) -> list[Line]:
+        return [line for lines in self.cells.values() for line in lines.values()]
+
+    @property
+    def records(self) -> dict[str, Record]:
+        """What is shown of every cell."""
+        return {cell: line.record for cell in self.cells if (line := self.line(cell)) is not None}
+
+    def line(self, cell: str) -> Line | None:
+        """The line that is shown of a cell: one that today's code computes before others, then the earliest."""
+        lines = self.cells.get(cell, {}).values()
+        return min(lines, key=_precedence, default=None)
+
+    def add(self, line: Line) -> None:
+        self.cells.setdefault(line.cell, {})[line.key] = line
+
+    def forget(self, line: Line) -> None:
+        """Drop a line, and with the next writing its diagnostics."""
+        of_cell = self.cells[line.cell]
+        del of_cell[line.key]
+        if not of_cell:
+            del self.cells[line.cell]
 
     def curves(self, cell: str, names: Sequence[str]) -> dict[str, Curve]:
         """The named curves of a cell, as far as they were kept."""
-        return {name: curve for name, curve in self.known_curves.get(cell, {}).items() if wanted(name, names)}
+        line = self.line(cell)
+        return {} if line is None else {name: c for name, c in line.curves.items() if wanted(name, names)}
 
     def arrays(self, cell: str, reduction: str) -> Arrays:
         """Reduced diagnostics of a cell; nothing where they were not kept."""
-        path = self.place_of(cell, reduction)
-        if not path.is_file():
+        line = self.line(cell)
+        if line is None or reduction not in line.arrays:
             return {}
-        with np.load(path, allow_pickle=False) as stored:
+        with np.load(self.place_of(line, reduction), allow_pickle=False) as stored:
             return dict(stored)
 
-    def forget(self, cell: str) -> None:
-        """Drop a cell's line and curves, and with the next writing its diagnostics."""
-        for held in (self.records, self.axes, self.known_curves):
-            held.pop(cell, None)
+    def place_of(self, line: Line, reduction: str) -> Path:
+        return self.folder / f"{self.scale}-arrays" / f"{line.cell[:KEY]}-{line.key}-{reduction}.npz"
 
-    def place_of(self, cell: str, reduction: str) -> Path:
-        return self.folder / f"{self.scale}-arrays" / f"{cell[:ARRAY_ID]}-{reduction}.npz"
+
+def contributor() -> str:
+    """Whose run it is: REPFL_CONTRIBUTOR, else `ci` where CI runs, else the name that git knows."""
+    name = os.environ.get("REPFL_CONTRIBUTOR") or ("ci" if os.environ.get("CI") else provenance.author())
+    plain = re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-.")
+    return plain[:40] or "anonymous"
+
+
+def _precedence(line: Line) -> tuple[bool, str]:
+    stale = not ledger.of_line(line.record.provenance, str(line.axes["method"])).current
+    return stale, str(line.record.provenance.get("finished"))
 
 
 def folder_of(paper: str, root: Path | None = None) -> Path:
     return (root or ROOT) / paper.replace("-", "_") / "measured"
 
 
+# -- reading -----------------------------------------------------------------------------------------------
+
+
 def read(paper: str, scale: str, root: Path | None = None) -> Measured:
-    """The measured values of a paper at a scale; nothing where none are kept. A bad line costs itself, and a line in `problems`."""
+    """The measured values of a paper at a scale; nothing where none are kept. A line that does not hold costs
+    itself, and a line in `problems`."""
     found = Measured(folder_of(paper, root), scale)
-    origins: dict[str, dict[str, Any]] = {}
-    for row in _rows(found, f"{scale}-origins.csv", ORIGINS):
-        origins[row.pop("origin")] = row
-    for row in _rows(found, f"{scale}.csv", CELLS):
-        if row["origin"] not in origins:
-            found.problems.append(f"{found.folder / f'{scale}.csv'}: cell {row['id'][:12]} has origin {row['origin']}, which is not listed")
-            continue
-        made = {name: row[name] for name in OUTCOME} | origins[row["origin"]]
-        found.records[row["id"]] = Record(row["id"], {}, row["status"], row["reason"], row["metrics"], made)
-        found.axes[row["id"]] = {name: row[name] for name in AXES}
+    origins = {row.pop("origin"): row for row in _rows(found, f"{scale}-origins.csv", ORIGINS)}
+    curves: dict[str, dict[str, Curve]] = {}
     for row in _rows(found, f"{scale}-curves.csv", CURVES):
-        found.known_curves.setdefault(row["id"], {})[row["name"]] = Curve(row["rounds"], row["values"])
+        curves.setdefault(row["line"], {})[row["name"]] = Curve(row["rounds"], row["values"])
+    rows = list(_rows(found, found.file.name, CELLS))
+    for row in rows:
+        if fault := _take(found, row, origins, curves):
+            found.problems.append(f"{found.file}: cell {row['id'][:12]}: {fault}")
+            found.refused.add(row["line"])
+    for key in sorted(curves.keys() - {row["line"] for row in rows}):
+        found.problems.append(f"{found.folder / f'{scale}-curves.csv'}: curves of line {key}, which is not there")
+    for row in _rows(found, f"{scale}-reruns.csv", RERUNS):
+        key = row.pop("line")
+        if any(line.key == key and line.checksum == row["checksum"] for line in found.lines):
+            found.reruns[key] = Rerun(**row)
+    _hold_against_index(found, [str(row["checksum"]) for row in rows])
     return found
+
+
+def _take(found: Measured, row: dict[str, Any], origins: Mapping[str, dict[str, Any]], curves: Mapping[str, Any]) -> str:
+    """One line of the file among the others; what is wrong with it, if anything is."""
+    if row["origin"] not in origins:
+        return f"has origin {row['origin']}, which is not listed"
+    made = {name: row[name] for name in OUTCOME} | origins[row["origin"]]
+    record = Record(row["id"], {}, row["status"], row["reason"], row["metrics"], made)
+    kept = curves.get(row["line"], {})
+    line = Line(record, {name: row[name] for name in AXES}, row["counts"], kept, row["arrays"])
+    said = None if line.value is None else str(line.value)
+    if line.checksum != row["checksum"] or line.key != row["line"] or (said or "") != row["value"]:
+        return "does not hold: it is not as it was collected"
+    if origin_key(line.origin) != row["origin"]:
+        return f"does not hold: its origin {row['origin']} is not as it was collected"
+    if line.key in found.cells.get(line.cell, {}):
+        return f"stands twice for platform {line.platform} and contributor {line.contributor}"
+    for reduction, expected in line.arrays.items():
+        place = found.place_of(line, reduction)
+        if not place.is_file() or of_file(place) != expected:
+            return f"does not hold: {place.name} is not as it was collected"
+    found.add(line)
+    return ""
+
+
+def _hold_against_index(found: Measured, checksums: Sequence[str]) -> None:
+    """Is every line there that was written, and no other?"""
+    index = {row["file"]: row for row in _rows(found, INDEX, INDEXED)}
+    said = index.get(found.file.name)
+    if said is None:
+        if checksums:
+            found.problems.append(f"{found.file}: is not listed in {INDEX}")
+    elif int(said["lines"]) != len(checksums):
+        found.problems.append(f"{found.file}: holds {len(checksums)} lines, and {INDEX} says {said['lines']}")
+    elif said["checksum"] != _joined(checksums):
+        found.problems.append(f"{found.file}: its lines are not those that {INDEX} tells of")
+
+
+def _joined(checksums: Iterable[str]) -> str:
+    return sha256(" ".join(sorted(checksums)).encode()).hexdigest()[:KEY]
 
 
 def ids(root: Path | None = None) -> Iterator[tuple[str, str, str]]:
     """Paper, scale and cell of every measured value."""
     for paper in files(root):
         for scale in SCALES:
-            yield from ((paper, scale, cell) for cell in read(paper, scale, root).records)
+            yield from ((paper, scale, cell) for cell in read(paper, scale, root).cells)
 
 
 def unmeasured(planned: Sequence[Planned], root: Path | None = None) -> list[Planned]:
     """The cells that nobody has collected yet, so that several people can share a grid."""
     places = {(item.paper, item.scale) for item in planned}
-    known = {cell for paper, scale in places for cell in read(paper, scale, root).records}
+    known = {cell for paper, scale in places for cell in read(paper, scale, root).cells}
     return [item for item in planned if item.cell.id not in known]
 
 
@@ -125,7 +223,8 @@ def _rows(found: Measured, name: str, fields: Sequence[str]) -> Iterator[dict[st
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
         if tuple(reader.fieldnames or ()) != tuple(fields):
-            found.problems.append(f"{path}:1: columns are {', '.join(reader.fieldnames or ())}; expected {', '.join(fields)}")
+            told = ", ".join(reader.fieldnames or ())
+            found.problems.append(f"{path}:1: columns are {told}; expected {', '.join(fields)}")
             return
         for row in reader:
             try:
@@ -139,88 +238,56 @@ def _rows(found: Measured, name: str, fields: Sequence[str]) -> Iterator[dict[st
 def _decoded(name: str, text: str) -> Any:
     if name in JSON:
         return json.loads(text) if text else None
-    return unpack_rounds(text) if name == "rounds" and ":" in text else unpack(text) if name == "values" else text
+    match name:
+        case "rounds" if ":" in text:
+            return unpack_rounds(text)
+        case "values":
+            return unpack(text)
+        case "counts":
+            return unpack_counts(text)
+    return text
 
 
-# -- curves as text ------------------------------------------------------------------------------------------------------------------------
-
-
-def pack(values: np.ndarray) -> str:
-    """Numbers in as many digits as bring them back, whole ones without a point; a number that repeats is written once, with its count."""
-    runs = ((text, len(list(run))) for text, run in groupby(_plain(float(value)) for value in values))
-    return " ".join(f"{text}*{count}" if count > 1 else text for text, count in runs)
-
-
-def _plain(value: float) -> str:
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-
-
-def unpack(text: str) -> np.ndarray:
-    """The numbers of `pack`."""
-    pairs = [token.partition("*") for token in text.split()]
-    return np.repeat([float(value) for value, _, _ in pairs], [int(count or 1) for _, _, count in pairs])
-
-
-def pack_rounds(rounds: np.ndarray) -> str:
-    """Spans of evenly spaced rounds, first:last:step."""
-    spans: list[list[int]] = []
-    for each in map(int, rounds):
-        last = spans[-1] if spans else []
-        if len(last) == 1 or (last and each - last[-1] == last[1] - last[0]):
-            last.append(each)
-        else:
-            spans.append([each])
-    return " ".join(f"{span[0]}:{span[-1]}:{span[1] - span[0] if len(span) > 1 else 1}" for span in spans)
-
-
-def unpack_rounds(text: str) -> np.ndarray:
-    """The rounds of `pack_rounds`."""
-    spans = [[int(number) for number in span.split(":")] for span in text.split()]
-    return np.concatenate([np.arange(first, last + 1, step, dtype=np.int64) for first, last, step in spans])
-
-
-# -- writing -------------------------------------------------------------------------------------------------------------------------------
+# -- writing -----------------------------------------------------------------------------------------------
 
 
 def write(measured: Measured) -> Path:
-    """All files but the arrays, each replaced as a whole, in an order of their own; the same values give the same bytes."""
-    origins: dict[str, Mapping[str, Any]] = {}
-    cells = [_line(measured, cell, origins) for cell in sorted(measured.records)]
-    curves = (
-        {"id": cell, "name": name, "rounds": pack_rounds(curve.rounds), "values": pack(curve.values)}
-        for cell in sorted(measured.known_curves)
-        for name, curve in measured.known_curves[cell].items()
-    )
-    measured.folder.mkdir(parents=True, exist_ok=True)
-    path = measured.folder / f"{measured.scale}.csv"
-    _write(path, CELLS, cells)
-    _write(measured.folder / f"{measured.scale}-origins.csv", ORIGINS, ({"origin": key, **origins[key]} for key in sorted(origins)))
-    _write(measured.folder / f"{measured.scale}-curves.csv", CURVES, curves)
-    lines = {cell[:ARRAY_ID] for cell in measured.records}
-    for arrays in measured.folder.glob(f"{measured.scale}-arrays/*.npz"):
-        if arrays.name[:ARRAY_ID] not in lines:
+    """All files but the arrays, each replaced as a whole, in an order of their own; the same values give the same
+    bytes."""
+    lines = sorted(measured.lines, key=lambda line: (line.cell, line.platform, line.contributor))
+    origins = {line.origin_key: {"origin": line.origin_key, **line.origin} for line in lines}
+    folder, scale = measured.folder, measured.scale
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(measured.file, CELLS, ({**line.row, "checksum": line.checksum} for line in lines))
+    _write(folder / f"{scale}-origins.csv", ORIGINS, (origins[key] for key in sorted(origins)))
+    _write(folder / f"{scale}-curves.csv", CURVES, (row for line in lines for row in line.curve_rows))
+    again = {line.key: known for line in lines if (known := measured.reruns.get(line.key))}
+    if again or (folder / f"{scale}-reruns.csv").exists():
+        rows = ({"line": key, **_texts(vars(known))} for key, known in again.items())
+        _write(folder / f"{scale}-reruns.csv", RERUNS, rows)
+    _write_index(measured, [line.checksum for line in lines])
+    kept = {measured.place_of(line, reduction) for line in lines for reduction in line.arrays}
+    for arrays in folder.glob(f"{scale}-arrays/*.npz"):
+        if arrays not in kept:
             arrays.unlink()
-    return path
+    return measured.file
 
 
-def _line(measured: Measured, cell: str, origins: dict[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """One cell; its origin joins the others."""
-    from hashlib import sha256
-
-    record = measured.records[cell]
-    shared = {name: record.provenance.get(name) for name in ORIGIN}
-    key = sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()[:12]
-    origins[key] = shared
-    own = {name: record.provenance.get(name) for name in OUTCOME}
-    result = {"status": record.status, "reason": record.reason, "value": record.metrics.get("value"), "metrics": record.metrics}
-    return {"id": cell, **measured.axes[cell], **result, "origin": key, **own}
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: written(name, value) for name, value in values.items()}
 
 
-def _write(path: Path, fields: Sequence[str], rows: Iterator[dict[str, Any]] | Sequence[dict[str, Any]]) -> None:
+def _write_index(measured: Measured, checksums: Sequence[str]) -> None:
+    index = {row["file"]: row for row in _rows(measured, INDEX, INDEXED)}
+    own = {"file": measured.file.name, "lines": str(len(checksums)), "checksum": _joined(checksums)}
+    index[measured.file.name] = own
+    _write(measured.folder / INDEX, INDEXED, (index[name] for name in sorted(index)))
+
+
+def _write(path: Path, fields: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
     partial = path.with_suffix(".partial")
     with partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fields, lineterminator="\n")
         writer.writeheader()
-        for row in rows:
-            writer.writerow({name: json.dumps(value, sort_keys=True) if name in JSON else value for name, value in row.items()})
+        writer.writerows(rows)
     partial.replace(path)

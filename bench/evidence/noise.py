@@ -12,6 +12,7 @@ import pandas as pd
 
 from bench.cells import grid as grids
 from bench.evidence import measured
+from bench.evidence.lines import AXES, Line
 from paper_tables.core import noise, published
 from paper_tables.core.operating import CLEAR, operating_characteristics
 from paper_tables.core.statistics import Expected
@@ -40,33 +41,32 @@ def measured_runs(root: Path | None = None) -> pd.DataFrame:
 def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]]:
     """The runs of one paper and scale. A cell is a line's axes but its seed; a partition is known by its digest."""
     known = measured.read(paper, scale, root)
-    cells: dict[tuple[str, ...], dict[int, str]] = {}
-    for cell, axes in known.axes.items():
-        record = known.records[cell]
-        if record.status == "done" and record.metrics.get("value") is not None:
-            key = tuple(str(axes[name]) for name in measured.AXES if name != "seed")
-            # special recipes, such as longer ones, may share all axes; of one seed the first counts
-            cells.setdefault(key, {}).setdefault(int(axes["seed"]), cell)
+    cells: dict[tuple[str, ...], dict[int, Line]] = {}
+    for line in (line for cell in known.cells if (line := known.line(cell)) is not None and line.value is not None):
+        key = tuple(str(line.axes[name]) for name in AXES if name != "seed")
+        # special recipes, such as longer ones, may share all axes; of one seed the first counts
+        cells.setdefault(key, {}).setdefault(int(line.axes["seed"]), line)
     for key, seeds in cells.items():
         if len(seeds) > 1:
-            records = {seed: known.records[cell] for seed, cell in seeds.items()}
-            own = len({record.provenance["partition"] for record in records.values()}) > 1
-            axes = dict(zip([name for name in measured.AXES if name != "seed"], key, strict=True))
+            own = len({line.record.provenance["partition"] for line in seeds.values()}) > 1
+            axes = dict(zip([name for name in AXES if name != "seed"], key, strict=True))
             labels = (noise.pool(scale, one_partition=not own), f"{paper}/{axes['column']}", axes["method"], repr(key))
-            for seed, record in records.items():
-                yield (*labels, seed, 100 * record.metrics["value"], _decisions(record.provenance["samples"]), own)
+            for seed, line in seeds.items():
+                yield (*labels, seed, 100 * (line.value or 0), _decisions(line), own)
 
 
-def _decisions(samples: int) -> int:
-    """About how many test images an accuracy is a share of: lines have the training images, and recipes test on a fifth to a third."""
-    return max(1, samples // 4)
+def _decisions(line: Line) -> int:
+    """How many test images an accuracy is a share of; without counts about a quarter of the training images."""
+    if line.counts is not None:
+        return int(line.counts.total.sum())
+    return max(1, int(line.record.provenance["samples"]) // 4)
 
 
 @cache
 def operating(root: Path | None = None) -> tuple[tuple[str, ...], ...]:
     """How often verdicts err on every paper's main tables: a head, and a line per paper and number of our runs."""
     head = ("paper", "their runs", "ours", "deviation of a run", "false alarms", "false acceptances", "reproduced if equal")
-    lines = [(*head, f"found if {CLEAR:g} points apart")]
+    lines: list[tuple[str, ...]] = [(*head, f"found if {CLEAR:g} points apart")]
     for paper in grids.files():
         settings = _settings(paper)
         printing: published.Printing = settings.PRINTING

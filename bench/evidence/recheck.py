@@ -1,44 +1,93 @@
-"""Verification of the measured values that travel with the code: is each of a planned cell, and does it come out again?"""
+"""Verification of the measured values that travel with the code: does every line hold, and does it come out again?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from bench.cells import grid as grids
 from bench.cells.plan import Selection, plan
 from bench.errors import UserError
-from bench.evidence import measured
-from bench.records.store import Record
-from bench.trust.verify import Verification, check, sample
+from bench.evidence import measured, tiers
+from bench.evidence.lines import Line, line_of
+from bench.evidence.measured import Measured, Rerun
+from bench.records.store import Record, Store
+from bench.trust import arithmetic
+from bench.trust.verify import Subject, Verification, check, partitions, sample
+
+Subjects = list[tuple[Line, Subject]]
 
 
-def verify(papers: Sequence[str], rerun: int = 0, seed: int = 0, root: Path | None = None) -> Verification:
-    """Check every measured line, and compute `rerun` of those that can be computed here again."""
-    found, sound = Verification(), list[Record]()
-    for paper in papers or list(grids.files()):
-        for scale in grids.SCALES:
-            sound += _lines(paper, scale, root, found)
+def verify(papers: Sequence[str], rerun: int = 0, seed: int = 0, root: Path | None = None, *, keep: bool = False) -> Verification:
+    """Check every measured line, and compute `rerun` of those that can be computed here again.
+
+    With `keep`, the lines that came out to the bit are noted as recomputed.
+    """
+    found = Verification()
+    files = [
+        (known, _subjects(known, paper, found))
+        for paper in papers or list(grids.files())
+        for scale in grids.SCALES
+        if (known := measured.read(paper, scale, root)).lines or known.problems
+    ]
     if not found.records and not found.findings:
-        raise UserError(f"no measured values under {measured.folder_of(papers[0] if papers else '*', root)}; `repfl collect` writes them")
-    sample(sound, rerun, seed, found)
+        place = measured.folder_of(papers[0] if papers else "*", root)
+        raise UserError(f"no measured values under {place}; `repfl collect` writes them")
+    sample(partitions([subject for _, subjects in files for _, subject in subjects], found), rerun, seed, found)
+    for known, subjects in files if keep else ():
+        _keep(known, subjects, found)
     return found
 
 
-def _lines(paper: str, scale: str, root: Path | None, found: Verification) -> list[Record]:
-    """The lines of one file as records of their cells."""
-    known = measured.read(paper, scale, root)
+def sound(known: Measured, cells: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse every line of these cells that does not hold by arithmetic; the others stay."""
+    for line in known.lines:
+        if line.cell in cells:
+            record = replace(line.record, cell=cells[line.cell])
+            if wrong := arithmetic.of_line(record, line.curves, line.counts):
+                known.problems.append(f"{known.file}: cell {line.cell[:12]}: {wrong[0]}; not used")
+                known.forget(line)
+                known.refused.add(line.key)
+
+
+def _subjects(known: Measured, paper: str, found: Verification) -> Subjects:
+    """The lines of one file as records of their cells; whatever does not hold is a finding."""
+    found.records += len(known.lines)
+    cells = {item.cell.id: item.cell.json for item in plan(Selection(papers=[paper], scale=known.scale))}
+    sound(known, cells)
     found.findings += known.problems
-    found.records += len(known.records)
-    if not known.records:
-        return []
-    cells = {item.cell.id: item.cell.json for item in plan(Selection(papers=[paper], scale=scale))}
-    strangers = [cell for cell in known.records if cell not in cells]
-    if strangers:
-        place = known.folder / f"{scale}.csv"
-        found.notes.append(
-            f"{place}: {len(strangers)} lines are of cells that no grid plans any more, such as {strangers[0][:12]}; not used"
-        )
-    planned = [replace(record, cell=cells[cell]) for cell, record in known.records.items() if cell in cells]
-    return [record for record in planned if check(record, found)]
+    if strangers := [cell for cell in known.cells if cell not in cells]:
+        told = f"{len(strangers)} lines are of cells that no grid plans any more, such as {strangers[0][:12]}"
+        found.notes.append(f"{known.file}: {told}; not used")
+    noise = tiers.within(tiers.noise(known.lines))
+    planned = [(line, replace(line.record, cell=cells[line.cell])) for line in known.lines if line.cell in cells]
+    return [(line, _subject(known, line, record, noise)) for line, record in planned if check(record, found)]
+
+
+def _subject(known: Measured, line: Line, record: Record, noise: float) -> Subject:
+    """A line that can be computed again, with its counts, curves and diagnostics."""
+
+    def kept(store: Store, fresh: Record) -> list[str]:
+        again = line_of(fresh, line.axes, store)
+        wrong = [f"curve {name}" for name, curve in line.curves.items() if not _same(again.curves.get(name), curve)]
+        return wrong + ([] if line.counts is None or _same(again.counts, line.counts) else ["counts"])
+
+    return Subject(record, kept, noise)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two curves, or two counts, are equal to the bit."""
+    return one is not None and all(map(np.array_equal, one, other))
+
+
+def _keep(known: Measured, subjects: Subjects, found: Verification) -> None:
+    """Note which lines came out to the bit, by whom and from which commit."""
+    equal = {id(subject) for subject in found.equal}
+    again = [line for line, subject in subjects if id(subject) in equal]
+    if again:
+        known.reruns |= {line.key: Rerun.now(line) for line in again}
+        measured.write(known)

@@ -17,6 +17,8 @@ from paper_tables.core.verdict import ACCURACY_UNITS, Kind, Verdict, at_floor
 README = grids.ROOT.parent / "README.md"
 FIGURE = grids.ROOT / "floors.png"
 NAMES = {"fedobp": "FedOBP", "fedpurin": "FedPURIN", "fedselect": "FedSelect", "pfeddst": "PFedDST", "star-pfl": "Star-PFL"}
+SEED_UNKNOWN = frozenset({"fedselect", "pfeddst"})
+"""Papers whose clients depend on a seed that nobody has stated, so that the floor of their columns is not known either."""
 WORDS = {Verdict.OTHER_SCALE: "not comparable (desk scale)"}
 
 
@@ -52,21 +54,21 @@ def printed(results: Sequence[Result]) -> Iterator[Printed]:
     One model for all clients is no match for constants that differ between clients.
     """
     for table in results:
-        if isinstance(table, Table):
+        if isinstance(table, Table) and table.paper not in SEED_UNKNOWN:
             known, named = floors.by_recipe(table.paper), {c.key: c for c in table.layout.columns if c.unit in ACCURACY_UNITS}
             for cell in table.frame.to_dict("records"):
                 column = named.get(cell["column"])
                 own = cell["row"] not in table.layout.aside and cell["published"] == cell["published"]
-                if column is not None and own and cell["column"] in known and not _one_model(table.paper, cell):
+                if column is not None and own and cell["column"] in known and not _one_model(table.paper, str(cell["column"]), str(cell["method"])):
                     title = ", ".join(filter(None, (column.group, column.label)))
                     place = Place(table.paper, table.name, title, known[cell["column"]])
                     yield Printed(place, cell["row"], float(cell["published"]))
 
 
-def _one_model(paper: str, cell: dict[str, Any]) -> bool:
+def _one_model(paper: str, column: str, method: str) -> bool:
     """Whether all clients are scored with the same model."""
-    recipe = grids.read(grids.files()[paper]).recipe(cell["column"], "paper")
-    return cell["method"] in GLOBAL and recipe.evaluation.point == "post_agg"
+    recipe = grids.read(grids.files()[paper]).recipe(column, "paper")
+    return method in GLOBAL and recipe.evaluation.point == "post_agg"
 
 
 # -- the block -----------------------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import platform
 import resource
@@ -16,9 +15,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from bench.records.sources import sources as sources  # part of where a number comes from
+
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ("torch", "numpy", "scipy", "safetensors", "pydantic", "pandas", "pyarrow")
-ENGINE = ("algorithms/core", "algorithms/models", "datasets/core", "datasets/partitions")
 FLAGS = ("avx2", "fma", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16", "asimd", "sve")
 
 KERNEL_VARIABLES = (
@@ -45,31 +45,17 @@ def commit() -> dict[str, Any]:
         return {"commit": None, "dirty": None}
 
 
+def author() -> str:
+    """The name that git would write into a commit; empty where it knows none."""
+    try:
+        return _git("config", "user.name")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
 def _git(*arguments: str) -> str:
     done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True, timeout=20)
     return done.stdout.strip()
-
-
-@lru_cache(maxsize=64)
-def sources(method: str) -> dict[str, str]:
-    """Hashes of the code that decides a cell's numbers: the method's file, and the engine with the data it is fed."""
-    from algorithms.core.method import methods
-
-    file = Path(inspect.getfile(methods()[method].cls))
-    return {"method": _hash_of([file]), "engine": engine_hash()}
-
-
-@lru_cache(maxsize=1)
-def engine_hash() -> str:
-    """Hash of the engine's and the partitions' sources."""
-    return _hash_of([path for folder in ENGINE for path in sorted((ROOT / folder).rglob("*.py"))])
-
-
-def _hash_of(files: list[Path]) -> str:
-    digest = sha256()
-    for path in files:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""From a cell's recipe to what its clients hold: the engine's view of the data, and facts about it for the record."""
+"""From a cell's recipe to what its clients hold: the engine's view of the data, and facts about it for the record; and to the run on it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from bench.cells.cell import Cell, canonical, recipe_from
+from bench.cells.cell import Cell, canonical, entry, hyperparameters, recipe_from
 
 if TYPE_CHECKING:
     from algorithms.core.data import ClientData
     from algorithms.core.model import Model
+    from algorithms.core.run import Run
+    from bench.running.task import Options
     from datasets.core.partition import Shares
     from datasets.core.recipe import Recipe
     from datasets.core.store import Prepared
@@ -101,3 +103,16 @@ def _model(recipe: Recipe, data: ClientData) -> Model:
     if height != width:
         raise UserError(f"recipe: model {recipe.model!r} takes square images, and {recipe.dataset} has {height}x{width}; set `input`")
     return models.build(recipe.model, channels=channels, size=height, classes=data.classes)
+
+
+def make(cell: Cell, clients: Clients, options: Options) -> Run:
+    """The run of a cell, not begun."""
+    import torch
+
+    from algorithms.core.run import Run
+
+    method = entry(cell.method).cls(hyperparameters(cell.method, cell.hp))
+    recipe = recipe_from(cell.recipe, "recipe")
+    dtype = torch.float64 if options.precision == "fp64" else torch.float32
+    how = {"chunk": options.chunk, "lanes": options.lanes, "conv": options.conv, "precision": options.precision}
+    return Run(method, recipe, clients.data, clients.model, seed=cell.seed, device=options.device, dtype=dtype, **how)

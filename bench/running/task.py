@@ -43,6 +43,8 @@ class Options:
     plugins: tuple[str, ...] = ()
     per_gpu: int = 0
     """Cells that share one GPU at most; 0: as many as measurably pay."""
+    norms: bool = False
+    """Keep the size of every group of state tensors after every round, for the regression gate."""
     address: str = ""
     """Where the Ray cluster is; empty: RAY_ADDRESS, else one of its own on this machine."""
 

@@ -9,19 +9,19 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from bench.cells.cell import Cell, hyperparameters, recipe_from
+from bench.cells.cell import Cell
 from bench.errors import Corrupt, StoreError, UserError, one_line
 from bench.records import checkpoint, provenance
 from bench.records.locks import claim
 from bench.records.store import FINAL, Record, Store, stored_result
 from bench.running import products
 from bench.running.metrics import summarise
+from bench.running.norms import by_group, norms
 from bench.running.task import Options, Outcome, Task, Tell
 from bench.running.tuning import settled, smaller
 
 if TYPE_CHECKING:
     from algorithms.core.run import Run
-    from bench.running.clients import Clients
 
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -166,7 +166,7 @@ def _store(store: Store, record: Record, siblings: dict[str, bytes], keep_checkp
 
 def _compute(task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]) -> Record:
     """From a cell to its stored record."""
-    from bench.running.clients import clients_of
+    from bench.running.clients import clients_of, make
 
     begun = time.perf_counter()
     clients = clients_of(task.cell)
@@ -175,8 +175,10 @@ def _compute(task: Task, options: Options, store: Store, tell: Tell, stop: Calla
     earlier = _begin(run, store, task.cell.id, facts)
     tell(task.cell.id, run.round)
     saved = time.perf_counter()
+    sizes = [norms(run)] if options.norms else []
     while not run.done:
         run.step()
+        sizes += [norms(run)] if options.norms else []
         tell(task.cell.id, run.round)
         now = time.perf_counter()
         seconds, interrupted = earlier + now - begun, not run.done and stop()
@@ -190,21 +192,8 @@ def _compute(task: Task, options: Options, store: Store, tell: Tell, stop: Calla
             raise _Limit(f"time limit of {options.time_limit:g} s reached after round {run.round} of {task.cell.rounds}")
     metrics = summarise(run.rows, task.cell.recipe, clients.floor, run.fed.layout.parameters)
     origin = products.origin(task, options) | products.measured(run, clients, earlier + time.perf_counter() - begun, options)
+    origin |= {"norms": by_group(sizes)} if sizes else {}
     return _store(store, Record(task.cell.id, task.cell.json, "done", "", metrics, origin), products.siblings(run))
-
-
-def make(cell: Cell, clients: Clients, options: Options) -> Run:
-    """The run of a cell, not begun."""
-    import torch
-
-    from algorithms.core.run import Run
-    from bench.cells.cell import entry
-
-    method = entry(cell.method).cls(hyperparameters(cell.method, cell.hp))
-    recipe = recipe_from(cell.recipe, "recipe")
-    dtype = torch.float64 if options.precision == "fp64" else torch.float32
-    how = {"chunk": options.chunk, "lanes": options.lanes, "conv": options.conv, "precision": options.precision}
-    return Run(method, recipe, clients.data, clients.model, seed=cell.seed, device=options.device, dtype=dtype, **how)
 
 
 def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:

@@ -5,20 +5,33 @@ from __future__ import annotations
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from math import inf
+from typing import TYPE_CHECKING, Any
 
-from bench.cells.cell import Cell, reopen
+from bench.cells.cell import Cell, canonical, reopen
 from bench.errors import Corrupt, UserError, one_line
 from bench.records.shape import misshapen
 from bench.records.store import Record, Store
 from bench.running.devices import like
 from bench.running.task import Options, Task
 from bench.running.work import prepare_process, run_task
+from bench.trust import arithmetic
+from bench.trust.arithmetic import differing
+from datasets.core.errors import DataError
 
 if TYPE_CHECKING:
     from bench.running.progress import Progress
+
+
+OUTCOME = ("partition", "samples", "data", "digests")
+"""Provenance that comes out again."""
+EVERYWHERE = ("metrics.floor", "metrics.parameters", "partition", "samples", "data")
+"""What has to come out on every platform, to the bit."""
+
+
+GPU = "a GPU"
 
 
 @dataclass
@@ -29,15 +42,28 @@ class Verification:
     rerun: int = 0
     findings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    equal: list[Subject] = field(default_factory=list)
+    """What came out again, to the bit."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A record that can be computed again, and what else was kept of it."""
+
+    record: Record
+    kept: Callable[[Store, Record], list[str]] = lambda store, fresh: []
+    """Told where the fresh record lies: what else was kept and differs."""
+    noise: float = inf
+    """How far another platform may move the value."""
 
 
 def verify(store: Store, rerun: int = 0, seed: int = 0) -> Verification:
     """Check every record of a store, and compute `rerun` of them again."""
-    found, sound = Verification(), []
+    found, sound = Verification(), list[Subject]()
     if not store.root.is_dir():
         raise UserError(f"results folder {store.root}: does not exist; name another with --results DIR")
     for cell in _folders(store, found):
-        found.records += 1
+        found.records, before = found.records + 1, len(found.findings)
         try:
             record = store.get(cell)
             if record is None:
@@ -47,48 +73,72 @@ def verify(store: Store, rerun: int = 0, seed: int = 0) -> Verification:
             found.findings.append(one_line(error))
             continue
         _check_data(record, found)
-        sound.append(record)
+        found.findings += [f"record {record.id[:12]}: {wrong}" for wrong in arithmetic.of_store(store, record)]
+        if len(found.findings) == before:
+            sound.append(Subject(record))
     _debris(store, found)
-    sample(sound, rerun, seed, found)
+    sample(partitions(sound, found), rerun, seed, found)
     return found
 
 
-def sample(records: Sequence[Record], rerun: int, seed: int, found: Verification) -> None:
+def partitions(subjects: Sequence[Subject], found: Verification) -> list[Subject]:
+    """Hold what follows from partitions against the data that are here; gives back what holds or cannot be told."""
+    held = []
+    for subject in sorted(subjects, key=lambda subject: canonical(subject.record.cell["recipe"])):
+        wrong = _partition_faults(subject.record)
+        found.findings += [f"record {subject.record.id[:12]}: {what}" for what in wrong]
+        held += [] if wrong else [subject]
+    return held
+
+
+def _partition_faults(record: Record) -> list[str]:
+    if record.status != "done" or _absent(record) not in ("", GPU):
+        return []
+    try:
+        cell = reopen(record.cell)
+        return arithmetic.of_partition(record, cell) if cell.id == record.id else []
+    except (UserError, DataError):
+        return []  # told where it is to be computed again
+
+
+def sample(subjects: Sequence[Subject], rerun: int, seed: int, found: Verification) -> None:
     """Compute some finished records again, chosen by lot."""
     from bench.running import progress
 
     if not rerun:
         return
-    done = _possible([record for record in records if record.status == "done"], found)
-    chosen = [(record, cell) for record in random.Random(seed).sample(done, min(rerun, len(done))) if (cell := _cell_of(record, found))]
+    done = _possible([subject for subject in subjects if subject.record.status == "done"], found)
+    drawn = random.Random(seed).sample(done, min(rerun, len(done)))
+    chosen = [(subject, cell) for subject in drawn if (cell := _cell_of(subject.record, found))]
     if not chosen:
         return
-    told, costs = progress.make(), {record.id: record.provenance["seconds"]["wall"] for record, _ in chosen}
+    told = progress.make()
+    costs = {subject.record.id: subject.record.provenance["seconds"]["wall"] for subject, _ in chosen}
     with told.running([cell for _, cell in chosen], costs, 0, 1):
-        for record, cell in chosen:
+        for subject, cell in chosen:
             found.rerun += 1
-            again(record, cell, found, told)
+            again(subject, cell, found, told)
 
 
-def _possible(records: Sequence[Record], found: Verification) -> list[Record]:
+def _possible(subjects: Sequence[Subject], found: Verification) -> list[Subject]:
     """Those that can be computed here at all, in the order of their ids; the others are noted by what they need."""
-    needed = {record.id: _absent(record) for record in records}
-    for what, count in sorted(Counter(filter(None, needed.values())).items()):
-        found.notes.append(f"{count} {'record needs' if count == 1 else 'records need'} {what}, not here; not computed again")
-    return sorted((record for record in records if not needed[record.id]), key=lambda record: record.id)
+    needed = [(subject, _absent(subject.record)) for subject in subjects]
+    for what, count in sorted(Counter(what for _, what in needed if what).items()):
+        whose = "record needs" if count == 1 else "records need"
+        found.notes.append(f"{count} {whose} {what}, not here; not computed again")
+    return sorted((subject for subject, what in needed if not what), key=lambda subject: subject.record.id)
 
 
 def _absent(record: Record) -> str:
     """What computing a record again would need that is not here."""
-    from datasets.core.errors import DataError
     from datasets.core.store import open_dataset
 
     dataset = record.cell["recipe"]["dataset"]
     try:
-        like(record.provenance["device"])
         open_dataset(dataset)
+        like(record.provenance["device"])
     except UserError:
-        return "a GPU"
+        return GPU
     except DataError:
         return f"the data of {dataset}"
     return ""
@@ -126,7 +176,6 @@ def check(record: Record, found: Verification) -> bool:
 
 def _check_data(record: Record, found: Verification) -> None:
     """The data here, if any, must be the data that the record was made with."""
-    from datasets.core.errors import DataError
     from datasets.core.store import open_dataset
 
     for name, mark in record.provenance.get("data", {}).items():
@@ -147,28 +196,42 @@ def _debris(store: Store, found: Verification) -> None:
             found.notes.append(f"{store.running}: {len(left)} files of running or killed cells ({', '.join(sorted(set(left)))})")
 
 
-def again(record: Record, cell: Cell, found: Verification, told: Progress) -> None:
-    """Compute a record's cell in a folder of its own and compare digests."""
-    from bench.records.provenance import platform_of, sources
-
-    origin = record.provenance
-    device = like(origin["device"])
+def again(subject: Subject, cell: Cell, found: Verification, told: Progress) -> None:
+    """Compute a record's cell in a folder of its own, and compare everything that comes out, field by field."""
+    record, origin = subject.record, subject.record.provenance
+    options = {name: origin[name] for name in ("precision", "chunk")}
     with tempfile.TemporaryDirectory(prefix="repfl-verify-") as folder:
-        options = Options(folder, device, origin["precision"], origin["chunk"], origin.get("lanes", 0), origin.get("conv", "auto"))
-        prepare_process(options)
-        outcome = run_task(Task(cell), options, told.round, lambda: False)
+        how = Options(folder, like(origin["device"]), **options, lanes=origin.get("lanes", 0), conv=origin.get("conv", "auto"))
+        prepare_process(how)
+        outcome = run_task(Task(cell), how, told.round, lambda: False)
         told.finish(outcome)
-        again = Store(folder).get(cell.id)
-        if outcome.status != "done" or again is None:
+        fresh = Store(folder).get(cell.id)
+        if outcome.status != "done" or fresh is None:
             found.findings.append(f"record {record.id[:12]}: computed again, it {outcome.status}: {outcome.reason}")
             return
-    if again.provenance["digests"] == origin["digests"]:
-        return
-    here = platform_of(options.device, options.precision)["fingerprint"]
-    difference = f"value {record.metrics['value']} then, {again.metrics['value']} now"
-    if here != origin["platform"]["fingerprint"]:
-        found.notes.append(f"record {record.id[:12]}: made on another platform, where bits may differ; {difference}")
-    elif origin["sources"] != sources(cell.method):
-        found.findings.append(f"record {record.id[:12]}: the code has changed since, and so has the result; {difference}")
+        here = fresh.provenance["platform"]["fingerprint"] == origin["platform"]["fingerprint"]
+        wrong = differing(_outcome(record), _outcome(fresh))
+        _conclude(subject, fresh, [*wrong, *(subject.kept(Store(folder), fresh) if here else [])], here, found)
+
+
+def _outcome(record: Record) -> dict[str, Any]:
+    return {"metrics": record.metrics, **{name: record.provenance.get(name) for name in OUTCOME}}
+
+
+def _conclude(subject: Subject, fresh: Record, wrong: list[str], here: bool, found: Verification) -> None:
+    """What differs is a finding where the same bits must come out, or where no platform can be the reason."""
+    record, then, now = subject.record, subject.record.metrics["value"], fresh.metrics["value"]
+    name, values = f"record {record.id[:12]}", f"value {then} then, {now} now"
+    fields = ", ".join(wrong[:4]) + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else "")
+    if not wrong:
+        found.equal.append(subject)
+    elif here and record.provenance["sources"] != fresh.provenance["sources"]:
+        found.findings.append(f"{name}: the code has changed since, and so has the result: {fields}; {values}")
+    elif here:
+        found.findings.append(f"{name}: does not come out again: {fields}; {values}")
+    elif exact := [field for field in wrong if field.startswith(EVERYWHERE)]:
+        found.findings.append(f"{name}: does not come out again on any platform: {', '.join(exact)}; {values}")
+    elif (then is None) != (now is None) or (then is not None and abs(then - now) > subject.noise):
+        found.findings.append(f"{name}: made on another platform, and further off than its noise; {values}")
     else:
-        found.findings.append(f"record {record.id[:12]}: does not come out again; {difference}")
+        found.notes.append(f"{name}: made on another platform, where bits may differ; {values}")

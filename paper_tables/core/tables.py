@@ -242,7 +242,7 @@ def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row], agains
     labels = [r.label for r in ranked if r.label in set(frame["row"])]
     wide = {name: frame.pivot(index="row", columns="column", values=name).astype(float).reindex(labels) for name in ("published", "ours")}
     known = {row.label: _scores(evidence, row) for row in ranked if row.label in labels}
-    lines = []
+    lines: list[dict[str, Any]] = []
     for row in (r for r in ranked if r.label in labels):
         gap, p_value, pairs = statistics.paired_difference(known[row.label], known.get(against, pd.Series(dtype=float)))
         done = pick(evidence, row=row.source or row.label, done=True)

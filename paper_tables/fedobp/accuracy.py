@@ -45,8 +45,8 @@ LOG_PLACE, SHORT_LOG_PLACE = (
     {key("cifar10"): Place("CIFAR10", f"Dir(0.1); rounds={rounds}; momentum=0.7; seed 42")} for rounds in (400, 100)
 )
 COMPAT = (
-    "Baselines appear as the benchmark behind the paper computes them, defects included, since that is what the paper prints; the rows "
-    "“as defined” follow their own papers. README, 17 and 18."
+    "Baselines appear as the benchmark behind the paper computes them, since the paper says that it uses one; the rows “as defined” follow "
+    "their own papers. README, 17 and 18."
 )
 MEAN = (
     "The text speaks of the mean over clients of their accuracies; the code pools all test images, and so does this table. The last "
@@ -56,11 +56,11 @@ CALIBRATION = (
     "Rows with momentum 0.7 are held against the authors' logs of January 2025 (one seed), which are no table of the paper; those of 100 "
     "rounds are the paper's protocol up to its first evaluation. README, 2."
 )
-STILL = "The printed deviations of FedSelect, of most FedALA and of many FLUTE cells are 0.00: single runs or one seed. README, 14."
+STILL = "The printed deviations of FedSelect, of most FedALA and of many FLUTE cells are 0.00. README, 14."
 CONSTANT = (
-    "Organ columns: the authors divide pixels by 255 and then normalise with constants for pixels of 0 to 255. A model's input lies "
-    "between −1.905 and −1.889 (A) or −2.116 and −2.099 (C): an all but constant picture. The floor below tells what a constant gives; "
-    "rows with corrected inputs tell what the data give. README, 1."
+    "Organ columns: the underlying benchmark divides pixels by 255 and then normalises with constants for pixels of 0 to 255. A model's "
+    "input lies between −1.905 and −1.889 (A) or −2.116 and −2.099 (C): an all but constant picture. The floor below tells what a "
+    "constant gives; rows with corrected inputs tell what the data give. README, 1."
 )
 
 

@@ -101,13 +101,13 @@ def sweep(evidence: Evidence) -> pd.DataFrame:
     data = printed.merge(ours, on=where, how="outer", sort=True)
     data["rounds"] = data["rounds"].fillna(data["own rounds"]) if "own rounds" in data else data["rounds"]
     data["source"] = data["source"].fillna("")
-    judged = pd.DataFrame([_judged(evidence.scale, row.to_dict()) for _, row in data.iterrows()], index=data.index)
+    judged = pd.DataFrame([_judged(evidence.scale, {str(name): value for name, value in row.items()}) for _, row in data.iterrows()], index=data.index)
     return data.assign(**judged)[FIELDS].sort_values(["column", "score", "version", "rounds", "q"], kind="stable", ignore_index=True)
 
 
 def _judged(scale: str, row: dict[str, Any]) -> dict[str, Any]:
     """A point with its verdict; one that is planned nowhere at this scale has no seeds."""
-    missing = {"seeds": 0, "floor": nan, "global": False, "rule": "", "expected": None}
+    missing: dict[str, Any] = {"seeds": 0, "floor": nan, "global": False, "rule": "", "expected": None}
     known = {name: missing[name] if isinstance(row[name], float) and isnan(row[name]) else row[name] for name in missing}
     cell = row | known | {"scale": scale, "published_std": nan, "seeds": int(known["seeds"])}
     found = tables.conclude(cell, "%", Kind.LOGGED, printing=SINGLE)

@@ -200,7 +200,7 @@ def claims(tally: Tally) -> tuple[Claim, ...]:
             f"mean correlation of frequencies between clients: {told}",
         ),
         Claim(
-            "No parameter is permanently silenced",
+            "Dynamic selection prevents any parameter from being permanently silenced",
             tally.silent == 0,
             f"{100 * tally.silent:.1f} % of the exchanged parameters were critical at no client in any of {tally.rounds} rounds",
         ),

@@ -101,6 +101,7 @@ def table1_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     return (
         compare(frame, "FedSelect is best on all four data sets", _best),
         facts.gain(evidence, frame),
+        facts.set_up(evidence),
         compare(frame, "FedBABU, FedPer, FedRep and Ditto fall below local training on CIFAR10-C and Mini-ImageNet", _degrade),
         compare(frame, "FedAvg + FT is competitive with other personalised methods (not below their mean)", _competitive),
         facts.lattice(evidence, "1"),

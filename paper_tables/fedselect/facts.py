@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
+from math import isfinite, nan
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,11 @@ import pandas as pd
 from paper_tables.core.claims import numbers, wide
 from paper_tables.core.evidence import Evidence
 from paper_tables.core.result import Claim
-from paper_tables.fedselect.settings import BASELINES, CIFAR10, CIFAR10C, DATASETS, OURS
+from paper_tables.fedselect.settings import BASELINES, CIFAR10, CIFAR10C, DATASETS, MINI, OFFICE, OURS
 
 DECISIONS = 2000
 """Ten clients with 200 test images each."""
+MINI_IMAGES, OFFICE_CLASSES = 60_000, 65
 
 
 def printed_numbers(evidence: Evidence, table: str, dataset: str, methods: Sequence[str] = ()) -> pd.Series:
@@ -41,25 +43,73 @@ def lattice(evidence: Evidence, table: str, methods: Sequence[str] = ()) -> Clai
 
 
 def gain(evidence: Evidence, frame: pd.DataFrame) -> Claim:
-    """The average improvement of section 5.2, against the best baseline of each column."""
+    """The average improvement of section 5.2, which does not say over what: two readings, and a verdict where they agree."""
     rows = evidence.published[(evidence.published["table"] == "text 5.2") & (evidence.published["dataset"] == "all")]
     stated = float(rows["value"].iloc[0])
-    found = {side: _lead(wide(frame[frame["source"] != ""], side)) for side in ("published", "ours")}
-    known = bool(np.isfinite(found["ours"]).all()) and set(frame["scale"]) == {"paper"}
-    told = {side: f"{', '.join(f'{v:+.2f}' for v in values)}, mean {values.mean():.2f}" for side, values in found.items()}
-    ours = f"ours: {told['ours']}; " if isfinite(float(found["ours"].sum())) else ""
+    found = {side: wide(frame[frame["source"] != ""], side) for side in ("published", "ours")}
+    leads = {side: _lead(table) for side, table in found.items()}
+    known = bool(np.isfinite(leads["ours"]).all()) and set(frame["scale"]) == {"paper"}
+    told = {side: _told(table, leads[side]) for side, table in found.items()}
+    ours = f"ours: {told['ours']}; " if isfinite(float(leads["ours"].sum())) else ""
     return Claim(
         f"FedSelect improves on the baselines by more than {stated:g} % on average",
-        float(found["ours"].mean()) > stated if known else None,
-        f"{ours}printed: {told['published']} points above the best baseline of each column (README, 18)",
-        float(found["published"].mean()) > stated,
+        _agreed(found["ours"], leads["ours"], stated) if known else None,
+        f"{ours}printed: {told['published']} (README, 18)",
+        _agreed(found["published"], leads["published"], stated),
         tuple(rows["source"]),
     )
 
 
 def _lead(table: pd.DataFrame) -> np.ndarray:
+    """Points above the best baseline of each column."""
     others = table.loc[list(BASELINES)]
     return numbers(table, OURS) - others.max().where(others.notna().all()).to_numpy(dtype=float)
+
+
+def _over_one(table: pd.DataFrame) -> float:
+    """Points above the single baseline that is best on average over the columns."""
+    return float(numbers(table, OURS).mean() - table.loc[list(BASELINES)].mean(axis=1).max())
+
+
+def _told(table: pd.DataFrame, lead: np.ndarray) -> str:
+    per_column = ", ".join(f"{value:+.2f}" for value in lead)
+    return (
+        f"{per_column}, mean {lead.mean():.2f} points above the best baseline of each column; "
+        f"{_over_one(table):.2f} above the baseline that is best on average"
+    )
+
+
+def _agreed(table: pd.DataFrame, lead: np.ndarray, stated: float) -> bool | None:
+    above = {bool(lead.mean() > stated), _over_one(table) > stated}
+    return above.pop() if len(above) == 1 else None
+
+
+def set_up(evidence: Evidence) -> Claim:
+    """Section 5.1, as far as its numbers survive in the text: against the planned cells of the paper scale."""
+    rows = evidence.published[evidence.published["table"] == "text 5.1"]
+    text = (
+        "100 training images per client on CIFAR-10 and CIFAR10-C, a fifth of the training data for 20 clients on Mini-ImageNet, four "
+        "clients with all 65 classes on OfficeHome"
+    )
+    if evidence.scale != "paper":
+        return Claim(text, None, "other clients and images below the paper scale", None, tuple(rows["source"]))
+    cells: dict[str, dict[Any, Any]] = {str(cell["column"]): cell for cell in evidence.cells.to_dict("records")}
+    clients = {key: cells[key]["recipe.clients"] for key in (MINI, OFFICE)}
+    images = {key: cells[key]["partition.classes"] * cells[key]["partition.train"] for key in (CIFAR10, CIFAR10C, MINI)}
+    pool = MINI_IMAGES * (1 - cells[MINI]["partition.test_share"])
+    whole = cells[OFFICE]["recipe.partition.rule"] == "domain"
+    ours = {
+        (CIFAR10, "training_images_per_client"): images[CIFAR10],
+        (CIFAR10C, "training_images_per_client"): images[CIFAR10C],
+        (MINI, "clients"): clients[MINI],
+        (MINI, "share_of_training_data"): 100 * clients[MINI] * images[MINI] / pool,
+        (OFFICE, "clients"): clients[OFFICE],
+        (OFFICE, "classes_per_client"): OFFICE_CLASSES if whole else nan,
+    }
+    stated = {(row["dataset"], row["metric"]): row["value"] for row in rows.to_dict("records")}
+    same = stated == {(DATASETS[key], metric): round(value, 6) for (key, metric), value in ours.items()}
+    detail = ", ".join(f"{DATASETS[key]} {metric.replace('_', ' ')} {value:g}" for (key, metric), value in ours.items())
+    return Claim(text, same, f"ours: {detail}", None, tuple(rows["source"]))
 
 
 def repeats(evidence: Evidence) -> tuple[Claim, ...]:
@@ -73,7 +123,7 @@ def repeats(evidence: Evidence) -> tuple[Claim, ...]:
         Claim(
             "Table 1 shows FedSelect with the best α of Table 2 for each data set",
             tops == len(limits),
-            f"in {tops} of {len(limits)} columns; chosen on the test images (README, 23)",
+            f"in {tops} of {len(limits)} columns (README, 23)",
             tops == len(limits),
         ),
         Claim("Table 3 repeats two rows of Table 2", same == 2 * len(rows), f"{same} of {2 * len(rows)} numbers", same == 2 * len(rows)),

@@ -155,7 +155,7 @@ def table3(evidence: Evidence) -> Table:
         _caption(evidence),
         evidence.scale,
         (*NOTES, *scale_note(evidence), *savings.totals(frame)),
-        savings.claims(frame),
+        savings.claims(evidence, frame),
         tables.done_ids(evidence),
         frame,
         Layout(rows, COLUMNS, floor=False, aside=added),

@@ -84,3 +84,9 @@ class InPercent:
         self.published: pd.DataFrame = evidence.published.copy()
         fractions = self.published["unit"] == "fraction"
         self.published.loc[fractions, "value"] = (100 * self.published.loc[fractions, "value"]).round(4)
+
+
+def sources(evidence: Evidence, metric: str) -> tuple[str, ...]:
+    """Where the abstract states a number."""
+    rows = evidence.published
+    return tuple(rows.loc[(rows["table"] == "text Abstract") & (rows["metric"] == metric), "source"])

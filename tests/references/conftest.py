@@ -18,12 +18,16 @@ from typing import Any
 import pytest
 import torch
 
+from tests.references.flbench import bench
+from tests.references.pfllib import pfllib
+
+__all__ = ["bench", "pfllib"]
 Get = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Get:
-    """A folder with the files of a public repository at a commit: `reference("owner/name", "1a2b3c4", "folder", "file.py")`."""
+    """A folder with the files of a public repository at a commit: `reference(repository, commit, "folder", "file.py")`."""
     held: dict[tuple[str, ...], Path] = {}
 
     def get(repository: str, commit: str, *paths: str) -> Path:

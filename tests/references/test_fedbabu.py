@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import runpy
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from importlib import import_module
 from itertools import chain, cycle
@@ -29,6 +29,7 @@ from algorithms.core.run import Run
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
+from tests.references.loaders import Passes
 
 SIZES = (25, 16, 9, 12, 30, 8)
 PROTOCOL: dict[str, Any] = {"lr": 0.1, "lr_decay": 0.1, "momentum": 0.7, "weight_decay": 0.03, "participation": 0.5}
@@ -57,16 +58,6 @@ class Net(Headed, nets.Tiny): ...
 
 
 class NetBN(Headed, nets.TinyBN): ...
-
-
-class Passes:
-    """A data loader whose every pass is the next epoch."""
-
-    def __init__(self, fed: Federation, client: int, round_: int, epochs: int, stream: str = "batches") -> None:
-        self.passes = (plain.batches(fed, client, round_, 1, first=epoch, stream=stream) for epoch in range(epochs))
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return iter(next(self.passes))
 
 
 def arguments(fed: Federation) -> Namespace:
@@ -104,8 +95,8 @@ def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mo
 
         update = import_module("models.Update")
         called = [cohort(fed.streams, fed.N, fed.N // 2, t).tolist() for t in range(1, fed.rounds + 1)]
-        loaders = [Passes(fed, c, t, args.local_ep) for t, clients in enumerate(called, 1) for c in clients]
-        tuning = (Passes(fed, c, 3, 5, "finetune") for c in cycle(range(fed.N)))
+        loaders = [Passes(fed, c, t) for t, clients in enumerate(called, 1) for c in clients]
+        tuning = (Passes(fed, c, 3, "finetune") for c in cycle(range(fed.N)))
         cohorts, feed = iter(called), chain(loaders, tuning)
         monkeypatch.setattr(np.random, "choice", lambda *_, **__: next(cohorts))
         monkeypatch.setattr(update, "DataLoader", lambda *_, **__: next(feed))

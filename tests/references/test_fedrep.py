@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import runpy
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from algorithms.core.run import Run
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
+from tests.references.loaders import Passes
 
 ROUNDS, SIZES = 5, (25, 16, 9, 12, 30, 8)
 PROTOCOL: dict[str, Any] = {"epochs": 3, "lr": 0.1, "momentum": 0.5, "weight_decay": 1e-4, "participation": 0.5}
@@ -63,16 +64,6 @@ class Net(nets.Tiny):
         super().__init__(fed)
         for layer in ("conv1", "fc1", "fc2"):
             setattr(self, layer, Layer(getattr(self, layer)))
-
-
-class Passes:
-    """A data loader whose every pass is the next epoch."""
-
-    def __init__(self, fed: Federation, client: int, round_: int, epochs: int, stream: str = "batches") -> None:
-        self.passes = (plain.batches(fed, client, round_, 1, first=epoch, stream=stream) for epoch in range(epochs))
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return iter(next(self.passes))
 
 
 def arguments(fed: Federation, dataset: str) -> Namespace:
@@ -113,8 +104,8 @@ def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mo
             return 0.0, 0.0
 
         called = [cohort(fed.streams, fed.N, fed.N // 2, t).tolist() for t in range(1, ROUNDS + 1)]
-        loaders = [Passes(fed, c, t, args.local_ep) for t, clients in enumerate(called, 1) for c in clients]
-        last = [Passes(fed, c, ROUNDS, 10, "finetune") for c in everybody]
+        loaders = [Passes(fed, c, t) for t, clients in enumerate(called, 1) for c in clients]
+        last = [Passes(fed, c, ROUNDS, "finetune") for c in everybody]
         cohorts, feed = iter([*called, everybody]), iter([*loaders, *last])
         monkeypatch.setattr(np.random, "choice", lambda *_, **__: next(cohorts))
         monkeypatch.setattr(import_module("models.Update"), "DataLoader", lambda *_, **__: next(feed))

@@ -1,196 +1,30 @@
-"""Eight methods by FL-bench's rules, and its draw of participants, against FL-bench itself (KarhouTam/FL-bench at 06e658b).
+"""Twelve methods by FL-bench's rules, and its draw of participants, against FL-bench itself.
 
-FedOBP's tables come from it. Its own servers, trainers and clients run whole experiments here, one worker serving all clients: they draw
-the participants, pack, train, aggregate and score. Handed over are our network and its initial values, the clients' data, the order of
-mini-batches (with those of one sample, which its clients skip by themselves), and what a method draws besides. Stand-ins: omegaconf, hydra,
-ray, rich, pynvml, torchvision, the data sets; for pFedFDA the search for beta (ours, on FL-bench's loss) and the nearest positive matrix
-(the same one, since its eigenvalues are at least one). Not compared: BN and FLOCO+.
+FedOBP's tables come from it. How its experiments run here is said in `flbench.py`. Not compared: BN and FLOCO+.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
-import pickle
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset
 
-from algorithms.core import box
-from algorithms.core.batches import Schedule, plan_batches
+from algorithms.core import partial
+from algorithms.core.batches import Batch
 from algorithms.core.federation import Federation
 from algorithms.core.gaussian import folds
+from algorithms.core.local import Local
 from algorithms.core.method import State
-from algorithms.core.run import Run
+from algorithms.fedbabu import FedBABU
 from tests.algorithms import plain, toys
 from tests.references import nets
-from tests.references.conftest import Get
-
-SEED, SIZES = 3, (25, 7, 17, 40, 9, 16)
-"""Clients for methods that FL-bench cannot run where somebody has no data."""
-STAND_INS = (
-    *(
-        "omegaconf",
-        "hydra",
-        "hydra.core",
-        "hydra.core.hydra_config",
-        "ray",
-        "ray.actor",
-        "pynvml",
-        "data",
-        "data.utils",
-        "data.utils.datasets",
-    ),
-    *("rich", "rich.console", "rich.pretty", "rich.progress", "statsmodels", "statsmodels.stats", "statsmodels.stats.correlation_tools"),
-    *("torchmin", "torchvision", "torchvision.models", "torchvision.transforms"),
-)
-Bench = Callable[..., Any]
-Batches = Iterator[tuple[Tensor, Tensor]]
-
-
-class Config(dict[str, Any]):
-    """omegaconf's DictConfig, as far as it is needed."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        super().__init__({name: Config(value) if isinstance(value, dict) else value for name, value in values.items()})
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self:
-            raise AttributeError(name)
-        return self[name]
-
-    __setattr__, __delattr__ = dict.__setitem__, dict.__delitem__
-
-
-class Loader:
-    """The training data of whichever client the worker serves: mini-batches in our order, or at tests everything at once."""
-
-    def __init__(self, fed: Federation, server: Any) -> None:
-        self.fed, self.server, self.worker = fed, server, server.trainer.worker
-        self.epochs: Counter[tuple[int, int, str]] = Counter()
-
-    def __iter__(self) -> Batches:
-        data, client, round_ = self.fed.data, self.worker.client_id, self.server.current_epoch + 1
-        stream = "projection" if self.server.selected_clients is self.server.train_clients else "batches"
-        schedule = Schedule(stream, round_, 1, self.epochs[round_, client, stream], self.fed.protocol.batch, False)
-        self.epochs[round_, client, stream] += not self.worker.testing
-        index = [data.train[client]] if self.worker.testing else plan_batches(data, self.fed.streams, client, schedule).index
-        return iter([(data.inputs(i), data.labels[i]) for i in index])
-
-
-@pytest.fixture
-def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """FL-bench's server of a method, ready to train, in the place of a run of ours."""
-    root = reference("KarhouTam/FL-bench", "06e658b", "src")
-    for part in ("base", "decomposition", "metrics", "model_selection"):  # before what they import has a stand-in
-        importlib.import_module(f"sklearn.{part}")
-    kinds: dict[str, Any] = {}
-    held: dict[str, dict[str, Any]] = {
-        "omegaconf": {"DictConfig": Config},
-        "rich.progress": {"track": lambda rounds, *_, **__: rounds},
-        "data.utils.datasets": {"DATASETS": kinds},
-        "torchmin": {"minimize": searched},
-        "statsmodels.stats.correlation_tools": {"cov_nearest": lambda matrix, method: matrix},
-    }
-    borrowed(root, {name: {"__getattr__": anything} | held.get(name, {}) for name in STAND_INS})
-    monkeypatch.setenv("PYTHONHASHSEED", "0")  # FL-bench sets these
-    monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
-
-    def opened(name: str, kind: str, run: Run, **options: Any) -> Any:
-        fed, p = run.fed, run.fed.protocol
-        constants, models, functional = (importlib.import_module(f"src.utils.{part}") for part in ("constants", "models", "functional"))
-        constants.NUM_CLASSES["toy"] = fed.classes
-        models.MODELS["toy"] = lambda **_: network(models.DecoupledModel(), fed)
-        images = TensorDataset(fed.data.inputs(torch.arange(len(fed.data.labels))), fed.data.labels)
-        images.__dict__ |= {"targets": fed.data.labels, "train": lambda: None, "eval": lambda: None}
-        kinds["toy"] = lambda **_: images
-        own = zip(fed.data.train, fed.data.test, strict=True)
-        indices = [{"train": train.tolist(), "val": [], "test": test.tolist()} for train, test in own]
-        everybody = list(range(fed.N))
-        separation = {"train": everybody, "test": everybody, "val": everybody, "total": fed.N}
-        (root / "data/toy").mkdir(parents=True, exist_ok=True)
-        (root / "data/toy/args.json").write_text(json.dumps({"split": "sample"}))
-        (root / "data/toy/partition.pkl").write_bytes(pickle.dumps({"separation": separation, "data_indices": indices}))
-        common = {"seed": SEED, "join_ratio": run.recipe.participation, "global_epoch": run.round, "local_epoch": p.epochs}
-        common |= {"batch_size": p.batch, "client_side_evaluation": False, "save_log": False, "use_cuda": False}
-        optimizer = {"lr": p.lr, "momentum": p.momentum, "weight_decay": p.weight_decay}
-        settings = {"dataset": {"name": "toy"}, "model": {"name": "toy"}, "optimizer": optimizer, "common": common, name: options}
-        cls = getattr(importlib.import_module(f"src.server.{name}"), kind)
-        server = cls(functional.parse_args(Config(settings), name, getattr(cls, "get_hyperparams", None)))
-        server.trainer.worker.trainloader = Loader(fed, server)
-        return server
-
-    return opened
-
-
-def anything(name: str) -> Any:
-    """Whatever is imported from a stand-in."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return MagicMock()
-
-
-def searched(loss: Callable[[Tensor], Tensor], x0: Tensor, **_: Any) -> SimpleNamespace:
-    """Our search for the least loss in the place of torchmin's; it stays in the box, so clipping, which hides slopes there, is left out."""
-    with pytest.MonkeyPatch.context() as within:
-        within.setattr(torch.Tensor, "clip", lambda x, *_: x)
-        return SimpleNamespace(x=box.minimise(lambda points: loss(points[0])[None], x0[None])[0][0])
-
-
-def network(net: Any, fed: Federation) -> Any:
-    """`tiny` in FL-bench's two parts."""
-    tiny: Any = nets.load(fed, nets.Tiny(fed), fed.new_model())
-    parts = {"conv1": tiny.conv1, "relu1": nn.ReLU(), "pool": nn.MaxPool2d(2), "flatten": nn.Flatten(), "fc1": tiny.fc1, "relu2": nn.ReLU()}
-    net.base, net.classifier = nn.Sequential(OrderedDict(parts)), tiny.fc2
-    return net
-
-
-def theirs(name: str) -> str:
-    """FL-bench's name of one of our tensors."""
-    return name.replace("fc2", "classifier") if name.startswith("fc2") else f"base.{name}"
-
-
-def ours(method: str, hp: dict[str, Any], **protocol: Any) -> Run:
-    """A run of ours by FL-bench's protocol: six rounds of half of the clients, with momentum and weight decay."""
-    usual: dict[str, Any] = {"sampling": "flbench", "participation": 0.5, "rounds": 6, "epochs": 2, "momentum": 0.5, "weight_decay": 0.01}
-    how = {"skip_single": True, "seed": SEED, "dtype": torch.float64, "evaluation": {"every": 0}}
-    return toys.run(method, hp, **(usual | how | protocol))
-
-
-def start(run: Run) -> State:
-    """The state before the first round."""
-    now, run.fed.round = run.fed.round, 0
-    state, run.fed.round = run.method.init(run.fed), now
-    return state
-
-
-def scored(server: Any, fed: Federation, clients: int | None = None) -> Tensor:
-    """The models that FL-bench scores the first clients with  [clients or N, D]."""
-    worker, rows = server.trainer.worker, []
-    worker.testing = True
-    for client in range(fed.N if clients is None else clients):
-        worker.set_parameters(server.package(client))
-        rows.append(nets.join(fed, worker.model.state_dict(), theirs))
-    worker.testing = False
-    return torch.stack(rows)
-
-
-def alike(server: Any, run: Run) -> bool:
-    """Whether the averages are the same, and every client gets as many test images right."""
-    with run.fed.among(run.fed.everybody):
-        hits = run.fed.correct(run.method.personal(run.state, run.fed), "test")[0].tolist()
-    results = [server.trainer.worker.test(server.package(client))["before"]["test"] for client in range(run.fed.N)]
-    counts = [sum(int(guess == label) for guess, label in zip(r._predicts, r._targets, strict=True)) for r in results]
-    average = nets.join(run.fed, server.public_model_params, theirs)
-    return plain.apart(average, run.state["theta"]) < 1e-9 and counts == hits
+from tests.references.flbench import SIZES, Bench, alike, ours, scored, start, theirs, watched
 
 
 def test_participants_are_drawn_as_flbench_draws_them(bench: Bench) -> None:
@@ -213,34 +47,6 @@ def test_apfl_by_flbenchs_rules_is_flbench(bench: Bench) -> None:
     assert plain.apart(own, run.state["v"]) < 1e-9
     assert plain.apart(alphas, run.state["alpha"]) < 1e-9
     assert alphas.unique().numel() > 3
-
-
-@pytest.mark.parametrize("momentum", [0.0, 0.5])
-def test_fedala_with_one_worker_for_all_is_flbench(bench: Bench, monkeypatch: pytest.MonkeyPatch, momentum: float) -> None:
-    """Its random subsets are ours; scored models agree for the client whom FL-bench scores first, since scoring moves its worker on.
-
-    It keeps momentum from a client's last round, in this method alone. Ours does not, so where there is momentum, that is forgotten here.
-    """
-    run: Any = ours("fedala", {"worker": "shared", "subset": "random"}, sizes=SIZES, momentum=momentum)
-    server = bench("fedala", "FedALAServer", run)
-    worker = server.trainer.worker
-    if momentum:
-        package = worker.package
-        monkeypatch.setattr(worker, "package", lambda: package() | {"optimizer_state": {}})
-
-    def shuffle(held: list[int]) -> None:
-        run.fed.round = server.current_epoch + 1
-        with run.fed.among(torch.tensor([worker.client_id])):
-            first = [held[place] for place in run.method.picks(run.fed)[0]]
-        held.sort(key=lambda index: first.index(index) if index in first else len(first))
-
-    monkeypatch.setattr(importlib.import_module("src.client.fedala"), "random", SimpleNamespace(shuffle=shuffle))
-    server.train()
-    assert plain.apart(nets.join(run.fed, server.public_model_params, theirs), run.state["theta"]) < 1e-9
-    assert plain.apart(nets.join(run.fed, worker.model.state_dict(), theirs), run.state["w"][0]) < 1e-9
-    assert plain.apart(torch.cat([part.flatten() for part in worker.weights]), run.state["weights"][0]) < 1e-9
-    assert int((run.state["weights"] < 1).sum()) > 50
-    assert plain.apart(scored(server, run.fed, 1), toys.everybody(run)[:1]) < 1e-9
 
 
 @pytest.mark.parametrize("detach", [True, False])
@@ -321,3 +127,56 @@ def test_pfedfda_by_flbenchs_rules_is_flbench(bench: Bench, monkeypatch: pytest.
     assert alike(server, run)
     assert plain.apart(server.global_means, run.state["means"]) < 1e-9
     assert plain.apart(scored(server, fed), toys.everybody(run)) < 1e-9
+
+
+def test_local_training_is_flbench(bench: Bench) -> None:
+    run = ours("local", {}, sizes=SIZES)
+    server = bench("local", "LocalServer", run)
+    server.train()
+    assert plain.apart(scored(server, run.fed), toys.everybody(run)) < 1e-9
+
+
+def test_ditto_is_flbench(bench: Bench) -> None:
+    """Its second branch has the batches of the first here. It trains on batches of one sample, which the first leaves out: none here."""
+    run = ours("ditto", {"lam": 0.7}, sizes=(24, 7, 18, 40, 10, 16))
+    server = bench("ditto", "DittoServer", run, pers_epoch=2, lamda=0.7)
+    server.trainer.worker.trainloader.again = 2
+    server.train()
+    assert alike(server, run)
+    assert plain.apart(scored(server, run.fed, of="pers_model"), toys.everybody(run)) < 1e-9
+
+
+class DecayedHead(FedBABU):
+    """The head has no gradient, but weight decay moves it, and it is averaged."""
+
+    def body(self, fed: Federation) -> Tensor:
+        return fed.exchanged
+
+    def init(self, fed: Federation) -> State:
+        return partial.init(fed, fed.exchanged)
+
+    def round(self, state: State, fed: Federation) -> State:
+        received = partial.received(state, fed, fed.exchanged)
+        return partial.average(state, fed, fed.loop(self.step, {"w": received}).theta, fed.exchanged)
+
+    def step(self, local: Local, batch: Batch) -> None:
+        local.sgd({name: g * (not name.startswith("fc2")) for name, g in local.grad(batch).items()})
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "kind", "weight_decay"),
+    [
+        ("fedavg-ft", "fedavg", "FedAvgServer", 0.01),
+        ("fedbabu", "fedbabu", "FedBabuServer", 0.0),
+        (DecayedHead(FedBABU.HP(epochs=3)), "fedbabu", "FedBabuServer", 0.01),
+    ],
+)
+def test_methods_that_tune_before_scoring_are_flbench(bench: Bench, method: Any, name: str, kind: str, weight_decay: float) -> None:
+    run = ours(method, {"epochs": 3}, sizes=SIZES, weight_decay=weight_decay)
+    server = bench(name, kind, run, test={"interval": run.round, "finetune_epoch": 3})
+    seen = watched(server, run.fed)
+    server.train()
+    assert plain.apart(nets.join(run.fed, server.public_model_params, theirs), run.state["theta"]) < 1e-9
+    assert plain.apart(torch.stack(seen[1::2]), toys.everybody(run)) < 1e-9
+    if isinstance(method, DecayedHead):
+        assert plain.apart(torch.stack(seen[1::2]), toys.everybody(ours("fedbabu", {"epochs": 3}, sizes=SIZES))) > 1e-3

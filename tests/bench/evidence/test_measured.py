@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.cells.plan import Planned, Selection, plan
 from bench.errors import Corrupt, UserError
-from bench.evidence import measured, recheck
+from bench.evidence import measured, packing, recheck, tiers
 from bench.evidence.artefacts import make
 from bench.evidence.collect import collect
 from bench.evidence.library import Library
+from bench.evidence.tiers import Tier
+from bench.records.digest import of_file
 from bench.records.store import Store
 from bench.report import render
 from bench.running.task import Options, Outcome, Task
@@ -56,7 +58,7 @@ def forms(results: list[Result]) -> dict[str, Any]:
 def test_collected_values_stand_in_for_records(small: tuple[list[Planned], Store, Path], tmp_path: Path) -> None:
     items, store, root = small
     with_records = make(items, Library(store), root)
-    assert collect(items, store, root) == [(root / "tests" / "measured" / "smoke.csv", 3)]
+    assert collect(items, store, root).files == [(root / "tests" / "measured" / "smoke.csv", 3)]
     without = make(items, Library(Store(tmp_path / "empty")), root)
     assert without.problems == []
     assert without.measured == set(without.used) == set(with_records.used)
@@ -68,11 +70,12 @@ def test_of_curves_only_those_are_kept_that_values_come_from_or_artefacts_read(s
     items, store, root = small
     collect(items, store, root)
     known = measured.read("tests", "smoke", root)
-    assert set(known.known_curves) == set(known.records)
-    assert {name for curves in known.known_curves.values() for name in curves} == {"post_agg/mean"}
-    for cell, record in known.records.items():
-        rounds, values = known.known_curves[cell]["post_agg/mean"]
-        assert values[rounds.tolist().index(record.metrics["round"])] == record.metrics["value"]
+    assert {name for line in known.lines for name in line.curves} == {"post_agg/mean"}
+    for line in known.lines:
+        rounds, values = line.curves["post_agg/mean"]
+        assert values[rounds.tolist().index(line.record.metrics["round"])] == line.value
+        assert line.counts is not None
+        assert (line.counts.correct / line.counts.total).mean() == pytest.approx(line.value)
 
 
 def test_collecting_again_changes_nothing_and_an_empty_store_takes_nothing_away(
@@ -92,16 +95,17 @@ def test_lines_of_an_older_version_of_a_method_go_once_the_method_is_collected_a
     items, store, root = small
     collect(items, store, root)
     known, old = measured.read("tests", "smoke", root), "0" * 64
-    cell, axes = next(iter(known.axes.items()))
-    known.records[old], known.axes[old] = replace(known.records[cell], id=old), axes | {"version": "0"}
-    place = known.place_of(old, "masks")
+    line = known.lines[0]
+    aged = replace(line, record=replace(line.record, id=old), axes={**line.axes, "version": "0"}, arrays={"masks": ""})
+    place = known.place_of(aged, "masks")
     place.parent.mkdir()
     np.savez(place, mask=np.ones(3))
+    known.add(replace(aged, arrays={"masks": of_file(place)}))
     measured.write(known)
     for at, left in ((Store(tmp_path / "empty"), True), (store, False)):
         collect(items, at, root)
-        assert (old in measured.read("tests", "smoke", root).records) == place.exists() == left
-    assert len(measured.read("tests", "smoke", root).records) == len(known.records) - 1
+        assert (old in measured.read("tests", "smoke", root).cells) == place.exists() == left
+    assert len(measured.read("tests", "smoke", root).cells) == len(known.cells) - 1
 
 
 def test_several_people_share_a_grid_by_leaving_out_what_is_measured(small: tuple[list[Planned], Store, Path]) -> None:
@@ -115,9 +119,10 @@ def test_several_people_share_a_grid_by_leaving_out_what_is_measured(small: tupl
 BROKEN = [
     ("smoke.csv", lambda text: "id,method\n", r"smoke\.csv:1: columns"),
     ("smoke.csv", lambda text: text + "1,2\n", r"smoke\.csv:5: has not"),
+    ("index.csv", lambda text: text.replace("smoke.csv", "desk.csv"), r"smoke\.csv: is not listed in index\.csv"),
     ("smoke.csv", lambda text: text.replace('"{""floor', '"{floor', 1), r"smoke\.csv:2: "),
     ("smoke-curves.csv", lambda text: text + "a,b,1:2:1,x\n", r"smoke-curves\.csv:\d+: "),
-    ("smoke-origins.csv", lambda text: text.splitlines()[0] + "\n", r"smoke\.csv: cell \w{12} has origin"),
+    ("smoke-origins.csv", lambda text: text.splitlines()[0] + "\n", r"smoke\.csv: cell \w{12}: has origin"),
 ]
 
 
@@ -138,17 +143,17 @@ def test_a_broken_line_is_named_and_the_others_are_used(
 
 @given(st.lists(st.one_of(st.integers(-(10**12), 10**12).map(float), st.floats(-1e6, 1e6, width=32)), max_size=30))
 def test_packed_numbers_come_back(values: list[float]) -> None:
-    assert measured.unpack(measured.pack(np.array(values))).tolist() == values
+    assert packing.unpack(packing.pack(np.array(values))).tolist() == values
 
 
 @given(st.sets(st.integers(1, 500), min_size=1, max_size=40))
 def test_packed_rounds_come_back(rounds: set[int]) -> None:
-    assert measured.unpack_rounds(measured.pack_rounds(np.array(sorted(rounds)))).tolist() == sorted(rounds)
+    assert packing.unpack_rounds(packing.pack_rounds(np.array(sorted(rounds)))).tolist() == sorted(rounds)
 
 
 def test_even_rounds_and_repeated_numbers_are_short() -> None:
-    assert measured.pack_rounds(np.arange(5, 401, 5)) == "5:400:5"
-    assert measured.pack(np.full(400, 1234567.0)) == "1234567*400"
+    assert packing.pack_rounds(np.arange(5, 401, 5)) == "5:400:5"
+    assert packing.pack(np.full(400, 1234567.0)) == "1234567*400"
 
 
 # -- the real papers -----------------------------------------------------------------------------------------------------------------------
@@ -181,40 +186,25 @@ def test_masks_bytes_notes_and_traces_are_all_that_artefacts_need(real: tuple[li
     assert sum(path.stat().st_size for path in root.rglob("*.*")) < 200_000
 
 
-def test_a_measured_line_comes_out_again_and_a_changed_one_does_not(real: tuple[list[Planned], Store, Path], tmp_path: Path) -> None:
+def test_a_measured_line_comes_out_again_and_that_can_be_kept(real: tuple[list[Planned], Store, Path], tmp_path: Path) -> None:
     root = tmp_path / "papers"
     shutil.copytree(real[2], root)
-    found = recheck.verify(["fedobp"], rerun=1, root=root)
+    found = recheck.verify(["fedobp"], rerun=1, root=root, keep=True)
     assert (found.findings, found.rerun) == ([], 1)
-    path = root / "fedobp" / "measured" / "smoke.csv"
-    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    frame["digests"] = frame["digests"].str.replace('"state": "', '"state": "0', regex=False)
-    frame.to_csv(path, index=False)
-    wrong = recheck.verify(["fedobp"], rerun=1, root=root)
-    assert len(wrong.findings) == 1
-    assert "does not come out again" in wrong.findings[0]
-
-
-def test_a_measured_line_without_its_numbers_is_a_finding_and_not_computed_again(
-    real: tuple[list[Planned], Store, Path], tmp_path: Path
-) -> None:
-    root = tmp_path / "papers"
-    shutil.copytree(real[2], root)
-    path = root / "fedobp" / "measured" / "smoke.csv"
-    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-    frame["metrics"] = "[]"
-    frame.to_csv(path, index=False)
-    found = recheck.verify(["fedobp"], rerun=1, root=root)
-    assert len(found.findings) == len(frame)
-    assert found.rerun == 0
+    known = measured.read("fedobp", "smoke", root)
+    (again,) = known.reruns
+    by_key = {line.key: line.cell for line in known.lines}
+    assert Counter(tiers.tiers(known).values()) == {Tier.RECOMPUTED: 1, Tier.MEASURED: len(by_key) - 1}
+    assert tiers.tiers(known)[by_key[again]] is Tier.RECOMPUTED
 
 
 def test_lines_of_cells_that_no_grid_plans_are_noted(real: tuple[list[Planned], Store, Path], tmp_path: Path) -> None:
     root = tmp_path / "papers"
     shutil.copytree(real[2], root)
-    path = root / "fedobp" / "measured" / "smoke.csv"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join([*lines, "0" * 64 + lines[1][64:]]))
+    known = measured.read("fedobp", "smoke", root)
+    line = known.lines[0]
+    known.add(replace(line, record=replace(line.record, id="0" * 64)))
+    measured.write(known)
     found = recheck.verify(["fedobp"], root=root)
     assert found.findings == []
     assert "1 lines are of cells that no grid plans any more" in found.notes[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.pages import committed, parts, results
+from bench.pages import committed, floors, parts, results
 
 
 def readme() -> str:
@@ -52,3 +52,9 @@ def test_what_a_constant_reaches_is_told_by_column() -> None:
     assert head.startswith("Of 3 printed accuracies of personal models")
     assert ", 1 are not above" in head
     assert lines == ["* FedOBP table3, CIFAR-10, Dir(0.1) (floor 64.48): FedAvg 58.15"]
+
+
+def test_columns_whose_seed_nobody_has_stated_have_no_floor() -> None:
+    table = committed.table("fedselect", "table1", "paper")
+    assert floors.by_recipe("fedselect")["cifar10"] == pytest.approx(55.0)
+    assert list(results.printed([table])) == []

@@ -1,4 +1,4 @@
-"""Mistakes of the kinds that people make, to be planted into a copy of this clone, one at a time.
+"""Mistakes of the kinds that people make, to be planted into a copy of this clone, one at a time. `edits` has others.
 
 In methods they are found by reading the code, so new methods are covered as they come: a swapped sign, a product for a quotient, `and` for
 `or`, a comparison the wrong way round, weights that are forgotten, a mask that is off by one, a learning rate or any other hyper-parameter
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from algorithms.core.method import methods
 from tests.bench.conftest import ROOT
+from tests.bench.trust.edits import Edit
 
 PER_METHOD = 2
 OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
@@ -25,8 +26,19 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr,
     ast.BitOr: ast.BitAnd,
 }
-COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.GtE: ast.Lt, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.Lt: ast.GtE}
-MASKS = ("fed.exchanged", "fed.layout.head", "fed.layout.learnable", "fed.layout.norm", "fed.layout.stats")
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.GtE: ast.Lt,
+    ast.LtE: ast.Gt,
+    ast.Gt: ast.LtE,
+    ast.Lt: ast.GtE,
+}
+MASKS = (
+    "fed.exchanged",
+    "fed.layout.head",
+    "fed.layout.learnable",
+    "fed.layout.norm",
+    "fed.layout.stats",
+)
 SPARED = ("record", "__init__")
 """Functions that only tell, or only remember."""
 
@@ -39,6 +51,8 @@ class Mistake:
     file: Path
     text: str
     what: str
+    recipes: tuple[str, ...] = ("everybody", "cohort")
+    """The recipes of the gate that are asked."""
 
 
 # -- in methods ----------------------------------------------------------------------------------------------------------------------------
@@ -51,7 +65,12 @@ def sites(tree: ast.AST, rates: set[str]) -> list[ast.AST]:
         if isinstance(function, ast.FunctionDef) and function.name not in SPARED:
             nodes = [node for statement in function.body for node in ast.walk(statement)]
             asked = {id(part) for node in nodes for part in _asked(node)}
-            found += [node for node in nodes if _is_site(node, rates) and not (isinstance(node, ast.Attribute) and id(node) in asked)]
+            found += [
+                node
+                for node in nodes
+                if _is_site(node, rates)
+                and not (isinstance(node, ast.Attribute) and id(node) in asked)
+            ]
     return found
 
 
@@ -64,11 +83,15 @@ def _asked(node: ast.AST) -> list[ast.expr]:
 
 def _is_site(node: ast.AST, rates: set[str]) -> bool:
     if isinstance(node, ast.BinOp):
-        return type(node.op) in OPERATORS and not isinstance(node.right, ast.Dict)  # tables are merged with `|`
+        return type(node.op) in OPERATORS and not isinstance(
+            node.right, ast.Dict
+        )  # tables are merged with `|`
     if isinstance(node, ast.Compare):
         return type(node.ops[0]) in COMPARISONS
     if isinstance(node, ast.Attribute):
-        return ast.unparse(node) in MASKS or (node.attr in rates and ast.unparse(node.value).endswith("hp"))
+        return ast.unparse(node) in MASKS or (
+            node.attr in rates and ast.unparse(node.value).endswith("hp")
+        )
     return isinstance(node, ast.Call) and any(keyword.arg == "weights" for keyword in node.keywords)
 
 
@@ -95,7 +118,9 @@ def _mistaken(node: ast.AST) -> ast.AST:
         node.keywords = [keyword for keyword in node.keywords if keyword.arg != "weights"]
     else:
         text = ast.unparse(node)
-        return ast.parse(f"{text}.roll(1)" if text in MASKS else f"(1.1 * {text})", mode="eval").body
+        return ast.parse(
+            f"{text}.roll(1)" if text in MASKS else f"(1.1 * {text})", mode="eval"
+        ).body
     return node
 
 
@@ -108,13 +133,22 @@ def rates_of(cls: type) -> set[str]:
 def in_methods(clone: Path) -> Iterator[Mistake]:
     """Some mistakes per method, spread evenly over its code."""
     for name, entry in sorted(methods().items()):
-        file, rates = clone / Path(inspect.getfile(entry.cls)).relative_to(ROOT), rates_of(entry.cls)
+        file, rates = (
+            clone / Path(inspect.getfile(entry.cls)).relative_to(ROOT),
+            rates_of(entry.cls),
+        )
         count = len(sites(ast.parse(file.read_text()), rates))
-        for index in sorted({count * (2 * part + 1) // (2 * PER_METHOD) for part in range(PER_METHOD)} if count else ()):
+        for index in sorted(
+            {count * (2 * part + 1) // (2 * PER_METHOD) for part in range(PER_METHOD)}
+            if count
+            else ()
+        ):
             tree = ast.parse(file.read_text())
             plant = _Plant(sites(tree, rates)[index])
             text = ast.unparse(ast.fix_missing_locations(plant.visit(tree)))
-            yield Mistake((name,), file.relative_to(clone), text, f"{name}: {plant.before} -> {plant.after}")
+            yield Mistake(
+                (name,), file.relative_to(clone), text, f"{name}: {plant.before} -> {plant.after}"
+            )
 
 
 # -- in the engine -------------------------------------------------------------------------------------------------------------------------
@@ -127,28 +161,96 @@ ENGINE = (
     ("federation", SGD.format("lr=right(self).lr * self.protocol.lr_decay"), "fedavg"),
     ("federation", SGD.format("momentum=0.0"), "fedavg"),
     ("federation", SGD.format("weight_decay=-right(self).weight_decay"), "fedavg"),
-    ("federation", "Federation.new_models = lambda self: self.new_model().expand(self.N, -1)", "fedper"),
-    ("network", "Network.exchanged = property(lambda self: torch.ones_like(self.layout.learnable))", "fedavg"),
+    (
+        "federation",
+        "Federation.new_models = lambda self: self.new_model().expand(self.N, -1)",
+        "fedper",
+    ),
+    (
+        "network",
+        "Network.exchanged = property(lambda self: torch.ones_like(self.layout.learnable))",
+        "fedavg",
+    ),
     ("network", "Network.up, Network.down = Network.down, Network.up", "fedpurin"),
-    ("layout", "Layout.head = property(lambda self: self.select(lambda s: s.head).roll(1))", "fedper"),
-    ("layout", "_right = kth_largest; kth_largest = lambda scores, count: _right(scores, count + 1)", "fedpurin"),
-    ("layout", "_right = largest; largest = lambda scores, counts: _right(scores, counts + 1)", "dis-pfl"),
-    ("rng", "_right = cohort; cohort = lambda streams, clients, size, round_: _right(streams, clients, size, round_ - 1)", "fedavg"),
+    (
+        "layout",
+        "Layout.head = property(lambda self: self.select(lambda s: s.head).roll(1))",
+        "fedper",
+    ),
+    (
+        "layout",
+        "_right = kth_largest; kth_largest = lambda scores, count: _right(scores, count + 1)",
+        "fedpurin",
+    ),
+    (
+        "layout",
+        "_right = largest; largest = lambda scores, counts: _right(scores, counts + 1)",
+        "dis-pfl",
+    ),
+    (
+        "rng",
+        "_right = cohort; cohort = lambda streams, clients, size, round_: _right(streams, clients, size, round_ - 1)",
+        "fedavg",
+    ),
     ("rng", "Streams.permutation = lambda self, n, purpose, *address: torch.arange(n)", "local"),
-    ("model", "Model.initial = lambda self, *address, right=Model.initial: 1.1 * right(self, *address)", "local"),
-    ("evaluate", "_right = count_correct; count_correct = lambda *a, **k: _right(*a, **k) + 1", "local"),
-    ("evaluate", '_right = summary; summary = lambda score: {**_right(score), "mean": _right(score).get("pooled")}', "local"),
-    ("messages", "_right = code_bytes; code_bytes = lambda *message: _right(*message) + 1", "fedpurin"),
-    ("topology", "_right = mix; mix = lambda x, weights, *rest, **options: _right(x, weights.T, *rest, **options)", "dfedpgp"),
-    ("topology", "Topology.regular = lambda self, degree, right=Topology.regular: right(self, degree + 1)", "dfedavgm"),
+    (
+        "model",
+        "Model.initial = lambda self, *address, right=Model.initial: 1.1 * right(self, *address)",
+        "local",
+    ),
+    (
+        "evaluate",
+        "_right = count_correct; count_correct = lambda *a, **k: _right(*a, **k) + 1",
+        "local",
+    ),
+    (
+        "evaluate",
+        '_right = summary; summary = lambda score: {**_right(score), "mean": _right(score).get("pooled")}',
+        "local",
+    ),
+    (
+        "messages",
+        "_right = code_bytes; code_bytes = lambda *message: _right(*message) + 1",
+        "fedpurin",
+    ),
+    (
+        "topology",
+        "_right = mix; mix = lambda x, weights, *rest, **options: _right(x, weights.T, *rest, **options)",
+        "dfedpgp",
+    ),
+    (
+        "topology",
+        "Topology.regular = lambda self, degree, right=Topology.regular: right(self, degree + 1)",
+        "dfedavgm",
+    ),
     ("topology", "with_self = lambda graph: graph.double()", "dfedpgp"),
-    ("critical", "_right = collaborators; collaborators = lambda overlap, progress: _right(overlap, 1.1 * progress)", "fedcac"),
+    (
+        "critical",
+        "_right = collaborators; collaborators = lambda overlap, progress: _right(overlap, 1.1 * progress)",
+        "fedcac",
+    ),
     ("critical", "_right = overlaps; overlaps = lambda masks: _right(~masks)", "fedpurin"),
-    ("distil", "_right = divergence; divergence = lambda teacher, student, t: _right(student, teacher, t)", "pfedsd"),
-    ("sparse", "_right = erk; erk = lambda layout, density: _right(layout, 1.1 * density)", "dis-pfl"),
+    (
+        "distil",
+        "_right = divergence; divergence = lambda teacher, student, t: _right(student, teacher, t)",
+        "pfedsd",
+    ),
+    (
+        "sparse",
+        "_right = erk; erk = lambda layout, density: _right(layout, 1.1 * density)",
+        "dis-pfl",
+    ),
     ("importance", "_right = quantile; quantile = lambda rows, q: _right(rows, 1.1 * q)", "feddpa"),
-    ("statistics", "ClassStatistics.shares = property(lambda self: self.count / self.count.sum(0, keepdim=True).clamp(min=1))", "fedpac"),
-    ("alternate", "_right = in_phases; in_phases = lambda fed, start, phases: _right(fed, start, list(phases)[::-1])", "fedrep"),
+    (
+        "statistics",
+        "ClassStatistics.shares = property(lambda self: self.count / self.count.sum(0, keepdim=True).clamp(min=1))",
+        "fedpac",
+    ),
+    (
+        "alternate",
+        "_right = in_phases; in_phases = lambda fed, start, phases: _right(fed, start, list(phases)[::-1])",
+        "fedrep",
+    ),
 )
 """File, the line that spoils it, and a method that uses what it spoils."""
 
@@ -157,4 +259,21 @@ def in_engine(clone: Path) -> Iterator[Mistake]:
     """The listed mistakes."""
     for name, line, method in ENGINE:
         file = Path("algorithms") / "core" / f"{name}.py"
-        yield Mistake((method,), file, f"{(clone / file).read_text()}\n\n{line}\n", f"{name}: {line}")
+        yield Mistake(
+            (method,), file, f"{(clone / file).read_text()}\n\n{line}\n", f"{name}: {line}"
+        )
+
+
+# -- by hand -----------------------------------------------------------------------------------------------------------
+
+
+def by_hand(clone: Path, edits: Iterable[Edit]) -> Iterator[Mistake]:
+    """Edits, as mistakes."""
+    for edit in edits:
+        yield Mistake(
+            (edit.method,),
+            Path(edit.file),
+            edit.applied(clone),
+            edit.what,
+            tuple(edit.recipes.split()),
+        )

@@ -9,29 +9,57 @@ from typing import Any
 
 import pytest
 
+from algorithms.core.federation import Federation
 from algorithms.fedavg import FedAvg
 from bench.errors import UserError
 from bench.records import provenance
+from bench.running import metrics
 from bench.trust import regress
+from bench.trust.gate import cells
 from tests.bench.conftest import Said
 
 Here = Callable[..., Said]
 METHOD = ("--method", "fedavg")
+RECIPES = ("everybody", "cohort", "star-pfl")
+TRAINING = {"rounds": 2, "epochs": 1, "batch": 20, "lr": 0.05}
+UNLIKE = {"cohort": {"lr": 0.8}, "star-pfl": {"weighting": "uniform"}}
+"""A learning rate with which the last round is not the best; weights that differ from those of samples."""
+WHERE = pytest.mark.parametrize("other", [False, True], ids=["known platform", "other platform"])
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Two seeds, computed in this process, so that methods can be changed under the gate."""
-    monkeypatch.setattr(regress, "SEEDS", (1, 2))
+    """Three recipes in short, computed in this process, so that methods can be changed under the gate."""
+    short = {
+        name: {**cells.RECIPES[name], "training": {**TRAINING, **UNLIKE.get(name, {})}}
+        for name in RECIPES
+    }
+    monkeypatch.setattr(cells, "RECIPES", short)
+    monkeypatch.setattr(cells, "SEEDS", (1, 2))
+    monkeypatch.setattr(cells, "ROWS", {"star-pfl": ("fedavg",)})
     monkeypatch.setattr("bench.running.runner.choose_executor", lambda *_: ("inline", 1))
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     yield
     provenance.sources.cache_clear()
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """References that tests share, made once."""
+    return {"folder": tmp_path_factory.mktemp("references")}
+
+
 @pytest.fixture
-def reference(tmp_path: Path, here: Here) -> Path:
+def reference(made: dict[str, Path], tmp_path: Path, here: Here) -> Path:
+    """A reference of one's own."""
+    kept = made["folder"] / "reference.json"
+    if not kept.exists():
+        assert (
+            here("check", "--accept", "--reason", "a first look", "--reference", kept, *METHOD).code
+            == 0
+        )
     path = tmp_path / "reference.json"
-    assert here("check", "--accept", "--reason", "a first look", "--reference", path, *METHOD).code == 0
+    path.write_text(kept.read_text())
     return path
 
 
@@ -53,27 +81,91 @@ def louder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FedAvg, "round", wrong)
 
 
-@pytest.mark.parametrize("other", [False, True])
+@WHERE
 def test_nothing_moves_when_nothing_changed(reference: Path, here: Here, other: bool) -> None:
     if other:
         elsewhere(reference)
     said = here("check", "--reference", reference, *METHOD)
     assert said.code == 0
-    assert "4 cells of 1 methods" in said.out
+    assert "5 cells of 1 methods" in said.out
     assert "nothing moved" in said.out
-    assert ("bands" if other else "digests") in said.out
+    assert ("seed by seed" if other else "equal bits") in said.out
 
 
-@pytest.mark.parametrize("other", [False, True])
-def test_a_changed_method_is_caught(reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch, other: bool) -> None:
+@WHERE
+def test_a_changed_method_is_caught_where_it_first_differs(
+    reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch, other: bool
+) -> None:
     if other:
         elsewhere(reference)
     louder(monkeypatch)
     said = here("check", "--reference", reference, *METHOD)
     assert said.code == 1
-    assert "fedavg everybody" in said.out
-    assert "fedavg cohort" in said.out
+    assert [line.split()[:2] for line in said.out.splitlines() if line.startswith("fedavg")] == [
+        ["fedavg", "everybody"],
+        ["fedavg", "cohort"],
+        ["fedavg", "star-pfl"],
+    ]
+    assert "round 1, theta/" in said.out
+    assert "+2 %" in said.out
     assert "a first look" in said.out
+
+
+def scored_on_training_data(patch: pytest.MonkeyPatch) -> str:
+    proper = Federation.correct
+    patch.setattr(Federation, "correct", lambda self, models, _: proper(self, models, "train"))
+    return "other numbers of samples are scored"
+
+
+def best_round_instead_of_the_last(patch: pytest.MonkeyPatch) -> str:
+    proper = metrics.reported
+    patch.setattr(
+        metrics,
+        "reported",
+        lambda curves, wanted: proper(curves, {**wanted, "rule": "max", "rounds": []}),
+    )
+    return "value: "
+
+
+def uniform_weights_ignored(patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(
+        Federation,
+        "weights",
+        property(lambda self: (self.n_train / self.n_train.sum()).to(self.dtype)),
+    )
+    return "round 1, theta/"
+
+
+def wrong_floor(patch: pytest.MonkeyPatch) -> str:
+    proper = metrics.summarise
+    patch.setattr(metrics, "summarise", proper)
+    patch.setattr(
+        "bench.running.work.summarise",
+        lambda rows, recipe, floor, count: proper(rows, recipe, floor[::-1], count),
+    )
+    return "floor.clients: "
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        scored_on_training_data,
+        best_round_instead_of_the_last,
+        uniform_weights_ignored,
+        wrong_floor,
+    ],
+)
+def test_mistakes_of_the_harness_are_caught(
+    reference: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mistake: Callable[[pytest.MonkeyPatch], str],
+) -> None:
+    expected, now = mistake(monkeypatch), regress.entries(["fedavg"], 1)
+    monkeypatch.setattr(regress, "entries", lambda *_: now)
+    for _ in ("known platform", "other platform"):
+        moved = regress.check(reference, ["fedavg"], 1).moved
+        assert any(expected in move.why for move in moved)
+        elsewhere(reference)
 
 
 def test_a_new_reference_keeps_the_reason_and_other_platforms_that_agree(
@@ -88,28 +180,46 @@ def test_a_new_reference_keeps_the_reason_and_other_platforms_that_agree(
     louder(monkeypatch)
     here("check", "--accept", "--reason", "louder is better", "--reference", reference, *METHOD)
     values = json.loads(reference.read_text())
-    assert len(values["history"][2]["moved"]) == 4
+    assert len(values["history"][2]["moved"]) == 5
     assert all("another" not in cell["digests"] for cell in values["cells"].values())
 
 
-def test_what_the_reference_lacks_is_a_finding(reference: Path, here: Here) -> None:
-    said = here("check", "--reference", reference, "--method", "local")
-    assert said.code == 1
-    assert "not in the reference" in said.out
+def test_what_one_side_lacks_is_a_finding(
+    reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cells, "SEEDS", (2, 3))
+    said = {
+        (move.recipe, move.seeds): move.why
+        for move in regress.check(reference, ["fedavg"], 1).moved
+    }
+    assert "not in the reference" in said["everybody", (3,)]
+    assert "no longer a cell of the gate" in said["everybody", (1,)]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 0, "cells": {}, "history": []}', '{"schema": 1}'])
+def test_a_page_for_ci_is_written_where_it_is_asked_for(
+    reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(regress, "entries", lambda *_: {})
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    (tmp_path / "summary.md").write_text("tests passed\n")
+    assert (
+        here("check", "--reference", reference, "--markdown", tmp_path / "page.md", *METHOD).code
+        == 1
+    )
+    page, summary = (tmp_path / "page.md").read_text(), (tmp_path / "summary.md").read_text()
+    assert page.startswith("## Accuracy gate: 3 moved")
+    assert summary == "tests passed\n" + page
+    said = here(
+        "check", "--reference", reference, "--markdown", tmp_path / "none" / "page.md", *METHOD
+    )
+    assert (said.code, said.err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"schema": 1, "cells": {}, "history": []}', '{"schema": 2}']
+)
 def test_a_broken_reference_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "reference.json"
     path.write_text(text)
     with pytest.raises(UserError, match="is not a reference file"):
         regress.read(path)
-
-
-def test_the_gate_sees_every_method_and_every_variant() -> None:
-    from algorithms.core.method import methods
-
-    found = regress.places()
-    assert {planned.cell.method for _, planned in found} == set(methods())
-    assert len({planned.cell.id for _, planned in found}) == len(found)
-    assert len({place.key for place, _ in found}) == len(found)

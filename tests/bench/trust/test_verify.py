@@ -39,7 +39,8 @@ def test_a_sound_store_has_no_findings(store: Store, compute: Compute) -> None:
     [
         ({"data": {"digits/train": "0" * 64}}, "had fingerprint 000000000000"),
         ({"partition": None}, "provenance.partition: field required"),
-        ({"digests": {"state": "x", "curves": "y", "arrays": "z"}}, "does not come out again"),
+        ({"partition": "0" * 64}, "partition is not that of the data here"),
+        ({"samples": 7}, "samples is not that of the data here"),
     ],
 )
 def test_what_does_not_fit_is_a_finding(store: Store, compute: Compute, changes: dict[str, object], words: str) -> None:

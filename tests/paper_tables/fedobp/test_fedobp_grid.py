@@ -13,10 +13,9 @@ from bench.cells.plan import Planned, cells_of, unique
 from bench.evidence import artefacts
 from bench.evidence.library import Library
 from bench.records.store import Store
-from bench.running.clients import clients_of
+from bench.running.clients import clients_of, make
 from bench.running.cost import estimates, total
 from bench.running.task import Options
-from bench.running.work import make
 from datasets.core import registry
 from paper_tables.core.published import load
 from paper_tables.core.result import Table

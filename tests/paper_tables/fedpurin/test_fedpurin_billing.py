@@ -8,9 +8,8 @@ import pytest
 
 from bench.cells.cell import build_cell, recipe_from
 from bench.cells.grid import files, merge, read
-from bench.running.clients import clients_of
+from bench.running.clients import clients_of, make
 from bench.running.task import Options
-from bench.running.work import make
 
 MIB = 2**20
 

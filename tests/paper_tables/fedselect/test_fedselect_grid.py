@@ -12,10 +12,9 @@ from algorithms.models import build
 from bench.cells.cell import build_cell, recipe_from
 from bench.cells.grid import files, read
 from bench.cells.plan import unique
-from bench.running.clients import clients_of
+from bench.running.clients import clients_of, make
 from bench.running.cost import work_of
 from bench.running.task import Options
-from bench.running.work import make
 from datasets.core.partition import deal
 from datasets.core.store import open_dataset
 from tests.paper_tables.planned import planned

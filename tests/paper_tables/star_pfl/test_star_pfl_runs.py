@@ -13,9 +13,8 @@ import pytest
 from algorithms.core.run import Run
 from bench.cells.cell import build_cell, recipe_from
 from bench.cells.grid import files, merge, read
-from bench.running.clients import clients_of
+from bench.running.clients import clients_of, make
 from bench.running.task import Options
-from bench.running.work import make
 from paper_tables.star_pfl import costs
 from paper_tables.star_pfl.traces import Traces
 from paper_tables.star_pfl.traces import read as read_traces

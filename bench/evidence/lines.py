@@ -1,0 +1,155 @@
+"""One measured line: what a cell came to when somebody computed it on some platform.
+
+A line is known by its cell, its platform and its contributor, so that independent runs of one cell stand side by
+side. It ends with a checksum over everything that it says, its origin, its curves and its diagnostics included.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bench.evidence.packing import Counts, Curve, by_name, pack, pack_counts, pack_rounds
+from bench.records.store import Record, Store
+from bench.running.metrics import judged
+
+AXES = ("method", "version", "hp", "column", "dataset", "model", "clients", "rounds", "seed")
+"""For readers; what a cell is stands in the grid, and its id says so."""
+OUTCOME = ("partition", "samples", "seconds", "peak_memory", "finished", "digests")
+"""Provenance that every run has of its own."""
+ORIGIN = (
+    "commit", "dirty", "sources", "libraries", "platform", "device", "precision", "chunk", "threads", "data",
+    "contributor",
+)  # fmt: skip
+"""Provenance that many runs share."""
+CELLS = (
+    "line", "id", *AXES, "status", "reason", "value", "metrics", "counts", "arrays", "origin", *OUTCOME, "checksum",
+)  # fmt: skip
+ORIGINS = ("origin", *ORIGIN)
+CURVES = ("line", "name", "rounds", "values")
+JSON = {"hp", "metrics", "arrays", "dirty", "sources", "libraries", "platform", "chunk", "threads", "data"}
+JSON |= {"samples", "seconds", "peak_memory", "digests"}
+"""Fields that are written as JSON; the others are text."""
+KEY = 16
+"""How many digits of a hash name a line."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A finished cell, by one contributor on one platform."""
+
+    record: Record
+    """Without its cell, which the grid knows, and without files."""
+    axes: Mapping[str, Any]
+    counts: Counts | None = None
+    """Of the reported round; lines of early days have none."""
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    arrays: Mapping[str, str] = field(default_factory=dict)
+    """Reduced diagnostics: the name of the reduction, and the SHA-256 of its file."""
+
+    @property
+    def cell(self) -> str:
+        return self.record.id
+
+    @property
+    def contributor(self) -> str:
+        return str(self.record.provenance.get("contributor"))
+
+    @property
+    def platform(self) -> str:
+        return str((self.record.provenance.get("platform") or {}).get("fingerprint"))
+
+    @property
+    def value(self) -> float | None:
+        return self.record.metrics.get("value")
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        return self.record.provenance.get("digests") or {}
+
+    @cached_property
+    def key(self) -> str:
+        return _hash([self.cell, self.platform, self.contributor])[:KEY]
+
+    @cached_property
+    def origin(self) -> dict[str, str]:
+        return {name: written(name, self.record.provenance.get(name)) for name in ORIGIN}
+
+    @cached_property
+    def origin_key(self) -> str:
+        return origin_key(self.origin)
+
+    @cached_property
+    def checksum(self) -> str:
+        """Of the texts of the files, since a file does not tell 1 from "1"."""
+        said = {name: text for name, text in self.row.items() if name != "origin"}
+        return _hash([said, self.origin, self.curve_rows])[:KEY]
+
+    @cached_property
+    def row(self) -> dict[str, str]:
+        """The texts of the line, without its checksum."""
+        record = self.record
+        values = {
+            "line": self.key,
+            "id": self.cell,
+            **{name: self.axes[name] for name in AXES},
+            "status": record.status,
+            "reason": record.reason,
+            "value": self.value,
+            "metrics": record.metrics,
+            "counts": pack_counts(self.counts),
+            "arrays": self.arrays,
+            "origin": self.origin_key,
+            **{name: record.provenance.get(name) for name in OUTCOME},
+        }
+        return {name: written(name, value) for name, value in values.items()}
+
+    @cached_property
+    def curve_rows(self) -> list[dict[str, str]]:
+        """The lines of the curves' file."""
+        return [
+            {"line": self.key, "name": name, "rounds": pack_rounds(curve.rounds), "values": pack(curve.values)}
+            for name, curve in self.curves.items()
+        ]
+
+
+def line_of(record: Record, axes: Mapping[str, Any], store: Store, read: Collection[str] | None = None) -> Line:
+    """The line of a stored record: with all its curves, or with those that were read and the one its value is from."""
+    if record.status != "done":
+        return Line(record, axes)
+    point, average = judged(record.cell["recipe"]["evaluation"])
+    curves = by_name(store.frame(record, "rounds.parquet"))
+    # in the order of the record, whatever was asked for first, so that one record always gives the same line
+    named = curves if read is None else {n: c for n, c in curves.items() if n in read or n == f"{point}/{average}"}
+    return Line(record, axes, _counts(store.frame(record, "clients.parquet"), record.metrics["round"], point), named)
+
+
+def _counts(frame: pd.DataFrame | None, round_: int | None, point: str) -> Counts | None:
+    """The counts of the reported round."""
+    if frame is None or round_ is None:
+        return None
+    rows = frame[(frame["round"] == round_) & (frame["point"] == point)].sort_values("client")
+    return Counts(*(rows[name].to_numpy(dtype=np.int64) for name in ("client", "correct", "total")))
+
+
+def origin_key(origin: Mapping[str, str]) -> str:
+    """The name of an origin: the texts that it consists of, hashed."""
+    return _hash({name: origin[name] for name in ORIGIN})[:12]
+
+
+def written(name: str, value: Any) -> str:
+    """A field as its file has it."""
+    if name in JSON:
+        return json.dumps(value, sort_keys=True)
+    return "" if value is None else str(value)
+
+
+def _hash(value: Any) -> str:
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

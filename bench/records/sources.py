@@ -1,0 +1,140 @@
+"""Hashes of the code that decides a cell's numbers. Comments, docstrings and layout do not enter them.
+
+engine   what every cell runs through: the primitives of methods, the models, the datasets with their partitions, and of the harness what
+         hands data to a run and takes numbers from its curves
+method   the method's file, and every file that it imports and that is not of the engine, such as that of a method it builds on
+
+What is left out decides no number: grids and recipes are in a cell's id, the store keeps what it is given, libraries and processors are
+in the platform. This file reads text and imports nothing of the suite, so that it can be asked of any tree, and costs no library's time.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ENGINE = (
+    "algorithms/core/**/*.py",
+    "algorithms/models/**/*.py",
+    "datasets/**/*.py",
+    "bench/running/clients.py",
+    "bench/running/metrics.py",
+)
+METHODS = "algorithms"
+
+
+@lru_cache(maxsize=64)
+def sources(method: str, root: Path = ROOT) -> dict[str, str]:
+    """Both hashes of a method; KeyError where the tree has no such method."""
+    file = _files_of_methods(root).get(method) or _plugin(method)
+    if file is None:
+        raise KeyError(method)
+    return {"method": _hash_of(root, _closure(file, root)), "engine": engine(root)}
+
+
+@lru_cache(maxsize=8)
+def engine(root: Path = ROOT) -> str:
+    """Hash of what every cell runs through."""
+    return _hash_of(root, engine_files(root))
+
+
+@lru_cache(maxsize=8)
+def engine_files(root: Path = ROOT) -> frozenset[Path]:
+    return frozenset(path for pattern in ENGINE for path in root.glob(pattern))
+
+
+def _hash_of(root: Path, files: Iterable[Path]) -> str:
+    """One hash of several files, by their places in the tree; a plugin's file goes by its name."""
+    named = {path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name: path for path in files}
+    return sha256("".join(f"{name} {_hash_of_file(path)}\n" for name, path in sorted(named.items())).encode()).hexdigest()
+
+
+# -- a method's files ----------------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def _files_of_methods(root: Path) -> dict[str, Path]:
+    """Where each method of a tree is registered, read from its text: `@register("name", ...)`."""
+    found = {}
+    for path in sorted((root / METHODS).glob("*.py")):
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "register" and node.args:
+                name = node.args[0]
+                if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                    found[name.value] = path
+    return found
+
+
+def _plugin(method: str) -> Path | None:
+    """The file of a method that came from outside; it can only be known if its plugin, hence the registry, is loaded."""
+    for name, module in list(sys.modules.items()):
+        if name.endswith("algorithms.core.method") and method in (known := module.methods()):
+            return Path(str(sys.modules[known[method].cls.__module__].__file__))
+    return None
+
+
+def _closure(file: Path, root: Path) -> set[Path]:
+    """A file and all that it imports from the methods' folder or from its own, as far as they are not of the engine."""
+    found, waiting = set(), [file]
+    while waiting:
+        path = waiting.pop()
+        if path not in found and path not in engine_files(root):
+            found.add(path)
+            waiting += [near for name in _imported(_tree(path)) for near in _places(name, path.parent, root) if near.is_file()]
+    return found
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Dotted names of modules that a file may import, also inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = f"{node.module}." if node.module else ""
+            yield base.rstrip(".")
+            yield from (f"{base}{alias.name}" for alias in node.names)
+
+
+def _places(name: str, folder: Path, root: Path) -> tuple[Path, Path]:
+    """Where a module would be: among the methods, whatever namespace these are imported below, or beside the file that imports it."""
+    last = name.rpartition(".")[2]
+    among = name.removeprefix("repfl.") == f"{METHODS}.{last}"
+    return (root / METHODS / f"{last}.py") if among else root / "-", folder / f"{last}.py"
+
+
+# -- a file's code -------------------------------------------------------------------------------------------------------------------------
+
+
+def _hash_of_file(path: Path) -> str:
+    return sha256(code(_tree(path)).encode()).hexdigest()
+
+
+@lru_cache(maxsize=512)
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes(), str(path))
+
+
+def code(node: object) -> str:
+    """A syntax tree as text that is the same in all versions of Python: what is empty, or says where in the file something stands, is left
+    out, since versions differ in that."""
+    if isinstance(node, ast.AST):
+        parts = (f"{name}={text}" for name, value in ast.iter_fields(node) if name not in BESIDE and (text := code(value)))
+        return f"{type(node).__name__}({','.join(parts)})"
+    if isinstance(node, list):
+        texts = ",".join(code(item) for item in node if not _is_docstring(item))
+        return f"[{texts}]" if texts else ""
+    return "" if node is None else repr(node)
+
+
+BESIDE = ("kind", "type_comment", "type_ignores")
+"""Fields that change nothing of what is computed."""
+
+
+def _is_docstring(node: object) -> bool:
+    """A text that stands alone: documentation of what is above it, or below."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -1,0 +1,237 @@
+"""Two computations of the same cells: what moved, where first, and by how much.
+
+On one platform nothing may differ. Between platforms seeds are still paired and computed in float64, so a cell must give
+the same counts of correct predictions, all but one sample of all clients, and states of the same size to `CLOSE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from bench.trust.gate.cells import place_of
+from bench.trust.gate.entries import Entry, pairs
+
+CLOSE = 1e-7
+"""Relative difference of sizes between platforms."""
+BITS = 1e-11
+"""The same where bits ought to be equal: what rounding to the digits of an entry leaves."""
+NOTHING = 1e-9
+"""Sizes below this are rounding errors of zero."""
+SAMPLES = 1
+"""Correct predictions of all clients together by which one scoring may differ between platforms."""
+EARLY, TRAINED, SCORED = range(3)
+"""What comes first in a round: the score of what arrives, training and aggregation, the other scores."""
+AFTERWARDS = 10**9
+"""The round of what is only known when a run has ended."""
+
+
+class Finding(NamedTuple):
+    """The first thing that moved in a cell."""
+
+    round: int
+    stage: int
+    what: str
+
+
+@dataclass(frozen=True)
+class Move:
+    """One method on one recipe that moved."""
+
+    spec: str
+    recipe: str
+    seeds: tuple[int, ...]
+    """The seeds that moved; what is told of is the first of them."""
+    version_then: int | None
+    version_now: int | None
+    then: float | None
+    """The value that a table would show, before."""
+    now: float | None
+    exact: bool
+    """Whether equal bits were expected."""
+    why: str
+    """What moved first: round, group of tensors or score, both numbers and their difference."""
+
+
+def difference(then: Mapping[str, Entry], now: Mapping[str, Entry], exact: bool) -> list[Move]:
+    """What moved from one set of entries to another, by method and recipe; entries are named by the keys of places."""
+    found = []
+    keys = [*now, *(key for key in then if key not in now)]
+    for (spec, recipe), group in groupby(keys, key=lambda key: place_of(key).group):
+        moved = {key: why for key in group if (why := first_move(then.get(key), now.get(key), exact))}
+        if moved:
+            first = next(iter(moved))
+            before, after = then.get(first, {}), now.get(first, {})
+            seeds = tuple(place_of(key).seed for key in moved)
+            versions = before.get("version"), after.get("version")
+            found.append(
+                Move(
+                    spec,
+                    recipe,
+                    seeds,
+                    *versions,
+                    _value(before),
+                    _value(after),
+                    exact,
+                    moved[first],
+                )
+            )
+    return found
+
+
+def _value(entry: Entry) -> float | None:
+    value = entry.get("metrics", {}).get("value")
+    return None if value is None else float(value)
+
+
+def first_move(then: Entry | None, now: Entry | None, exact: bool) -> str:
+    """What moved first in one cell; nothing if all is within bounds."""
+    if now is None:
+        return "in the reference, and no longer a cell of the gate; --accept drops it"
+    if then is None:
+        return "not in the reference; take it in with --accept"
+    if then["status"] != now["status"]:
+        return f"was {then['status']}, is {now['status']}: {now.get('reason') or 'without a fault'}"
+    if now["status"] != "done":
+        return ""
+    same = exact and then["digest"] == now["digest"]
+    found = None if same else min(_on_the_way(then, now, exact), default=None)
+    found = found or next(_outcomes(then, now, exact), None)
+    if found is None and exact and not same:
+        return f"bits of {_digests(then['digest'], now['digest'])}; every size and count is the same"
+    return found.what if found else ""
+
+
+def _digests(then: str, now: str) -> str:
+    """Which digests of an entry differ."""
+    names = ("the final state", "the curves", "the diagnostics")
+    halves = [(then[start : start + 16], now[start : start + 16]) for start in (0, 16, 32)]
+    return " and ".join(name for name, (before, after) in zip(names, halves, strict=True) if before != after)
+
+
+# -- in the order of a run -------------------------------------------------------------------------
+
+
+def _on_the_way(then: Entry, now: Entry, exact: bool) -> Iterator[Finding]:
+    """What moved while the run went on, the first of every kind."""
+    if then["partition"] != now["partition"]:
+        yield Finding(0, EARLY, "partition: clients hold other samples")
+    yield from _states(then, now, BITS if exact else CLOSE)
+    yield from _scores(then, now, exact)
+
+
+def _states(then: Entry, now: Entry, close: float) -> Iterator[Finding]:
+    """The first round in which a group of tensors has another size, and the group that moved most."""
+    sizes = _by_round(then["norms"]), _by_round(now["norms"])
+    for round_ in range(max(map(len, sizes))):
+        before, after = (part[round_] if round_ < len(part) else {} for part in sizes)
+        moved = {name: far for name in before | after if (far := apart(before.get(name), after.get(name))) > close}
+        if moved:
+            most = max(moved, key=lambda name: moved[name])
+            others = f"; {len(moved)} of {len(before | after)} groups moved" if len(moved) > 1 else ""
+            change = told(before.get(most), after.get(most))
+            yield Finding(round_, TRAINED, f"{_when(round_)}, {most}: {change}{others}")
+            return
+
+
+def _by_round(norms: Mapping[str, list[float | None]]) -> list[dict[str, float]]:
+    count = max(map(len, norms.values()), default=0)
+    return [{name: size for name, sizes in norms.items() if (size := sizes[at]) is not None} for at in range(count)]
+
+
+def _when(round_: int) -> str:
+    return f"round {round_}" if round_ else "initial state"
+
+
+def _scores(then: Entry, now: Entry, exact: bool) -> Iterator[Finding]:
+    """The first round of every scoring point in which clients got other numbers of samples right."""
+    if then["totals"] != now["totals"]:
+        wrong = next(point for point in then["totals"] | now["totals"] if _differs(then, now, "totals", point))
+        yield Finding(0, EARLY, f"{wrong}: other numbers of samples are scored")
+    for point in then["counts"] | now["counts"]:
+        before, after = then["counts"].get(point, {}), now["counts"].get(point, {})
+        stage = EARLY if point.startswith("start") else SCORED
+        for round_ in sorted(before | after, key=int):
+            what = _count_moved(before.get(round_), after.get(round_), 0 if exact else SAMPLES)
+            if what:
+                yield Finding(int(round_), stage, f"round {round_}, {point}: {what}")
+                break
+
+
+def _differs(then: Entry, now: Entry, part: str, name: str) -> bool:
+    return bool(then[part].get(name) != now[part].get(name))
+
+
+def _count_moved(then: str | None, now: str | None, allowed: int) -> str:
+    """How one scoring differs, in words; nothing if it does not."""
+    if then is None or now is None:
+        return "was not scored" if then is None else "is no longer scored"
+    before, after = dict(pairs(then)), dict(pairs(now))
+    if set(before) != set(after):
+        return "other clients are scored"
+    moved = {client: after[client] - before[client] for client in before if after[client] != before[client]}
+    if sum(map(abs, moved.values())) <= allowed:
+        return ""
+    client = next(iter(moved))
+    total = f" ({sum(moved.values()):+d} of {len(moved)} clients)" if len(moved) > 1 else ""
+    return f"client {client} had {before[client]} right, has {after[client]}{total}"
+
+
+# -- when it has ended -----------------------------------------------------------------------------
+
+
+def _outcomes(then: Entry, now: Entry, exact: bool) -> Iterator[Finding]:
+    """Metrics and diagnostics that moved although states and scores did not."""
+    slack = 0.0 if exact or then["counts"] == now["counts"] else _slack(then)
+    for part in ("metrics", "arrays"):
+        before, after = dict(_flat(then[part])), dict(_flat(now[part]))
+        for name in before | after:
+            if not _agree(name, before.get(name), after.get(name), slack):
+                yield Finding(AFTERWARDS, SCORED, f"{name}: {told(before.get(name), after.get(name))}")
+
+
+def _slack(entry: Entry) -> float:
+    """By how much an accuracy may differ where samples may: that many of the client that has fewest."""
+    return SAMPLES / min((total for text in entry["totals"].values() for _, total in pairs(text) if total), default=1)
+
+
+def _agree(name: str, then: Any, now: Any, slack: float) -> bool:
+    if then is None or now is None:
+        return then is now
+    if isinstance(then, str) or isinstance(now, str):
+        return bool(then == now)
+    if slack and name.split(".")[-1] == "round":
+        return True
+    if slack and name.split(".")[0] in ("value", "points"):
+        return abs(now - then) <= slack + CLOSE
+    return apart(then, now) <= (CLOSE if name.startswith("notes.") else BITS if not slack else CLOSE)
+
+
+def _flat(values: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested values by their dotted names."""
+    if not isinstance(values, Mapping):
+        yield name, values
+        return
+    for key, value in values.items():
+        yield from _flat(value, f"{name}.{key}" if name else str(key))
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def apart(then: float | None, now: float | None) -> float:
+    """Relative difference; infinite if one of the two is not there."""
+    if then is None or now is None:
+        return 0.0 if then is now else float("inf")
+    return abs(now - then) / max(abs(then), abs(now), NOTHING)
+
+
+def told(then: Any, now: Any) -> str:
+    """Both numbers and their difference, for people."""
+    if isinstance(then, str | None) or isinstance(now, str | None):
+        return f"{'nothing' if then is None else then} -> {'nothing' if now is None else now}"
+    far = (now - then) / abs(then) if then else float("inf")
+    by = f"{100 * far:+.2g} %" if abs(far) >= 1e-4 else f"{far:+.1e} of it"
+    return f"{then:.6g} -> {now:.6g} ({by})"

@@ -1,0 +1,173 @@
+"""The ledger of engines: whether a number that earlier code computed is what today's code would compute.
+
+engines.csv has one row per method and pair of commits whose code was compared. A row is written by `repfl compare OLD NEW --record`, never
+by hand, and stays for good. What it rests on:
+
+code     The method's file and the engine are the same in both, but for comments, docstrings and layout.
+cells    Otherwise every cell of the gate (float64) and of the smoke scale that both commits can build was computed by both, in one place,
+         and came out equal: the bits of the final state, of all curves and diagnostics, and every metric. And the clients of every recipe
+         of every grid were dealt the same samples, normalised by the same numbers, wherever the data were at hand.
+moved    What of that was not equal. Such a row carries nothing; it is there to give the reason.
+
+A value is *current* if rows of its method lead from the code that computed it to today's, else *stale*. Equal bits are equal in both
+directions and from one pair to the next, so rows form chains. A method that a row does not name is not carried across it: what was not
+compared is not known. This is evidence and not proof: a change that touches only what neither the gate nor the smoke scale runs through
+would pass, as it would pass the gate; that is why these run through whatever the papers' grids use.
+
+After a change of code, one command compares and writes the rows, and one commits them:
+
+    repfl compare v1.0 HEAD --record
+    git commit -m "The ledger: today's code computes what v1.0 computed" bench/trust/engines.csv
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.errors import Corrupt
+from bench.records import sources as code
+
+FILE = Path(__file__).with_name("engines.csv")
+DIGITS = 16
+"""How much of a hash a row keeps."""
+
+
+class Code(NamedTuple):
+    """What computed a number: two hashes, shortened."""
+
+    engine: str
+    method: str
+
+    def __str__(self) -> str:
+        return f"engine {self.engine[:8]}, method {self.method[:8]}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A method's code in two commits, and what was found when it was compared."""
+
+    method: str
+    old_engine: str
+    old_method: str
+    new_engine: str
+    new_method: str
+    old_commit: str
+    new_commit: str
+    platform: str = ""
+    """Where cells were computed; empty: the code is the same, and none were."""
+    gate: int = 0
+    """Cells of the gate that came out equal."""
+    smoke: int = 0
+    views: int = 0
+    """Recipes by which clients hold the same data."""
+    moved: str = ""
+    """What was not equal first, in words; empty: all was."""
+
+    @property
+    def old(self) -> Code:
+        return Code(self.old_engine, self.old_method)
+
+    @property
+    def new(self) -> Code:
+        return Code(self.new_engine, self.new_method)
+
+
+class Standing(NamedTuple):
+    """Whether a number is what today's code would compute, and why not."""
+
+    current: bool
+    reason: str = ""
+
+
+def code_of(sources: Mapping[str, str]) -> Code:
+    """The code that provenance names."""
+    return Code(sources.get("engine", "")[:DIGITS], sources.get("method", "")[:DIGITS])
+
+
+def standing(sources: Mapping[str, str], method: str) -> Standing:
+    """The standing of a number that a method of these sources computed."""
+    try:
+        today = code_of(code.sources(method))
+    except KeyError:
+        return Standing(False, f"there is no method {method!r} today")
+    return _standing(code_of(sources), today, method)
+
+
+def of_line(provenance: Mapping[str, Any], method: str) -> Standing:
+    """The standing of a measured value. What a clone with changes computed, nobody else can look at."""
+    if provenance.get("dirty"):
+        return Standing(False, f"made from a clone with changes, at commit {str(provenance.get('commit'))[:8]}")
+    return standing(provenance.get("sources") or {}, method)
+
+
+@lru_cache(maxsize=4096)
+def _standing(made: Code, today: Code, method: str) -> Standing:
+    if made == today:
+        return Standing(True)
+    steps = _steps_of(method)
+    broken = {frozenset((step.old, step.new)) for step in steps if step.moved}  # whatever another row says of the same pair
+    reached, waiting = {made}, [made]
+    while waiting:
+        at = waiting.pop()
+        for step in steps:
+            if at in (pair := frozenset((step.old, step.new))) and pair not in broken:
+                waiting += pair - reached
+                reached |= pair
+    return Standing(True) if today in reached else Standing(False, _reason(made, reached, steps))
+
+
+def _reason(made: Code, reached: set[Code], steps: Iterable[Step]) -> str:
+    """Why no chain of equal steps leads to today's code."""
+    for step in steps:
+        if step.moved and (step.old in reached or step.new in reached):
+            return f"moved between {step.old_commit[:8]} and {step.new_commit[:8]}: {step.moved}"
+    return f"made by {made}; nobody has compared that with today's"
+
+
+# -- the file ------------------------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _steps_of(method: str) -> list[Step]:
+    return [step for step in read() if step.method == method]
+
+
+def read(path: Path | None = None) -> list[Step]:
+    """All rows of the ledger; a bad one is refused, since a number would be believed for it."""
+    path = path or FILE
+    names = [field.name for field in fields(Step)]
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        if reader.fieldnames != names:
+            raise Corrupt(f"{path}:1: columns are {', '.join(reader.fieldnames or ())}; expected {', '.join(names)}")
+        return [_step(row, f"{path}:{reader.line_num}") for row in reader]
+
+
+def _step(row: dict[str, Any], place: str) -> Step:
+    try:
+        counts = {name: int(row[name]) for name in ("gate", "smoke", "views")}
+        step = Step(**row | counts)
+    except (TypeError, ValueError):
+        raise Corrupt(f"{place}: is not a row of the ledger; `git checkout` brings back what was written") from None
+    if any(len(key) != DIGITS or set(key) - set("0123456789abcdef") for key in (*step.old, *step.new)):
+        raise Corrupt(f"{place}: its hashes are not of {DIGITS} hexadecimal digits")
+    if not step.moved and step.platform and not step.gate + step.smoke:
+        raise Corrupt(f"{place}: claims to have compared cells, and counts none")
+    return step
+
+
+def append(steps: Iterable[Step], path: Path | None = None) -> int:
+    """Add rows that are not there yet; returns how many."""
+    path = path or FILE
+    known = read(path)
+    fresh = [step for step in dict.fromkeys(steps) if step not in known]
+    with path.open("a", newline="", encoding="utf-8") as file:
+        csv.DictWriter(file, [field.name for field in fields(Step)], lineterminator="\n").writerows(map(asdict, fresh))
+    for remembered in (_steps_of, _standing):
+        remembered.cache_clear()
+    return len(fresh)

@@ -1,0 +1,138 @@
+"""Many hands: lines of several platforms and contributors stand side by side, and the better founded one is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.cells.plan import Planned, Selection, plan
+from bench.evidence import measured, recheck, tiers
+from bench.evidence.collect import collect
+from bench.evidence.lines import AXES, Line
+from bench.evidence.measured import Measured
+from bench.evidence.packing import Counts, pack_counts, unpack_counts
+from bench.evidence.tiers import Tier
+from bench.records.store import Record, Store
+from bench.running.task import Outcome, Task
+
+Compute = Callable[..., Outcome]
+
+
+def line(value: float | None, seed: int = 0, platform: str = "here", contributor: str = "founders", **said: Any) -> Line:
+    """An invented line."""
+    axes = dict.fromkeys(AXES, "x") | {"method": "fedavg", "version": "1", "hp": {}, "seed": str(seed)}
+    made = {"platform": {"fingerprint": platform}, "contributor": contributor, "finished": "2026"}
+    digests = {"digests": {"state": f"{value} {platform}"}}
+    return Line(Record(f"cell {seed}", {}, "done", "", {"value": value}, {**made, **digests, **said}), axes)
+
+
+def known(*lines: Line) -> Measured:
+    found = Measured()
+    for each in lines:
+        found.add(each)
+    return found
+
+
+SEEDS = [line(value, seed) for seed, value in enumerate((0.50, 0.52, 0.48, 0.51), 1)]
+"""Four seeds whose deviation is 1.71 points, so that two runs may lie 4.83 points apart."""
+
+
+def test_the_noise_of_a_run_is_that_of_its_seeds_and_one_point_where_too_few_tell() -> None:
+    assert tiers.noise(SEEDS) == pytest.approx(np.std([0.50, 0.52, 0.48, 0.51], ddof=1))
+    assert tiers.noise(SEEDS[:3]) == tiers.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("other", "tier"),
+    [
+        (line(0.53, 1, platform="there"), Tier.CONFIRMED),
+        (line(0.53, 1, contributor="visitor"), Tier.CONFIRMED),
+        (line(0.56, 1, platform="there"), Tier.MEASURED),
+        (line(None, 1, platform="there"), Tier.MEASURED),
+    ],
+    ids=["another platform", "another contributor", "beyond the noise", "without a value"],
+)
+def test_a_second_line_confirms_within_the_noise_and_not_beyond(other: Line, tier: Tier) -> None:
+    later = {**other.record.provenance, "finished": "2027"}
+    found = tiers.tiers(known(*SEEDS, replace(other, record=replace(other.record, provenance=later))))
+    assert found["cell 1"] is tier
+    assert found["cell 2"] is Tier.MEASURED
+
+
+def test_equal_bits_agree_whatever_the_noise() -> None:
+    one = line(0.5, 1)
+    other = replace(one, record=replace(one.record, provenance={**one.record.provenance, "contributor": "visitor"}))
+    assert tiers.agree(one, other, 0.0)
+
+
+def planned(grid: Path) -> list[Planned]:
+    return plan(Selection(files=[grid], papers=["tests"]))
+
+
+def test_collecting_elsewhere_adds_lines_and_takes_none_away(grid: Path, compute: Compute, store: Store, tmp_path: Path) -> None:
+    items, root = planned(grid), tmp_path / "papers"
+    compute(Task(items[0].cell))
+    collect(items, store, root, "founders")
+    collect(items, store, root, "visitor")
+    found = measured.read("tests", "smoke", root)
+    assert {each.contributor for each in found.lines} == {"founders", "visitor"}
+    assert set(tiers.tiers(found).values()) == {Tier.CONFIRMED}
+    assert len(found.records) == 1
+
+
+def test_a_run_that_contradicts_a_line_of_the_same_sources_is_not_taken(
+    grid: Path, compute: Compute, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.records.provenance.commit", lambda: {"commit": "c" * 40, "dirty": False})
+    items, root = planned(grid), tmp_path / "papers"
+    compute(Task(items[0].cell))
+    collect(items, store, root, "founders")
+    held = measured.read("tests", "smoke", root)
+    (before,) = held.lines
+    said = {**before.record.provenance, "digests": {**before.digests, "state": "f" * 64}}
+    held.add(replace(before, record=replace(before.record, provenance=said)))
+    measured.write(held)
+    done = collect(items, store, root, "founders")
+    assert len(done.conflicts) == 1
+    assert "came out otherwise from the same sources" in done.conflicts[0]
+    assert measured.read("tests", "smoke", root).lines[0].digests["state"] == "f" * 64
+
+
+@pytest.mark.parametrize(
+    ("variables", "name"),
+    [
+        ({"REPFL_CONTRIBUTOR": "Ada Lovelace"}, "ada-lovelace"),
+        ({"CI": "true"}, "ci"),
+        ({"REPFL_CONTRIBUTOR": "../../x"}, "x"),
+        ({"REPFL_CONTRIBUTOR": "/"}, "anonymous"),
+    ],
+)
+def test_contributors_have_plain_names(variables: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("CI", "REPFL_CONTRIBUTOR"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    assert measured.contributor() == name
+
+
+def test_packed_counts_come_back_and_are_short() -> None:
+    total = np.full(100, 100)
+    counts = Counts(np.arange(100), np.arange(100) % 60 + 30, total)
+    text = pack_counts(counts)
+    assert len(text) < 350
+    back = unpack_counts(text)
+    assert back is not None
+    assert all(map(np.array_equal, back, counts))
+    with pytest.raises(ValueError, match="differ in length"):
+        unpack_counts("0:1:1|3|4 4")
+
+
+def test_every_committed_line_holds() -> None:
+    found = recheck.verify([])
+    assert found.findings == []
+    assert found.records > 900

@@ -1,0 +1,509 @@
+"""Mistakes and refactorings written by hand: one replacement each, in a method, the engine, the data path, the metrics
+or the harness, and the cells of the gate that compute what it touches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Edit(NamedTuple):
+    """One replacement of a text that occurs once."""
+
+    file: str
+    old: str
+    new: str
+    method: str
+    recipes: str
+    """The gate's recipes to compute, parted by spaces."""
+
+    @property
+    def what(self) -> str:
+        return f"{self.file}: {self.old} -> {self.new}"
+
+    def applied(self, clone: Path) -> str:
+        """The whole file with the edit."""
+        text = (clone / self.file).read_text(encoding="utf-8")
+        assert text.count(self.old) == 1, (
+            f"{self.what}: the text to replace occurs {text.count(self.old)} times"
+        )
+        return text.replace(self.old, self.new)
+
+
+CORE = "algorithms/core"
+FEDERATION, LOCAL, RUN = f"{CORE}/federation.py", f"{CORE}/local.py", f"{CORE}/run.py"
+METRICS, CLIENTS, WORK = (
+    "bench/running/metrics.py",
+    "bench/running/clients.py",
+    "bench/running/work.py",
+)
+PARTITIONS = "datasets/partitions"
+
+NAMED = {
+    "scored on training data": Edit(
+        FEDERATION,
+        "own = [getattr(self.data, split)[client]",
+        "own = [self.data.train[client]",
+        "fedavg",
+        "everybody",
+    ),
+    "best round instead of the last": Edit(
+        METRICS,
+        "case _:\n            best = max(curve)",
+        "case _:\n            best = max(curve, key=lambda round_: curve[round_])",
+        "fedavg",
+        "everybody cohort",
+    ),
+    "weighting = uniform ignored": Edit(
+        FEDERATION,
+        'held = torch.where(self.n_train.sum() > 0, self.n_train, alike) if self.protocol.weighting == "samples" else alike',
+        "held = torch.where(self.n_train.sum() > 0, self.n_train, alike)",
+        "fedavg",
+        "star-pfl",
+    ),
+    "clip ignored": Edit(
+        LOCAL,
+        "self.clipped(grads, options.clip) if options.clip else grads",
+        "grads",
+        "fedavg",
+        "pfeddst",
+    ),
+    "sampling = flbench ignored": Edit(
+        FEDERATION,
+        'draw = flbench_cohort(self.streams.seed, self.N, size, round_) if self.recipe.sampling == "flbench" else None',
+        "draw = None",
+        "fedavg",
+        "fedobp",
+    ),
+    "skip_single ignored": Edit(
+        f"{CORE}/batches.py",
+        "if schedule.skip_single and len(part) == 1:",
+        "if schedule.skip_single and len(part) == 0:",
+        "fedavg",
+        "fedobp",
+    ),
+    "augmentation skipped": Edit(
+        CLIENTS,
+        "augment=augment.get(recipe.augment),",
+        "augment=augment.get('none'),",
+        "local",
+        "fedselect",
+    ),
+    "validation scored on test": Edit(
+        FEDERATION, '("/val", "val")', '("/val", "test")', "fedavg", "star-pfl"
+    ),
+    "rule max ignores its rounds": Edit(
+        METRICS,
+        'if evaluation["rounds"] and evaluation["rule"] == "max":',
+        "if False:",
+        "local",
+        "fedselect",
+    ),
+    "floor of the test part's favourite": Edit(
+        "datasets/core/partition.py",
+        "favourite = np.bincount(labels[train]).argmax()",
+        "favourite = np.bincount(labels[test]).argmax()",
+        "local",
+        "everybody",
+    ),
+}
+"""Mistakes that once passed the gate."""
+
+MISTAKES = (
+    *NAMED.values(),
+    # metrics
+    Edit(
+        METRICS,
+        'curves.get(f"{point}/val/{average}", {}).items()',
+        'curves.get(f"{point}/{average}", {}).items()',
+        "fedavg",
+        "star-pfl",
+    ),
+    Edit(METRICS, '"pooled": "pooled"}', '"pooled": "mean"}', "fedavg", "fedobp"),
+    Edit(METRICS, 'return evaluation["point"], {', 'return "post_agg", {', "fedavg", "star-pfl"),
+    Edit(
+        METRICS,
+        'int(sum(curves.get(f"traffic/{line}", {}).values()))',
+        'int(_last(curves[f"traffic/{line}"]))',
+        "fedavg",
+        "everybody",
+    ),
+    Edit(
+        METRICS,
+        '"floor": {"clients": floor[0], "pooled": floor[1]}',
+        '"floor": {"clients": floor[1], "pooled": floor[0]}',
+        "local",
+        "cohort",
+    ),
+    Edit(METRICS, '"note/"): _last(curve)', '"note/"): curve[min(curve)]', "apfl", "everybody"),
+    Edit(
+        f"{CORE}/evaluate.py",
+        "worst = own.sort().values",
+        "worst = own.sort(descending=True).values",
+        "local",
+        "everybody",
+    ),
+    Edit(
+        f"{CORE}/evaluate.py",
+        "own.std().item()",
+        "own.std(correction=0).item()",
+        "local",
+        "everybody",
+    ),
+    Edit(
+        f"{CORE}/evaluate.py",
+        "from algorithms.core.ops import EVAL",
+        "from algorithms.core.ops import Mode\n\nEVAL = Mode(train=True)",
+        "fedavg",
+        "everybody",
+    ),
+    Edit(
+        f"{CORE}/layout.py",
+        'sum(s.size for s in self.slices if s.kind != "stat")',
+        "sum(s.size for s in self.slices)",
+        "local",
+        "everybody",
+    ),
+    # data path
+    Edit(
+        CLIENTS,
+        "shift=torch.from_numpy(-mean / std)",
+        "shift=torch.from_numpy(-mean)",
+        "local",
+        "fedselect",
+    ),
+    Edit(CLIENTS, "1.0 / (norm.scale * std)", "1.0 / (norm.scale + 0 * std)", "local", "fedpurin"),
+    Edit(
+        CLIENTS,
+        "recipe.classes or len(description.classes)",
+        "len(description.classes)",
+        "local",
+        "star-pfl",
+    ),
+    Edit(
+        CLIENTS,
+        "seed = cell.seed if recipe.partition.seed is None",
+        "seed = 1 if recipe.partition.seed is None",
+        "local",
+        "everybody",
+    ),
+    Edit(
+        f"{PARTITIONS}/client_dirichlet.py",
+        "pool.of(pool.splits[split])",
+        'pool.of(pool.splits["train"])',
+        "local",
+        "everybody",
+    ),
+    Edit(
+        f"{PARTITIONS}/class_dirichlet.py",
+        "stream = np.random.RandomState(seed)",
+        "stream = np.random.RandomState(0)",
+        "local",
+        "cohort",
+    ),
+    Edit(
+        f"{PARTITIONS}/pairwise_dirichlet.py",
+        "return Shares.of(*parts)",
+        "return Shares.of(parts[0], parts[2], parts[1])",
+        "local",
+        "star-pfl",
+    ),
+    Edit(
+        f"{PARTITIONS}/class_shards.py",
+        'zip(("train", "test"), halves, ',
+        'zip(("train", "test"), halves[:1] * 2, ',
+        "local",
+        "fedselect",
+    ),
+    Edit(
+        f"{PARTITIONS}/n_cls.py",
+        "lists[label][pointer[label]]",
+        "lists[label][pointer[label] - 1]",
+        "fedper",
+        "pfeddst",
+    ),
+    Edit(
+        "datasets/core/augment.py",
+        '"top": rng.integers(0, 2 * PAD + 1, n)',
+        '"top": rng.integers(0, 2 * PAD, n)',
+        "local",
+        "fedselect",
+    ),
+    Edit(
+        "datasets/core/augment.py",
+        "rng.random(n) < 0.5",
+        "rng.random(n) < 0.45",
+        "local",
+        "fedpurin",
+    ),
+    Edit(
+        "datasets/core/augment.py",
+        'return crop(images, draws["top"], draws["left"]) if self.crop_after else images',
+        "return images",
+        "local",
+        "fedpurin",
+    ),
+    Edit(
+        f"{CORE}/batches.py",
+        'streams.at("augment", *address)',
+        'streams.at("augment", client, epoch)',
+        "local",
+        "fedselect",
+    ),
+    Edit(
+        f"{CORE}/data.py",
+        "(0, width - x.shape[3], 0, height - x.shape[2])",
+        "(width - x.shape[3], 0, height - x.shape[2], 0)",
+        "fedavg",
+        "lenet5",
+    ),
+    # engine
+    Edit(
+        LOCAL,
+        "self.buffers[of] = [step.clone() for step in steps]",
+        "self.buffers[of] = [0.0 * step for step in steps]",
+        "local",
+        "everybody",
+    ),
+    Edit(LOCAL, ".clamp(max=1.0)", "", "fedavg", "pfeddst"),
+    Edit(
+        FEDERATION,
+        "p.lr * p.lr_decay ** max(self.round - 1, 0)",
+        "p.lr * (1 - (1 - p.lr_decay) * max(self.round - 1, 0))",
+        "local",
+        "everybody",
+    ),
+    Edit(FEDERATION, "Schedule(stream, self.round,", "Schedule(stream, 1,", "local", "everybody"),
+    Edit(
+        FEDERATION,
+        "total[self.active] += hits",
+        "total[self.active] = hits.int()",
+        "fedpurin",
+        "fedpurin",
+    ),
+    Edit(
+        f"{CORE}/batches.py",
+        "range(0, len(own), schedule.batch)",
+        "range(0, len(own) - schedule.batch + 1, schedule.batch)",
+        "local",
+        "everybody",
+    ),
+    Edit(f"{CORE}/ops.py", "BN_MOMENTUM = 0.1", "BN_MOMENTUM = 0.01", "local", "everybody"),
+    Edit(f"{CORE}/messages.py", "FLOAT = 4", "FLOAT = 2", "fedavg", "everybody"),
+    Edit(f"{CORE}/network.py", "words + scalars", "words", "dfedavgm", "everybody"),
+    Edit(f"{CORE}/topology.py", "parts = shares * mass", "parts = shares", "dfedpgp", "everybody"),
+    Edit(
+        f"{CORE}/partial.py",
+        "= end[:, ~shared], True",
+        "= end[:, ~shared], False",
+        "fedper",
+        "fedobp",
+    ),
+    # methods
+    Edit(
+        "algorithms/fedbn.py",
+        "fed.layout.learnable & ~fed.layout.norm",
+        "fed.layout.learnable",
+        "fedbn",
+        "everybody",
+    ),
+    Edit(
+        "algorithms/pfedsd.py",
+        "self.hp.temperature**2 *",
+        "self.hp.temperature *",
+        "pfedsd",
+        "everybody",
+    ),
+    Edit(
+        "algorithms/pfedsd.py",
+        "teacher[fed.active] = end",
+        "teacher[fed.active] = start",
+        "pfedsd",
+        "everybody",
+    ),
+    Edit(
+        "algorithms/ditto.py",
+        "pull = (received, hp.lam)",
+        "pull = (end, hp.lam)",
+        "ditto",
+        "everybody",
+    ),
+    Edit(
+        "algorithms/apfl.py",
+        'local.sgd({n: across(alpha, g) * g for n, g in grads.items()}, of="v")',
+        'local.sgd(grads, of="v")',
+        "apfl",
+        "everybody",
+    ),
+    Edit(
+        "algorithms/fedala.py",
+        'extras["step"]).clamp(0, 1)',
+        'extras["step"])',
+        "fedala",
+        "everybody",
+    ),
+    Edit("algorithms/fedbabu.py", ', stream="finetune"', "", "fedbabu", "everybody"),
+    Edit(
+        "algorithms/lotteryfl.py",
+        "rewound = torch.where(fed.layout.learnable, fed.new_model(), received)",
+        "rewound = received",
+        "lotteryfl",
+        "everybody star-pfl",
+    ),
+    Edit(
+        "algorithms/fedselect.py",
+        'new["visits"][fed.active] += 1',
+        'new["visits"] += 1',
+        "fedselect",
+        "everybody cohort",
+    ),
+    Edit(
+        "algorithms/feddpa.py",
+        "last[fed.active] = end",
+        "last[fed.active] = start",
+        "feddpa",
+        "everybody",
+    ),
+    # harness
+    Edit(WORK, "seed=cell.seed, device", "seed=0, device", "local", "everybody"),
+    Edit(
+        WORK,
+        'torch.float64 if options.precision == "fp64" else torch.float32',
+        "torch.float32",
+        "local",
+        "everybody",
+    ),
+    Edit(
+        WORK,
+        "hyperparameters(cell.method, cell.hp)",
+        "hyperparameters(cell.method, {})",
+        "ditto",
+        "everybody",
+    ),
+    Edit(
+        "bench/running/products.py",
+        '("round", "point", "client", "correct", "total")',
+        '("round", "point", "client", "total", "correct")',
+        "local",
+        "everybody",
+    ),
+    Edit(
+        RUN,
+        "(every > 0 and round_ % every == 0)",
+        "(every > 0 and (round_ - 1) % every == 0)",
+        "fedavg",
+        "fedobp",
+    ),
+    Edit(
+        RUN,
+        "due if wanted.start_every is None else self._due(self.round + 1, wanted.start_every)",
+        "due",
+        "fedavg",
+        "fedobp",
+    ),
+    Edit(
+        RUN,
+        "self._due(round_, wanted.finetuned_every)",
+        "self._due(round_, wanted.every)",
+        "fedavg-ft",
+        "pfeddst",
+    ),
+    Edit(
+        RUN,
+        "zip(score.clients.tolist(), score.correct",
+        "zip(range(len(score.clients)), score.correct",
+        "fedavg",
+        "cohort",
+    ),
+)
+"""None of these is a kind of mistake that `planted` makes."""
+
+HARMLESS = (
+    Edit(
+        FEDERATION,
+        "        size = max(1, round(self.recipe.participation * self.N))\n",
+        "        # at least one takes part\n        size = max(round(self.N * self.recipe.participation), 1)\n",
+        "fedavg",
+        "cohort fedobp",
+    ),
+    Edit(
+        LOCAL,
+        "        values = [self.models[of][name] for name in grads]\n        masks = [self.masks[name] for name in grads]\n",
+        "        masks = [self.masks[name] for name in grads]\n        values = [self.models[of][name] for name in grads]\n",
+        "fedbabu",
+        "everybody",
+    ),
+    Edit(
+        METRICS,
+        '    top = max(mean, key=lambda round_: (mean[round_], -round_))\n    chosen = _validated(curves, point, "mean")\n',
+        '    chosen = _validated(curves, point, "mean")\n    top = max(mean, key=lambda number: (mean[number], -number))\n',
+        "fedavg",
+        "star-pfl",
+    ),
+    Edit(
+        f"{CORE}/partial.py",
+        "    own[fed.active], seen[fed.active] = end[:, ~shared], True\n",
+        "    seen[fed.active] = True\n    own[fed.active] = end[:, ~shared]\n",
+        "fedper",
+        "cohort",
+    ),
+    Edit(
+        f"{CORE}/evaluate.py",
+        "worst = own.sort().values[: max(1, len(own) // 10)]",
+        "worst = torch.sort(own)[0][: max(len(own) // 10, 1)]",
+        "local",
+        "everybody",
+    ),
+    Edit(
+        f"{PARTITIONS}/class_dirichlet.py",
+        "    train, test = [], []\n    for index in pieces:\n        stream.shuffle(index)\n"
+        "        cut = int(options.test_share * len(index))\n        test.append(index[:cut])\n"
+        "        train.append(index[cut:])\n",
+        "    test, train = [], []\n    for piece in pieces:\n        stream.shuffle(piece)\n"
+        "        size = int(options.test_share * len(piece))\n        train.append(piece[size:])\n"
+        "        test.append(piece[:size])\n",
+        "local",
+        "cohort",
+    ),
+    Edit(CLIENTS, "-mean / std", "-(mean / std)", "local", "fedselect"),
+    Edit(
+        "algorithms/ditto.py",
+        '        pull = (received, hp.lam) if hp.lam else None\n        v = state["v"].clone()\n',
+        '        v = state["v"].clone()\n        pull = None if not hp.lam else (received, hp.lam)\n',
+        "ditto",
+        "everybody fedselect",
+    ),
+    Edit(
+        RUN,
+        "round_ == self.fed.rounds or (every > 0 and round_ % every == 0)",
+        "(every > 0 and not round_ % every) or self.fed.rounds == round_",
+        "fedavg",
+        "fedobp pfeddst",
+    ),
+    Edit(
+        f"{CORE}/network.py",
+        '        return self.layout.learnable if self.protocol.buffers == "local" else torch.ones_like(self.layout.learnable)\n',
+        '        if self.protocol.buffers == "global":\n'
+        "            return torch.ones_like(self.layout.learnable)\n"
+        "        return self.layout.learnable\n",
+        "fedavg",
+        "everybody cohort",
+    ),
+    Edit(
+        f"{CORE}/batches.py",
+        "        order = own[streams.permutation(len(own), schedule.stream, *address)]\n",
+        "        places = streams.permutation(len(own), schedule.stream, *address)\n        order = own[places]\n",
+        "local",
+        "fedselect",
+    ),
+    Edit(
+        "bench/running/products.py",
+        '"partition": clients.digest,\n'
+        '        "seconds": {"wall": seconds, "train": spent["time/train"], "evaluate": spent["time/evaluate"]},\n',
+        '"seconds": {"evaluate": spent["time/evaluate"], "train": spent["time/train"], "wall": seconds},\n'
+        '        "partition": clients.digest,\n',
+        "local",
+        "everybody",
+    ),
+)
+"""Refactorings of which the gate must not say a word."""

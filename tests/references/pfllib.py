@@ -1,0 +1,142 @@
+"""PFLlib's servers (TsingZ0/PFLlib at d832e76), ready to train in the place of runs of ours.
+
+Its own servers and clients run whole experiments: they send, train, aggregate and score. Handed over
+are our network and its initial values, the clients' data, who takes part, and the order of
+mini-batches. Stand-ins: h5py, cvxpy (our solver), its reader of files. Clients hold whole batches,
+since PFLlib leaves out a last batch that is short. Its rounds send first and aggregate last, so models
+are compared after one more sending.
+"""
+
+from __future__ import annotations
+
+import random
+from argparse import Namespace
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import MagicMock
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from algorithms.core import simplex
+from algorithms.core.federation import Federation
+from algorithms.core.rng import cohort
+from algorithms.core.run import Run
+from tests.algorithms import toys
+from tests.references import nets
+from tests.references.loaders import Passes
+
+if TYPE_CHECKING:
+    from tests.references.conftest import Get
+
+SIZES = (24, 8, 16, 40, 8, 16)
+OFF = ("random_join_ratio", "few_shot", "time_select", "auto_break", "dlg_eval", "num_new_clients", "fine_tuning_epoch_new")
+RATES = ("client_drop_rate", "train_slow_rate", "send_slow_rate", "learning_rate_decay")
+WORDS = ("algorithm", "dataset", "goal", "save_folder_name")
+HUGE = ("eval_gap", "dlg_gap", "time_threthold", "top_cnt", "batch_num_per_client")
+Library = Callable[..., Any]
+
+
+class Held(list[tuple[Tensor, Tensor]]):
+    """A client's samples, as PFLlib reads them from its files."""
+
+    def __init__(self, fed: Federation, client: int, is_train: bool) -> None:
+        places = (fed.data.train if is_train else fed.data.test)[client]
+        super().__init__(zip(fed.data.inputs(places), fed.data.labels[places], strict=True))
+        self.client, self.is_train = client, is_train
+
+
+class Variable:
+    """A point of the simplex that is still to be found."""
+
+    value: np.ndarray
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __ge__(self, other: object) -> bool:
+        return True
+
+
+def solve(form: tuple[Variable, np.ndarray], _: list[Any]) -> Any:
+    """Our solver in the place of cvxpy's, for the one problem that PFLlib has."""
+    form[0].value = simplex.least_squares(np.linalg.cholesky(form[1]).T)
+    return MagicMock()
+
+
+CVXPY: dict[str, Any] = {"Variable": Variable, "Problem": solve, "Minimize": lambda form: form}
+CVXPY |= {"quad_form": lambda x, matrix: (x, matrix), "sum": lambda x: x}
+
+
+@pytest.fixture
+def pfllib(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Library:
+    """PFLlib's server of a method, ready to train for as many rounds as a run of ours had."""
+    folder = reference("TsingZ0/PFLlib", "d832e76", "system") / "system"
+    (tmp_path / "system").mkdir()
+    monkeypatch.chdir(tmp_path / "system")  # it writes beside itself
+
+    def opened(name: str, kind: str, run: Run, **options: Any) -> Any:
+        fed = run.fed
+        begun: list[Any] = []
+
+        def read(_: str, client: int, is_train: bool, few_shot: int) -> Held:
+            return Held(fed, client, is_train)
+
+        def choose(clients: list[Any], count: int, replace: bool = True) -> list[Any]:
+            called = cohort(fed.streams, len(clients), count, len(begun[0].Budget) + 1) if count else ()
+            return [clients[int(client)] for client in called]
+
+        def load(data: Held, size: int, drop_last: bool, shuffle: bool) -> Any:
+            if not data.is_train:
+                return [(torch.stack([x for x, _ in data]), torch.stack([y for _, y in data]))]
+            past = len(begun[0].Budget)  # rounds that are over
+            return Passes(fed, data.client, min(past + 1, run.round), "finetune" if past == run.round else "batches")
+
+        stand_ins = {"h5py": {"File": MagicMock()}, "cvxpy": CVXPY, "utils.dlg": {"DLG": None}}
+        borrowed(folder, {**stand_ins, "utils.data_utils": {"read_client_data": read}})
+        server_of = getattr(import_module(f"flcore.servers.server{name}"), kind)
+        monkeypatch.setattr(np.random, "choice", choose)
+        monkeypatch.setattr(random, "sample", lambda clients, count: clients[1:count] + clients[:1])
+        monkeypatch.setattr(import_module("flcore.clients.clientbase"), "DataLoader", load)
+        begun.append(server_of(arguments(run, **options), 0))
+        return begun[0]
+
+    return opened
+
+
+def arguments(run: Run, **options: Any) -> Namespace:
+    """The protocol in PFLlib's words."""
+    fed, p = run.fed, run.fed.protocol
+    tiny: Any = nets.load(fed, nets.Tiny(fed), fed.new_model())
+    head, tiny.fc2 = tiny.fc2, nn.Identity()
+    said = dict.fromkeys(OFF + RATES, 0) | dict.fromkeys(WORDS, "toy") | dict.fromkeys(HUGE, 10**9)
+    said |= {"model": import_module("flcore.trainmodel.models").BaseHeadSplit(tiny, head), "device": "cpu"}
+    said |= {"num_clients": fed.N, "join_ratio": run.recipe.participation, "num_classes": fed.classes}
+    said |= {"global_rounds": run.round - 1, "local_epochs": p.epochs, "batch_size": p.batch}
+    said |= {"local_learning_rate": p.lr, "learning_rate_decay_gamma": 1.0}
+    return Namespace(**said | options)
+
+
+def theirs(name: str) -> str:
+    """PFLlib's name of one of our tensors."""
+    return name.replace("fc2", "head") if name.startswith("fc2") else f"base.{name}"
+
+
+def held(run: Run, server: Any, of: str = "model") -> Tensor:
+    """The clients' models  [N, D]."""
+    return torch.stack([nets.join(run.fed, getattr(client, of).state_dict(), theirs) for client in server.clients])
+
+
+def ours(method: Any, hp: dict[str, Any] | None = None, participation: float = 0.5) -> Run:
+    """Four rounds of ours."""
+    return toys.run(method, hp, sizes=SIZES, dtype=torch.float64, rounds=4, participation=participation)
+
+
+def right(run: Run) -> list[int]:
+    """How many test images every client gets right."""
+    with run.fed.among(run.fed.everybody):
+        return run.fed.correct(run.method.personal(run.state, run.fed), "test")[0].tolist()
