@@ -59,16 +59,18 @@ def printed(results: Sequence[Result]) -> Iterator[Printed]:
             for cell in table.frame.to_dict("records"):
                 column = named.get(cell["column"])
                 own = cell["row"] not in table.layout.aside and cell["published"] == cell["published"]
-                if column is not None and own and cell["column"] in known and not _one_model(table.paper, cell):
+                if column is None or not own or cell["column"] not in known:
+                    continue
+                if not _one_model(table.paper, str(cell["column"]), str(cell["method"])):
                     title = ", ".join(filter(None, (column.group, column.label)))
                     place = Place(table.paper, table.name, title, known[cell["column"]])
                     yield Printed(place, cell["row"], float(cell["published"]))
 
 
-def _one_model(paper: str, cell: dict[Any, Any]) -> bool:
+def _one_model(paper: str, column: str, method: str) -> bool:
     """Whether all clients are scored with the same model."""
-    recipe = grids.read(grids.files()[paper]).recipe(cell["column"], "paper")
-    return cell["method"] in GLOBAL and recipe.evaluation.point == "post_agg"
+    recipe = grids.read(grids.files()[paper]).recipe(column, "paper")
+    return method in GLOBAL and recipe.evaluation.point == "post_agg"
 
 
 # -- the block -----------------------------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def draw(path: Path) -> None:
     pools = sorted(set(groups["pool"]))
     with figures.style():
         canvas = figures.sheet(7.2, 2.6 * -(-len(pools) // 2))
-        for axes, pool in zip(figures.panels(canvas, len(pools), 2, sharey=True), pools, strict=True):
+        for axes, pool in zip(figures.panels(canvas, len(pools), 2, sharex=True, sharey=True), pools, strict=True):
             cells = groups[groups["pool"] == pool]
             expected = [model.expected(*labels) for labels in cells[list(LABELS)].itertuples(index=False)]
             middle = np.sqrt([each.variance for each in expected])
@@ -36,5 +36,6 @@ def draw(path: Path) -> None:
             ends = np.array([middle.min(), middle.max()])
             axes.plot(ends, ends, color="0.4", linewidth=0.8)
             axes.set(xscale="log", yscale="log", xlabel="expected from other cells", ylabel="seen, in points")
+            axes.xaxis.set_minor_formatter("")
             axes.set_title(f"{pool}: {len(cells)} cells", fontsize=8)
         canvas.savefig(path, metadata={"Software": None})

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bench.report import numbers
 from paper_tables.core.result import Absent, Column, Figure, Result, Table, shown, stated
-from paper_tables.core.verdict import Kind, Verdict
+from paper_tables.core.verdict import UNJUDGED, Kind, Verdict
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,6 @@ def summaries(results: Sequence[Result], titles: dict[str, str]) -> list[Summary
             )
         )
     return found
-
-
-UNJUDGED = (Verdict.OTHER_SCALE, Verdict.MISSING)
 
 
 def kinds(results: Sequence[Result]) -> dict[str, tuple[int, int]]:

@@ -106,9 +106,8 @@ def _text(cell: pd.Series | None, column: Column, best: dict[str, dict[tuple[str
     text = Text()
     text.append(numbers.published(cell, column.digits), STYLES[best["published"].get(key, "")])
     text.append(" | ").append(numbers.ours(cell, column.digits), STYLES[best["ours"].get(key, "")])
-    difference, verdict = numbers.judged(cell, column.digits)
-    if verdict:
-        text.append(f"\n{difference} " if difference else "\n").append(verdict, COLOURS[Verdict(cell["verdict"])])
+    if isinstance(cell["verdict"], str):  # marks are left to the files: screens are narrow
+        text.append(f"\n{numbers.gap(cell, column.digits)} ").append(cell["verdict"], COLOURS[Verdict(cell["verdict"])])
     return text
 
 

@@ -15,7 +15,7 @@ from paper_tables.core.noise import pool
 from paper_tables.core.published import Printing
 from paper_tables.core.result import CELL_FIELDS, Column, Layout, Ordering
 from paper_tables.core.statistics import Expected
-from paper_tables.core.verdict import Kind, Runs, Verdict, at_floor, judge
+from paper_tables.core.verdict import UNJUDGED, Kind, Runs, at_floor, judge
 
 FLOOR = "predicting each client's most frequent training class"
 GLOBAL = frozenset({"fedavg"})
@@ -139,7 +139,7 @@ def conclude(
     printed = Runs(cell["published"], printing.deviation(cell["published_std"]), printing.runs)
     apart = _other_rule(printing.rule, cell.get("rule", ""))
     found = judge(printed, ours, kind=kind, scale=cell["scale"], unit=unit, expected=model, rounding=rounding, apart=apart)
-    alike = found.verdict is not Verdict.OTHER_SCALE
+    alike = found.verdict not in UNJUDGED
     return cell | {
         "difference": cell["ours"] - cell["published"] if alike else nan,
         "gap_low": found.low,

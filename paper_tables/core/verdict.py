@@ -39,6 +39,9 @@ class Verdict(StrEnum):
     MISSING = "not measured"
 
 
+UNJUDGED = frozenset({Verdict.OTHER_SCALE, Verdict.MISSING})
+
+
 class Kind(StrEnum):
     """What kind of number a published one is. Kinds are counted apart."""
 

@@ -101,7 +101,8 @@ def sweep(evidence: Evidence) -> pd.DataFrame:
     data = printed.merge(ours, on=where, how="outer", sort=True)
     data["rounds"] = data["rounds"].fillna(data["own rounds"]) if "own rounds" in data else data["rounds"]
     data["source"] = data["source"].fillna("")
-    judged = pd.DataFrame([_judged(evidence.scale, row.to_dict()) for _, row in data.iterrows()], index=data.index)
+    rows = ({str(name): value for name, value in row.items()} for _, row in data.iterrows())
+    judged = pd.DataFrame([_judged(evidence.scale, row) for row in rows], index=data.index)
     return data.assign(**judged)[FIELDS].sort_values(["column", "score", "version", "rounds", "q"], kind="stable", ignore_index=True)
 
 

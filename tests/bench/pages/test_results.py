@@ -20,7 +20,7 @@ def test_the_readme_counts_what_the_tables_say(paper: str) -> None:
 
 def test_every_number_is_counted_once_under_its_kind() -> None:
     _, _, *lines = results.verdict_lines(["star-pfl"])
-    kinds = [line.split(" | ") for line in lines]
+    kinds = [line.split(" | ") for line in lines if "| sentence" not in line]
     found = results.standing(*(committed.of("star-pfl", scale) for scale in ("desk", "paper")))
     assert [line[1] for line in kinds] == ["trained accuracy", "measured cost", "closed form"]
     assert sum(int(line[2]) for line in kinds) == len(found) == 70

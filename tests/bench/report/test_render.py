@@ -81,7 +81,17 @@ def test_summaries_count_verdicts_and_claims() -> None:
     first, second = summaries(sample.results(), {"paper-a": "A paper"})
     assert (first.title, first.artefacts, first.published) == ("A paper", 2, 9)
     assert (first.tables, first.figures, first.sentences) == (9, 0, 0)
-    assert first.verdicts == {"match": 4, "near": 2, "off": 1, "floor": 1, "not comparable": 0, "missing": 1}
+    assert first.verdicts == {
+        "equal": 0,
+        "reproduced": 0,
+        "consistent": 3,
+        "inconclusive": 3,
+        "differs": 2,
+        "not comparable": 0,
+        "not measured": 1,
+    }
+    assert first.kinds["trained accuracy"] == (9, 8)
+    assert sum(count for count, _ in first.kinds.values()) == sum(first.verdicts.values()) == first.published
     assert (first.holds, first.fails, first.open) == (1, 1, 1)
     assert (second.absent, second.published) == (1, 0)
 
@@ -110,7 +120,7 @@ def test_terminal_tables_keep_all_numbers(width: int) -> None:
     with console.capture() as captured:
         show(sample.results(), console)
     text = captured.get()
-    for piece in ("84.15 ± 1.77 | 85.00 ± 1.00 (3)", "54.23 | 57.00 ± 1.00 (3)", "majority class", "missing", "No cell is done"):
+    for piece in ("84.15 ± 1.77 | 85.00 ± 1.00 (3)", "54.23 | 57.00 ± 1.00 (3)", "majority class", "not measured", "No cell is done"):
         assert piece in text
 
 
@@ -122,7 +132,7 @@ def test_the_terminal_gets_a_line_for_each_of_many_artefacts() -> None:
         show(many, console, {"paper-a/table1": "paper-a/table1.md"})
     lines = captured.get().splitlines()
     (line, _) = [line for line in lines if line.startswith("paper-a/table1")]
-    assert line.split()[:8] == ["paper-a/table1", "9", "4", "2", "1", "1", "1", "1/3"]
+    assert line.split()[:7] == ["paper-a/table1", "9", "3", "3", "2", "1", "1/3"]
     assert "paper-a/table1.md" in line
     assert len(lines) < 2 * len(many) + 15
     assert "81.97" not in captured.get()
