@@ -21,9 +21,13 @@ OURS = (1, 3, 5)
 """Numbers of our runs that the table of error rates is for."""
 
 
-@cache
 def fitted(root: Path | None = None) -> noise.Noise:
     """The noise model of everything that came with the code."""
+    return _fitted(root or grids.ROOT)
+
+
+@cache
+def _fitted(root: Path) -> noise.Noise:
     return noise.fit(groups(root))
 
 
@@ -62,9 +66,13 @@ def _decisions(line: Line) -> int:
     return max(1, int(line.record.provenance["samples"]) // 4)
 
 
-@cache
 def operating(root: Path | None = None) -> tuple[tuple[str, ...], ...]:
     """How often verdicts err on every paper's main tables: a head, and a line per paper and number of our runs."""
+    return _operating(root or grids.ROOT)
+
+
+@cache
+def _operating(root: Path) -> tuple[tuple[str, ...], ...]:
     head: tuple[str, ...] = ("paper", "their runs", "ours", "deviation of a run")
     head += ("false alarms", "false acceptances", "reproduced if equal")
     lines: list[tuple[str, ...]] = [(*head, f"found if {CLEAR:g} points apart")]

@@ -11,6 +11,7 @@ import pytest
 
 from bench.cells.plan import Selection, plan
 from bench.cli import status
+from bench.evidence.lines import AXES, Line
 from bench.evidence.measured import Measured
 from bench.records.sources import sources
 from bench.records.store import Record, Store
@@ -29,7 +30,8 @@ def lines(grid: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
         made = {"sources": sources(item.cell.method), "dirty": False}
         if item.cell.method == "fedavg":
             made = {"sources": {"engine": "a" * 64, "method": "b" * 64}, "dirty": False}
-        found.records[item.cell.id] = Record(item.cell.id, {}, "done", "", {"value": 0.5}, made)
+        axes = dict.fromkeys(AXES, "") | {"method": item.cell.method, "hp": item.cell.hp}
+        found.add(Line(Record(item.cell.id, {}, "done", "", {"value": 0.5}, made), axes))
     monkeypatch.setattr(status, "read", lambda paper, scale: found)
     return found
 

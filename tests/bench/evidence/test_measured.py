@@ -50,6 +50,8 @@ def forms(results: list[Result]) -> dict[str, Any]:
     texts = {}
     for r in results:
         assert not isinstance(r, Absent), r.caption
+        if isinstance(r, Table):  # a line is marked by how well it is founded, a record is not
+            r = replace(r, frame=r.frame.assign(tier=""))
         assert isinstance(r, Table) or hasattr(r, "data")
         texts[r.key] = (render.csv(r), render.markdown(r) if isinstance(r, Table) else "", r.caption, r.notes, r.claims)  # type: ignore[arg-type]
     return texts

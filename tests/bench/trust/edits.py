@@ -30,11 +30,7 @@ class Edit(NamedTuple):
 
 CORE = "algorithms/core"
 FEDERATION, LOCAL, RUN = f"{CORE}/federation.py", f"{CORE}/local.py", f"{CORE}/run.py"
-METRICS, CLIENTS, WORK = (
-    "bench/running/metrics.py",
-    "bench/running/clients.py",
-    "bench/running/work.py",
-)
+METRICS, CLIENTS = "bench/running/metrics.py", "bench/running/clients.py"
 PARTITIONS = "datasets/partitions"
 
 NAMED = {
@@ -361,16 +357,16 @@ MISTAKES = (
         "everybody",
     ),
     # harness
-    Edit(WORK, "seed=cell.seed, device", "seed=0, device", "local", "everybody"),
+    Edit(CLIENTS, "seed=cell.seed, device", "seed=0, device", "local", "everybody"),
     Edit(
-        WORK,
+        CLIENTS,
         'torch.float64 if options.precision == "fp64" else torch.float32',
         "torch.float32",
         "local",
         "everybody",
     ),
     Edit(
-        WORK,
+        CLIENTS,
         "hyperparameters(cell.method, cell.hp)",
         "hyperparameters(cell.method, {})",
         "ditto",
