@@ -218,7 +218,7 @@ def _rows(found: Measured, name: str, fields: Sequence[str]) -> Iterator[dict[st
     path = found.folder / name
     if not path.exists():
         return
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
         if tuple(reader.fieldnames or ()) != tuple(fields):
             told = ", ".join(reader.fieldnames or ())
