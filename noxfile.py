@@ -16,7 +16,9 @@ nox.options.sessions = ["reproduce"]
 
 def install(session: nox.Session, *extras: str) -> None:
     """This clone, with the exact versions that the committed results were made with."""
-    session.install("--editable", f".[{','.join(extras)}]" if extras else ".", "--constraint", "constraints.txt")
+    session.install(
+        "--editable", f".[{','.join(extras)}]" if extras else ".", "--constraint", "constraints.txt"
+    )
 
 
 @nox.session
@@ -42,7 +44,9 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def references(session: nox.Session) -> None:
-    """Our methods against the code that their authors published, which is cloned into `references/` and stays out of this repository."""
+    """Our methods against the code that their authors published, which is cloned into `references/`
+    and stays out of this repository.
+    """
     install(session, "dev")
     folder = Path("tests", "references")
     kept = clone(session, folder)
@@ -51,10 +55,14 @@ def references(session: nox.Session) -> None:
 
 @nox.session
 def peers(session: nox.Session) -> None:
-    """Accuracy and speed beside PFLlib and FL-bench, in turns. Needs a machine that does nothing else, for hours."""
+    """Accuracy and speed beside PFLlib and FL-bench, in turns. Needs a machine that does nothing
+    else, for hours.
+    """
     install(session, "dev")
     kept = clone(session, Path("tests", "speed", "peers"))
-    session.run("python", "-m", "tests.speed.peers.compare", "--clones", str(kept), *session.posargs)
+    session.run(
+        "python", "-m", "tests.speed.peers.compare", "--clones", str(kept), *session.posargs
+    )
 
 
 def clone(session: nox.Session, folder: Path) -> Path:
@@ -64,7 +72,15 @@ def clone(session: nox.Session, folder: Path) -> Path:
     for repository in sorted(set(re.findall(r'"([\w.-]+/[\w.-]+)", "[0-9a-f]{7}"', text))):
         held = kept / repository.replace("/", "+")
         if not held.exists():
-            session.run("git", "clone", "--quiet", "--bare", f"https://github.com/{repository}", str(held), external=True)
+            session.run(
+                "git",
+                "clone",
+                "--quiet",
+                "--bare",
+                f"https://github.com/{repository}",
+                str(held),
+                external=True,
+            )
     return kept
 
 
@@ -79,17 +95,27 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def regress(session: nox.Session) -> None:
-    """Has any method's accuracy moved? `-- --accept --reason "..."` takes the new numbers as the reference."""
+    """Has any method's accuracy moved? `-- --accept --reason "..."` takes the new numbers as the
+    reference.
+    """
     install(session)
     session.run("repfl", "check", *session.posargs)
 
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Speed beside plain PyTorch and the roofline; the figures are kept as JSON. Needs a machine that does nothing else."""
+    """Speed beside plain PyTorch and the roofline; the figures are kept as JSON. Needs a machine
+    that does nothing else.
+    """
     install(session, "dev")
     kept = Path("benchmarks", f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json")
     kept.parent.mkdir(exist_ok=True)
-    asked = ["-m", "speed", "--benchmark-enable", "--benchmark-sort=name", "--benchmark-columns=median,iqr,rounds"]
+    asked = [
+        "-m",
+        "speed",
+        "--benchmark-enable",
+        "--benchmark-sort=name",
+        "--benchmark-columns=median,iqr,rounds",
+    ]
     session.run("pytest", *asked, f"--benchmark-json={kept}", *session.posargs)
     session.log(f"figures: {kept.resolve()}")

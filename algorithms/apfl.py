@@ -1,4 +1,6 @@
-"""APFL: every client mixes the global model with a model of its own, and learns how much of each."""
+"""APFL: every client mixes the global model with a model of its own, and learns how much of
+each.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algorithms.core import partial
-from algorithms.core.batches import Batch
-from algorithms.core.evaluate import Mixture
-from algorithms.core.federation import Federation
-from algorithms.core.layout import Params
-from algorithms.core.local import Local, entropy_of
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core import partial
+from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.evaluate import Mixture
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.layout import Params
+from repfl.algorithms.core.local import Local, entropy_of
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 DRIFT = 0.02
 """The codes' extra slope of the mixing weight, per unit of it."""
@@ -23,19 +25,22 @@ DRIFT = 0.02
 class HP:
     """The mixing weight, and whose rules are followed."""
 
-    alpha: float = param(0.5, "initial weight of a client's own model", ge=0, le=1, paper="FL-bench: 0.5")
+    alpha: float = param(
+        0.5, "initial weight of a client's own model", ge=0, le=1, paper="FL-bench: 0.5"
+    )
     alpha_epochs: int | None = param(
         None,
-        "local epochs in which alpha adapts, in every batch; 0: it stays; none: in the first batch of a round alone, or through the "
-        "first epoch under FL-bench's rules",
+        "local epochs in which alpha adapts, in every batch; 0: it stays; none: in the first batch"
+        " of a round alone, or through the first epoch under FL-bench's rules",
         ge=0,
         paper="authors' code: first batch; FL-bench: 1",
     )
     mode: Literal["paper", "flbench"] = param(
         "paper",
-        "`flbench` reproduces FedOBP's tables: the global model steps twice per batch with one gradient, alpha's slope is taken from stale "
-        "gradients, and, as in the authors' code, logits are mixed instead of parameters (the global ones as constants) and the slope "
-        "carries 0.02 alpha more",
+        "`flbench` reproduces FedOBP's tables: the global model steps twice per batch with one"
+        " gradient, alpha's slope is taken from stale gradients, and, as in the authors' code,"
+        " logits are mixed instead of parameters (the global ones as constants) and the slope"
+        " carries 0.02 alpha more",
         paper="FedOBP's tables: flbench",
     )
 
@@ -51,12 +56,14 @@ class HP:
     variants=("mode=flbench", "alpha_epochs=0", "alpha_epochs=1"),
 )
 class APFL(Method):
-    """Client i predicts with m = alpha_i v_i + (1 - alpha_i) w, w being the global model and v_i its own.
+    """Client i predicts with m = alpha_i v_i + (1 - alpha_i) w, w being the global model and v_i
+    its own.
 
-    For every batch, in this order:  w_i <- w_i - eta grad f(w_i);  v_i <- v_i - eta alpha_i grad f(m), m mixed with the new w_i. After
-    the first batch of a round, as in the authors' code:  alpha_i <- clip(alpha_i - eta <v_i - w_i, grad f(m)>, 0, 1) with the new v_i.
-    The server averages the w_i as FedAvg does. Both models have an optimiser of their own. BN statistics are mixed like parameters; those
-    of v_i follow the forward passes of m.
+    For every batch, in this order:  w_i <- w_i - eta grad f(w_i);  v_i <- v_i - eta alpha_i grad
+    f(m), m mixed with the new w_i. After the first batch of a round, as in the authors' code:
+    alpha_i <- clip(alpha_i - eta <v_i - w_i, grad f(m)>, 0, 1) with the new v_i. The server
+    averages the w_i as FedAvg does. Both models have an optimiser of their own. BN statistics are
+    mixed like parameters; those of v_i follow the forward passes of m.
 
     PFLlib's APFL (TsingZ0/PFLlib at d832e76, flcore/clients/clientapfl.py) trains v_i by itself
     (50 to 54), adapts alpha in every batch from both gradients (56, 68 to 78), and after a round
@@ -67,7 +74,10 @@ class APFL(Method):
 
     def init(self, fed: Federation) -> State:
         alpha = torch.full((fed.N,), self.hp.alpha, dtype=fed.dtype, device=fed.device)
-        return partial.init(fed, fed.exchanged) | {"v": fed.new_models().clone(), "alpha": alpha}  # [N, D], [N]
+        return partial.init(fed, fed.exchanged) | {
+            "v": fed.new_models().clone(),
+            "alpha": alpha,
+        }  # [N, D], [N]
 
     def round(self, state: State, fed: Federation) -> State:
         start = partial.received(state, fed, fed.exchanged)
@@ -89,12 +99,19 @@ class APFL(Method):
         rest = fed.n_train % size
         return epochs * (fed.n_train // size + (rest > int(fed.protocol.skip_single)).long())
 
-    # -- one batch -------------------------------------------------------------------------------------------------------------------------
+    # -- one batch ---------------------------------------------------------------------------------
 
     def step(self, local: Local, batch: Batch) -> None:
         local.sgd(local.grad(batch))
         w, v, alpha = local.models["w"], local.models["v"], local.extras["alpha"]
-        local.models["m"] = {n: across(alpha, v[n]) * v[n] + across(1 - alpha, w[n]) * w[n] if n in local.masks else v[n] for n in v}
+        local.models["m"] = {
+            n: (
+                across(alpha, v[n]) * v[n] + across(1 - alpha, w[n]) * w[n]
+                if n in local.masks
+                else v[n]
+            )
+            for n in v
+        }
         grads = local.grad(batch, of="m")
         local.sgd({n: across(alpha, g) * g for n, g in grads.items()}, of="v")
         self.adapt(local, slope(local, grads))
@@ -114,7 +131,9 @@ class APFL(Method):
         with torch.no_grad():
             fixed = local.model.logits(local.models["w"], batch.x, batch.mode)
         alpha = across(local.extras["alpha"], fixed)
-        return entropy_of(alpha * local.model.logits(own, batch.x, batch.mode) + (1 - alpha) * fixed, batch)
+        return entropy_of(
+            alpha * local.model.logits(own, batch.x, batch.mode) + (1 - alpha) * fixed, batch
+        )
 
     def adapt(self, local: Local, slopes: Tensor) -> None:
         """One gradient step of alpha, in the steps in which it adapts."""
@@ -122,7 +141,7 @@ class APFL(Method):
         moved = (alpha - local.options.lr * slopes).clamp(0, 1)
         local.extras |= {"alpha": torch.where(left > 0, moved, alpha), "left": left - 1}
 
-    # -- what is scored --------------------------------------------------------------------------------------------------------------------
+    # -- what is scored ----------------------------------------------------------------------------
 
     def mixture(self, v: Tensor, w: Tensor, alpha: Tensor) -> Tensor | Mixture:
         """The mixed models [K, D], or under FL-bench's rules mixed predictions."""
@@ -131,11 +150,17 @@ class APFL(Method):
         return alpha[:, None] * v + (1 - alpha)[:, None] * w
 
     def personal(self, state: State, fed: Federation) -> Tensor | Mixture:
-        return self.mixture(state["v"][fed.active], partial.models(state, fed, fed.exchanged), state["alpha"][fed.active])
+        return self.mixture(
+            state["v"][fed.active],
+            partial.models(state, fed, fed.exchanged),
+            state["alpha"][fed.active],
+        )
 
 
 def across(value: Tensor, like: Tensor) -> Tensor:
-    """A number per client, shaped to multiply a tensor with the client axis in front  [K] -> [K, 1, ...]."""
+    """A number per client, shaped to multiply a tensor with the client axis in front  [K] ->
+    [K, 1, ...].
+    """
     return value.view(-1, *[1] * (like.dim() - 1))
 
 

@@ -7,10 +7,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from algorithms.core import topology
-from algorithms.core.federation import Federation
-from algorithms.core.layout import blocks
-from algorithms.core.method import Method, State, hyperparameters, param, register, together
+from repfl.algorithms.core import topology
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.layout import blocks
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register, together
 
 
 @hyperparameters
@@ -18,14 +18,28 @@ class HP:
     """The graph, the order of training and gossip, and the width of messages."""
 
     degree: int = param(10, "neighbours per client", ge=0, paper=10)
-    graph: topology.Graph = param("pull", "who hears whom", paper="text: undirected; Dis-PFL's code: pull")
-    order: topology.Order = param("gossip-train", "mix before or after training", paper="text: train-gossip; Dis-PFL's code: gossip-train")
-    bits: int | None = param(None, "width of a quantised change, which then is what travels; none: whole models in float32", ge=2, le=31)
+    graph: topology.Graph = param(
+        "pull", "who hears whom", paper="text: undirected; Dis-PFL's code: pull"
+    )
+    order: topology.Order = param(
+        "gossip-train",
+        "mix before or after training",
+        paper="text: train-gossip; Dis-PFL's code: gossip-train",
+    )
+    bits: int | None = param(
+        None,
+        "width of a quantised change, which then is what travels; none: whole models in float32",
+        ge=2,
+        le=31,
+    )
 
     @together
     def _quantises_changes(self) -> Self:
         if self.bits is not None and self.order == "gossip-train":
-            raise ValueError("bits needs order = train-gossip: what is quantised is the change since the last gossip")
+            raise ValueError(
+                "bits needs order = train-gossip: what is quantised is the change since the last"
+                " gossip"
+            )
         return self
 
 
@@ -40,13 +54,16 @@ class HP:
     variants=("graph=regular, order=train-gossip", "graph=regular, order=train-gossip, bits=8"),
 )
 class DFedAvgM(Method):
-    """Every client trains with momentum and takes x_i <- sum_j W_ij z_j, z_j being what training made of its neighbour's x_j.
+    """Every client trains with momentum and takes x_i <- sum_j W_ij z_j, z_j being what training
+    made of its neighbour's x_j.
 
-    The momentum is the protocol's; its buffer starts at zero in every round. `graph=regular` (ring, complete) makes W symmetric and doubly
-    stochastic, as the paper asks. In the code behind PFedDST's baselines every client instead pulls from random others, before it trains,
-    and trained models are scored: the defaults. With `bits` changes travel: x_i <- x_i + sum_j W_ij Q(z_j - x_j), for which nobody needs to
-    know another's x. Q rounds to the nearest of 2^bits - 1 levels between minus and plus the client's largest change, sent as a number.
-    Mixed models are scored as `gossiped`, their average as `consensus`.
+    The momentum is the protocol's; its buffer starts at zero in every round. `graph=regular` (ring,
+    complete) makes W symmetric and doubly stochastic, as the paper asks. In the code behind
+    PFedDST's baselines every client instead pulls from random others, before it trains, and trained
+    models are scored: the defaults. With `bits` changes travel: x_i <- x_i + sum_j W_ij Q(z_j -
+    x_j), for which nobody needs to know another's x. Q rounds to the nearest of 2^bits - 1 levels
+    between minus and plus the client's largest change, sent as a number. Mixed models are scored as
+    `gossiped`, their average as `consensus`.
     """
 
     HP = HP
@@ -58,7 +75,13 @@ class DFedAvgM(Method):
     def round(self, state: State, fed: Federation) -> State:
         mixing = fed.topology.mixing(self.hp.graph, self.hp.degree)
         if self.hp.order == "gossip-train":
-            return {"w": fed.train(self.scored(fed, fed.gossip(state.pop("w"), mixing)), in_place=True).theta}
+            return {
+                "w": (
+                    fed.train(
+                        self.scored(fed, fed.gossip(state.pop("w"), mixing)), in_place=True
+                    ).theta
+                )
+            }
         trained = fed.train(state["w"]).theta
         if self.hp.bits is None:
             del state["w"]  # everybody's models are large: none more than needed at a time

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from algorithms.core import topology
-from algorithms.core.alternate import Phase, in_phases
-from algorithms.core.batches import Batch
-from algorithms.core.federation import Federation
-from algorithms.core.local import Local, still_cross_entropy
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core import topology
+from repfl.algorithms.core.alternate import Phase, in_phases
+from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.local import Local, still_cross_entropy
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
 @hyperparameters
@@ -19,19 +19,35 @@ class HP:
 
     degree: int = param(10, "neighbours per client", ge=0, paper=10)
     graph: topology.Graph = param("push", "who hears whom", paper="text: push; code: pull")
-    push_sum: bool = param(True, "carry push-sum masses; off: plain means", paper="text: on; code: off, with graph = pull")
-    order: topology.Order = param("gossip-train", "mix before or after training", paper="text: train-gossip; code: gossip-train")
+    push_sum: bool = param(
+        True,
+        "carry push-sum masses; off: plain means",
+        paper="text: on; code: off, with graph = pull",
+    )
+    order: topology.Order = param(
+        "gossip-train",
+        "mix before or after training",
+        paper="text: train-gossip; code: gossip-train",
+    )
     head_epochs: int = param(1, "epochs on the head, before the body's", ge=0, paper="code: 1")
-    body_epochs: int | None = param(None, "epochs on the body; none: the recipe's", ge=0, paper="code: 5")
+    body_epochs: int | None = param(
+        None, "epochs on the body; none: the recipe's", ge=0, paper="code: 5"
+    )
     head_lr: float | None = param(
-        None, "the head's learning rate at first, decaying with the recipe's; none: that", gt=0, paper="code: 0.001"
+        None,
+        "the head's learning rate at first, decaying with the recipe's; none: that",
+        gt=0,
+        paper="code: 0.001",
     )
 
 
 @register(
     "dfedpgp",
     title="DFedPGP",
-    paper="Liu et al., Decentralized Directed Collaboration for Personalized Federated Learning, CVPR 2024",
+    paper=(
+        "Liu et al., Decentralized Directed Collaboration for Personalized Federated Learning, CVPR"
+        " 2024"
+    ),
     year=2024,
     family="decentralised",
     needs=("p2p", "head"),
@@ -39,14 +55,18 @@ class HP:
     variants=("push_sum=false, graph=pull", "order=train-gossip", "head_lr=0.001"),
 )
 class DFedPGP(Method):
-    """Client i holds a body u_i with a mass mu_i (1 at first), the body z_i = u_i / mu_i that it computes with, and a head v_i.
+    """Client i holds a body u_i with a mass mu_i (1 at first), the body z_i = u_i / mu_i that it
+    computes with, and a head v_i.
 
-    A round trains v_i with z_i frozen, then u_i with v_i frozen, gradients and weight decay taken at z_i: u <- u - lr g(z), mu unchanged.
-    Gossip splits u_i and mu_i equally between the client and those it sends to: u <- P u, mu <- P mu with P column-stochastic. The state
-    keeps z and mu: a step of u is a step of z with learning rate lr / mu, and gossip weighs z_j by P_ij mu_j / sum_l P_il mu_l.
-    The code has no masses: clients pull from random others and take plain means (`push_sum=false`, `graph=pull`). It mixes before training;
-    that differs from mixing afterwards only by which round's graph is used. It reports mixed bodies with own heads, scored as `gossiped`.
-    BN statistics rest while the head trains, since the body does (the code would move them; its models have none).
+    A round trains v_i with z_i frozen, then u_i with v_i frozen, gradients and weight decay taken
+    at z_i: u <- u - lr g(z), mu unchanged. Gossip splits u_i and mu_i equally between the client
+    and those it sends to: u <- P u, mu <- P mu with P column-stochastic. The state keeps z and mu:
+    a step of u is a step of z with learning rate lr / mu, and gossip weighs z_j by P_ij mu_j /
+    sum_l P_il mu_l. The code has no masses: clients pull from random others and take plain means
+    (`push_sum=false`, `graph=pull`). It mixes before training; that differs from mixing afterwards
+    only by which round's graph is used. It reports mixed bodies with own heads, scored as
+    `gossiped`. BN statistics rest while the head trains, since the body does (the code would move
+    them; its models have none).
     """
 
     HP = HP
@@ -54,7 +74,10 @@ class DFedPGP(Method):
 
     def init(self, fed: Federation) -> State:
         w = torch.where(self.shared(fed), fed.new_model(), fed.new_models())
-        return {"w": w, "mu": torch.ones(fed.N, dtype=torch.float64, device=fed.device)}  # [N, D] with bodies z, [N]
+        return {
+            "w": w,
+            "mu": torch.ones(fed.N, dtype=torch.float64, device=fed.device),
+        }  # [N, D] with bodies z, [N]
 
     def shared(self, fed: Federation) -> Tensor:
         """The body  [D] bool."""
@@ -85,14 +108,32 @@ class DFedPGP(Method):
         """Head, then body, overwriting w  [N, D]."""
         hp, head = self.hp, fed.layout.head
         rate = fed.sgd.lr if hp.head_lr is None else fed.sgd.lr * hp.head_lr / fed.protocol.lr
-        in_phases(fed, w, [Phase(head, hp.head_epochs, {"objective": still_cross_entropy, "lr": rate, "in_place": True})])
+        in_phases(
+            fed,
+            w,
+            [
+                Phase(
+                    head,
+                    hp.head_epochs,
+                    {"objective": still_cross_entropy, "lr": rate, "in_place": True},
+                )
+            ],
+        )
 
         def push(local: Local, batch: Batch) -> None:
             local.sgd(local.grad(batch), scale=local.extras["pace"])
 
         pace = mu.reciprocal().to(w.dtype)
         body = fed.layout.learnable & ~head
-        fed.loop(push, {"w": w}, extras={"pace": pace}, trainable=body, epochs=hp.body_epochs, first_epoch=hp.head_epochs, in_place=True)
+        fed.loop(
+            push,
+            {"w": w},
+            extras={"pace": pace},
+            trainable=body,
+            epochs=hp.body_epochs,
+            first_epoch=hp.head_epochs,
+            in_place=True,
+        )
         fed.trained = w
         return w
 

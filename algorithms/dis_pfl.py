@@ -8,23 +8,39 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algorithms.core import sparse, topology
-from algorithms.core.batches import Batch
-from algorithms.core.federation import Federation
-from algorithms.core.layout import blocks, largest
-from algorithms.core.local import Local, still_cross_entropy
-from algorithms.core.method import Method, State, hyperparameters, param, register
-from algorithms.core.rng import lots
+from repfl.algorithms.core import sparse, topology
+from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.layout import blocks, largest
+from repfl.algorithms.core.local import Local, still_cross_entropy
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.rng import lots
 
 
 @hyperparameters
 class HP:
     """How sparse models are, how masks evolve, and the graph."""
 
-    density: float = param(0.5, "share of non-zero entries, spread over the tensors by the ERK rule", gt=0, le=1, paper=0.5)
-    anneal: float = param(0.5, "share of a mask that is renewed after the first round; a cosine takes it to zero", ge=0, le=1, paper=0.5)
-    regrow: Literal["random", "gradient"] = param("random", "which entries come back", paper="text: gradient; the code's scripts: random")
-    masks: Literal["own", "common"] = param("own", "first masks: one per client, or one for all", paper="the code's scripts: own")
+    density: float = param(
+        0.5,
+        "share of non-zero entries, spread over the tensors by the ERK rule",
+        gt=0,
+        le=1,
+        paper=0.5,
+    )
+    anneal: float = param(
+        0.5,
+        "share of a mask that is renewed after the first round; a cosine takes it to zero",
+        ge=0,
+        le=1,
+        paper=0.5,
+    )
+    regrow: Literal["random", "gradient"] = param(
+        "random", "which entries come back", paper="text: gradient; the code's scripts: random"
+    )
+    masks: Literal["own", "common"] = param(
+        "own", "first masks: one per client, or one for all", paper="the code's scripts: own"
+    )
     degree: int = param(10, "neighbours per client", ge=0, paper=10)
     graph: topology.Graph = param("pull", "who hears whom", paper="pull")
 
@@ -32,8 +48,10 @@ class HP:
 @register(
     "dis-pfl",
     title="Dis-PFL",
-    paper="Dai et al., DisPFL: Towards Communication-Efficient Personalized Federated Learning via Decentralized Sparse Training, "
-    "ICML 2022",
+    paper=(
+        "Dai et al., DisPFL: Towards Communication-Efficient Personalized Federated Learning via"
+        " Decentralized Sparse Training, ICML 2022"
+    ),
     year=2022,
     family="decentralised",
     needs=("p2p",),
@@ -41,13 +59,16 @@ class HP:
     variants=("regrow=gradient", "masks=common"),
 )
 class DisPFL(Method):
-    """Client i trains a sparse model x_i under a mask m_i with a fixed number of entries per tensor.
+    """Client i trains a sparse model x_i under a mask m_i with a fixed number of entries per
+    tensor.
 
-    A round: x_i[k] <- mean of x_j[k] over those neighbours j, and i itself, whose mask of the last round holds k (zero where none does),
-    times m_i. Then SGD in which entries outside m_i stay zero, though their gradients count in a clipped norm, as in the code. Then m_i
-    loses, per tensor, the share r_t = a/2 (1 + cos(pi t / T)) of smallest magnitude and regains as many of its empty places, those just
-    emptied included, at random or by the gradient of one mini-batch. Values stay: they travel under the mask that they were trained with.
-    Models are scored after training; mixed ones as `gossiped`. All learnable entries are masked; BN statistics are not.
+    A round: x_i[k] <- mean of x_j[k] over those neighbours j, and i itself, whose mask of the last
+    round holds k (zero where none does), times m_i. Then SGD in which entries outside m_i stay
+    zero, though their gradients count in a clipped norm, as in the code. Then m_i loses, per
+    tensor, the share r_t = a/2 (1 + cos(pi t / T)) of smallest magnitude and regains as many of its
+    empty places, those just emptied included, at random or by the gradient of one mini-batch.
+    Values stay: they travel under the mask that they were trained with. Models are scored after
+    training; mixed ones as `gossiped`. All learnable entries are masked; BN statistics are not.
     """
 
     HP = HP
@@ -57,11 +78,17 @@ class DisPFL(Method):
         keys = self.keys(fed, "mask")
         keys = keys[:1].expand(fed.N) if self.hp.masks == "common" else keys
         mask = sparse.scattered(fed.layout, sparse.erk(fed.layout, self.hp.density), keys)
-        return {"w": torch.where(mask, fed.new_model(), 0.0), "sent": mask, "mask": mask.clone()}  # each [N, D]; w has mask `sent`
+        return {
+            "w": torch.where(mask, fed.new_model(), 0.0),
+            "sent": mask,
+            "mask": mask.clone(),
+        }  # each [N, D]; w has mask `sent`
 
     def keys(self, fed: Federation, purpose: str) -> Tensor:
         """A random stream for every client  [N]."""
-        return torch.from_numpy(fed.rng(purpose).integers(-(2**63), 2**63, size=fed.N)).to(fed.device)
+        return torch.from_numpy(fed.rng(purpose).integers(-(2**63), 2**63, size=fed.N)).to(
+            fed.device
+        )
 
     def round(self, state: State, fed: Federation) -> State:
         mask = state["mask"]
@@ -77,7 +104,9 @@ class DisPFL(Method):
         return {"w": w, "sent": mask, "mask": self.evolved(fed, w, mask)}
 
     def gossip(self, state: State, fed: Federation) -> Tensor:
-        """Every entry's mean over the neighbours that hold it, under the client's own mask  [N, D]."""
+        """Every entry's mean over the neighbours that hold it, under the client's own
+        mask  [N, D].
+        """
         travels, learnable = fed.exchanged, fed.layout.learnable
         sent = state.pop("sent") if bool(travels.all()) else state.pop("sent") & travels
         everyone = topology.with_self(fed.topology.graph(self.hp.graph, self.hp.degree))
@@ -92,12 +121,21 @@ class DisPFL(Method):
     def evolved(self, fed: Federation, w: Tensor, mask: Tensor) -> Tensor:
         """The masks of the next round  [N, D] bool."""
         share = self.hp.anneal / 2 * (1 + cos(pi * (fed.round - 1) / fed.rounds))
-        counts, keys, new = sparse.erk(fed.layout, self.hp.density), self.keys(fed, "regrow"), mask.clone()
-        sparse_ones = [s for s in fed.layout if counts.get(s.name, s.size) < s.size]  # a full tensor regains all that it loses
+        counts, keys, new = (
+            sparse.erk(fed.layout, self.hp.density),
+            self.keys(fed, "regrow"),
+            mask.clone(),
+        )
+        sparse_ones = [
+            s for s in fed.layout if counts.get(s.name, s.size) < s.size
+        ]  # a full tensor regains all that it loses
         for rows in blocks(fed.N, min(fed.chunk, 16)):
             wish = self.gradients(fed, w, rows).abs() if self.hp.regrow == "gradient" else None
             for s in sparse_ones:
-                place, swaps = slice(s.start, s.stop), keys[rows].new_full((len(keys[rows]),), ceil(share * counts[s.name]))
+                place, swaps = (
+                    slice(s.start, s.stop),
+                    keys[rows].new_full((len(keys[rows]),), ceil(share * counts[s.name])),
+                )
                 held = mask[rows, place]
                 kept = held & ~largest(torch.where(held, -w[rows, place].abs(), -torch.inf), swaps)
                 draw = lots(keys[rows], s.start, s.size) if wish is None else wish[:, place]
@@ -112,7 +150,9 @@ class DisPFL(Method):
             local.grad(batch, still_cross_entropy)
 
         with fed.among(fed.everybody[rows]):
-            found = fed.loop(screen, {"w": w[rows]}, epochs=1, steps=1, stream="screen", keep=("last_grad",)).last_grad
+            found = fed.loop(
+                screen, {"w": w[rows]}, epochs=1, steps=1, stream="screen", keep=("last_grad",)
+            ).last_grad
         assert found is not None
         return found
 

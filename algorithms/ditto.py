@@ -6,20 +6,30 @@ from typing import Any
 
 from torch import Tensor
 
-from algorithms.core import partial
-from algorithms.core.federation import Federation
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core import partial
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
 @hyperparameters
 class HP:
     """How close personal models stay, and how long they train."""
 
-    lam: float = param(1.0, "strength of the pull towards the received global model", ge=0, paper="0.1, 1 or 2")
-    epochs: int | None = param(
-        None, "epochs of the personal model; none: as many as a local round has", ge=0, paper="same as the global branch"
+    lam: float = param(
+        1.0, "strength of the pull towards the received global model", ge=0, paper="0.1, 1 or 2"
     )
-    lr: float | None = param(None, "learning rate of the personal model; none: the protocol's", gt=0, paper="same as the global branch")
+    epochs: int | None = param(
+        None,
+        "epochs of the personal model; none: as many as a local round has",
+        ge=0,
+        paper="same as the global branch",
+    )
+    lr: float | None = param(
+        None,
+        "learning rate of the personal model; none: the protocol's",
+        gt=0,
+        paper="same as the global branch",
+    )
 
 
 @register(
@@ -32,16 +42,18 @@ class HP:
     variants=("lam=0.1", "lam=2.0"),
 )
 class Ditto(Method):
-    """FedAvg, beside which every participant trains a model v_i of its own on the same mini-batches, pulled towards the received w.
+    """FedAvg, beside which every participant trains a model v_i of its own on the same
+    mini-batches, pulled towards the received w.
 
     Global branch: w_i <- SGD on F_i from w;  w <- sum_i p_i w_i.
     Personal branch: v_i <- v_i - lr (grad F_i(v_i) + lam (v_i - w)), with w as received.
 
-    v_i starts where the global model does and keeps BN statistics of its own; it is what is scored. The pull is a part of the gradient,
-    so a recipe's momentum carries it like any other part. The paper's choice of lam per client on validation data is not included.
-    PFLlib's rounds are these (TsingZ0/PFLlib at d832e76). FL-bench's personal branch also trains
-    on batches of one sample, which its global branch leaves out (KarhouTam/FL-bench at 06e658b,
-    src/client/ditto.py:36 and 47).
+    v_i starts where the global model does and keeps BN statistics of its own; it is what is scored.
+    The pull is a part of the gradient, so a recipe's momentum carries it like any other part. The
+    paper's choice of lam per client on validation data is not included. PFLlib's rounds are these
+    (TsingZ0/PFLlib at d832e76). FL-bench's personal branch also trains on batches of one sample,
+    which its global branch leaves out (KarhouTam/FL-bench at 06e658b, src/client/ditto.py:36 and
+    47).
     """
 
     HP = HP

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from algorithms.core import partial
-from algorithms.core.federation import Federation
-from algorithms.core.method import Method, State, register
+from repfl.algorithms.core import partial
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, State, register
 
 
 @register(
     "fedavg",
     title="FedAvg",
-    paper="McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017",
+    paper=(
+        "McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data,"
+        " AISTATS 2017"
+    ),
     year=2017,
     family="global",
     sends="the whole model down and up; BN statistics only where the recipe averages them",
 )
 class FedAvg(Method):
-    """Every client starts from one model; the server averages what comes back, weighted as the recipe says.
+    """Every client starts from one model; the server averages what comes back, weighted as the
+    recipe says.
 
-    w_i <- E epochs of SGD from w;  w <- sum_i p_i w_i. Where BN statistics are local (`buffers = local`), each client keeps its own.
+    w_i <- E epochs of SGD from w;  w <- sum_i p_i w_i. Where BN statistics are local
+    (`buffers = local`), each client keeps its own.
 
     PFLlib's rounds are these (TsingZ0/PFLlib at d832e76). Around them, its clients leave out a
     last batch that is short (flcore/clients/clientbase.py:59), and each that is built resets

@@ -6,17 +6,24 @@ from typing import Literal
 
 from torch import Tensor
 
-from algorithms.core import partial
-from algorithms.core.federation import Federation
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core import partial
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
 @hyperparameters
 class HP:
     """Fine-tuning."""
 
-    epochs: int | None = param(None, "epochs of fine-tuning; none: as many as a local round has", ge=0, paper="FedSelect: not stated")
-    part: Literal["model", "head"] = param("model", "what is fine-tuned", paper="FedRep's code: head, 10 epochs")
+    epochs: int | None = param(
+        None,
+        "epochs of fine-tuning; none: as many as a local round has",
+        ge=0,
+        paper="FedSelect: not stated",
+    )
+    part: Literal["model", "head"] = param(
+        "model", "what is fine-tuned", paper="FedRep's code: head, 10 epochs"
+    )
 
 
 @register(
@@ -28,7 +35,9 @@ class HP:
     sends="as FedAvg; fine-tuning sends nothing",
 )
 class FedAvgFT(Method):
-    """FedAvg for all rounds; a copy of the final model is then trained on each client's own data and scored. Nothing flows back."""
+    """FedAvg for all rounds; a copy of the final model is then trained on each client's own data
+    and scored. Nothing flows back.
+    """
 
     HP = HP
     trains_before_scoring = True

@@ -6,23 +6,30 @@ from typing import Literal
 
 from torch import Tensor
 
-from algorithms.core import partial
-from algorithms.core.federation import Federation
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core import partial
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
 @hyperparameters
 class HP:
     """Fine-tuning before a client is scored."""
 
-    epochs: int | None = param(5, "epochs of fine-tuning; none: as many as a local round has", ge=0, paper="5; PFLlib: 10")
-    part: Literal["model", "body", "head"] = param("model", "what is fine-tuned", paper="model; body and head are ablations of the paper")
+    epochs: int | None = param(
+        5, "epochs of fine-tuning; none: as many as a local round has", ge=0, paper="5; PFLlib: 10"
+    )
+    part: Literal["model", "body", "head"] = param(
+        "model", "what is fine-tuned", paper="model; body and head are ablations of the paper"
+    )
 
 
 @register(
     "fedbabu",
     title="FedBABU",
-    paper="Oh et al., FedBABU: Toward Enhanced Representation for Federated Image Classification, ICLR 2022",
+    paper=(
+        "Oh et al., FedBABU: Toward Enhanced Representation for Federated Image Classification,"
+        " ICLR 2022"
+    ),
     year=2022,
     family="partial",
     needs=("head",),
@@ -32,10 +39,12 @@ class HP:
 class FedBABU(Method):
     """FedAvg on the body B alone; one random head H, the same for all, stays as it was initialised.
 
-    B_i <- E epochs of SGD on B with H frozen;  B <- sum_i p_i B_i. A copy of (B, H) is then fine-tuned on each client's own data and
-    scored; nothing flows back. Fine-tuning has the learning rate that the protocol has in that round (reference code: 0.001, where its
-    schedule ends, without weight decay). H is excluded from the step, so neither momentum nor weight decay moves it (the reference code
-    sets its learning rate to zero). The reference code averages uniformly: `weighting = uniform` in the recipe.
+    B_i <- E epochs of SGD on B with H frozen;  B <- sum_i p_i B_i. A copy of (B, H) is then
+    fine-tuned on each client's own data and scored; nothing flows back. Fine-tuning has the
+    learning rate that the protocol has in that round (reference code: 0.001, where its schedule
+    ends, without weight decay). H is excluded from the step, so neither momentum nor weight decay
+    moves it (the reference code sets its learning rate to zero). The reference code averages
+    uniformly: `weighting = uniform` in the recipe.
 
     PFLlib sends when a round begins (TsingZ0/PFLlib at d832e76, flcore/servers/serverbabu.py:27),
     so the last average (45) never reaches the clients: fine-tuning (60 to 61) starts from the last
@@ -54,13 +63,22 @@ class FedBABU(Method):
     def init(self, fed: Federation) -> State:
         body, head = self.body(fed), fed.layout.head
         state = partial.init(fed, body)
-        state["own"][:, head[~body]] = state["theta"][head]  # one head for all, whatever the protocol's start
+        state["own"][:, head[~body]] = state["theta"][
+            head
+        ]  # one head for all, whatever the protocol's start
         return state
 
     def round(self, state: State, fed: Federation) -> State:
         start = partial.received(state, fed, self.body(fed))
-        return partial.average(state, fed, fed.train(start, trainable=~fed.layout.head).theta, self.body(fed))
+        return partial.average(
+            state, fed, fed.train(start, trainable=~fed.layout.head).theta, self.body(fed)
+        )
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         part = {"model": None, "body": ~fed.layout.head, "head": fed.layout.head}[self.hp.part]
-        return fed.train(partial.models(state, fed, self.body(fed)), epochs=self.hp.epochs, trainable=part, stream="finetune").theta
+        return fed.train(
+            partial.models(state, fed, self.body(fed)),
+            epochs=self.hp.epochs,
+            trainable=part,
+            stream="finetune",
+        ).theta

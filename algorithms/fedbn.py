@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from algorithms.core import partial
-from algorithms.core.federation import Federation
-from algorithms.core.method import Method, State, register
+from repfl.algorithms.core import partial
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, State, register
 
 
 @register(
     "fedbn",
     title="FedBN",
-    paper="Li et al., FedBN: Federated Learning on Non-IID Features via Local Batch Normalization, ICLR 2021",
+    paper=(
+        "Li et al., FedBN: Federated Learning on Non-IID Features via Local Batch Normalization,"
+        " ICLR 2021"
+    ),
     year=2021,
     family="partial",
     needs=("bn",),
     sends="everything but normalisation layers, down and up",
 )
 class FedBN(Method):
-    """FedAvg restricted to everything outside normalisation layers; their affine parameters and statistics are each client's own."""
+    """FedAvg restricted to everything outside normalisation layers; their affine parameters and
+    statistics are each client's own.
+    """
 
     def init(self, fed: Federation) -> State:
         return partial.init(fed, self.shared(fed))

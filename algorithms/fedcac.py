@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from algorithms.core import critical
-from algorithms.core.federation import Federation
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core import critical
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
 @hyperparameters
@@ -15,23 +15,35 @@ class HP:
     """Which entries are critical, and how long critical entries are shared."""
 
     tau: float = param(0.5, "share of each tensor that is critical", ge=0, le=1, paper=0.5)
-    beta: int = param(100, "round after which critical entries stay private", ge=1, paper="100; CIFAR-100: 170")
-    cutoff: critical.Cutoff = param("code", "rule for tensors whose critical share would include entries of no effect")
+    beta: int = param(
+        100, "round after which critical entries stay private", ge=1, paper="100; CIFAR-100: 170"
+    )
+    cutoff: critical.Cutoff = param(
+        "code", "rule for tensors whose critical share would include entries of no effect"
+    )
 
 
 @register(
     "fedcac",
     title="FedCAC",
-    paper="Wu et al., Bold but Cautious: Unlocking the Potential of PFL through Cautiously Aggressive Collaboration, ICCV 2023",
+    paper=(
+        "Wu et al., Bold but Cautious: Unlocking the Potential of PFL through Cautiously Aggressive"
+        " Collaboration, ICCV 2023"
+    ),
     year=2023,
     family="mask",
-    sends="up: the model and a bitmap of critical entries; down: the model until beta, non-critical entries after it",
+    sends=(
+        "up: the model and a bitmap of critical entries; down: the model until beta, non-critical"
+        " entries after it"
+    ),
 )
 class FedCAC(Method):
-    """An entry is critical if |(w - w_0) w| is among the top share tau of its tensor, w_0 being the model before local training.
+    """An entry is critical if |(w - w_0) w| is among the top share tau of its tensor, w_0 being the
+    model before local training.
 
-    The server averages all models into g, and each client's model with those of clients whose critical entries overlap enough into d_i
-    (the bar rises with t / beta until nobody passes). Client i goes on with d_i on its critical entries and g elsewhere.
+    The server averages all models into g, and each client's model with those of clients whose
+    critical entries overlap enough into d_i (the bar rises with t / beta until nobody passes).
+    Client i goes on with d_i on its critical entries and g elsewhere.
     """
 
     HP = HP

@@ -6,14 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.core import partial, simplex
-from algorithms.core.alternate import Phase, in_phases
-from algorithms.core.batches import Batch
-from algorithms.core.federation import Federation
-from algorithms.core.layout import Params
-from algorithms.core.local import Local, entropy_of
-from algorithms.core.method import Method, State, hyperparameters, param, register
-from algorithms.core.statistics import ClassStatistics, class_statistics
+from repfl.algorithms.core import partial, simplex
+from repfl.algorithms.core.alternate import Phase, in_phases
+from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.layout import Params
+from repfl.algorithms.core.local import Local, entropy_of
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.statistics import ClassStatistics, class_statistics
 
 SMALL = 1e-3
 """Combination weights up to this are dropped, as the reference code does."""
@@ -23,35 +23,54 @@ SMALL = 1e-3
 class HP:
     """Feature alignment and classifier collaboration."""
 
-    lam: float = param(1.0, "weight of the distance between features and class centroids", ge=0, paper=1.0)
-    head_epochs: int = param(1, "epochs in which the head trains alone, before the body does", ge=0, paper=1)
-    head_lr: float | None = param(0.1, "learning rate of those epochs; none: the protocol's", gt=0, paper=0.1)
-    combine: bool = param(True, "combine heads across clients; off: every client keeps its own", paper=True)
+    lam: float = param(
+        1.0, "weight of the distance between features and class centroids", ge=0, paper=1.0
+    )
+    head_epochs: int = param(
+        1, "epochs in which the head trains alone, before the body does", ge=0, paper=1
+    )
+    head_lr: float | None = param(
+        0.1, "learning rate of those epochs; none: the protocol's", gt=0, paper=0.1
+    )
+    combine: bool = param(
+        True, "combine heads across clients; off: every client keeps its own", paper=True
+    )
 
 
 @register(
     "fedpac",
     title="FedPAC",
-    paper="Xu et al., Personalized Federated Learning with Feature Alignment and Classifier Collaboration, ICLR 2023",
+    paper=(
+        "Xu et al., Personalized Federated Learning with Feature Alignment and Classifier"
+        " Collaboration, ICLR 2023"
+    ),
     year=2023,
     family="prototype",
     needs=("head",),
-    sends="up: the model, class means of features before and after training, class counts, a variance; down: body, own head, centroids",
+    sends=(
+        "up: the model, class means of features before and after training, class counts, a"
+        " variance; down: body, own head, centroids"
+    ),
     variants=("combine=false", "lam=0.0"),
 )
 class FedPAC(Method):
-    """Alternate head and body locally; align features across clients; give each client the convex combination of heads that suits it best.
+    """Alternate head and body locally; align features across clients; give each client the convex
+    combination of heads that suits it best.
 
-    Before training, client i measures class shares p_ik and mean features mu_ik, h_i = (p_ik mu_ik)_k and the variance
-    V_i = (sum_k p_ik E|f|^2_k - |h_i|^2) / n_i. It trains the head, then the body with CE(f(x), y) + lam * mean((f(x) - c_y)^2), where
-    c_k are the centroids of the last round (from the second round on; a class without one uses the client's own mean). The server
-    averages bodies and centroids (by class counts), and head_i <- sum_j a_j head_j over the trained heads, where a minimises
-    sum_j a_j^2 V_j + |sum_j a_j (h_i - h_j)|^2 over the simplex; weights up to 1e-3 are dropped.
+    Before training, client i measures class shares p_ik and mean features mu_ik, h_i = (p_ik
+    mu_ik)_k and the variance V_i = (sum_k p_ik E|f|^2_k - |h_i|^2) / n_i. It trains the head, then
+    the body with CE(f(x), y) + lam * mean((f(x) - c_y)^2), where c_k are the centroids of the last
+    round (from the second round on; a class without one uses the client's own mean). The server
+    averages bodies and centroids (by class counts), and head_i <- sum_j a_j head_j over the trained
+    heads, where a minimises sum_j a_j^2 V_j + |sum_j a_j (h_i - h_j)|^2 over the simplex; weights
+    up to 1e-3 are dropped.
 
-    The reference code reports models after local training (`pre_agg`); `post_agg` is the new body with the combined head. The quadratic
-    form is solved as the sum of squares it is, so the reference code's eigenvalue filter (for forms that rounding made indefinite) has no
-    counterpart. It measures means and variances on augmented images, this method on the images themselves. A centroid that no participant
-    renews stays; a client without samples keeps its head and lends it to nobody.
+    The reference code reports models after local training (`pre_agg`); `post_agg` is the new body
+    with the combined head. The quadratic form is solved as the sum of squares it is, so the
+    reference code's eigenvalue filter (for forms that rounding made indefinite) has no counterpart.
+    It measures means and variances on augmented images, this method on the images themselves. A
+    centroid that no participant renews stays; a client without samples keeps its head and lends it
+    to nobody.
 
     PFLlib's FedPAC (TsingZ0/PFLlib at d832e76, flcore/servers/serverpac.py) solves for the weights
     in the order in which clients were selected (42 to 44) and uses them in a shuffled one (129,
@@ -85,7 +104,11 @@ class FedPAC(Method):
             heads[:, fed.layout.head] = combination(before).to(end) @ end[:, fed.layout.head]
         mean = fed.mean(end)
         theta = torch.where(self.body(fed), mean, state["theta"])
-        return {"theta": theta, **partial.kept(state, fed, heads, self.body(fed)), **renewed(state, after)}
+        return {
+            "theta": theta,
+            **partial.kept(state, fed, heads, self.body(fed)),
+            **renewed(state, after),
+        }
 
     def phases(self, state: State, fed: Federation, own: Tensor) -> list[Phase]:
         """Head alone, then body alone, drawn towards the centroids."""
@@ -94,10 +117,15 @@ class FedPAC(Method):
         if self.hp.lam and fed.round > 1:
             goals = torch.where(state["known"][:, None], state["centroids"], own)  # [K, classes, F]
             aligned = {"objective": self.loss, "extras": {"goals": goals}}
-        return [Phase(head, self.hp.head_epochs, lr), Phase(fed.layout.learnable & ~head, int(fed.protocol.epochs), aligned)]
+        return [
+            Phase(head, self.hp.head_epochs, lr),
+            Phase(fed.layout.learnable & ~head, int(fed.protocol.epochs), aligned),
+        ]
 
     def loss(self, local: Local, batch: Batch, params: Params) -> Tensor:
-        """Cross-entropy and the distance between features and the centroids of their classes  [K]."""
+        """Cross-entropy and the distance between features and the centroids of their
+        classes  [K].
+        """
         features = local.model.features(params, batch.x, batch.mode)  # [K, B, F]
         goals = local.extras["goals"].gather(1, batch.y[:, :, None].expand_as(features))
         aligned = batch.mean((features - goals).square().mean(2))
@@ -111,7 +139,10 @@ def renewed(state: State, after: ClassStatistics) -> State:
     """Centroids: mean features over all samples of the participants, class by class."""
     counts = after.count.sum(0)  # [classes]
     means = after.total.sum(0) / counts.clamp(min=1)[:, None]
-    return {"centroids": torch.where((counts > 0)[:, None], means, state["centroids"]), "known": state["known"] | (counts > 0)}
+    return {
+        "centroids": torch.where((counts > 0)[:, None], means, state["centroids"]),
+        "known": state["known"] | (counts > 0),
+    }
 
 
 def combination(before: ClassStatistics) -> Tensor:
@@ -123,8 +154,12 @@ def combination(before: ClassStatistics) -> Tensor:
         return torch.from_numpy(weights)
     scaled = (shares[:, :, None] * before.means).flatten(1)  # [K, classes * F], rows h_i
     energy = (shares * before.square / before.count.clamp(min=1)).sum(1) - scaled.square().sum(1)
-    spread = (energy / before.count.sum(1).clamp(min=1)).clamp(min=0).sqrt().cpu().numpy()  # [K], square roots of V
-    places = torch.linalg.qr(scaled.T, mode="r").R.cpu().numpy()  # [m, K], the h_i in a basis of their span
+    spread = (
+        (energy / before.count.sum(1).clamp(min=1)).clamp(min=0).sqrt().cpu().numpy()
+    )  # [K], square roots of V
+    places = (
+        torch.linalg.qr(scaled.T, mode="r").R.cpu().numpy()
+    )  # [m, K], the h_i in a basis of their span
     for client in lenders:
         columns = np.vstack([places[:, [client]] - places[:, lenders], np.diag(spread[lenders])])
         found = simplex.least_squares(columns)

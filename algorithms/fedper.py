@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from algorithms.core import partial
-from algorithms.core.federation import Federation
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core import partial
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
 @hyperparameters
 class HP:
     """Who a client is before it has taken part."""
 
-    newcomer: partial.Newcomer = param("initial", "head of a client that never took part; `global` is the average of the heads (FL-bench)")
+    newcomer: partial.Newcomer = param(
+        "initial",
+        "head of a client that never took part; `global` is the average of the heads (FL-bench)",
+    )
 
 
 @register(
@@ -26,7 +29,9 @@ class HP:
     sends="the body down and up; heads stay",
 )
 class FedPer(Method):
-    """FedAvg restricted to the body B; every client keeps its own head H_i, the last linear layer, and trains both jointly."""
+    """FedAvg restricted to the body B; every client keeps its own head H_i, the last linear layer,
+    and trains both jointly.
+    """
 
     HP = HP
 

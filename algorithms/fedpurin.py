@@ -7,49 +7,85 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algorithms.core import critical
-from algorithms.core.federation import Federation
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core import critical
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
 @hyperparameters
 class HP:
-    """What makes an entry critical, what is processed at all, and what non-critical entries become."""
+    """What makes an entry critical, what is processed at all, and what non-critical entries
+    become.
+    """
 
-    tau: float = param(0.5, "share of each tensor that is critical", ge=0, le=1, paper="0.5; Fig. 4: 0.2 to 0.6")
-    beta: int = param(100, "round after which critical entries stay private", ge=1, paper="100; CIFAR-100: 170")
+    tau: float = param(
+        0.5, "share of each tensor that is critical", ge=0, le=1, paper="0.5; Fig. 4: 0.2 to 0.6"
+    )
+    beta: int = param(
+        100, "round after which critical entries stay private", ge=1, paper="100; CIFAR-100: 170"
+    )
     gradient: Literal["exact", "delta"] = param(
-        "exact", "g: gradient of the last mini-batch, or the change of this round", paper="Table 2 both; Table 1 exact"
+        "exact",
+        "g: gradient of the last mini-batch, or the change of this round",
+        paper="Table 2 both; Table 1 exact",
     )
-    hessian: bool = param(False, "add the diagonal second-order term to the score", paper="Table 2 both; Table 1 off")
+    hessian: bool = param(
+        False, "add the diagonal second-order term to the score", paper="Table 2 both; Table 1 off"
+    )
     bn: Literal["local", "masked", "full"] = param(
-        "local", "normalisation parameters: never sent, masked like others, or sent whole", paper="Fig. 3; elsewhere local"
+        "local",
+        "normalisation parameters: never sent, masked like others, or sent whole",
+        paper="Fig. 3; elsewhere local",
     )
-    ends: bool = param(False, "first and last layer are critical as a whole (an unused switch of the code)")
+    ends: bool = param(
+        False, "first and last layer are critical as a whole (an unused switch of the code)"
+    )
     cutoff: critical.Cutoff = param(
-        "empty", "rule for tensors whose critical share would include entries of no effect", paper="text: empty; code: code"
+        "empty",
+        "rule for tensors whose critical share would include entries of no effect",
+        paper="text: empty; code: code",
     )
     grad_dtype: Literal["float16", "float32"] = param(
         "float16", "precision in which the gradient is kept", paper="code: float16; text: silent"
     )
-    rest: Literal["global", "own"] = param("global", "non-critical entries: the server's mean, or the client's own (code switch isLocal)")
+    rest: Literal["global", "own"] = param(
+        "global",
+        "non-critical entries: the server's mean, or the client's own (code switch isLocal)",
+    )
 
 
 @register(
     "fedpurin",
     title="FedPURIN",
-    paper="Xie et al., FedPURIN: Programmed Update and Reduced INformation for Sparse Personalized Federated Learning",
+    paper=(
+        "Xie et al., FedPURIN: Programmed Update and Reduced INformation for Sparse Personalized"
+        " Federated Learning"
+    ),
     year=2025,
     family="mask",
-    sends="up: critical entries and a bitmap; down: the combined model's non-zero entries (after beta: non-critical ones) and a bitmap",
-    variants=("gradient=delta", "hessian=true", "gradient=delta, hessian=true", "bn=masked", "bn=full", "cutoff=code", "rest=own"),
+    sends=(
+        "up: critical entries and a bitmap; down: the combined model's non-zero entries (after"
+        " beta: non-critical ones) and a bitmap"
+    ),
+    variants=(
+        "gradient=delta",
+        "hessian=true",
+        "gradient=delta, hessian=true",
+        "bn=masked",
+        "bn=full",
+        "cutoff=code",
+        "rest=own",
+    ),
 )
 class FedPURIN(Method):
-    """Critical are entries without which the loss would change most: the top share tau of |g w| per tensor, g the last batch's gradient.
+    """Critical are entries without which the loss would change most: the top share tau of |g w| per
+    tensor, g the last batch's gradient.
 
-    Client i uploads s_i = m_i w_i, zeros elsewhere. The server forms g = sum p_i s_i and, with the clients whose masks overlap enough (as
-    in FedCAC), d_i = mean of s_i and theirs; client i goes on with d_i on its critical entries and g elsewhere. Normalisation stays local.
-    The reference code scores the sparsified model s_i, so that is `pre_agg` here; the trained model is scored as `dense`.
+    Client i uploads s_i = m_i w_i, zeros elsewhere. The server forms g = sum p_i s_i and, with the
+    clients whose masks overlap enough (as in FedCAC), d_i = mean of s_i and theirs; client i goes
+    on with d_i on its critical entries and g elsewhere. Normalisation stays local. The reference
+    code scores the sparsified model s_i, so that is `pre_agg` here; the trained model is scored as
+    `dense`.
     """
 
     HP = HP
@@ -60,13 +96,21 @@ class FedPURIN(Method):
 
     def processed(self, fed: Federation) -> Tensor:
         """The entries that masks are about  [D] bool."""
-        return fed.layout.learnable & ~fed.layout.norm if self.hp.bn == "local" else fed.layout.learnable
+        return (
+            fed.layout.learnable & ~fed.layout.norm
+            if self.hp.bn == "local"
+            else fed.layout.learnable
+        )
 
     def round(self, state: State, fed: Federation) -> State:
         processed = self.processed(fed)
         start = state["w"][fed.active]
         trained = fed.train(start, keep=("last_grad",))
-        mask = self.critical(fed, trained.theta, trained.last_grad if self.hp.gradient == "exact" else trained.theta - start)
+        mask = self.critical(
+            fed,
+            trained.theta,
+            trained.last_grad if self.hp.gradient == "exact" else trained.theta - start,
+        )
         sparse = torch.where(mask | ~processed, trained.theta, 0.0)
         fed.score("pre_agg", sparse)
         fed.score("dense", trained.theta)
@@ -92,15 +136,21 @@ class FedPURIN(Method):
         effect = grad * theta
         scores = (0.5 * effect.square() - effect).abs() if self.hp.hessian else effect.abs()
         processed = self.processed(fed)
-        mask = critical.critical(fed.layout, scores, self.hp.tau, processed, self.hp.cutoff, floor=1e-10)
+        mask = critical.critical(
+            fed.layout, scores, self.hp.tau, processed, self.hp.cutoff, floor=1e-10
+        )
         whole = fed.layout.norm if self.hp.bn == "full" else torch.zeros_like(processed)
         if self.hp.ends:
             first = next(iter(fed.layout)).name
             whole = whole | fed.layout.head | fed.layout.where(name=first)
         return mask | (whole & processed)
 
-    def record(self, fed: Federation, mask: Tensor, average: Tensor, partners: Tensor, processed: Tensor) -> None:
-        """How many entries are critical, how many partners a client has, how much of the average is alive."""
+    def record(
+        self, fed: Federation, mask: Tensor, average: Tensor, partners: Tensor, processed: Tensor
+    ) -> None:
+        """How many entries are critical, how many partners a client has, how much of the average is
+        alive.
+        """
         size = processed.sum()
         fed.note("partners", partners.sum(1).float().mean())
         fed.note("critical", mask.sum() / (size * fed.K))

@@ -6,30 +6,44 @@ from typing import Any
 
 from torch import Tensor
 
-from algorithms.core import partial
-from algorithms.core.alternate import Phase, in_phases
-from algorithms.core.federation import Federation
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core import partial
+from repfl.algorithms.core.alternate import Phase, in_phases
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
 @hyperparameters
 class HP:
     """How a round's epochs are divided, and what happens before a client is scored."""
 
-    body_epochs: int = param(1, "epochs of the body, after those of the head", ge=0, paper="1 (FedRep and FL-bench)")
+    body_epochs: int = param(
+        1, "epochs of the body, after those of the head", ge=0, paper="1 (FedRep and FL-bench)"
+    )
     head_epochs: int | None = param(
-        None, "epochs of the head; none: what the protocol's epochs leave", ge=0, paper="FedRep 10; codes: the rest"
+        None,
+        "epochs of the head; none: what the protocol's epochs leave",
+        ge=0,
+        paper="FedRep 10; codes: the rest",
     )
     final_epochs: int = param(
-        0, "epochs of the head alone before scoring, never fed back", ge=0, paper="FedRep's code: max(10, head epochs)"
+        0,
+        "epochs of the head alone before scoring, never fed back",
+        ge=0,
+        paper="FedRep's code: max(10, head epochs)",
     )
-    newcomer: partial.Newcomer = param("initial", "head of a client that never took part; `global`: the average of the heads (both codes)")
+    newcomer: partial.Newcomer = param(
+        "initial",
+        "head of a client that never took part; `global`: the average of the heads (both codes)",
+    )
 
 
 @register(
     "fedrep",
     title="FedRep",
-    paper="Collins et al., Exploiting Shared Representations for Personalized Federated Learning, ICML 2021",
+    paper=(
+        "Collins et al., Exploiting Shared Representations for Personalized Federated Learning,"
+        " ICML 2021"
+    ),
     year=2021,
     family="partial",
     needs=("head",),
@@ -37,11 +51,13 @@ class HP:
     variants=("newcomer=global", "head_epochs=0", "final_epochs=10"),
 )
 class FedRep(Method):
-    """The body B is averaged, every client keeps its own head H_i, and the two never train together.
+    """The body B is averaged, every client keeps its own head H_i, and the two never train
+    together.
 
-    H_i <- E_h epochs of SGD with B frozen;  B_i <- E_b epochs with H_i frozen;  B <- sum_i p_i B_i. The batch order runs on from one phase
-    to the next and each phase has a fresh optimiser, so momentum and weight decay leave the frozen part alone. (The reference code spares
-    biases from weight decay; here the protocol decays all entries.)
+    H_i <- E_h epochs of SGD with B frozen;  B_i <- E_b epochs with H_i frozen;  B <- sum_i p_i B_i.
+    The batch order runs on from one phase to the next and each phase has a fresh optimiser, so
+    momentum and weight decay leave the frozen part alone. (The reference code spares biases from
+    weight decay; here the protocol decays all entries.)
     """
 
     HP = HP
@@ -72,4 +88,6 @@ class FedRep(Method):
         models = partial.models(state, fed, self.body(fed), self.hp.newcomer)
         if not self.hp.final_epochs:
             return models
-        return fed.train(models, epochs=self.hp.final_epochs, trainable=fed.layout.head, stream="finetune").theta
+        return fed.train(
+            models, epochs=self.hp.final_epochs, trainable=fed.layout.head, stream="finetune"
+        ).theta

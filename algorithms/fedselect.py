@@ -7,13 +7,20 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from algorithms.core.alternate import local_alt
-from algorithms.core.federation import Federation
-from algorithms.core.layout import largest
-from algorithms.core.local import cross_entropy, still_cross_entropy
-from algorithms.core.masks import holders_mean
-from algorithms.core.method import Method, MethodError, State, hyperparameters, param, register
-from algorithms.core.rng import lots
+from repfl.algorithms.core.alternate import local_alt
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.layout import largest
+from repfl.algorithms.core.local import cross_entropy, still_cross_entropy
+from repfl.algorithms.core.masks import holders_mean
+from repfl.algorithms.core.method import (
+    Method,
+    MethodError,
+    State,
+    hyperparameters,
+    param,
+    register,
+)
+from repfl.algorithms.core.rng import lots
 
 INFINITE = float("inf")
 
@@ -22,23 +29,53 @@ INFINITE = float("inf")
 class HP:
     """How personal parts grow."""
 
-    rate: float = param(0.25, "p: share of a tensor's shared entries that become personal at a time", ge=0, le=1, paper="lost; code 0.25")
-    limit: float = param(0.5, "alpha: share of a tensor that may be personal", ge=0, le=1, paper="Table 2: .05 .30 .50 .80; code 0.80")
-    every: int | None = param(None, "participations between two growths; none: 1, or 3 by the code's rules", ge=1, paper="text 1; code 3")
+    rate: float = param(
+        0.25,
+        "p: share of a tensor's shared entries that become personal at a time",
+        ge=0,
+        le=1,
+        paper="lost; code 0.25",
+    )
+    limit: float = param(
+        0.5,
+        "alpha: share of a tensor that may be personal",
+        ge=0,
+        le=1,
+        paper="Table 2: .05 .30 .50 .80; code 0.80",
+    )
+    every: int | None = param(
+        None,
+        "participations between two growths; none: 1, or 3 by the code's rules",
+        ge=1,
+        paper="text 1; code 3",
+    )
     mode: Literal["paper", "code", "code-eval"] = param(
         "paper",
-        "whose rules: `paper` never exceeds the limit, looks at all parameters and at their change in this round, grows from the first "
-        "participation on and skips passes over nothing; `code` tests the limit before growing (and overshoots), takes ties, leaves biases "
-        "shared, looks at the change since the last growth, does not grow in the first participation and alternates even over nothing; "
-        "`code-eval` also leaves batch norm in evaluation mode from the second round on, as the code's scoring does",
+        "whose rules: `paper` never exceeds the limit, looks at all parameters and at their change"
+        " in this round, grows from the first participation on and skips passes over nothing;"
+        " `code` tests the limit before growing (and overshoots), takes ties, leaves biases shared,"
+        " looks at the change since the last growth, does not grow in the first participation and"
+        " alternates even over nothing; `code-eval` also leaves batch norm in evaluation mode from"
+        " the second round on, as the code's scoring does",
         paper="FedOBP's tables: code, every 3, limit 0.8",
     )
     select: Literal["most", "least", "random", "layer"] = param(
-        "most", "what becomes personal: entries that moved most, or least, or any; or one layer from the start", paper="Table 3: all four"
+        "most",
+        "what becomes personal: entries that moved most, or least, or any; or one layer from the"
+        " start",
+        paper="Table 3: all four",
     )
-    layer: str = param("D", "the personal layer: A (first), B, C, D (last), or how its tensors' names begin", paper="Table 3: A to D; lost")
-    moved_only: bool = param(True, "paper's rules: an entry that did not move at all stays shared (dead weights)")
-    weighting: Literal["uniform", "protocol"] = param("uniform", "average over holders: each counts the same, or as the recipe weighs them")
+    layer: str = param(
+        "D",
+        "the personal layer: A (first), B, C, D (last), or how its tensors' names begin",
+        paper="Table 3: A to D; lost",
+    )
+    moved_only: bool = param(
+        True, "paper's rules: an entry that did not move at all stays shared (dead weights)"
+    )
+    weighting: Literal["uniform", "protocol"] = param(
+        "uniform", "average over holders: each counts the same, or as the recipe weighs them"
+    )
 
     @property
     def by_code(self) -> bool:
@@ -49,7 +86,10 @@ class HP:
 @register(
     "fedselect",
     title="FedSelect",
-    paper="Tamirisa et al., FedSelect: Personalized Federated Learning with Customized Selection of Parameters for Fine-Tuning, CVPR 2024",
+    paper=(
+        "Tamirisa et al., FedSelect: Personalized Federated Learning with Customized Selection of"
+        " Parameters for Fine-Tuning, CVPR 2024"
+    ),
     year=2024,
     family="mask",
     sends="shared entries and a bitmap of them, down and up",
@@ -64,12 +104,15 @@ class HP:
     ),
 )
 class FedSelect(Method):
-    """Client i keeps the entries in its mask m_i for itself; all other entries are averaged over the clients that share them.
+    """Client i keeps the entries in its mask m_i for itself; all other entries are averaged over
+    the clients that share them.
 
-    u, v <- LocalAlt: every epoch one pass over personal entries v, then one over shared entries u, each with a fresh optimiser;
-    theta <- mean of u over its holders, entry by entry;  m_i <- m_i and, in each tensor, the share p of its shared entries that moved most,
-    up to the share alpha. New personal entries start from this round's average. An entry that no participant shares keeps its value at the
-    server. BN statistics are personal where the recipe says so. The paper scores clients after local training (`pre_agg`).
+    u, v <- LocalAlt: every epoch one pass over personal entries v, then one over shared entries u,
+    each with a fresh optimiser; theta <- mean of u over its holders, entry by entry;  m_i <- m_i
+    and, in each tensor, the share p of its shared entries that moved most, up to the share alpha.
+    New personal entries start from this round's average. An entry that no participant shares keeps
+    its value at the server. BN statistics are personal where the recipe says so. The paper scores
+    clients after local training (`pre_agg`).
     """
 
     HP = HP
@@ -77,7 +120,12 @@ class FedSelect(Method):
     def init(self, fed: Federation) -> State:
         w = torch.where(fed.exchanged, fed.new_model(), fed.new_models())
         mask = self.layer(fed) if self.hp.select == "layer" else torch.zeros_like(fed.exchanged)
-        state = {"theta": fed.new_model(), "w": w, "mask": mask.repeat(fed.N, 1), "visits": torch.zeros_like(fed.everybody)}
+        state = {
+            "theta": fed.new_model(),
+            "w": w,
+            "mask": mask.repeat(fed.N, 1),
+            "visits": torch.zeros_like(fed.everybody),
+        }
         return state | ({"before": w.clone()} if self.hp.by_code else {})
 
     def selectable(self, fed: Federation) -> Tensor:
@@ -89,30 +137,55 @@ class FedSelect(Method):
         """The entries of one layer  [D] bool."""
         name, layers = self.hp.layer, fed.layout.layers
         if name in ("A", "B", "C", "D"):
-            tensors = {s for s in layers["ABCD".index(name) * (len(layers) - 1) // 3] if s.kind in ("conv", "linear", "bias")}
+            tensors = {
+                s
+                for s in layers["ABCD".index(name) * (len(layers) - 1) // 3]
+                if s.kind in ("conv", "linear", "bias")
+            }
         else:
             tensors = {s for s in fed.layout if s.name.startswith(name) and s.kind != "stat"}
         if not tensors:
-            raise MethodError(f"fedselect: no layer is called {name!r}; take A, B, C, D or one of {', '.join(s.name for s in fed.layout)}")
+            raise MethodError(
+                f"fedselect: no layer is called {name!r}; take A, B, C, D or one of"
+                f" {', '.join(s.name for s in fed.layout)}"
+            )
         return fed.layout.select(lambda s: s in tensors)
 
     def models(self, state: State, fed: Federation) -> Tensor:
-        """The active clients' models: personal entries and local statistics their own, the rest from the server  [K, D]."""
-        return torch.where(state["mask"][fed.active] | ~fed.exchanged, state["w"][fed.active], state["theta"])
+        """The active clients' models: personal entries and local statistics their own, the rest
+        from the server  [K, D].
+        """
+        return torch.where(
+            state["mask"][fed.active] | ~fed.exchanged, state["w"][fed.active], state["theta"]
+        )
 
     def round(self, state: State, fed: Federation) -> State:
         mask, start = state["mask"][fed.active], self.models(state, fed)
         shared = fed.exchanged & ~mask  # [K, D]
-        told: dict[str, Any] = {} if self.hp.select == "layer" else {"code": "bitmap", "domain": self.selectable(fed)}
+        told: dict[str, Any] = (
+            {} if self.hp.select == "layer" else {"code": "bitmap", "domain": self.selectable(fed)}
+        )
         fed.down(start, shared, **told)
-        objective = still_cross_entropy if self.hp.mode == "code-eval" and fed.round > 1 else cross_entropy
-        end = local_alt(fed, start, mask, shared & fed.layout.learnable, skip_empty=not self.hp.by_code, objective=objective)
+        objective = (
+            still_cross_entropy if self.hp.mode == "code-eval" and fed.round > 1 else cross_entropy
+        )
+        end = local_alt(
+            fed,
+            start,
+            mask,
+            shared & fed.layout.learnable,
+            skip_empty=not self.hp.by_code,
+            objective=objective,
+        )
         weights = torch.ones_like(end[:, 0]) if self.hp.weighting == "uniform" else fed.weights
         theta = holders_mean(fed.up(end, shared, **told), shared, weights, state["theta"])
         new = {name: value.clone() for name, value in state.items()} | {"theta": theta}
         new["w"][fed.active] = torch.where(shared, theta, end)
         new["visits"][fed.active] += 1
-        due, before = self.due(state["visits"][fed.active]), state["before"][fed.active] if "before" in state else start
+        due, before = (
+            self.due(state["visits"][fed.active]),
+            state["before"][fed.active] if "before" in state else start,
+        )
         if self.hp.select != "layer" and bool(due.any()):
             new["mask"][fed.active] |= self.grown(fed, mask, (end - before).abs()) & due[:, None]
         if "before" in state:
@@ -136,20 +209,32 @@ class FedSelect(Method):
         out = mask.clone()
         for place in fed.layout.tensors(self.selectable(fed)):
             lottery = self.hp.select == "random"
-            scores = lots(drawn, place.start, place.stop - place.start).double().abs() if lottery else change[:, place]
+            scores = (
+                lots(drawn, place.start, place.stop - place.start).double().abs()
+                if lottery
+                else change[:, place]
+            )
             out[:, place] |= rule(mask[:, place], scores, change[:, place] > 0)
         return out
 
     def paper_rule(self, own: Tensor, score: Tensor, moved: Tensor) -> Tensor:
-        """The share p of shared entries with the highest (or lowest) score, as far as the limit allows  [K, n] bool."""
+        """The share p of shared entries with the highest (or lowest) score, as far as the limit
+        allows  [K, n] bool.
+        """
         size, personal = own.shape[1], own.sum(1)
         free = ~own & moved if self.hp.moved_only else ~own
         wanted = (self.hp.rate * (size - personal).double()).round().long()
-        count = torch.minimum(torch.minimum(wanted, int(self.hp.limit * size) - personal), free.sum(1)).clamp(min=0)
-        return largest((-score if self.hp.select == "least" else score).masked_fill(~free, -INFINITE), count)
+        count = torch.minimum(
+            torch.minimum(wanted, int(self.hp.limit * size) - personal), free.sum(1)
+        ).clamp(min=0)
+        return largest(
+            (-score if self.hp.select == "least" else score).masked_fill(~free, -INFINITE), count
+        )
 
     def code_rule(self, own: Tensor, score: Tensor, _: Tensor) -> Tensor:
-        """All entries that reach the sorted value at position round((1 - p) n) of n shared ones, if the limit allows  [K, n] bool."""
+        """All entries that reach the sorted value at position round((1 - p) n) of n shared ones, if
+        the limit allows  [K, n] bool.
+        """
         score = -score if self.hp.select == "least" else score
         shared = (~own).sum(1)
         ascending = score.masked_fill(own, INFINITE).sort(dim=1).values  # shared entries first

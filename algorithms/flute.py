@@ -7,12 +7,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algorithms.core import partial
-from algorithms.core.batches import Batch, steps_per_epoch
-from algorithms.core.federation import Federation
-from algorithms.core.layout import Params
-from algorithms.core.local import Local, entropy_of
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core import partial
+from repfl.algorithms.core.batches import Batch, steps_per_epoch
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.layout import Params
+from repfl.algorithms.core.local import Local, entropy_of
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
 @hyperparameters
@@ -20,46 +20,71 @@ class HP:
     """Strengths of the regularisers, and what trains when."""
 
     body_epochs: int | None = param(
-        None, "the last so many epochs train everything, those before them the head alone; none: all do", ge=0, paper="all; FL-bench: 1"
+        None,
+        "the last so many epochs train everything, those before them the head alone; none: all do",
+        ge=0,
+        paper="all; FL-bench: 1",
     )
-    align: float = param(0.25, "weight of the head's distance to a simplex frame", ge=0, paper="FL-bench: 0.25")
-    head_decay: float = param(0.0025, "weight of the head's squared norm", ge=0, paper="FL-bench: 0.0025")
-    feature_decay: float = param(0.0005, "weight of the features' squared norm", ge=0, paper="FL-bench: 0.0005")
-    server_lr: float = param(0.5, "step of the server on the participants' heads", ge=0, paper="FL-bench: 0.5")
+    align: float = param(
+        0.25, "weight of the head's distance to a simplex frame", ge=0, paper="FL-bench: 0.25"
+    )
+    head_decay: float = param(
+        0.0025, "weight of the head's squared norm", ge=0, paper="FL-bench: 0.0025"
+    )
+    feature_decay: float = param(
+        0.0005, "weight of the features' squared norm", ge=0, paper="FL-bench: 0.0005"
+    )
+    server_lr: float = param(
+        0.5, "step of the server on the participants' heads", ge=0, paper="FL-bench: 0.5"
+    )
     mode: Literal["paper", "flbench"] = param(
         "paper",
-        "`flbench` reproduces FedOBP's tables: features' norms are summed over a batch, and the server's step is divided by K",
+        "`flbench` reproduces FedOBP's tables: features' norms are summed over a batch, and the"
+        " server's step is divided by K",
         paper="FedOBP's tables: flbench",
     )
     detach: bool = param(
-        False, "no gradient reaches the body, which stays random: FL-bench's defect, in FedOBP's tables", paper="FedOBP's tables: true"
+        False,
+        "no gradient reaches the body, which stays random: FL-bench's defect, in FedOBP's tables",
+        paper="FedOBP's tables: true",
     )
     newcomer: partial.Newcomer = param(
-        "initial", "head of a client that never took part; `global` is the average of the heads (FL-bench)", paper="FedOBP's tables: global"
+        "initial",
+        "head of a client that never took part; `global` is the average of the heads (FL-bench)",
+        paper="FedOBP's tables: global",
     )
 
 
 @register(
     "flute",
     title="FLUTE",
-    paper="Liu et al., Federated Representation Learning in the Under-Parameterized Regime, ICML 2024",
+    paper=(
+        "Liu et al., Federated Representation Learning in the Under-Parameterized Regime, ICML 2024"
+    ),
     year=2024,
     family="partial",
     needs=("head",),
     sends="the body down and up; the head's weight up, and corrected down; a bit per class up",
     version=2,
-    variants=("detach=true", "newcomer=global", "mode=flbench, body_epochs=1, detach=true, newcomer=global"),
+    variants=(
+        "detach=true",
+        "newcomer=global",
+        "mode=flbench, body_epochs=1, detach=true, newcomer=global",
+    ),
 )
 class FLUTE(Method):
-    """FedPer with heads W (classes C) that the clients and the server draw towards an equiangular frame of the classes u a client has.
+    """FedPer with heads W (classes C) that the clients and the server draw towards an equiangular
+    frame of the classes u a client has.
 
-    A(W, u) = | W W^T / |W W^T| - (I - 1 1^T / C) o (u u^T) / sqrt(C - 1) |, Frobenius norms. Clients minimise
-    CE + align A(W, u) + head_decay |W|^2 + feature_decay mean |features|^2 over body and head at once.
-    The server averages the bodies and takes one step on the heads it got: W_i <- W_i - server_lr * grad A(W_i, u_i). Biases stay.
+    A(W, u) = | W W^T / |W W^T| - (I - 1 1^T / C) o (u u^T) / sqrt(C - 1) |, Frobenius norms.
+    Clients minimise CE + align A(W, u) + head_decay |W|^2 + feature_decay mean |features|^2 over
+    body and head at once. The server averages the bodies and takes one step on the heads it got:
+    W_i <- W_i - server_lr * grad A(W_i, u_i). Biases stay.
 
-    Strengths and rates are FL-bench's, since the paper's depend on the data; bodies are weighed as the recipe says (paper: uniformly).
-    FL-bench trains the head alone first and leaves out the features' norm meanwhile (`body_epochs`; the paper's FLUTE* does it the other
-    way round), and by accident cuts features off from the body (`detach`): heads on a random representation.
+    Strengths and rates are FL-bench's, since the paper's depend on the data; bodies are weighed as
+    the recipe says (paper: uniformly). FL-bench trains the head alone first and leaves out the
+    features' norm meanwhile (`body_epochs`; the paper's FLUTE* does it the other way round), and by
+    accident cuts features off from the body (`detach`): heads on a random representation.
     """
 
     HP = HP
@@ -92,9 +117,11 @@ class FLUTE(Method):
         """The server's step on uploaded head weights  [K, classes, F]."""
         leaf = heads.clone().requires_grad_()
         (grad,) = torch.autograd.grad(misalignment(leaf, present).sum(), leaf)
-        return heads - self.hp.server_lr * (grad / len(heads) if self.hp.mode == "flbench" else grad)
+        return heads - self.hp.server_lr * (
+            grad / len(heads) if self.hp.mode == "flbench" else grad
+        )
 
-    # -- local training --------------------------------------------------------------------------------------------------------------------
+    # -- local training ----------------------------------------------------------------------------
 
     def train(self, fed: Federation, start: Tensor, present: Tensor) -> Tensor:
         """Head-only epochs, then joint ones, under one optimiser  [K, D]."""
@@ -102,8 +129,17 @@ class FLUTE(Method):
         steps = steps_per_epoch(fed.n_train, p.batch, p.skip_single)
         alone = 0 if self.hp.body_epochs is None else max(p.epochs - self.hp.body_epochs, 0)
         before = alone * steps
-        extras = {"present": present.to(fed.dtype), "before": before, "joint": torch.zeros_like(before, dtype=fed.dtype)}
-        return fed.loop(self.step, {"w": start}, extras=extras, trainable=fed.layout.head if self.hp.detach else None).theta
+        extras = {
+            "present": present.to(fed.dtype),
+            "before": before,
+            "joint": torch.zeros_like(before, dtype=fed.dtype),
+        }
+        return fed.loop(
+            self.step,
+            {"w": start},
+            extras=extras,
+            trainable=fed.layout.head if self.hp.detach else None,
+        ).theta
 
     def step(self, local: Local, batch: Batch) -> None:
         before = local.extras["before"]  # [K], head-only steps still to come
@@ -124,7 +160,9 @@ class FLUTE(Method):
         summed = (energy if batch.valid is None else energy * batch.valid).sum(1)
         energy = summed if self.hp.mode == "flbench" else batch.mean(energy)
         fit = entropy_of(local.model.head(params, features), batch)
-        shape = self.hp.align * misalignment(weight, local.extras["present"]) + self.hp.head_decay * weight.square().sum((1, 2))
+        shape = self.hp.align * misalignment(
+            weight, local.extras["present"]
+        ) + self.hp.head_decay * weight.square().sum((1, 2))
         return fit + shape + self.hp.feature_decay * local.extras["joint"] * energy
 
     def personal(self, state: State, fed: Federation) -> Tensor:
@@ -132,7 +170,9 @@ class FLUTE(Method):
 
 
 def misalignment(weight: Tensor, present: Tensor) -> Tensor:
-    """Distance of every head's Gram matrix from the frame of the classes at hand  [K, classes, F], [K, classes] -> [K]."""
+    """Distance of every head's Gram matrix from the frame of the classes at hand  [K, classes, F],
+    [K, classes] -> [K].
+    """
     classes = weight.shape[1]
     gram = weight @ weight.transpose(1, 2)
     norm = gram.flatten(1).norm(dim=1).clamp(min=torch.finfo(gram.dtype).tiny)

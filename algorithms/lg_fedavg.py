@@ -6,9 +6,9 @@ from typing import Literal
 
 from torch import Tensor
 
-from algorithms.core import partial
-from algorithms.core.federation import Federation
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core import partial
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
 @hyperparameters
@@ -20,26 +20,43 @@ class HP:
         "which end of the network is shared; FL-bench and LG's code share the `first` layers",
         paper="text: last; FedOBP's tables: first",
     )
-    layers: int = param(1, "how many layers are shared, each with its bias and normalisation", ge=0, paper="1; FedRep's and LG's codes: 2")
-    newcomer: partial.Newcomer = param("initial", "local layers of a client that never took part; `global`: the average (FL-bench)")
+    layers: int = param(
+        1,
+        "how many layers are shared, each with its bias and normalisation",
+        ge=0,
+        paper="1; FedRep's and LG's codes: 2",
+    )
+    newcomer: partial.Newcomer = param(
+        "initial", "local layers of a client that never took part; `global`: the average (FL-bench)"
+    )
 
 
 @register(
     "lg-fedavg",
     title="LG-FedAvg",
-    paper="Liang et al., Think Locally, Act Globally: Federated Learning with Local and Global Representations, 2020",
+    paper=(
+        "Liang et al., Think Locally, Act Globally: Federated Learning with Local and Global"
+        " Representations, 2020"
+    ),
     year=2020,
     family="partial",
     needs=("head",),
     sends="the shared layers down and up",
-    variants=("shared=first", "shared=first, newcomer=global", "layers=2", "shared=first, layers=2"),
+    variants=(
+        "shared=first",
+        "shared=first, newcomer=global",
+        "layers=2",
+        "shared=first, layers=2",
+    ),
 )
 class LGFedAvg(Method):
-    """FedAvg restricted to the upper layers G; every client keeps its own representation, the layers below, and trains all of them jointly.
+    """FedAvg restricted to the upper layers G; every client keeps its own representation, the
+    layers below, and trains all of them jointly.
 
-    By its definition G is the head. FL-bench counts layers from the input and so shares the first convolution instead (`shared = first`),
-    which is nearly local training: FedOBP's tables show that one. LG's code likewise shares both convolutions of its CIFAR network
-    (`first`, 2 layers), though it means the last ones.
+    By its definition G is the head. FL-bench counts layers from the input and so shares the first
+    convolution instead (`shared = first`), which is nearly local training: FedOBP's tables show
+    that one. LG's code likewise shares both convolutions of its CIFAR network (`first`, 2 layers),
+    though it means the last ones.
     """
 
     HP = HP

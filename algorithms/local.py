@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from algorithms.core.federation import Federation
-from algorithms.core.method import Method, State, register
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, State, register
 
 
 @register("local", title="Local", paper="baseline", year=2017, family="local", sends="nothing")
 class Local(Method):
     """Every client trains its own model on its own data, round after round; nothing is exchanged.
 
-    Clients train only in the rounds in which they take part, so every method sees the same number of local steps.
-    PFLlib's Local draws participants twice a round and trains the second draw (TsingZ0/PFLlib at
-    d832e76, flcore/servers/serverlocal.py:25 and 32), so these are not FedAvg's.
+    Clients train only in the rounds in which they take part, so every method sees the same number
+    of local steps. PFLlib's Local draws participants twice a round and trains the second draw
+    (TsingZ0/PFLlib at d832e76, flcore/servers/serverlocal.py:25 and 32), so these are not FedAvg's.
     """
 
     def init(self, fed: Federation) -> State:

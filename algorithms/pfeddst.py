@@ -8,16 +8,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from algorithms.core import topology
-from algorithms.core.alternate import Phase, in_phases
-from algorithms.core.batches import Batch
-from algorithms.core.federation import Federation
-from algorithms.core.layout import blocks
-from algorithms.core.local import Local, still_cross_entropy
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core import topology
+from repfl.algorithms.core.alternate import Phase, in_phases
+from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.layout import blocks
+from repfl.algorithms.core.local import Local, still_cross_entropy
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 DIGITS = 6
-"""Cosines are rounded to so many decimals: all headers are equal at first, and errors of arithmetic are no reason to prefer a peer."""
+"""Cosines are rounded to so many decimals: all headers are equal at first, and errors of arithmetic
+are no reason to prefer a peer.
+"""
 
 
 @hyperparameters
@@ -29,16 +31,32 @@ class HP:
         "score", "by S, by its header term alone, or by lot", paper="Fig. 2: random, header"
     )
     alpha: float = param(0.1, "weight of the loss on a peer's data", ge=0, paper="not stated")
-    recency: float | None = param(0.3, "rate lambda at which a peer becomes attractive again; none: at once", ge=0, paper="not stated")
+    recency: float | None = param(
+        0.3,
+        "rate lambda at which a peer becomes attractive again; none: at once",
+        ge=0,
+        paper="not stated",
+    )
     cost: float = param(1.0, "the constant c of the score", paper="not stated")
     header_term: Literal["distance", "literal"] = param(
         "distance", "s_d: 1 - cosine, or the cosine itself", paper="text: distance; eq. 7: cosine"
     )
-    unseen: Literal["one", "literal"] = param("one", "s_p of a peer never chosen: 1, or as if last chosen in round 0", paper="not stated")
-    probe: int = param(128, "samples of a peer that a loss is taken on, at most", ge=1, paper="not stated")
-    refresh: Literal["contacted", "all"] = param("contacted", "whose losses are renewed after a round", paper="not stated")
+    unseen: Literal["one", "literal"] = param(
+        "one", "s_p of a peer never chosen: 1, or as if last chosen in round 0", paper="not stated"
+    )
+    probe: int = param(
+        128, "samples of a peer that a loss is taken on, at most", ge=1, paper="not stated"
+    )
+    refresh: Literal["contacted", "all"] = param(
+        "contacted", "whose losses are renewed after a round", paper="not stated"
+    )
     head_epochs: int = param(1, "epochs on the header, after the extractor's", ge=0, paper=1)
-    head_lr: float | None = param(None, "the header's learning rate at first, decaying with the recipe's; none: that", gt=0, paper=0.1)
+    head_lr: float | None = param(
+        None,
+        "the header's learning rate at first, decaying with the recipe's; none: that",
+        gt=0,
+        paper=0.1,
+    )
 
 
 @register(
@@ -48,20 +66,34 @@ class HP:
     year=2025,
     family="decentralised",
     needs=("p2p", "head"),
-    sends="extractors of the chosen peers; everybody's header to everybody; to probe a loss, the model to the peer and a number back",
-    variants=("selection=header", "selection=random", "header_term=literal", "refresh=all", "head_lr=0.001"),
+    sends=(
+        "extractors of the chosen peers; everybody's header to everybody; to probe a loss, the"
+        " model to the peer and a number back"
+    ),
+    variants=(
+        "selection=header",
+        "selection=random",
+        "header_term=literal",
+        "refresh=all",
+        "head_lr=0.001",
+    ),
 )
 class PFedDST(Method):
-    """Client i has an extractor e_i, a header h_i, its loss l_i[j] on peer j's data, and the round r_i[j] in which it last chose j.
+    """Client i has an extractor e_i, a header h_i, its loss l_i[j] on peer j's data, and the round
+    r_i[j] in which it last chose j.
 
-    S(i, j) = s_p (alpha s_l - s_d + c), s_l = l_i[j], s_d = 1 - cos(h_i, h_j), s_p = 1 - exp(-lambda (t - r_i[j])) or 1 if never chosen.
-    Client i chooses the k peers of highest S (lots break ties), sets r_i[j] = t, and averages: e_i <- (e_i + sum e_j) / (k + 1). It trains
-    e_i with h_i frozen, then h_i with e_i frozen. Peers fetch e_i in the next round, h_i is published, l_i[j] renewed for those just met.
-    The paper's text has lost its formulas. Literally, eq. 7 is a similarity that eq. 9 subtracts, against the prose: see `header_term`.
-    All clients start from one model, so that headers can be compared; the first losses are that model's, told by each client to the others.
-    The paper's "decay rate 0.005" belongs to the recipe: lr x 0.995 per round, or weight decay, or DFedPGP's 0.99 with `head_lr=0.001`.
-    Bytes of extractors, headers and probes are also noted one by one. A recipe with the tally `peers` counts choices and, in scored rounds,
-    notes what the chosen peers' models are worth on client 0's test data: `peers/own`, then `peers/0` to `peers/9` by descending score.
+    S(i, j) = s_p (alpha s_l - s_d + c), s_l = l_i[j], s_d = 1 - cos(h_i, h_j), s_p = 1 -
+    exp(-lambda (t - r_i[j])) or 1 if never chosen. Client i chooses the k peers of highest S (lots
+    break ties), sets r_i[j] = t, and averages: e_i <- (e_i + sum e_j) / (k + 1). It trains e_i with
+    h_i frozen, then h_i with e_i frozen. Peers fetch e_i in the next round, h_i is published,
+    l_i[j] renewed for those just met. The paper's text has lost its formulas. Literally, eq. 7 is a
+    similarity that eq. 9 subtracts, against the prose: see `header_term`. All clients start from
+    one model, so that headers can be compared; the first losses are that model's, told by each
+    client to the others. The paper's "decay rate 0.005" belongs to the recipe: lr x 0.995 per
+    round, or weight decay, or DFedPGP's 0.99 with `head_lr=0.001`. Bytes of extractors, headers and
+    probes are also noted one by one. A recipe with the tally `peers` counts choices and, in scored
+    rounds, notes what the chosen peers' models are worth on client 0's test data: `peers/own`, then
+    `peers/0` to `peers/9` by descending score.
     """
 
     HP = HP
@@ -70,11 +102,17 @@ class PFedDST(Method):
     def init(self, fed: Federation) -> State:
         start = fed.new_model()
         same = torch.zeros_like(fed.everybody)
-        loss = self.losses(fed, start[None], same, fed.everybody) if self.uses_losses else start.new_zeros(fed.N)
+        loss = (
+            self.losses(fed, start[None], same, fed.everybody)
+            if self.uses_losses
+            else start.new_zeros(fed.N)
+        )
         return {
             "w": start.repeat(fed.N, 1),  # [N, D]
             "loss": loss.repeat(fed.N, 1),  # [N, N], of i's model on j's data
-            "last": torch.zeros(fed.N, fed.N, dtype=torch.int64, device=fed.device),  # [N, N], the round; 0: never
+            "last": torch.zeros(
+                fed.N, fed.N, dtype=torch.int64, device=fed.device
+            ),  # [N, N], the round; 0: never
         }
 
     @property
@@ -85,7 +123,9 @@ class PFedDST(Method):
         scores = self.scores(state, fed)
         graph = fed.topology.best(scores, self.hp.degree)
         self.watch(state, fed, graph, scores)
-        w = fed.gossip(state.pop("w"), topology.row_stochastic(graph), fed.exchanged & ~fed.layout.head)
+        w = fed.gossip(
+            state.pop("w"), topology.row_stochastic(graph), fed.exchanged & ~fed.layout.head
+        )
         self.train(fed, w)
         loss = self.renewed(fed, w, state["loss"], graph)
         self.publish(fed, graph)
@@ -111,8 +151,12 @@ class PFedDST(Method):
         """Extractor, then header, overwriting w [N, D]."""
         hp, head = self.hp, fed.layout.head
         rate = fed.sgd.lr if hp.head_lr is None else fed.sgd.lr * hp.head_lr / fed.protocol.lr
-        extractor = Phase(fed.layout.learnable & ~head, int(fed.protocol.epochs), {"in_place": True})
-        header = Phase(head, hp.head_epochs, {"in_place": True, "objective": still_cross_entropy, "lr": rate})
+        extractor = Phase(
+            fed.layout.learnable & ~head, int(fed.protocol.epochs), {"in_place": True}
+        )
+        header = Phase(
+            head, hp.head_epochs, {"in_place": True, "objective": still_cross_entropy, "lr": rate}
+        )
         in_phases(fed, w, [extractor, header])
 
     def renewed(self, fed: Federation, w: Tensor, loss: Tensor, graph: Tensor) -> Tensor:
@@ -120,7 +164,11 @@ class PFedDST(Method):
         fed.note("bytes/probe", 0.0)
         if not self.uses_losses:
             return loss
-        probed = graph if self.hp.refresh == "contacted" else ~torch.eye(fed.N, dtype=torch.bool, device=fed.device)
+        probed = (
+            graph
+            if self.hp.refresh == "contacted"
+            else ~torch.eye(fed.N, dtype=torch.bool, device=fed.device)
+        )
         owners, peers = probed.nonzero(as_tuple=True)
         out = loss.clone()
         out[owners, peers] = self.losses(fed, w, owners, peers)
@@ -130,14 +178,23 @@ class PFedDST(Method):
         return out
 
     def losses(self, fed: Federation, w: Tensor, owners: Tensor, peers: Tensor) -> Tensor:
-        """Loss of each owner's model on evenly spaced training samples of the peer beside it; zero where the peer has none  [M]."""
+        """Loss of each owner's model on evenly spaced training samples of the peer beside it; zero
+        where the peer has none  [M].
+        """
         sizes = [(size, min(size, self.hp.probe)) for size in fed.sizes.tolist()]
         places = [torch.arange(some) * size // max(some, 1) for size, some in sizes]
         out = torch.zeros(len(owners), dtype=w.dtype, device=w.device)
         for rows in blocks(len(owners), max(fed.chunk, 16)):
             whose = peers[rows]
             pick = [places[client] for client in whose.tolist()]
-            found = fed.visit(_probe, {"w": w[owners[rows]]}, extras={"loss": out[rows]}, of=whose, pick=pick, batch=self.hp.probe)
+            found = fed.visit(
+                _probe,
+                {"w": w[owners[rows]]},
+                extras={"loss": out[rows]},
+                of=whose,
+                pick=pick,
+                batch=self.hp.probe,
+            )
             out[rows] = found.extras["loss"]
         return out
 
@@ -150,7 +207,9 @@ class PFedDST(Method):
         fed.note("bytes/header", 4 * header * fed.N * (fed.N - 1))
         share = fed.data.class_counts.double()
         share = share / share.sum(1, keepdim=True).clamp(min=1)
-        common = torch.minimum(share[:, None], share[None]).sum(2)  # [N, N], how alike two clients' classes are
+        common = torch.minimum(share[:, None], share[None]).sum(
+            2
+        )  # [N, N], how alike two clients' classes are
         fed.note("overlap", common[graph].mean() if bool(graph.any()) else 0.0)
         fed.tally("peers", graph)
 
@@ -159,7 +218,9 @@ class PFedDST(Method):
         if not fed.scoring or "peers" not in fed.recipe.evaluation.tallies:
             return
         chosen = graph[0].nonzero().flatten()
-        members = torch.cat([fed.everybody[:1], chosen[scores[0, chosen].argsort(descending=True, stable=True)]])
+        members = torch.cat(
+            [fed.everybody[:1], chosen[scores[0, chosen].argsort(descending=True, stable=True)]]
+        )
         with fed.among(torch.zeros_like(members)):
             correct, total = fed.correct(state["w"][members], "test")
         for place, (hits, samples) in enumerate(zip(correct.tolist(), total.tolist(), strict=True)):

@@ -7,13 +7,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algorithms.core import partial
-from algorithms.core.batches import Batch
-from algorithms.core.distil import divergence
-from algorithms.core.federation import Federation
-from algorithms.core.layout import Params
-from algorithms.core.local import Local, entropy_of
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core import partial
+from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.distil import divergence
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.layout import Params
+from repfl.algorithms.core.local import Local, entropy_of
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
 @hyperparameters
@@ -22,21 +22,28 @@ class HP:
 
     lam: float = param(0.5, "weight of the distillation term", ge=0, paper=0.5)
     temperature: float = param(3.0, "softmax temperature of teacher and student", gt=0, paper=3.0)
-    teacher_mode: Literal["train", "eval"] = param("train", "BN mode of the teacher; `train` is what FedPURIN's code runs")
+    teacher_mode: Literal["train", "eval"] = param(
+        "train", "BN mode of the teacher; `train` is what FedPURIN's code runs"
+    )
 
 
 @register(
     "pfedsd",
     title="pFedSD",
-    paper="Jin et al., Personalized Edge Intelligence via Federated Self-Knowledge Distillation, TPDS 2022",
+    paper=(
+        "Jin et al., Personalized Edge Intelligence via Federated Self-Knowledge Distillation, TPDS"
+        " 2022"
+    ),
     year=2022,
     family="regularised",
     sends="the whole model down and up; the teacher never leaves its client",
 )
 class PFedSD(Method):
-    """FedAvg whose clients also imitate the model they ended their previous round with, the teacher z_i.
+    """FedAvg whose clients also imitate the model they ended their previous round with, the teacher
+    z_i.
 
-    L = CE(f_w(x), y) + lam * T^2 * KL( softmax(f_z(x) / T) || softmax(f_w(x) / T) ); then z_i <- w_i. First rounds have no teacher.
+    L = CE(f_w(x), y) + lam * T^2 * KL( softmax(f_z(x) / T) || softmax(f_w(x) / T) ); then z_i <-
+    w_i. First rounds have no teacher.
     """
 
     HP = HP
@@ -48,7 +55,12 @@ class PFedSD(Method):
         start = partial.received(state, fed, fed.exchanged)
         taught = state["seen"][fed.active].to(fed.dtype)  # [K]
         if self.hp.lam and bool(taught.any()):
-            end = fed.train(start, objective=self.loss, models={"teacher": state["teacher"][fed.active]}, extras={"taught": taught}).theta
+            end = fed.train(
+                start,
+                objective=self.loss,
+                models={"teacher": state["teacher"][fed.active]},
+                extras={"taught": taught},
+            ).theta
         else:
             end = fed.train(start).theta
         teacher = state["teacher"].clone()
@@ -62,7 +74,10 @@ class PFedSD(Method):
         with torch.no_grad():
             goal = local.model.logits(local.models["teacher"], batch.x, mode)
         distilled = batch.mean(divergence(goal, logits, self.hp.temperature))
-        return entropy_of(logits, batch) + self.hp.lam * self.hp.temperature**2 * local.extras["taught"] * distilled
+        return (
+            entropy_of(logits, batch)
+            + self.hp.lam * self.hp.temperature**2 * local.extras["taught"] * distilled
+        )
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return partial.models(state, fed, fed.exchanged)

@@ -1,4 +1,6 @@
-"""What goes wrong in ways a user can mend, each as one line: what, where, and the nearest valid choice."""
+"""What goes wrong in ways a user can mend, each as one line: what, where, and the nearest valid
+choice.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,15 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 FINE, FINDING, INPUT, FAILED = 0, 1, 2, 3
-"""Exit codes: all well; something stored or measured is not as it should be; the user's input is wrong; some cells failed."""
+"""Exit codes: all well; something stored or measured is not as it should be; the user's input is
+wrong; some cells failed.
+"""
 
 
 class UserError(Exception):
-    """What was asked for cannot be done: one line, and an exit code, which is 2 (wrong input) unless it is said otherwise."""
+    """What was asked for cannot be done: one line, and an exit code, which is 2 (wrong input)
+    unless it is said otherwise.
+    """
 
     def __init__(self, text: str, code: int = INPUT) -> None:
         super().__init__(text)
@@ -39,7 +45,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def unknown(what: str, name: str, known: Iterable[str], place: str = "") -> UserError:
     """The refusal of a name that nobody knows."""
-    return UserError(f"{place + ': ' if place else ''}unknown {what} {name!r}; {nearest(name, known)}")
+    return UserError(
+        f"{place + ': ' if place else ''}unknown {what} {name!r}; {nearest(name, known)}"
+    )
 
 
 def one_line(error: BaseException) -> str:
@@ -48,7 +56,7 @@ def one_line(error: BaseException) -> str:
     return text or type(error).__name__
 
 
-# -- pydantic speaks of many things at once; a user needs the first, with its place, its value and the valid range -------------------------
+# -- pydantic speaks of many things at once; a user needs the first, with its place, its value and t
 
 
 def refusal(error: ValidationError, cls: Any, place: str) -> UserError:
@@ -63,7 +71,10 @@ def refusal(error: ValidationError, cls: Any, place: str) -> UserError:
         case "missing" | "missing_argument":
             text = f"field {field!r} is missing"
         case _:
-            text = f"{field} = {_shown(first['input'])} is not valid; {_valid(schema, first['msg'])}{_hint(first['input'], schema)}"
+            text = (
+                f"{field} = {_shown(first['input'])} is not valid;"
+                f" {_valid(schema, first['msg'])}{_hint(first['input'], schema)}"
+            )
     return UserError(f"{place}: {text}{f' (and {others} more)' if others else ''}")
 
 
@@ -72,7 +83,9 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _field_schema(schema: Mapping[str, Any], location: tuple[Any, ...]) -> tuple[Mapping[str, Any], list[str]]:
+def _field_schema(
+    schema: Mapping[str, Any], location: tuple[Any, ...]
+) -> tuple[Mapping[str, Any], list[str]]:
     """JSON schema of a field, and the names of its siblings."""
     definitions, known = schema.get("$defs", {}), list(schema.get("properties", {}))
     for step in location:
@@ -98,19 +111,32 @@ def _follow(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mappin
 
 
 def choices(schema: Mapping[str, Any]) -> str:
-    """The valid values of a field in words, from its JSON schema; empty when its type says it all."""
+    """The valid values of a field in words, from its JSON schema; empty when its type says it
+    all.
+    """
     if "enum" in schema or "const" in schema:
         return " or ".join(map(repr, schema.get("enum", [schema.get("const")])))
     limits = [
         f"{symbol} {schema[key]:g}"
-        for key, symbol in (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"))
+        for key, symbol in (
+            ("minimum", ">="),
+            ("exclusiveMinimum", ">"),
+            ("maximum", "<="),
+            ("exclusiveMaximum", "<"),
+        )
         if key in schema
     ]
     return " and ".join(limits)
 
 
 def _valid(schema: Mapping[str, Any], otherwise: str) -> str:
-    kinds = {"integer": "a whole number", "number": "a number", "string": "a text", "boolean": "true or false", "array": "a list"}
+    kinds = {
+        "integer": "a whole number",
+        "number": "a number",
+        "string": "a text",
+        "boolean": "true or false",
+        "array": "a list",
+    }
     kind, limits = kinds.get(schema.get("type", ""), ""), choices(schema)
     if "enum" in schema or "const" in schema:
         return f"valid: {limits}"

@@ -7,21 +7,26 @@ from pathlib import Path
 
 import numpy as np
 
-from datasets.core.canonical import Arrays
-from datasets.core.formats import need, unpickle
-from datasets.core.registry import Dataset, Edition, File, Norm, register, words
+from repfl.datasets.core.canonical import Arrays
+from repfl.datasets.core.formats import need, unpickle
+from repfl.datasets.core.registry import Dataset, Edition, File, Norm, register, words
 
 IMAGENET = Norm(255.0, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-PAPER = "A. Krizhevsky: Learning Multiple Layers of Features from Tiny Images. Technical report, University of Toronto, 2009."
+PAPER = (
+    "A. Krizhevsky: Learning Multiple Layers of Features from Tiny Images. Technical report,"
+    " University of Toronto, 2009."
+)
 LICENCE = "none stated by the authors; public for research, cite the technical report"
 TEN = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 HUNDRED = words(
-    """apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle caterpillar cattle
-    chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish forest fox girl hamster house
-    kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain mouse mushroom oak_tree orange
-    orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine possum rabbit raccoon ray road rocket rose sea seal
-    shark shrew skunk skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger
-    tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm"""
+    """apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus
+    butterfly camel can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab
+    crocodile cup dinosaur dolphin elephant flatfish forest fox girl hamster house kangaroo keyboard
+    lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain mouse mushroom
+    oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine
+    possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake
+    spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor
+    train trout tulip turtle wardrobe whale willow_tree wolf woman worm"""
 )
 
 
@@ -33,7 +38,10 @@ def read(folder: Path, parts: dict[str, tuple[str, ...]], key: str) -> dict[str,
         for name in files:
             with need(folder, name).open("rb") as file:
                 batch = unpickle(file)
-            images.append(np.asarray(batch["data"], np.uint8).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))  # to [n, H, W, C]
+            # to [n, H, W, C]
+            images.append(
+                np.asarray(batch["data"], np.uint8).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+            )
             labels.append(np.asarray(batch[key], np.int64))
         splits[split] = Arrays(np.concatenate(images), np.concatenate(labels))
     return splits
@@ -67,7 +75,11 @@ register(
                 },
             ),
         ),
-        read=partial(read, parts={"train": tuple(f"data_batch_{k}" for k in range(1, 6)), "test": ("test_batch",)}, key="labels"),
+        read=partial(
+            read,
+            parts={"train": tuple(f"data_batch_{k}" for k in range(1, 6)), "test": ("test_batch",)},
+            key="labels",
+        ),
         files=partial(_files, "CIFAR10"),
         own_norms={
             "fedobp": Norm(255.0, (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),

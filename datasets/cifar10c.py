@@ -1,7 +1,9 @@
-"""CIFAR-10-C: the CIFAR-10 test photographs under 15 corruptions at 5 severities each (750,000 images, 2.3 GB).
+"""CIFAR-10-C: the CIFAR-10 test photographs under 15 corruptions at 5 severities each (750,000
+images, 2.3 GB).
 
-Every image knows its corruption and severity (group) and its photograph (origin), so that a partition can keep a photograph from being in
-the train part of one client and the test part of another.
+Every image knows its corruption and severity (group) and its photograph (origin), so that a
+partition can keep a photograph from being in the train part of one client and the test part of
+another.
 """
 
 from __future__ import annotations
@@ -10,28 +12,32 @@ from pathlib import Path
 
 import numpy as np
 
-from datasets.cifar import IMAGENET, TEN
-from datasets.core.canonical import Arrays
-from datasets.core.errors import DataError
-from datasets.core.formats import need
-from datasets.core.registry import Dataset, Edition, File, register, words
+from repfl.datasets.cifar import IMAGENET, TEN
+from repfl.datasets.core.canonical import Arrays
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.formats import need
+from repfl.datasets.core.registry import Dataset, Edition, File, register, words
 
 CORRUPTIONS = words(
-    """gaussian_noise shot_noise impulse_noise defocus_blur glass_blur motion_blur zoom_blur snow frost fog brightness contrast
-    elastic_transform pixelate jpeg_compression"""
+    """gaussian_noise shot_noise impulse_noise defocus_blur glass_blur motion_blur zoom_blur snow
+    frost fog brightness contrast elastic_transform pixelate jpeg_compression"""
 )
 SEVERITIES = 5
 
 
 def read(folder: Path) -> dict[str, Arrays]:
-    """One .npy file per corruption, severities one after another, each in the order of the CIFAR-10 test set."""
+    """One .npy file per corruption, severities one after another, each in the order of the CIFAR-10
+    test set.
+    """
     labels = np.load(need(folder, "labels.npy"), allow_pickle=False).reshape(-1).astype(np.int64)
     photos = len(labels) // SEVERITIES
     if not np.array_equal(labels, np.tile(labels[:photos], SEVERITIES)):
         raise DataError(f"{folder}: labels.npy is not the same for every severity")
     images = np.empty((len(CORRUPTIONS) * len(labels), 32, 32, 3), np.uint8)
     for k, name in enumerate(CORRUPTIONS):
-        images[k * len(labels) : (k + 1) * len(labels)] = np.load(need(folder, f"{name}.npy"), mmap_mode="r", allow_pickle=False)
+        images[k * len(labels) : (k + 1) * len(labels)] = np.load(
+            need(folder, f"{name}.npy"), mmap_mode="r", allow_pickle=False
+        )
     groups = np.repeat(np.arange(len(CORRUPTIONS) * SEVERITIES), photos)
     origins = np.tile(np.arange(photos), len(CORRUPTIONS) * SEVERITIES)
     return {"all": Arrays(images, np.tile(labels, len(CORRUPTIONS)), groups, origins)}
@@ -53,13 +59,18 @@ register(
         title="CIFAR-10-C (15 corruptions, 5 severities)",
         homepage="https://zenodo.org/records/2535967",
         licence="CC BY 4.0",
-        citation="D. Hendrycks, T. Dietterich: Benchmarking Neural Network Robustness to Common Corruptions and Perturbations. ICLR 2019.",
+        citation=(
+            "D. Hendrycks, T. Dietterich: Benchmarking Neural Network Robustness to Common"
+            " Corruptions and Perturbations. ICLR 2019."
+        ),
         classes=TEN,
         shape=(32, 32, 3),
         editions=(Edition("official", {"all": 750_000}, {"all": (75_000,) * 10}),),
         read=read,
         files=files,
-        groups=tuple(f"{name}/{severity}" for name in CORRUPTIONS for severity in range(1, SEVERITIES + 1)),
+        groups=tuple(
+            f"{name}/{severity}" for name in CORRUPTIONS for severity in range(1, SEVERITIES + 1)
+        ),
         own_norms={"imagenet": IMAGENET},
         size=2_918_471_680,
     )

@@ -1,10 +1,13 @@
-"""OrganAMNIST, OrganCMNIST and OrganSMNIST: grey 28x28 slices through 11 abdominal organs, in three directions.
+"""OrganAMNIST, OrganCMNIST and OrganSMNIST: grey 28x28 slices through 11 abdominal organs, in three
+directions.
 
-MedMNIST has removed a few samples since the papers were written. The papers use the older edition, which is what `get` brings; the current
-one comes with `--edition medmnist-3`, is accepted on import too, and is recorded as such.
+MedMNIST has removed a few samples since the papers were written. The papers use the older edition,
+which is what `get` brings; the current one comes with `--edition medmnist-3`, is accepted on import
+too, and is recorded as such.
 
-FedOBP divides pixels by 255 and then normalises with constants meant for 0..255, which leaves almost constant inputs: that is `fedobp`;
-`fedobp-corrected` has the same constants at the right scale.
+FedOBP divides pixels by 255 and then normalises with constants meant for 0..255, which leaves
+almost constant inputs: that is `fedobp`; `fedobp-corrected` has the same constants at the right
+scale.
 """
 
 from __future__ import annotations
@@ -13,12 +16,18 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from datasets.core.canonical import Arrays
-from datasets.core.formats import need, read_npz
-from datasets.core.registry import Dataset, Edition, File, Norm, get, register, words
+from repfl.datasets.core.canonical import Arrays
+from repfl.datasets.core.formats import need, read_npz
+from repfl.datasets.core.registry import Dataset, Edition, File, Norm, get, register, words
 
-ORGANS = words("bladder femur-left femur-right heart kidney-left kidney-right liver lung-left lung-right pancreas spleen")
-PAPER = "J. Yang et al.: MedMNIST v2 - A large-scale lightweight benchmark for 2D and 3D biomedical images. Scientific Data 10, 2023."
+ORGANS = words(
+    "bladder femur-left femur-right heart kidney-left kidney-right liver lung-left lung-right"
+    " pancreas spleen"
+)
+PAPER = (
+    "J. Yang et al.: MedMNIST v2 - A large-scale lightweight benchmark for 2D and 3D biomedical"
+    " images. Scientific Data 10, 2023."
+)
 
 
 def read(folder: Path, dataset: str, names: tuple[str, ...]) -> dict[str, Arrays]:
@@ -29,7 +38,10 @@ def read(folder: Path, dataset: str, names: tuple[str, ...]) -> dict[str, Arrays
 def files(name: str, first_name: str, md5: str) -> tuple[File, ...]:
     """The papers' edition at its three places; the medmnist package knows only the current one."""
     records = {"6496656": name, "5208230": name, "4269852": first_name}
-    urls = tuple(f"https://zenodo.org/records/{record}/files/{file}?download=1" for record, file in records.items())
+    urls = tuple(
+        f"https://zenodo.org/records/{record}/files/{file}?download=1"
+        for record, file in records.items()
+    )
     return (File(name, urls, f"md5:{md5}"),)
 
 
@@ -41,7 +53,9 @@ def current_files(name: str) -> tuple[File, ...]:
     return (File(name, (source["url"],), f"md5:{source['MD5']}"),)
 
 
-def _register(letter: str, view: str, md5: str, old: Edition, new: Edition, size: int, norms: dict[str, Norm]) -> None:
+def _register(
+    letter: str, view: str, md5: str, old: Edition, new: Edition, size: int, norms: dict[str, Norm]
+) -> None:
     name, first_name = f"organ{letter.lower()}mnist.npz", f"organmnist_{view}.npz"
     register(
         Dataset(
@@ -68,7 +82,10 @@ _register(
     Edition("medmnist-2", {"train": 34_581, "val": 6_491, "test": 17_778}),
     Edition("medmnist-3", {"train": 34_561, "val": 6_491, "test": 17_778}),
     38_247_903,
-    {"fedobp": Norm(255.0, (118.7546,), (62.3489,)), "fedobp-corrected": Norm(255.0, (0.4657,), (0.2445,))},
+    {
+        "fedobp": Norm(255.0, (118.7546,), (62.3489,)),
+        "fedobp-corrected": Norm(255.0, (0.4657,), (0.2445,)),
+    },
 )
 _register(
     "C",
@@ -77,7 +94,10 @@ _register(
     Edition("medmnist-2", {"train": 13_000, "val": 2_392, "test": 8_268}),
     Edition("medmnist-3", {"train": 12_975, "val": 2_392, "test": 8_216}),
     15_527_535,
-    {"fedobp": Norm(255.0, (124.424,), (58.8092,)), "fedobp-corrected": Norm(255.0, (0.4879,), (0.2306,))},
+    {
+        "fedobp": Norm(255.0, (124.424,), (58.8092,)),
+        "fedobp-corrected": Norm(255.0, (0.4879,), (0.2306,)),
+    },
 )
 _register(
     "S",

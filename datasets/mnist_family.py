@@ -1,6 +1,7 @@
 """MNIST, Fashion-MNIST and EMNIST ByClass: grey images of 28x28 pixels in idx files.
 
-EMNIST's images are kept as the official files hold them: mirrored and turned, as torchvision returns them too.
+EMNIST's images are kept as the official files hold them: mirrored and turned, as torchvision
+returns them too.
 """
 
 from __future__ import annotations
@@ -9,18 +10,31 @@ import string
 from functools import partial
 from pathlib import Path
 
-from datasets.core.canonical import Arrays
-from datasets.core.formats import as_arrays, need, read_idx
-from datasets.core.registry import Dataset, Edition, File, Norm, get, register
+from repfl.datasets.core.canonical import Arrays
+from repfl.datasets.core.formats import as_arrays, need, read_idx
+from repfl.datasets.core.registry import Dataset, Edition, File, Norm, get, register
 
-CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+CLOTHES = (
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
 
 
 def read(folder: Path, name: str, train: str, test: str) -> dict[str, Arrays]:
     """The official idx files, gzipped or not; older copies write a dot before idx."""
     splits, room = {}, get(name).room
     for split, prefix in (("train", train), ("test", test)):
-        images, labels = (_idx(folder, f"{prefix}-{what}") for what in ("images-idx3-ubyte", "labels-idx1-ubyte"))
+        images, labels = (
+            _idx(folder, f"{prefix}-{what}") for what in ("images-idx3-ubyte", "labels-idx1-ubyte")
+        )
         splits[split] = as_arrays(read_idx(images, room), read_idx(labels, room))
     return splits
 
@@ -36,7 +50,10 @@ def _files(name: str, mirrors: tuple[str, ...] = ()) -> tuple[File, ...]:
 
     source = getattr(official, name)
     bases = (*source.mirrors, *mirrors)
-    return tuple(File(file, tuple(base + file for base in bases), f"md5:{md5}") for file, md5 in source.resources)
+    return tuple(
+        File(file, tuple(base + file for base in bases), f"md5:{md5}")
+        for file, md5 in source.resources
+    )
 
 
 def _emnist() -> tuple[File, ...]:
@@ -51,7 +68,10 @@ register(
         title="MNIST",
         homepage="http://yann.lecun.com/exdb/mnist/",
         licence="CC BY-SA 3.0",
-        citation="Y. LeCun, L. Bottou, Y. Bengio, P. Haffner: Gradient-Based Learning Applied to Document Recognition. Proc. IEEE, 1998.",
+        citation=(
+            "Y. LeCun, L. Bottou, Y. Bengio, P. Haffner: Gradient-Based Learning Applied to"
+            " Document Recognition. Proc. IEEE, 1998."
+        ),
         classes=tuple(string.digits),
         shape=(28, 28, 1),
         editions=(
@@ -81,7 +101,10 @@ register(
         title="Fashion-MNIST",
         homepage="https://github.com/zalandoresearch/fashion-mnist",
         licence="MIT",
-        citation="H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST, a Novel Image Dataset for Benchmarking. arXiv 1708.07747.",
+        citation=(
+            "H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST, a Novel Image Dataset for Benchmarking."
+            " arXiv 1708.07747."
+        ),
         classes=CLOTHES,
         shape=(28, 28, 1),
         editions=(
@@ -96,7 +119,13 @@ register(
             ),
         ),
         read=partial(read, name="fashion_mnist", train="train", test="t10k"),
-        files=partial(_files, "FashionMNIST", ("https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",)),
+        files=partial(
+            _files,
+            "FashionMNIST",
+            (
+                "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+            ),
+        ),
         own_norms={"fedobp": Norm(255.0, (0.2860,), (0.3205,))},
         size=30_878_645,
     )
@@ -108,11 +137,16 @@ register(
         title="EMNIST ByClass",
         homepage="https://www.nist.gov/itl/products-and-services/emnist-dataset",
         licence="US government work, public domain; cite the paper",
-        citation="G. Cohen, S. Afshar, J. Tapson, A. van Schaik: EMNIST, an extension of MNIST to handwritten letters. arXiv 1702.05373.",
+        citation=(
+            "G. Cohen, S. Afshar, J. Tapson, A. van Schaik: EMNIST, an extension of MNIST to"
+            " handwritten letters. arXiv 1702.05373."
+        ),
         classes=tuple(string.digits + string.ascii_uppercase + string.ascii_lowercase),
         shape=(28, 28, 1),
         editions=(Edition("official", {"train": 697_932, "test": 116_323}),),
-        read=partial(read, name="emnist_byclass", train="emnist-byclass-train", test="emnist-byclass-test"),
+        read=partial(
+            read, name="emnist_byclass", train="emnist-byclass-train", test="emnist-byclass-test"
+        ),
         files=_emnist,
         own_norms={"fedobp": Norm(255.0, (0.1736,), (0.3248,))},
         size=561_753_746,

@@ -1,4 +1,6 @@
-"""Office-Home: 15,588 pictures of 65 everyday things in four domains, resized to 224x224 on import."""
+"""Office-Home: 15,588 pictures of 65 everyday things in four domains, resized to 224x224 on
+import.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +8,26 @@ from pathlib import Path
 
 import numpy as np
 
-from datasets.cifar import IMAGENET
-from datasets.core.canonical import Arrays
-from datasets.core.errors import DataError
-from datasets.core.formats import NothingFoundError, list_classes, load_pictures, plain
-from datasets.core.registry import Dataset, Edition, register, words
+from repfl.datasets.cifar import IMAGENET
+from repfl.datasets.core.canonical import Arrays
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.formats import NothingFoundError, list_classes, load_pictures, plain
+from repfl.datasets.core.registry import Dataset, Edition, register, words
 
 DOMAINS = {"Art": 2427, "Clipart": 4365, "Product": 4439, "Real World": 4357}
 SHAPE = (224, 224, 3)
 CLASSES = words(
-    """Alarm_Clock Backpack Batteries Bed Bike Bottle Bucket Calculator Calendar Candles Chair Clipboards Computer Couch Curtains Desk_Lamp
-    Drill Eraser Exit_Sign Fan File_Cabinet Flipflops Flowers Folder Fork Glasses Hammer Helmet Kettle Keyboard Knives Lamp_Shade Laptop
-    Marker Monitor Mop Mouse Mug Notebook Oven Pan Paper_Clip Pen Pencil Postit_Notes Printer Push_Pin Radio Refrigerator Ruler Scissors
-    Screwdriver Shelf Sink Sneakers Soda Speaker Spoon TV Table Telephone ToothBrush Toys Trash_Can Webcam"""
+    """Alarm_Clock Backpack Batteries Bed Bike Bottle Bucket Calculator Calendar Candles Chair
+    Clipboards Computer Couch Curtains Desk_Lamp Drill Eraser Exit_Sign Fan File_Cabinet Flipflops
+    Flowers Folder Fork Glasses Hammer Helmet Kettle Keyboard Knives Lamp_Shade Laptop Marker
+    Monitor Mop Mouse Mug Notebook Oven Pan Paper_Clip Pen Pencil Postit_Notes Printer Push_Pin
+    Radio Refrigerator Ruler Scissors Screwdriver Shelf Sink Sneakers Soda Speaker Spoon TV Table
+    Telephone ToothBrush Toys Trash_Can Webcam"""
 )
 MANUAL = (
-    "its terms ask you to fetch it yourself: download OfficeHomeDataset_10072016.zip from "
-    "https://www.hemanthdv.org/officeHomeDataset.html, then run `repfl data import office_home --from OfficeHomeDataset_10072016.zip`"
+    "its terms ask you to fetch it yourself: download OfficeHomeDataset_10072016.zip from"
+    " https://www.hemanthdv.org/officeHomeDataset.html, then run `repfl data import office_home"
+    " --from OfficeHomeDataset_10072016.zip`"
 )
 
 
@@ -30,16 +35,26 @@ def read(folder: Path, domains: dict[str, int] = DOMAINS) -> dict[str, Arrays]:
     """`<domain>/<class>/*.jpg`, the domains anywhere under the folder."""
     found, groups = [], []
     for group, (name, published) in enumerate(domains.items()):
-        places = [path for path in sorted(folder.rglob("*")) if path.is_dir() and plain(path.name) == plain(name)]
+        places = [
+            path
+            for path in sorted(folder.rglob("*"))
+            if path.is_dir() and plain(path.name) == plain(name)
+        ]
         if not places:
             raise NothingFoundError(f"{folder} holds no folder {name!r}")
         members = list_classes(places[0], CLASSES)
         if len(members) != published:
-            raise DataError(f"{places[0]} holds {len(members):,} pictures, {published:,} are published")
+            raise DataError(
+                f"{places[0]} holds {len(members):,} pictures, {published:,} are published"
+            )
         found += members
         groups += [group] * len(members)
     images = load_pictures([path for path, _ in found], SHAPE, resize=True)
-    return {"all": Arrays(images, np.array([label for _, label in found], np.int64), np.array(groups, np.int64))}
+    return {
+        "all": Arrays(
+            images, np.array([label for _, label in found], np.int64), np.array(groups, np.int64)
+        )
+    }
 
 
 register(
@@ -48,7 +63,10 @@ register(
         title="Office-Home",
         homepage="https://www.hemanthdv.org/officeHomeDataset.html",
         licence="non-commercial research; the pictures belong to their owners",
-        citation="H. Venkateswara et al.: Deep Hashing Network for Unsupervised Domain Adaptation. CVPR 2017.",
+        citation=(
+            "H. Venkateswara et al.: Deep Hashing Network for Unsupervised Domain Adaptation. CVPR"
+            " 2017."
+        ),
         classes=CLASSES,
         shape=SHAPE,
         editions=(Edition("official", {"all": 15_588}),),

@@ -1,4 +1,6 @@
-"""SVHN cropped: 99,289 house-number digits of 32x32 pixels (train and test; the extra set is not used)."""
+"""SVHN cropped: 99,289 house-number digits of 32x32 pixels (train and test; the extra set is not
+used).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from datasets.core.canonical import Arrays
-from datasets.core.formats import as_arrays, need
-from datasets.core.registry import Dataset, Edition, File, Norm, register
+from repfl.datasets.core.canonical import Arrays
+from repfl.datasets.core.formats import as_arrays, need
+from repfl.datasets.core.registry import Dataset, Edition, File, Norm, register
 
 
 def read(folder: Path) -> dict[str, Arrays]:
@@ -20,7 +22,9 @@ def read(folder: Path) -> dict[str, Arrays]:
     for split in ("train", "test"):
         content = loadmat(need(folder, f"{split}_32x32.mat"))
         labels = content["y"].reshape(-1).astype(np.int64)
-        splits[split] = as_arrays(content["X"].transpose(3, 0, 1, 2), np.where(labels == 10, 0, labels))  # X is [H, W, C, n]
+        splits[split] = as_arrays(
+            content["X"].transpose(3, 0, 1, 2), np.where(labels == 10, 0, labels)
+        )  # X is [H, W, C, n]
     return splits
 
 
@@ -28,7 +32,10 @@ def files() -> tuple[File, ...]:
     """Addresses and checksums as torchvision knows them."""
     from torchvision.datasets import SVHN
 
-    return tuple(File(name, (url,), f"md5:{md5}") for url, name, md5 in (SVHN.split_list[split] for split in ("train", "test")))
+    return tuple(
+        File(name, (url,), f"md5:{md5}")
+        for url, name, md5 in (SVHN.split_list[split] for split in ("train", "test"))
+    )
 
 
 register(
@@ -37,7 +44,10 @@ register(
         title="Street View House Numbers, cropped digits",
         homepage="http://ufldl.stanford.edu/housenumbers/",
         licence="non-commercial use only",
-        citation="Y. Netzer et al.: Reading Digits in Natural Images with Unsupervised Feature Learning. NIPS workshop, 2011.",
+        citation=(
+            "Y. Netzer et al.: Reading Digits in Natural Images with Unsupervised Feature Learning."
+            " NIPS workshop, 2011."
+        ),
         classes=tuple(string.digits),
         shape=(32, 32, 3),
         editions=(

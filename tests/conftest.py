@@ -1,4 +1,6 @@
-"""The tests, and every process they start, compute as cells do: with one thread each, however pytest was called."""
+"""The tests, and every process they start, compute as cells do: with one thread each, however
+pytest was called.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.main import call
+from repfl.bench.cli.main import call
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
@@ -21,7 +21,9 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(file)
 
 
-def test_the_example_method_keeps_the_contract(example: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_method_keeps_the_contract(
+    example: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert call(["methods", "halfway", "--plugin", example, "--contract"]) == 0
     assert "halfway" in capsys.readouterr().out
 
@@ -29,24 +31,43 @@ def test_the_example_method_keeps_the_contract(example: str, capsys: pytest.Capt
 def test_the_variant_of_a_published_method_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     file = "bench/examples/header_first.py"
     assert file in README
-    assert call(["methods", "header-first", "--plugin", str(Path(__file__).parent.parent / file)]) == 0
+    assert (
+        call(["methods", "header-first", "--plugin", str(Path(__file__).parent.parent / file)]) == 0
+    )
     assert "header-first" in capsys.readouterr().out
 
 
-def test_the_example_method_gets_a_row_beside_the_papers_methods(example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_method_gets_a_row_beside_the_papers_methods(
+    example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     where = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "report")]
-    asked = ["--plugin", example, "--method", "halfway", "--artefact", "fedpurin/table1", "--seed", "1", "--executor", "inline"]
+    asked = [
+        "--plugin",
+        example,
+        "--method",
+        "halfway",
+        "--artefact",
+        "fedpurin/table1",
+        "--seed",
+        "1",
+        "--executor",
+        "inline",
+    ]
     assert call(["reproduce", *asked, *where]) == 0
     capsys.readouterr()
     (table,) = (tmp_path / "report").rglob("table1.csv")
-    rows = [line for line in table.read_text().splitlines() if "Half-way" in line or "halfway" in line]
+    rows = [
+        line for line in table.read_text().splitlines() if "Half-way" in line or "halfway" in line
+    ]
     assert rows
     assert any("done" in row or re.search(r"\d\d\.\d", row) for row in rows)
 
 
 def test_every_command_of_the_readme_exists() -> None:
     blocks = "\n".join(re.findall(r"```\n(.*?)```", README, flags=re.DOTALL))
-    named = set(re.findall(r"^repfl (\w+)", blocks, flags=re.MULTILINE)) | set(re.findall(r"`repfl (\w+)", README))
+    named = set(re.findall(r"^repfl (\w+)", blocks, flags=re.MULTILINE)) | set(
+        re.findall(r"`repfl (\w+)", README)
+    )
     assert named
     for command in sorted(named):
         assert call([command, "--help"]) == 0, command
@@ -54,6 +75,10 @@ def test_every_command_of_the_readme_exists() -> None:
 
 def test_the_readme_names_the_published_code_that_methods_are_held_against() -> None:
     files = (Path(__file__).parent / "references").glob("*.py")
-    used = {name for file in files for name in re.findall(r'"([\w.-]+/[\w.-]+)", "[0-9a-f]{7}"', file.read_text())}
+    used = {
+        name
+        for file in files
+        for name in re.findall(r'"([\w.-]+/[\w.-]+)", "[0-9a-f]{7}"', file.read_text())
+    }
     section = README.split("## Why believe a method here")[1].split("\n## ")[0]
     assert set(re.findall(r"\(https://github.com/([\w.-]+/[\w.-]+)\)", section)) == used != set()

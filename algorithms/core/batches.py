@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.core.data import ClientData
-from algorithms.core.ops import Mode
-from algorithms.core.rng import Streams
+from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.ops import Mode
+from repfl.algorithms.core.rng import Streams
 
 
 @dataclass(frozen=True)
@@ -60,29 +60,43 @@ class Plan:
 
     def first(self, steps: int | None) -> Plan:
         """At most so many batches."""
-        return self if steps is None else Plan(self.index[:steps], self.epoch[:steps], self.draws[:steps])
+        return (
+            self
+            if steps is None
+            else Plan(self.index[:steps], self.epoch[:steps], self.draws[:steps])
+        )
 
 
 def plan_batches(data: ClientData, streams: Streams, client: int, schedule: Schedule) -> Plan:
     """Every epoch is one fresh random order, cut into batches; the last one may be short."""
     own = data.train[client]
     index, epochs, drawn = [], [], []
-    for epoch in range(schedule.first_epoch, schedule.first_epoch + schedule.epochs if len(own) else 0):
+    for epoch in range(
+        schedule.first_epoch, schedule.first_epoch + schedule.epochs if len(own) else 0
+    ):
         address = (schedule.round, client, epoch)
         order = own[streams.permutation(len(own), schedule.stream, *address)]
-        draws = {} if data.augment is None else data.augment.draw(streams.at("augment", *address), len(own))
+        draws = (
+            {}
+            if data.augment is None
+            else data.augment.draw(streams.at("augment", *address), len(own))
+        )
         for start in range(0, len(own), schedule.batch):
             part = order[start : start + schedule.batch]
             if schedule.skip_single and len(part) == 1:
                 continue
             index.append(part)
             epochs.append(epoch)
-            drawn.append({k: torch.from_numpy(v[start : start + schedule.batch]) for k, v in draws.items()})
+            drawn.append(
+                {k: torch.from_numpy(v[start : start + schedule.batch]) for k, v in draws.items()}
+            )
     return Plan(index, epochs, drawn)
 
 
 def steps_per_epoch(held: Tensor, batch: int, skip_single: bool) -> Tensor:
-    """How many mini-batches clients with so many samples have in an epoch, as `plan_batches` cuts them  [K]."""
+    """How many mini-batches clients with so many samples have in an epoch, as `plan_batches` cuts
+    them  [K].
+    """
     if batch == 1 and skip_single:
         return torch.zeros_like(held)
     return held // batch + (held % batch > int(skip_single)).long()
@@ -96,7 +110,12 @@ def plan_pass(own: Tensor, batch: int) -> Plan:
 
 def padded(parts: Sequence[Tensor], width: int) -> Tensor:
     """Rows of unequal length as one block, filled with each row's first entry."""
-    return torch.stack([torch.cat([p, p[:1].expand(width - len(p), *p.shape[1:])]) if len(p) < width else p for p in parts])
+    return torch.stack(
+        [
+            torch.cat([p, p[:1].expand(width - len(p), *p.shape[1:])]) if len(p) < width else p
+            for p in parts
+        ]
+    )
 
 
 def batch_at(data: ClientData, plans: Sequence[Plan], step: int) -> Batch:
@@ -108,5 +127,8 @@ def batch_at(data: ClientData, plans: Sequence[Plan], step: int) -> Batch:
         valid = (torch.arange(width) < torch.tensor([len(p) for p in parts])[:, None]).to(device)
     draws = None
     if plans[0].draws[step]:
-        draws = {k: padded([plan.draws[step][k] for plan in plans], width).flatten(0, 1).to(device) for k in plans[0].draws[step]}
+        draws = {
+            k: padded([plan.draws[step][k] for plan in plans], width).flatten(0, 1).to(device)
+            for k in plans[0].draws[step]
+        }
     return Batch(data.inputs(index, draws), data.labels[index], valid)

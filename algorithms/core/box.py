@@ -1,4 +1,6 @@
-"""Many small minimisations at once: a smooth function of a few numbers in [0, 1] for every client."""
+"""Many small minimisations at once: a smooth function of a few numbers in [0, 1] for every
+client.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,20 @@ HALVINGS = 12
 SUFFICIENT = 1e-4
 
 
-def minimise(losses: Losses, start: Tensor, *, iterations: int = 10, tolerance: float = 1e-3) -> tuple[Tensor, Tensor]:
-    """Minima of K independent functions over the unit box, by a projected quasi-Newton (BFGS) method  [K, m], [K].
+def minimise(
+    losses: Losses, start: Tensor, *, iterations: int = 10, tolerance: float = 1e-3
+) -> tuple[Tensor, Tensor]:
+    """Minima of K independent functions over the unit box, by a projected quasi-Newton (BFGS)
+    method  [K, m], [K].
 
-    A problem is done when no entry of its gradient that may still move is larger than the tolerance. Problems share nothing but the
-    evaluation of the function, so a client's result does not depend on who else is there.
+    A problem is done when no entry of its gradient that may still move is larger than the
+    tolerance. Problems share nothing but the evaluation of the function, so a client's result does
+    not depend on who else is there.
     """
-    x, inverse = start.clone(), torch.eye(start.shape[1], dtype=start.dtype, device=start.device).repeat(len(start), 1, 1)
+    x, inverse = (
+        start.clone(),
+        torch.eye(start.shape[1], dtype=start.dtype, device=start.device).repeat(len(start), 1, 1),
+    )
     value, slope = with_gradient(losses, x)
     open_ = torch.isfinite(value)
     for iteration in range(iterations):
@@ -48,13 +57,18 @@ def with_gradient(losses: Losses, x: Tensor) -> tuple[Tensor, Tensor]:
 def line_search(
     losses: Losses, x: Tensor, value: Tensor, slope: Tensor, direction: Tensor, open_: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The first of the steps 1, 1/2, 1/4 ... that lowers the value enough: new points, values and gradients, and who found such a step."""
+    """The first of the steps 1, 1/2, 1/4 ... that lowers the value enough: new points, values and
+    gradients, and who found such a step.
+    """
     moved, least, fresh, waiting = x, value, slope, open_
     for halving in range(HALVINGS):
         trial = (x + direction * 0.5**halving).clamp(0, 1)
         tried, steepness = with_gradient(losses, trial)
         enough = waiting & (tried <= value + SUFFICIENT * ((trial - x) * slope).sum(1))
-        moved, fresh = torch.where(enough[:, None], trial, moved), torch.where(enough[:, None], steepness, fresh)
+        moved, fresh = (
+            torch.where(enough[:, None], trial, moved),
+            torch.where(enough[:, None], steepness, fresh),
+        )
         least, waiting = torch.where(enough, tried, least), waiting & ~enough
         if not bool(waiting.any()):
             break
@@ -62,9 +76,14 @@ def line_search(
 
 
 def updated(inverse: Tensor, step: Tensor, change: Tensor) -> Tensor:
-    """The BFGS estimate of the inverse Hessian after a step, where curvature is positive  [K, m, m]."""
+    """The BFGS estimate of the inverse Hessian after a step, where curvature is
+    positive  [K, m, m].
+    """
     curvature = (step * change).sum(1)[:, None, None]
     sound = curvature > 1e-12
     scale = torch.where(sound, 1 / torch.where(sound, curvature, 1.0), 0.0)
-    left = torch.eye(step.shape[1], dtype=step.dtype, device=step.device) - scale * step[:, :, None] * change[:, None, :]
+    left = (
+        torch.eye(step.shape[1], dtype=step.dtype, device=step.device)
+        - scale * step[:, :, None] * change[:, None, :]
+    )
     return left @ inverse @ left.transpose(1, 2) + scale * step[:, :, None] * step[:, None, :]

@@ -1,7 +1,8 @@
-"""Clients side by side on a GPU: every chunk trains in a lane of its own, and all lanes advance in turn.
+"""Clients side by side on a GPU: every chunk trains in a lane of its own, and all lanes advance in
+turn.
 
-A seat keeps a chunk's memory and its recorded steps, so that the next chunk with the same work, in this round or a later one, only brings
-its numbers.
+A seat keeps a chunk's memory and its recorded steps, so that the next chunk with the same work, in
+this round or a later one, only brings its numbers.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from dataclasses import dataclass
 
 import torch
 
-from algorithms.core.batches import Plan
-from algorithms.core.data import ClientData
-from algorithms.core.feed import Feed
-from algorithms.core.graphs import Lane, Player
-from algorithms.core.local import Local
-from algorithms.core.train import Rows, Step, run_chunk
+from repfl.algorithms.core.batches import Plan
+from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.feed import Feed
+from repfl.algorithms.core.graphs import Lane, Player
+from repfl.algorithms.core.local import Local
+from repfl.algorithms.core.train import Rows, Step, run_chunk
 
 REMEMBERED = 6
 """Kinds of work whose recorded steps are kept; a method has a few phases, and each is one kind."""
@@ -49,11 +50,23 @@ class Seat:
         """Seat a chunk: in the memory of the one before it, if that fits."""
         plans = [work.plans[row] for row in rows]
         local = work.start(rows)
-        if self.local is not None and self.player is not None and self.local.takes(local) and self.player.feed.reload(plans):
+        if (
+            self.local is not None
+            and self.player is not None
+            and self.local.takes(local)
+            and self.player.feed.reload(plans)
+        ):
             self.local.reload(local)
             return self.local
-        local.pace = torch.tensor(-local.options.lr, dtype=next(iter(local.models["w"].values())).dtype, device=device)
-        self.local, self.player = local, Player(work.step, Feed(data, plans, work.width, device), self.lane, work.same is not None)
+        local.pace = torch.tensor(
+            -local.options.lr, dtype=next(iter(local.models["w"].values())).dtype, device=device
+        )
+        self.local, self.player = (
+            local,
+            Player(
+                work.step, Feed(data, plans, work.width, device), self.lane, work.same is not None
+            ),
+        )
         return local
 
     def leave(self) -> None:
@@ -64,7 +77,14 @@ class Seat:
 class Crew:
     """So many seats, and whose chunks sat in them for which work."""
 
-    def __init__(self, seats: int, size: int, lane: Callable[[], Lane], data: ClientData, device: torch.device) -> None:
+    def __init__(
+        self,
+        seats: int,
+        size: int,
+        lane: Callable[[], Lane],
+        data: ClientData,
+        device: torch.device,
+    ) -> None:
         self.seats, self.size, self.lane, self.data, self.device = seats, size, lane, data, device
         self.lanes: list[Lane] = []
         self.known: OrderedDict[Hashable, list[Seat]] = OrderedDict()
@@ -109,7 +129,9 @@ class Crew:
             if event is not None:
                 out.collect(local, rows, *event)
             yield
-        if local.clients != len(rows):  # some finished early: the memory no longer has everybody's shape
+        if local.clients != len(
+            rows
+        ):  # some finished early: the memory no longer has everybody's shape
             seat.leave()
 
     def _seats_for(self, work: Work, chunks: int) -> list[Seat]:

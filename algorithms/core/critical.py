@@ -1,4 +1,6 @@
-"""Critical entries and who shares them with whom: the server side of FedCAC, which FedPURIN takes over."""
+"""Critical entries and who shares them with whom: the server side of FedCAC, which FedPURIN takes
+over.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +9,36 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algorithms.core.layout import Layout, kth_largest
+from repfl.algorithms.core.layout import Layout, kth_largest
 
 Cutoff = Literal["code", "empty", "off"]
-"""What happens where a tensor's bar is practically zero (its critical share would include dead entries):
-code  - lower the share to the entries above the floor; a tensor without any keeps its bar, so an all-zero tensor is critical as a whole
+"""What happens where a tensor's bar is practically zero (its critical share would include dead
+entries):
+code  - lower the share to the entries above the floor; a tensor without any keeps its bar, so an
+      all-zero tensor is critical as a whole
 empty - the same, but a tensor without any entry above the floor has no critical entries
-off   - nothing: the share is taken whatever the scores"""
+off   - nothing: the share is taken whatever the scores
+"""
 PRACTICALLY_ZERO = 1e-10
 
 
-def critical(layout: Layout, scores: Tensor, share: float, within: Tensor, cutoff: Cutoff, floor: float) -> Tensor:
-    """Per tensor, the entries scoring at least as high as the int(share * n)-th best  [K, D] bool; ties are all taken."""
+def critical(
+    layout: Layout, scores: Tensor, share: float, within: Tensor, cutoff: Cutoff, floor: float
+) -> Tensor:
+    """Per tensor, the entries scoring at least as high as the int(share * n)-th best  [K, D] bool;
+    ties are all taken.
+    """
     mask = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
     for place in layout.tensors(within):
         part = scores[:, place]
         bar = kth_largest(part, int(share * part.shape[1]))
         if cutoff != "off" and bool((bar <= PRACTICALLY_ZERO).any()):
             least = torch.where(part > floor, part, float("inf")).amin(dim=1, keepdim=True)
-            found = torch.isfinite(least) if cutoff == "code" else torch.ones_like(least, dtype=torch.bool)
+            found = (
+                torch.isfinite(least)
+                if cutoff == "code"
+                else torch.ones_like(least, dtype=torch.bool)
+            )
             bar = torch.where((bar <= PRACTICALLY_ZERO) & found, least, bar)
         mask[:, place] = part >= bar
     return mask
@@ -41,7 +54,9 @@ def overlaps(masks: Tensor) -> Tensor:
 
 
 def collaborators(overlap: Tensor, progress: float) -> Tensor:
-    """Pairs i != j whose overlap reaches the bar: it rises from the mean to the maximum as progress = t / beta goes to 1  [K, K] bool."""
+    """Pairs i != j whose overlap reaches the bar: it rises from the mean to the maximum as progress
+    = t / beta goes to 1  [K, K] bool.
+    """
     others = ~torch.eye(len(overlap), dtype=torch.bool, device=overlap.device)
     if not bool(others.any()):
         return others

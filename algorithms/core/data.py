@@ -1,4 +1,6 @@
-"""The clients' data as the engine sees them: one pool of images on the device, and index lists into it."""
+"""The clients' data as the engine sees them: one pool of images on the device, and index lists into
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from torch import Tensor
 
 
 class Augmentation(Protocol):
-    """Random image transforms: parameters are drawn on the CPU per client and epoch, then applied in batches anywhere."""
+    """Random image transforms: parameters are drawn on the CPU per client and epoch, then applied
+    in batches anywhere.
+    """
 
     def draw(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
         """Parameters for n samples."""
@@ -47,9 +51,13 @@ class ClientData:
     @property
     def class_counts(self) -> Tensor:
         """Training samples of every client and class  [N, classes]."""
-        owner = torch.repeat_interleave(torch.tensor([len(part) for part in self.train], device=self.labels.device))
+        owner = torch.repeat_interleave(
+            torch.tensor([len(part) for part in self.train], device=self.labels.device)
+        )
         label = self.labels[torch.cat(list(self.train)).to(self.labels.device)]
-        return torch.bincount(owner * self.classes + label, minlength=self.clients * self.classes).view(self.clients, self.classes)
+        return torch.bincount(
+            owner * self.classes + label, minlength=self.clients * self.classes
+        ).view(self.clients, self.classes)
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
@@ -59,13 +67,19 @@ class ClientData:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> ClientData:
         """The same data on a device; nothing is copied when they are there already."""
-        fields: dict[str, Any] = {name: getattr(self, name).to(device) for name in ("images", "labels")}
-        fields |= {name: [part.cpu() for part in getattr(self, name)] for name in ("train", "test", "val")}  # orders are drawn there
+        fields: dict[str, Any] = {
+            name: getattr(self, name).to(device) for name in ("images", "labels")
+        }
+        fields |= {
+            name: [part.cpu() for part in getattr(self, name)] for name in ("train", "test", "val")
+        }  # orders are drawn there
         fields |= {name: getattr(self, name).to(device, dtype) for name in ("scale", "shift")}
         return ClientData(**fields, classes=self.classes, shape=self.shape, augment=self.augment)
 
     def inputs(self, index: Tensor, draws: dict[str, Tensor] | None = None) -> Tensor:
-        """Normalised images of an index list of any shape  [..., C, H, W], channels-last in memory."""
+        """Normalised images of an index list of any shape  [..., C, H, W], channels-last in
+        memory.
+        """
         pixels = self.images[index.flatten()].to(self.scale.dtype)  # [M, H, W, C]
         if draws is None or self.augment is None:
             x = (pixels * self.scale + self.shift).permute(0, 3, 1, 2)

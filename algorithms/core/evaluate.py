@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.core.batches import padded
-from algorithms.core.data import ClientData
-from algorithms.core.layout import Layout
-from algorithms.core.model import Model
-from algorithms.core.ops import EVAL
+from repfl.algorithms.core.batches import padded
+from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.layout import Layout
+from repfl.algorithms.core.model import Model
+from repfl.algorithms.core.ops import EVAL
 
 BATCH = 500
 
@@ -34,20 +34,37 @@ class Score:
 
 
 @torch.inference_mode()
-def count_correct(model: Model, layout: Layout, models: Tensor | Mixture, data: ClientData, parts: Sequence[Tensor], chunk: int) -> Tensor:
-    """Correct predictions of every client's model [K, D] on its own index list, in evaluation mode  [K]."""
+def count_correct(
+    model: Model,
+    layout: Layout,
+    models: Tensor | Mixture,
+    data: ClientData,
+    parts: Sequence[Tensor],
+    chunk: int,
+) -> Tensor:
+    """Correct predictions of every client's model [K, D] on its own index list, in evaluation
+    mode  [K].
+    """
     mixture = models.parts if isinstance(models, Mixture) else ((None, models),)
     correct = torch.zeros(len(parts), dtype=torch.int64, device=data.labels.device)
     order = sorted((k for k in range(len(parts)) if len(parts[k])), key=lambda k: -len(parts[k]))
     for first in range(0, len(order), chunk):
         members = order[first : first + chunk]
-        nets = [(None if weight is None else weight[members], layout.split(flat[members])) for weight, flat in mixture]
+        nets = [
+            (None if weight is None else weight[members], layout.split(flat[members]))
+            for weight, flat in mixture
+        ]
         index = padded([parts[k] for k in members], len(parts[members[0]])).to(data.labels.device)
         lengths = torch.tensor([len(parts[k]) for k in members], device=index.device)[:, None]
         for start in range(0, index.shape[1], BATCH):
             columns = index[:, start : start + BATCH]
             x = data.inputs(columns)
-            logits = [model.logits(net, x, EVAL) if w is None else w[:, None, None] * model.logits(net, x, EVAL) for w, net in nets]
+            logits = [
+                model.logits(net, x, EVAL)
+                if w is None
+                else w[:, None, None] * model.logits(net, x, EVAL)
+                for w, net in nets
+            ]
             hits = torch.stack(logits).sum(0).argmax(2) == data.labels[columns]
             real = torch.arange(start, start + columns.shape[1], device=index.device) < lengths
             correct[members] += (hits & real).sum(1)
@@ -55,7 +72,9 @@ def count_correct(model: Model, layout: Layout, models: Tensor | Mixture, data: 
 
 
 def summary(score: Score) -> dict[str, float]:
-    """Accuracy over clients that have samples: unweighted mean, pooled, standard deviation (ddof 1) and mean of the worst tenth."""
+    """Accuracy over clients that have samples: unweighted mean, pooled, standard deviation (ddof 1)
+    and mean of the worst tenth.
+    """
     held = score.total > 0
     if not bool(held.any()):
         return {}

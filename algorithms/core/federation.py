@@ -1,7 +1,7 @@
 """The federation: everything a method may talk to.
 
-It draws who takes part, moves messages (see `network`), trains clients and scores models. A method sees vectors: one client is a row of
-length D, the cohort is [K, D], everybody is [N, D].
+It draws who takes part, moves messages (see `network`), trains clients and scores models. A method
+sees vectors: one client is a row of length D, the cohort is [K, D], everybody is [N, D].
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.core.batches import Batch, Plan, Schedule, batch_at, plan_batches, plan_pass
-from algorithms.core.crew import Crew, Work
-from algorithms.core.data import ClientData
-from algorithms.core.evaluate import Mixture, Score, count_correct
-from algorithms.core.local import Local, Objective, Sgd, cross_entropy, tensor_masks
-from algorithms.core.lowering import Lowering
-from algorithms.core.model import Model
-from algorithms.core.network import Network
-from algorithms.core.rng import Streams, cohort, flbench_cohort
-from algorithms.core.topology import Topology
-from algorithms.core.train import Advance, Rows, Step, Trained, run_chunk
+from repfl.algorithms.core.batches import Batch, Plan, Schedule, batch_at, plan_batches, plan_pass
+from repfl.algorithms.core.crew import Crew, Work
+from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.evaluate import Mixture, Score, count_correct
+from repfl.algorithms.core.local import Local, Objective, Sgd, cross_entropy, tensor_masks
+from repfl.algorithms.core.lowering import Lowering
+from repfl.algorithms.core.model import Model
+from repfl.algorithms.core.network import Network
+from repfl.algorithms.core.rng import Streams, cohort, flbench_cohort
+from repfl.algorithms.core.topology import Topology
+from repfl.algorithms.core.train import Advance, Rows, Step, Trained, run_chunk
 
 PASS_BATCH = 500
 
@@ -44,7 +44,9 @@ class Federation(Network):
         **lowering: Any,
     ) -> None:
         """`lowering`: how the device computes, as fields of `Lowering`."""
-        super().__init__(model.layout.on(device), data.clients, recipe.training, torch.device(device))
+        super().__init__(
+            model.layout.on(device), data.clients, recipe.training, torch.device(device)
+        )
         self.lowering = Lowering(**lowering)
         self.model, self.recipe, self.dtype = model.at(self.lowering.precision), recipe, dtype
         self.data = data.to(self.device, dtype)
@@ -60,7 +62,7 @@ class Federation(Network):
         self.scores: dict[str, Score] = {}
         self.scoring = False
 
-    # -- who and when ------------------------------------------------------------------------------------------------------------------
+    # -- who and when ------------------------------------------------------------------------------
 
     @property
     def classes(self) -> int:
@@ -83,17 +85,31 @@ class Federation(Network):
         return Sgd(p.lr * p.lr_decay ** max(self.round - 1, 0), p.momentum, p.weight_decay, p.clip)
 
     def begin(self, round_: int, *, scoring: bool, everybody: bool = False) -> None:
-        """Open a round: draw its cohort (or call everybody), clear what belonged to the last one."""
+        """Open a round: draw its cohort (or call everybody), clear what belonged to the last
+        one.
+        """
         size = max(1, round(self.recipe.participation * self.N))
-        draw = flbench_cohort(self.streams.seed, self.N, size, round_) if self.recipe.sampling == "flbench" else None
+        draw = (
+            flbench_cohort(self.streams.seed, self.N, size, round_)
+            if self.recipe.sampling == "flbench"
+            else None
+        )
         drawn = cohort(self.streams, self.N, size, round_) if draw is None else draw
         self.called = self.everybody if everybody else drawn.to(self.device)
         self.active = self.called.sort().values
-        self.round, self.scoring, self.trained, self.notes, self.scores = round_, scoring, None, {}, {}
+        self.round, self.scoring, self.trained, self.notes, self.scores = (
+            round_,
+            scoring,
+            None,
+            {},
+            {},
+        )
         self.ledger.open_round()
 
     def over(self, train: Sequence[Tensor]) -> Federation:
-        """A federation apart, for preparations: the same model, images and protocol, other clients with the given training indices."""
+        """A federation apart, for preparations: the same model, images and protocol, other clients
+        with the given training indices.
+        """
         nothing = [part[:0] for part in train]
         data = replace(self.data, train=train, test=nothing, val=nothing)
         where: dict[str, Any] = {"device": self.device, "dtype": self.dtype, **vars(self.lowering)}
@@ -105,7 +121,9 @@ class Federation(Network):
         return self.lowering.together
 
     def rng(self, purpose: str, *address: int) -> np.random.Generator:
-        """Randomness of a method's own, keyed by the round and whatever address it gives (a client, an epoch)."""
+        """Randomness of a method's own, keyed by the round and whatever address it gives (a client,
+        an epoch).
+        """
         return self.streams.at(f"method/{purpose}", self.round, *address)
 
     @property
@@ -113,25 +131,33 @@ class Federation(Network):
         """This round's graphs over all clients."""
         return Topology(self.N, self.rng, self.device)
 
-    # -- models ------------------------------------------------------------------------------------------------------------------------
+    # -- models ------------------------------------------------------------------------------------
 
     def new_model(self, *address: int) -> Tensor:
         """Fresh initial values; without an address, the ones that all clients share  [D]."""
         return self.model.initial(self.streams, *address).to(self.device, self.dtype)
 
     def new_models(self) -> Tensor:
-        """Initial values of entries that are never synchronised: common, or each client's own, as the protocol says  [N, D]."""
+        """Initial values of entries that are never synchronised: common, or each client's own, as
+        the protocol says  [N, D].
+        """
         if self.protocol.start == "common":
             return self.new_model().expand(self.N, -1)
         return torch.stack([self.new_model(client) for client in range(self.N)])
 
-    # -- server algebra ----------------------------------------------------------------------------------------------------------------
+    # -- server algebra ----------------------------------------------------------------------------
 
     @property
     def weights(self) -> Tensor:
-        """The protocol's weights of the active clients; they sum to one, also where nobody holds a sample  [K]."""
+        """The protocol's weights of the active clients; they sum to one, also where nobody holds a
+        sample  [K].
+        """
         alike = torch.ones_like(self.n_train)
-        held = torch.where(self.n_train.sum() > 0, self.n_train, alike) if self.protocol.weighting == "samples" else alike
+        held = (
+            torch.where(self.n_train.sum() > 0, self.n_train, alike)
+            if self.protocol.weighting == "samples"
+            else alike
+        )
         return (held.double() / held.sum()).to(self.dtype)
 
     def mean(self, x: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -139,7 +165,7 @@ class Federation(Network):
         weights = self.weights if weights is None else weights.to(self.dtype)
         return weights @ x
 
-    # -- local training ----------------------------------------------------------------------------------------------------------------
+    # -- local training ----------------------------------------------------------------------------
 
     def train(
         self,
@@ -156,8 +182,9 @@ class Federation(Network):
     ) -> Trained:
         """SGD epochs of the active clients from their rows of `start` [K, D].
 
-        `trainable` ([D] or [K, D] bool) freezes the other entries; `pull` (anchor [K, D], strength) adds a proximal term; `models` and
-        `extras` are further rows that the objective reads; `keep` asks for "last_grad" or "epochs". For the rest see `loop`.
+        `trainable` ([D] or [K, D] bool) freezes the other entries; `pull` (anchor [K, D], strength)
+        adds a proximal term; `models` and `extras` are further rows that the objective reads;
+        `keep` asks for "last_grad" or "epochs". For the rest see `loop`.
         """
         others = dict(models or {})
         if pull is not None:
@@ -169,8 +196,19 @@ class Federation(Network):
                 grads = local.pull(grads, "anchor", pull[1])
             local.sgd(grads)
 
-        same = None if getattr(objective, "__closure__", None) else (objective, pull and pull[1], keep)
-        done = self.loop(step, {"w": start, **others}, extras=extras, trainable=trainable, keep=keep, epochs=epochs, same=same, **options)
+        same = (
+            None if getattr(objective, "__closure__", None) else (objective, pull and pull[1], keep)
+        )
+        done = self.loop(
+            step,
+            {"w": start, **others},
+            extras=extras,
+            trainable=trainable,
+            keep=keep,
+            epochs=epochs,
+            same=same,
+            **options,
+        )
         self.trained = done.theta
         return done
 
@@ -190,18 +228,32 @@ class Federation(Network):
         same: Hashable | None = None,
         **sgd: float,
     ) -> Trained:
-        """Any local loop: `step(local, batch)` is called for every mini-batch of every active client, or for the first `steps` of them.
+        """Any local loop: `step(local, batch)` is called for every mini-batch of every active
+        client, or for the first `steps` of them.
 
-        `first_epoch` continues the batch order of an earlier phase of the same round, `stream` names another order altogether; keyword
-        arguments of `Sgd` override the protocol's. `in_place` overwrites the rows of `models` instead of copying them all. Steps of loops
-        with equal `same` do the same, so that a GPU may keep what it recorded of them.
+        `first_epoch` continues the batch order of an earlier phase of the same round, `stream`
+        names another order altogether; keyword arguments of `Sgd` override the protocol's.
+        `in_place` overwrites the rows of `models` instead of copying them all. Steps of loops with
+        equal `same` do the same, so that a GPU may keep what it recorded of them.
         """
         p = self.protocol
-        schedule = Schedule(stream, self.round, p.epochs if epochs is None else epochs, first_epoch, p.batch, p.skip_single)
-        plans = [plan_batches(self.data, self.streams, client, schedule).first(steps) for client in self.active.tolist()]
+        schedule = Schedule(
+            stream,
+            self.round,
+            p.epochs if epochs is None else epochs,
+            first_epoch,
+            p.batch,
+            p.skip_single,
+        )
+        plans = [
+            plan_batches(self.data, self.streams, client, schedule).first(steps)
+            for client in self.active.tolist()
+        ]
         options = replace(self.sgd, **sgd)
         same = same and (same, replace(options, lr=0.0), self._parts(trainable))
-        return self._run(step, plans, models, extras or {}, trainable, keep, options, in_place, same, feeds=True)
+        return self._run(
+            step, plans, models, extras or {}, trainable, keep, options, in_place, same, feeds=True
+        )
 
     def visit(
         self,
@@ -216,15 +268,19 @@ class Federation(Network):
         trainable: Tensor | None = None,
         batch: int = PASS_BATCH,
     ) -> Trained:
-        """One pass over data as they lie, unaugmented: `step(local, batch)` gathers statistics in `local.extras`.
+        """One pass over data as they lie, unaugmented: `step(local, batch)` gathers statistics in
+        `local.extras`.
 
-        Row r of every model and extra sees the data of client `of[r]` (default: the active clients), at most `limit` samples of them, or
-        those at the places `pick[r]`. Use `batch.still` as the mode of a forward pass that must not touch BN statistics.
+        Row r of every model and extra sees the data of client `of[r]` (default: the active
+        clients), at most `limit` samples of them, or those at the places `pick[r]`. Use
+        `batch.still` as the mode of a forward pass that must not touch BN statistics.
         """
         parts = getattr(self.data, split)
         owners = (self.active if of is None else of).tolist()
         own = [parts[client][:limit] for client in owners]
-        plans = [plan_pass(held if pick is None else held[pick[r]], batch) for r, held in enumerate(own)]
+        plans = [
+            plan_pass(held if pick is None else held[pick[r]], batch) for r, held in enumerate(own)
+        ]
         return self._run(step, plans, models, extras or {}, trainable, (), self.sgd)
 
     def _run(
@@ -245,15 +301,21 @@ class Federation(Network):
 
         def start(rows: list[int]) -> Local:
             mask = trainable[rows] if trainable is not None and trainable.dim() == 2 else trainable
-            return Local(self.model, self.layout, out.of(models, rows), out.of(extras, rows), sgd, mask)
+            return Local(
+                self.model, self.layout, out.of(models, rows), out.of(extras, rows), sgd, mask
+            )
 
         with self.lowering.active(self.device):
             if feeds and self.crew is not None:
-                self.crew.train(Work(step, start, plans, self.protocol.batch, "epochs" in keep, same), out)
+                self.crew.train(
+                    Work(step, start, plans, self.protocol.batch, "epochs" in keep, same), out
+                )
                 return out.trained
             for rows in out.chunks(self.lowering.chunk if feeds else self.chunk):
                 local, own = start(rows), [plans[row] for row in rows]
-                for event in run_chunk(local, own, self._exactly(step, own), by_epoch="epochs" in keep):
+                for event in run_chunk(
+                    local, own, self._exactly(step, own), by_epoch="epochs" in keep
+                ):
                     if event is not None:
                         out.collect(local, rows, *event)
         return out.trained
@@ -261,29 +323,41 @@ class Federation(Network):
     def _hired(self) -> Crew | None:
         """Who trains clients side by side, where lanes are asked for."""
         how = self.lowering
-        return Crew(how.lanes, how.chunk, how.lanes_on(self.device), self.data, self.device) if how.lanes else None
+        return (
+            Crew(how.lanes, how.chunk, how.lanes_on(self.device), self.data, self.device)
+            if how.lanes
+            else None
+        )
 
     def _parts(self, trainable: Tensor | None) -> Hashable:
-        """What a mask for all clients lets train, as far as recorded steps care: which tensors, and which of them in part."""
+        """What a mask for all clients lets train, as far as recorded steps care: which tensors, and
+        which of them in part.
+        """
         if self.crew is None or trainable is None or trainable.dim() == 2:
             return None
-        return tuple((name, mask is None) for name, mask in tensor_masks(self.layout, trainable).items())
+        return tuple(
+            (name, mask is None) for name, mask in tensor_masks(self.layout, trainable).items()
+        )
 
     def _exactly(self, step: Step, plans: Sequence[Plan]) -> Advance:
         """Steps on batches as they come, short ones included."""
         return lambda local, done, active: step(local, batch_at(self.data, plans[:active], done))
 
-    # -- what is recorded --------------------------------------------------------------------------------------------------------------
+    # -- what is recorded --------------------------------------------------------------------------
 
     def score(self, point: str, models: Tensor | Mixture) -> None:
-        """Score the active clients' models [K, D] on their test (and validation) data, in rounds that are scored."""
+        """Score the active clients' models [K, D] on their test (and validation) data, in rounds
+        that are scored.
+        """
         for suffix, split in (("", "test"), ("/val", "val")) if self.scoring else ():
             correct, total = self.correct(models, split)
             if int(total.sum()):
                 self.scores[point + suffix] = Score(self.active.cpu(), correct.cpu(), total)
 
     def correct(self, models: Tensor | Mixture, split: str) -> tuple[Tensor, Tensor]:
-        """How many samples of their own split the active clients' models get right, and how many there are  [K] on the device, [K]."""
+        """How many samples of their own split the active clients' models get right, and how many
+        there are  [K] on the device, [K].
+        """
         own = [getattr(self.data, split)[client] for client in self.active.tolist()]
         with self.lowering.active(self.device):
             hits = count_correct(self.model, self.layout, models, self.data, own, self.chunk)
@@ -294,10 +368,14 @@ class Federation(Network):
         self.notes[name] = float(value)
 
     def tally(self, name: str, hits: Tensor) -> None:
-        """Count, over the rounds, where `hits` ([K, D] for the active clients, or [D]) is true, if the recipe asks for it."""
+        """Count, over the rounds, where `hits` ([K, D] for the active clients, or [D]) is true, if
+        the recipe asks for it.
+        """
         if name in self.recipe.evaluation.tallies:
             shape = (self.N, hits.shape[1]) if hits.dim() == 2 else hits.shape
-            total = self.tallies.setdefault(name, torch.zeros(shape, dtype=torch.int32, device=self.device))
+            total = self.tallies.setdefault(
+                name, torch.zeros(shape, dtype=torch.int32, device=self.device)
+            )
             if hits.dim() == 2:
                 total[self.active] += hits
             else:

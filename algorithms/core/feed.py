@@ -1,7 +1,8 @@
-"""Batches that a device finds by itself: the order of a whole local training lies there, and so does the place reached in it.
+"""Batches that a device finds by itself: the order of a whole local training lies there, and so
+does the place reached in it.
 
-Every batch has the protocol's width; a short one is filled up and masked, so that all steps have the same shapes and a recorded step can be
-played again on the next batch without asking the host.
+Every batch has the protocol's width; a short one is filled up and masked, so that all steps have
+the same shapes and a recorded step can be played again on the next batch without asking the host.
 """
 
 from __future__ import annotations
@@ -12,25 +13,30 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from algorithms.core.batches import Batch, Plan
-from algorithms.core.data import ClientData
+from repfl.algorithms.core.batches import Batch, Plan
+from repfl.algorithms.core.data import ClientData
 
 
 class Feed:
     """The batches of a chunk of clients, one step after the other."""
 
-    def __init__(self, data: ClientData, plans: Sequence[Plan], width: int, device: torch.device) -> None:
+    def __init__(
+        self, data: ClientData, plans: Sequence[Plan], width: int, device: torch.device
+    ) -> None:
         self.data, self.width, self.device = data, width, device
         self.place = torch.zeros(1, dtype=torch.int64, device=device)
         self.columns = torch.arange(width, device=device)
-        self.tables = {name: _grown(table).to(device) for name, table in _tables(plans, width).items()}  # each [S, K, ...]
+        self.tables = {
+            name: _grown(table).to(device) for name, table in _tables(plans, width).items()
+        }  # each [S, K, ...]
         self.lengths = _lengths(plans)
 
     def reload(self, plans: Sequence[Plan]) -> bool:
         """Take over other plans for as many clients in the same memory; tells whether they fit."""
         tables = _tables(plans, self.width)
         fits = tables.keys() == self.tables.keys() and all(
-            len(table) <= len(self.tables[name]) and table.shape[1:] == self.tables[name].shape[1:] for name, table in tables.items()
+            len(table) <= len(self.tables[name]) and table.shape[1:] == self.tables[name].shape[1:]
+            for name, table in tables.items()
         )
         if fits:
             for name, table in tables.items():
@@ -48,12 +54,21 @@ class Feed:
         return min(len(lengths) for lengths in self.lengths[:active]) - done
 
     def next(self, active: int, ragged: bool) -> Batch:
-        """The batch of the first clients at the place reached; the next call finds the one after it."""
-        row = {name: table.index_select(0, self.place)[0, :active] for name, table in self.tables.items()}  # each [K, ...]
+        """The batch of the first clients at the place reached; the next call finds the one after
+        it.
+        """
+        row = {
+            name: table.index_select(0, self.place)[0, :active]
+            for name, table in self.tables.items()
+        }  # each [K, ...]
         self.place += 1
         index, length = row.pop("index"), row.pop("length")
         draws = {name: draw.flatten(0, 1) for name, draw in row.items()} or None
-        return Batch(self.data.inputs(index, draws), self.data.labels[index], self.columns < length[:, None] if ragged else None)
+        return Batch(
+            self.data.inputs(index, draws),
+            self.data.labels[index],
+            self.columns < length[:, None] if ragged else None,
+        )
 
 
 def _lengths(plans: Sequence[Plan]) -> list[list[int]]:
@@ -61,13 +76,19 @@ def _lengths(plans: Sequence[Plan]) -> list[list[int]]:
 
 
 def _tables(plans: Sequence[Plan], width: int) -> dict[str, Tensor]:
-    """Plans as blocks [S, K, B]: sample indices, lengths and augmentation draws; places past a client's end hold anything valid."""
+    """Plans as blocks [S, K, B]: sample indices, lengths and augmentation draws; places past a
+    client's end hold anything valid.
+    """
     steps = max(len(plan.index) for plan in plans)
     tables = {"index": _block([plan.index for plan in plans], steps, width)}
-    tables["length"] = torch.tensor([own + [0] * (steps - len(own)) for own in _lengths(plans)]).T.contiguous()
+    tables["length"] = torch.tensor(
+        [own + [0] * (steps - len(own)) for own in _lengths(plans)]
+    ).T.contiguous()
     longest = max(plans, key=lambda plan: len(plan.index))
     for name in longest.draws[0] if steps else ():
-        tables[name] = _block([[draws[name] for draws in plan.draws] for plan in plans], steps, width)
+        tables[name] = _block(
+            [[draws[name] for draws in plan.draws] for plan in plans], steps, width
+        )
     return tables
 
 

@@ -1,7 +1,9 @@
-"""The diagonal of the empirical Fisher information: how strongly each entry moves the likelihood of single samples.
+"""The diagonal of the empirical Fisher information: how strongly each entry moves the likelihood of
+single samples.
 
-A layer's input and the gradient of its output are all that the sum of squared gradients over samples needs: for linear layers the gradients
-of single samples are never formed, for convolutions only one layer at a time.
+A layer's input and the gradient of its output are all that the sum of squared gradients over
+samples needs: for linear layers the gradients of single samples are never formed, for convolutions
+only one layer at a time.
 """
 
 from __future__ import annotations
@@ -14,22 +16,32 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from algorithms.core.batches import Batch
-from algorithms.core.federation import Federation
-from algorithms.core.layout import Params
-from algorithms.core.local import Local
+from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.layout import Params
+from repfl.algorithms.core.local import Local
 
 BUDGET = 1 << 25
-"""How many entries the gradients of one convolution may have, of all samples of a batch together."""
+"""How many entries the gradients of one convolution may have, of all samples of a batch together.
+"""
 
 Sums = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""From the gradient of a layer's output: sums over samples of the squared gradients of its weight and bias."""
+"""From the gradient of a layer's output: sums over samples of the squared gradients of its weight
+and bias.
+"""
 
 
 def fisher(fed: Federation, models: Tensor) -> Tensor:
-    """Mean over a client's training samples of (d log p(y | x) / d w)^2, in evaluation mode; zero without samples  [K, D]."""
+    """Mean over a client's training samples of (d log p(y | x) / d w)^2, in evaluation mode; zero
+    without samples  [K, D].
+    """
     largest = max((s.size for s in fed.layout if s.kind == "conv"), default=1)
-    gathered = fed.visit(_add, {"w": models}, extras={"fisher": torch.zeros_like(models)}, batch=max(1, min(128, BUDGET // largest)))
+    gathered = fed.visit(
+        _add,
+        {"w": models},
+        extras={"fisher": torch.zeros_like(models)},
+        batch=max(1, min(128, BUDGET // largest)),
+    )
     return gathered.extras["fisher"] / fed.n_train.clamp(min=1)[:, None]
 
 
@@ -40,26 +52,46 @@ def _add(local: Local, batch: Batch) -> None:
         params = {name: value[k : k + 1].clone() for name, value in local.models["w"].items()}
         leaves = [params[name].requires_grad_() for name in local.masks]
         with Layers(params) as layers:
-            chances = local.model.logits(params, batch.x[k : k + 1], batch.still).log_softmax(2)  # [1, B, classes]
+            chances = local.model.logits(params, batch.x[k : k + 1], batch.still).log_softmax(
+                2
+            )  # [1, B, classes]
         chosen = chances.gather(2, batch.y[k : k + 1, :, None]).flatten()
-        torch.autograd.grad((chosen if batch.valid is None else chosen * batch.valid[k]).sum(), leaves, allow_unused=True)
-        sums.append(local.layout.spread({name: value.unsqueeze(0) for name, value in layers.squares.items()}))
+        torch.autograd.grad(
+            (chosen if batch.valid is None else chosen * batch.valid[k]).sum(),
+            leaves,
+            allow_unused=True,
+        )
+        sums.append(
+            local.layout.spread(
+                {name: value.unsqueeze(0) for name, value in layers.squares.items()}
+            )
+        )
     local.extras["fisher"] = local.extras["fisher"] + torch.cat(sums)
 
 
 class Layers(TorchFunctionMode):
-    """Watches the layers of one client's forward pass; the backward pass then leaves `squares` behind, by name."""
+    """Watches the layers of one client's forward pass; the backward pass then leaves `squares`
+    behind, by name.
+    """
 
     def __init__(self, params: Params) -> None:
         super().__init__()
         self.names = {value.data_ptr(): name for name, value in params.items()}
         self.squares: Params = {}
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
         out = func(*args, **(kwargs or {}))
         if func in RULES:
             weight, bias, sums = RULES[func](*args, **(kwargs or {}))
-            out.register_hook(lambda grad: self._keep(weight, bias, sums(grad.to(weight.dtype))))  # halved by some precisions
+            out.register_hook(
+                lambda grad: self._keep(weight, bias, sums(grad.to(weight.dtype)))
+            )  # halved by some precisions
         return out
 
     def _keep(self, weight: Tensor, bias: Tensor | None, sums: tuple[Tensor, Tensor]) -> None:
@@ -68,16 +100,24 @@ class Layers(TorchFunctionMode):
                 self.squares[self.names[parameter.data_ptr()]] = value
 
 
-# -- layers: who their parameters are, and the sums of squares ---------------------------------------------------------------------------
+# -- layers: who their parameters are, and the sums of squares -------------------------------------
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Sums]:
-    return weight, bias, lambda g: (g.square().T @ x.detach().to(g.dtype).square(), g.square().sum(0))
+    return (
+        weight,
+        bias,
+        lambda g: (g.square().T @ x.detach().to(g.dtype).square(), g.square().sum(0)),
+    )
 
 
-def _conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int) -> tuple[Tensor, Tensor | None, Sums]:
+def _conv2d(
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int
+) -> tuple[Tensor, Tensor | None, Sums]:
     def sums(g: Tensor) -> tuple[Tensor, Tensor]:
-        patches = F.unfold(x.detach().to(g.dtype), weight.shape[2:], padding=padding, stride=stride)  # [B, C*h*w, L]
+        patches = F.unfold(
+            x.detach().to(g.dtype), weight.shape[2:], padding=padding, stride=stride
+        )  # [B, C*h*w, L]
         each = g.flatten(2) @ patches.transpose(1, 2)  # [B, O, C*h*w]
         return each.square().sum(0).view(weight.shape), g.sum((2, 3)).square().sum(0)
 
@@ -85,15 +125,32 @@ def _conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding
 
 
 def _batch_norm(
-    x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, training: bool, momentum: float, eps: float
+    x: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    training: bool,
+    momentum: float,
+    eps: float,
 ) -> tuple[Tensor, Tensor, Sums]:
     plain = F.batch_norm(x.detach(), mean, var, None, None, training, momentum, eps)
-    return weight, bias, lambda g: ((g * plain).sum((2, 3)).square().sum(0), g.sum((2, 3)).square().sum(0))
+    return (
+        weight,
+        bias,
+        lambda g: ((g * plain).sum((2, 3)).square().sum(0), g.sum((2, 3)).square().sum(0)),
+    )
 
 
-def _group_norm(x: Tensor, groups: int, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Sums]:
+def _group_norm(
+    x: Tensor, groups: int, weight: Tensor, bias: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Sums]:
     plain = F.group_norm(x.detach(), groups, eps=eps)
-    return weight, bias, lambda g: ((g * plain).sum((2, 3)).square().sum(0), g.sum((2, 3)).square().sum(0))
+    return (
+        weight,
+        bias,
+        lambda g: ((g * plain).sum((2, 3)).square().sum(0), g.sum((2, 3)).square().sum(0)),
+    )
 
 
 RULES: dict[Any, Callable[..., tuple[Tensor, Tensor | None, Sums]]] = {

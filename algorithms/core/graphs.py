@@ -1,8 +1,10 @@
-"""Steps that are recorded once and played again: CUDA graphs, without which a GPU waits for the host between kernels.
+"""Steps that are recorded once and played again: CUDA graphs, without which a GPU waits for the
+host between kernels.
 
-A step of a given kind (so many clients, full or short batch, gradient kept or not) runs as it is the first time, is recorded the second
-time and played from then on. Recording needs fixed addresses: what a step binds anew is copied back to where it was. A step that cannot be
-recorded, because it asks the host, runs as it is for good; the result is the same.
+A step of a given kind (so many clients, full or short batch, gradient kept or not) runs as it is
+the first time, is recorded the second time and played from then on. Recording needs fixed
+addresses: what a step binds anew is copied back to where it was. A step that cannot be recorded,
+because it asks the host, runs as it is for good; the result is the same.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from weakref import WeakSet, finalize
 import torch
 from torch import Tensor
 
-from algorithms.core.feed import Feed
-from algorithms.core.local import Local
-from algorithms.core.train import Step
+from repfl.algorithms.core.feed import Feed
+from repfl.algorithms.core.local import Local
+from repfl.algorithms.core.train import Step
 
 Play = Callable[[], None]
 Kind = tuple[int, bool, bool]
@@ -51,7 +53,9 @@ class Lane(Protocol):
 
 
 def _workspaces_die() -> bool:
-    """Whether the end of one graph takes cuBLAS's workspace from the others of its stream, as it does where PyTorch caches that."""
+    """Whether the end of one graph takes cuBLAS's workspace from the others of its stream, as it
+    does where PyTorch caches that.
+    """
     release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
     return release < (2, 15) or os.environ.get("TORCH_CUBLAS_WORKSPACE_CACHE", "0") not in ("", "0")
 
@@ -64,7 +68,9 @@ class CudaLane:
         self.broken, self.players = False, WeakSet[Player]()
         self.stream = torch.cuda.Stream(device)
         self.pool = torch.cuda.graph_pool_handle()
-        self.anchor = self._captured(lambda: torch.zeros(1, device=device))  # a pool without any graph cannot be used again
+        self.anchor = self._captured(
+            lambda: torch.zeros(1, device=device)
+        )  # a pool without any graph cannot be used again
 
     def current(self) -> AbstractContextManager[Any]:
         return torch.cuda.stream(self.stream)
@@ -79,7 +85,9 @@ class CudaLane:
         self.broken = True
 
     def _captured(self, work: Callable[[], object]) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()  # not torch.cuda.graph: that one collects garbage and waits for the whole device
+        graph = (
+            torch.cuda.CUDAGraph()
+        )  # not torch.cuda.graph: that one collects garbage and waits for the whole device
         with torch.cuda.stream(self.stream):
             graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")
             try:
@@ -160,12 +168,15 @@ class Player:
             raise
         except (RuntimeError, NotImplementedError) as error:
             restore(local, home)
-            local.kept, self.refused = kept, str(error).splitlines()[0] if str(error) else type(error).__name__
+            local.kept, self.refused = (
+                kept,
+                str(error).splitlines()[0] if str(error) else type(error).__name__,
+            )
         else:
             self.records[kind], self.home = (play, local.kept), home
 
 
-# -- where a chunk keeps its tensors -------------------------------------------------------------------------------------------------------
+# -- where a chunk keeps its tensors ---------------------------------------------------------------
 
 
 Slots = dict[tuple[str, str, str], Tensor]
@@ -174,10 +185,16 @@ Slots = dict[tuple[str, str, str], Tensor]
 
 def slots(local: Local) -> Slots:
     """All tensors that a step may have changed."""
-    found: Slots = {("models", m, n): t for m, named in local.models.items() for n, t in named.items()}
+    found: Slots = {
+        ("models", m, n): t for m, named in local.models.items() for n, t in named.items()
+    }
     found |= {("extras", name, ""): t for name, t in local.extras.items()}
     found |= {("masks", name, ""): t for name, t in local.masks.items() if t is not None}
-    return found | {("buffers", of, str(place)): t for of, held in local.buffers.items() for place, t in enumerate(held)}
+    return found | {
+        ("buffers", of, str(place)): t
+        for of, held in local.buffers.items()
+        for place, t in enumerate(held)
+    }
 
 
 def restore(local: Local, tensors: Slots) -> None:
@@ -192,13 +209,17 @@ def restore(local: Local, tensors: Slots) -> None:
 
 
 def settle(local: Local, home: Slots) -> bool:
-    """Copy what has been bound anew to where it was, and bind that again; tells whether the chunk still holds the same things."""
+    """Copy what has been bound anew to where it was, and bind that again; tells whether the chunk
+    still holds the same things.
+    """
     now = slots(local)
     if now.keys() != home.keys() or any(now[key].shape != home[key].shape for key in home):
         return False
     moved = [key for key in home if now[key] is not home[key]]
     old = {id(tensor) for tensor in home.values()}
-    values = [now[key].clone() if id(now[key]) in old else now[key] for key in moved]  # two names may have changed places
+    values = [
+        now[key].clone() if id(now[key]) in old else now[key] for key in moved
+    ]  # two names may have changed places
     for key, value in zip(moved, values, strict=True):
         home[key].copy_(value)
     restore(local, home)

@@ -1,4 +1,6 @@
-"""Flat vectors and named tensors: where each part of a model lives in its one vector of length D."""
+"""Flat vectors and named tensors: where each part of a model lives in its one vector of length
+D.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ import torch
 from torch import Tensor
 
 Kind = Literal["conv", "linear", "bias", "norm", "stat"]
-"""conv and linear are weights; bias belongs to either; norm is an affine pair's weight or bias; stat is a running statistic (a buffer)."""
+"""conv and linear are weights; bias belongs to either; norm is an affine pair's weight or bias;
+stat is a running statistic (a buffer).
+"""
 
 Params = dict[str, Tensor]
 """Named tensors with the client axis in front: [K, *shape]."""
@@ -38,9 +42,15 @@ class Slice:
 
 
 class Layout:
-    """The names, shapes and kinds of a model's tensors, in order, and masks over its flat vector."""
+    """The names, shapes and kinds of a model's tensors, in order, and masks over its flat
+    vector.
+    """
 
-    def __init__(self, tensors: Iterable[tuple[str, tuple[int, ...], Kind, bool]], device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        tensors: Iterable[tuple[str, tuple[int, ...], Kind, bool]],
+        device: torch.device | str = "cpu",
+    ) -> None:
         slices, start = [], 0
         for name, shape, kind, head in tensors:
             slices.append(Slice(name, shape, kind, head, start))
@@ -63,7 +73,7 @@ class Layout:
     def _by_name(self) -> dict[str, Slice]:
         return {s.name: s for s in self.slices}
 
-    # -- masks over D ------------------------------------------------------------------------------------------------------------------
+    # -- masks over D ------------------------------------------------------------------------------
 
     def select(self, wanted: Callable[[Slice], bool]) -> Tensor:
         """The coordinates of all tensors that satisfy a condition  [D] bool."""
@@ -72,9 +82,17 @@ class Layout:
             mask[s.start : s.stop] = wanted(s)
         return mask
 
-    def where(self, *, kind: Kind | None = None, head: bool | None = None, name: str | None = None) -> Tensor:
-        """The coordinates of all tensors of a kind, of the head or the body, or of one name  [D] bool."""
-        return self.select(lambda s: (kind in (None, s.kind)) and (head in (None, s.head)) and (name in (None, s.name)))
+    def where(
+        self, *, kind: Kind | None = None, head: bool | None = None, name: str | None = None
+    ) -> Tensor:
+        """The coordinates of all tensors of a kind, of the head or the body, or of one name  [D]
+        bool.
+        """
+        return self.select(
+            lambda s: (
+                (kind in (None, s.kind)) and (head in (None, s.head)) and (name in (None, s.name))
+            )
+        )
 
     @cached_property
     def learnable(self) -> Tensor:
@@ -113,7 +131,9 @@ class Layout:
 
     @cached_property
     def layers(self) -> tuple[tuple[Slice, ...], ...]:
-        """Convolutions and linear layers in order, each with its bias and the normalisation that follows it."""
+        """Convolutions and linear layers in order, each with its bias and the normalisation that
+        follows it.
+        """
         groups: list[list[Slice]] = []
         for s in self.slices:
             if s.kind in ("conv", "linear") or not groups:
@@ -121,13 +141,14 @@ class Layout:
             groups[-1].append(s)
         return tuple(map(tuple, groups))
 
-    # -- named tensors -----------------------------------------------------------------------------------------------------------------
+    # -- named tensors -----------------------------------------------------------------------------
 
     def split(self, flat: Tensor) -> Params:
         """Copies of the named tensors [K, *shape] of flat vectors [K, D].
 
-        Copies, not views: views share one version counter, which autograd checks, while statistics change in place during a step.
-        Convolution weights are laid out channels-last, the order in which convolutions read them.
+        Copies, not views: views share one version counter, which autograd checks, while statistics
+        change in place during a step. Convolution weights are laid out channels-last, the order in
+        which convolutions read them.
         """
         named = {}
         for s in self.slices:
@@ -137,12 +158,16 @@ class Layout:
                 nhwc = part.view(k, out, inp, height, width).permute(0, 1, 3, 4, 2).contiguous()
                 named[s.name] = nhwc.permute(0, 1, 4, 2, 3)
             else:
-                named[s.name] = part.reshape(-1, *s.shape).clone(memory_format=torch.contiguous_format)
+                named[s.name] = part.reshape(-1, *s.shape).clone(
+                    memory_format=torch.contiguous_format
+                )
         return named
 
     def join(self, named: Mapping[str, Tensor]) -> Tensor:
         """The flat vectors [K, D] of named tensors [K, *shape]."""
-        return torch.cat([named[s.name].reshape(named[s.name].shape[0], -1) for s in self.slices], dim=1)
+        return torch.cat(
+            [named[s.name].reshape(named[s.name].shape[0], -1) for s in self.slices], dim=1
+        )
 
     def spread(self, named: Mapping[str, Tensor]) -> Tensor:
         """Flat vectors [K, D] that hold the given tensors and zeros elsewhere."""
@@ -153,7 +178,7 @@ class Layout:
             flat[:, s.start : s.stop] = value.reshape(value.shape[0], -1)
         return flat
 
-    # -- per-tensor selection ----------------------------------------------------------------------------------------------------------
+    # -- per-tensor selection ----------------------------------------------------------------------
 
     def tensors(self, within: Tensor) -> Iterator[slice]:
         """The places of the tensors that lie inside a mask made of whole tensors."""
@@ -163,19 +188,25 @@ class Layout:
 
 
 def blocks(rows: int, size: int = 16) -> Iterator[slice]:
-    """Rows of everybody's models a few at a time, for work whose intermediate results would not fit for all at once."""
+    """Rows of everybody's models a few at a time, for work whose intermediate results would not fit
+    for all at once.
+    """
     return (slice(first, min(first + size, rows)) for first in range(0, rows, size))
 
 
 def kth_largest(scores: Tensor, count: int) -> Tensor:
     """The count-th largest score of every row; infinite for a count of zero  [K, n] -> [K, 1]."""
     if count == 0:
-        return torch.full((scores.shape[0], 1), float("inf"), dtype=scores.dtype, device=scores.device)
+        return torch.full(
+            (scores.shape[0], 1), float("inf"), dtype=scores.dtype, device=scores.device
+        )
     return scores.kthvalue(scores.shape[1] - count + 1, dim=1, keepdim=True).values
 
 
 def largest(scores: Tensor, counts: Tensor) -> Tensor:
-    """As many of the largest scores [K, n] of every row as `counts` [K] says, of equal ones the earlier  [K, n] bool."""
+    """As many of the largest scores [K, n] of every row as `counts` [K] says, of equal ones the
+    earlier  [K, n] bool.
+    """
     return _first_in_order(scores, counts) if scores.is_cuda else _above_a_bar(scores, counts)
 
 
@@ -187,15 +218,25 @@ def _first_in_order(scores: Tensor, counts: Tensor) -> Tensor:
 
 
 def _above_a_bar(scores: Tensor, counts: Tensor) -> Tensor:
-    """`largest` in linear time: find the last score that is in, then the first of those equal to it."""
+    """`largest` in linear time: find the last score that is in, then the first of those equal to
+    it.
+    """
     size = scores.shape[1]
     ranks = (size + 1 - counts).clamp(1, size).tolist()
-    bars = torch.stack([row.kthvalue(rank).values for row, rank in zip(scores, ranks, strict=True)])[:, None]
+    bars = torch.stack(
+        [row.kthvalue(rank).values for row, rank in zip(scores, ranks, strict=True)]
+    )[:, None]
     above, equal = scores > bars, scores == bars
     missing = counts[:, None] - counted(above)[:, None]
     return above | (equal & (equal.cumsum(1, dtype=torch.int32) <= missing))
 
 
 def counted(mask: Tensor) -> Tensor:
-    """How many entries of a mask, or of each row, are true; summed at once, a mask is first copied as integers  [..., D] -> [...]."""
-    return mask.sum() if mask.dim() == 1 else torch.cat([mask[rows].sum(1) for rows in blocks(len(mask))])
+    """How many entries of a mask, or of each row, are true; summed at once, a mask is first copied
+    as integers  [..., D] -> [...].
+    """
+    return (
+        mask.sum()
+        if mask.dim() == 1
+        else torch.cat([mask[rows].sum(1) for rows in blocks(len(mask))])
+    )

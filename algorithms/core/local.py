@@ -1,4 +1,6 @@
-"""A chunk of clients in the middle of local training: parameters, objectives, gradients, PyTorch's SGD."""
+"""A chunk of clients in the middle of local training: parameters, objectives, gradients, PyTorch's
+SGD.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from algorithms.core.batches import Batch
-from algorithms.core.layout import Layout, Params
-from algorithms.core.model import Model
+from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.layout import Layout, Params
+from repfl.algorithms.core.model import Model
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,24 @@ def entropy_of(logits: Tensor, batch: Batch) -> Tensor:
     """Mean cross-entropy of given logits [K, B, classes]  [K]."""
     if logits.shape[0] == 1 and batch.valid is None:
         return F.cross_entropy(logits.squeeze(0), batch.y.squeeze(0)).unsqueeze(0)
-    return batch.mean(F.cross_entropy(logits.flatten(0, 1), batch.y.flatten(), reduction="none").view_as(batch.y))
+    return batch.mean(
+        F.cross_entropy(logits.flatten(0, 1), batch.y.flatten(), reduction="none").view_as(batch.y)
+    )
 
 
 class Local:
-    """A chunk of clients during local training: their parameters, optimiser and whatever else the method brought along."""
+    """A chunk of clients during local training: their parameters, optimiser and whatever else the
+    method brought along.
+    """
 
     def __init__(
-        self, model: Model, layout: Layout, models: Mapping[str, Tensor], extras: Mapping[str, Tensor], sgd: Sgd, trainable: Tensor | None
+        self,
+        model: Model,
+        layout: Layout,
+        models: Mapping[str, Tensor],
+        extras: Mapping[str, Tensor],
+        sgd: Sgd,
+        trainable: Tensor | None,
     ) -> None:
         self.model = model
         self.layout = layout
@@ -65,7 +77,9 @@ class Local:
         self.kept: Params = {}
 
     def grad(self, batch: Batch, objective: Objective = cross_entropy, of: str = "w") -> Params:
-        """Gradients of every client's loss with respect to the trainable tensors of one of its models."""
+        """Gradients of every client's loss with respect to the trainable tensors of one of its
+        models.
+        """
         params = self.models[of]
         if not self.masks:  # nothing trains, yet a forward pass moves BN statistics
             with torch.no_grad():
@@ -76,7 +90,10 @@ class Local:
         grads = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
         for leaf in leaves.values():
             leaf.requires_grad_(False)
-        named = {n: torch.zeros_like(params[n]) if g is None else g for n, g in zip(leaves, grads, strict=True)}
+        named = {
+            n: torch.zeros_like(params[n]) if g is None else g
+            for n, g in zip(leaves, grads, strict=True)
+        }
         if self.keeps_gradient:
             self.kept = {name: g.clone() for name, g in named.items()}
         return named
@@ -84,10 +101,17 @@ class Local:
     def pull(self, grads: Params, anchor: str, strength: float, of: str = "w") -> Params:
         """Add the gradient of strength / 2 * |w - anchor|^2."""
         params, goal = self.models[of], self.models[anchor]
-        return {name: torch.add(g, params[name] - goal[name], alpha=strength) for name, g in grads.items()}
+        return {
+            name: torch.add(g, params[name] - goal[name], alpha=strength)
+            for name, g in grads.items()
+        }
 
-    def sgd(self, grads: Params, of: str = "w", options: Sgd | None = None, scale: Tensor | None = None) -> None:
-        """One SGD step on the trainable entries; a frozen entry feels neither momentum nor weight decay. `scale` [K] stretches steps."""
+    def sgd(
+        self, grads: Params, of: str = "w", options: Sgd | None = None, scale: Tensor | None = None
+    ) -> None:
+        """One SGD step on the trainable entries; a frozen entry feels neither momentum nor weight
+        decay. `scale` [K] stretches steps.
+        """
         if not grads:
             return
         options = options or self.options
@@ -115,10 +139,16 @@ class Local:
         return self.buffers[of]
 
     def clipped(self, grads: Params, limit: float, *, frozen_too: bool = False) -> Params:
-        """Every client's gradient, scaled down to a norm of at most `limit`; frozen entries do not count unless `frozen_too`."""
+        """Every client's gradient, scaled down to a norm of at most `limit`; frozen entries do not
+        count unless `frozen_too`.
+        """
         masks = {name: None if frozen_too else self.masks[name] for name in grads}
-        counted = {name: g if (mask := masks[name]) is None else g * mask for name, g in grads.items()}
-        norm = torch.stack([g.flatten(1).square().sum(1) for g in counted.values()]).sum(0).sqrt()  # [K]
+        counted = {
+            name: g if (mask := masks[name]) is None else g * mask for name, g in grads.items()
+        }
+        norm = (
+            torch.stack([g.flatten(1).square().sum(1) for g in counted.values()]).sum(0).sqrt()
+        )  # [K]
         scale = (limit / (norm + 1e-6)).clamp(max=1.0)
         return {name: _rescaled(g, scale) for name, g in counted.items()}
 
@@ -133,7 +163,9 @@ class Local:
 
     def takes(self, other: Local) -> bool:
         """Whether another chunk's numbers fit into this one's memory."""
-        return replace(self.options, lr=other.options.lr) == other.options and _shapes(self) == _shapes(other)
+        return replace(self.options, lr=other.options.lr) == other.options and _shapes(
+            self
+        ) == _shapes(other)
 
     def reload(self, other: Local) -> None:
         """Become another chunk before its first step, without moving in memory."""
@@ -154,10 +186,17 @@ class Local:
         """Keep the first `active` clients only."""
         if active == self.clients:
             return
-        self.models = {m: {n: t[:active].clone() for n, t in named.items()} for m, named in self.models.items()}
+        self.models = {
+            m: {n: t[:active].clone() for n, t in named.items()} for m, named in self.models.items()
+        }
         self.extras = {name: value[:active] for name, value in self.extras.items()}
-        self.buffers = {name: [b[:active].clone() for b in buffer] for name, buffer in self.buffers.items()}
-        self.masks = {name: mask if mask is None or len(mask) == 1 else mask[:active] for name, mask in self.masks.items()}
+        self.buffers = {
+            name: [b[:active].clone() for b in buffer] for name, buffer in self.buffers.items()
+        }
+        self.masks = {
+            name: mask if mask is None or len(mask) == 1 else mask[:active]
+            for name, mask in self.masks.items()
+        }
         self.kept = {name: g[:active] for name, g in self.kept.items()}
 
 
@@ -175,11 +214,18 @@ def _rescaled(x: Tensor, scale: Tensor) -> Tensor:
 
 
 def tensor_masks(layout: Layout, trainable: Tensor | None) -> dict[str, Tensor | None]:
-    """The tensors that train, each with the mask of its trainable entries [1 or K, *shape] (none: all of them)."""
+    """The tensors that train, each with the mask of its trainable entries [1 or K, *shape] (none:
+    all of them).
+    """
     if trainable is None:
         return {s.name: None for s in layout if s.kind != "stat"}
     rows = trainable if trainable.dim() == 2 else trainable[None]
     parts = {s: rows[:, s.start : s.stop] for s in layout if s.kind != "stat"}
-    ends = torch.stack([torch.stack((part.any(), part.all())) for part in parts.values()]).tolist()  # one question to the device
+    ends = torch.stack(
+        [torch.stack((part.any(), part.all())) for part in parts.values()]
+    ).tolist()  # one question to the device
     trains = {s: whole for s, (some, whole) in zip(parts, ends, strict=True) if some}
-    return {s.name: None if whole else parts[s].reshape(-1, *s.shape).clone() for s, whole in trains.items()}  # own memory: see `reload`
+    return {
+        s.name: None if whole else parts[s].reshape(-1, *s.shape).clone()
+        for s, whole in trains.items()
+    }  # own memory: see `reload`

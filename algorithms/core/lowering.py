@@ -1,4 +1,6 @@
-"""How a device carries out the arithmetic of training: how many clients at once, recorded or not, by which kernels, how precisely."""
+"""How a device carries out the arithmetic of training: how many clients at once, recorded or not,
+by which kernels, how precisely.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +11,29 @@ from typing import Literal, get_args
 
 import torch
 
-from algorithms.core import ops
-from algorithms.core.graphs import CudaLane, Lane
-from algorithms.core.ops import Convolution
+from repfl.algorithms.core import ops
+from repfl.algorithms.core.graphs import CudaLane, Lane
+from repfl.algorithms.core.ops import Convolution
 
 Precision = Literal["default", "fp32", "tf32", "bf16", "fp64"]
-"""default: what PyTorch does by itself (TF32 in cuDNN's convolutions, float32 in matrix products); fp32: no TF32 anywhere; bf16: forward
-passes in bfloat16, everything else in float32. Servers' algebra is never rounded to TF32."""
+"""default: what PyTorch does by itself (TF32 in cuDNN's convolutions, float32 in matrix products);
+fp32: no TF32 anywhere; bf16: forward passes in bfloat16, everything else in float32. Servers'
+algebra is never rounded to TF32.
+"""
 
 
 @dataclass(frozen=True)
 class Lowering:
-    """The choices that change speed and rounding, and nothing else. They are recorded with every result."""
+    """The choices that change speed and rounding, and nothing else. They are recorded with every
+    result.
+    """
 
     chunk: int = 1
     """Clients in one kernel."""
     lanes: int = 0
-    """Chunks side by side on a GPU, their steps recorded as graphs; 0: one after the other, step by step."""
+    """Chunks side by side on a GPU, their steps recorded as graphs; 0: one after the other, step by
+    step.
+    """
     conv: Convolution = "auto"
     """Which kernels a convolution with several clients takes."""
     precision: Precision = "default"

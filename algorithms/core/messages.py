@@ -1,8 +1,8 @@
 """What crosses the network, to the byte.
 
-A message is a list of float32 values and, where receiver and sender do not both know which coordinates travel, a code that says so: a
-bitmap over the coordinates in question (1 bit each) or a list of 4-byte positions. `encode` builds real messages; the ledger bills their
-lengths.
+A message is a list of float32 values and, where receiver and sender do not both know which
+coordinates travel, a code that says so: a bitmap over the coordinates in question (1 bit each) or a
+list of 4-byte positions. `encode` builds real messages; the ledger bills their lengths.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 Code = Literal["none", "bitmap", "index", "shorter"]
-"""How positions are told: not at all; by a bitmap; by a list of those that travel; or by the shortest of these two and a list of those that
-stay behind."""
+"""How positions are told: not at all; by a bitmap; by a list of those that travel; or by the
+shortest of these two and a list of those that stay behind.
+"""
 FLOAT = 4
 POSITION = 4
 
@@ -29,16 +30,26 @@ def code_bytes(code: Code, domain: Tensor, sent: Tensor) -> Tensor:
 
 
 def encode(values: Tensor, mask: Tensor, code: Code, domain: Tensor) -> bytes:
-    """One real message: the masked values of a vector [D], with the positions in `domain` [D] bool that they belong to."""
+    """One real message: the masked values of a vector [D], with the positions in `domain` [D] bool
+    that they belong to.
+    """
     floats = values[mask].cpu().numpy().astype("<f4").tobytes()
     inside = mask[domain].cpu().numpy()
-    bitmap, index, rest = np.packbits(inside), np.flatnonzero(inside).astype("<u4"), np.flatnonzero(~inside).astype("<u4")
+    bitmap, index, rest = (
+        np.packbits(inside),
+        np.flatnonzero(inside).astype("<u4"),
+        np.flatnonzero(~inside).astype("<u4"),
+    )
     shortest = min(bitmap.tobytes(), index.tobytes(), rest.tobytes(), key=len)
-    return {"none": b"", "bitmap": bitmap.tobytes(), "index": index.tobytes(), "shorter": shortest}[code] + floats
+    return {"none": b"", "bitmap": bitmap.tobytes(), "index": index.tobytes(), "shorter": shortest}[
+        code
+    ] + floats
 
 
 class Ledger:
-    """Bytes of one cell: per client, direction and round, values apart from codes; where clients talk to clients, also per edge."""
+    """Bytes of one cell: per client, direction and round, values apart from codes; where clients
+    talk to clients, also per edge.
+    """
 
     LINES = ("up_values", "up_codes", "down_values", "down_codes")
 
@@ -52,10 +63,21 @@ class Ledger:
         """Forget the bytes of the previous round; edges go on."""
         self.round = {line: torch.zeros(self.clients, dtype=torch.int64) for line in self.LINES}
 
-    def bill(self, direction: Literal["up", "down"], clients: Tensor, values: Tensor | int, codes: Tensor | int = 0) -> None:
+    def bill(
+        self,
+        direction: Literal["up", "down"],
+        clients: Tensor,
+        values: Tensor | int,
+        codes: Tensor | int = 0,
+    ) -> None:
         """Add values (a count of floats) and codes (bytes) to the given clients."""
-        for line, amount in ((f"{direction}_values", FLOAT * torch.as_tensor(values)), (f"{direction}_codes", torch.as_tensor(codes))):
-            self.round[line].index_add_(0, clients.cpu(), amount.to("cpu", torch.int64).expand(len(clients)).contiguous())
+        for line, amount in (
+            (f"{direction}_values", FLOAT * torch.as_tensor(values)),
+            (f"{direction}_codes", torch.as_tensor(codes)),
+        ):
+            self.round[line].index_add_(
+                0, clients.cpu(), amount.to("cpu", torch.int64).expand(len(clients)).contiguous()
+            )
 
     def bill_edges(self, sends: Tensor, values: Tensor, codes: Tensor) -> None:
         """Every true entry [receiver, sender] of `sends` [N, N] carries the sender's message."""

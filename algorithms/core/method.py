@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -11,11 +14,13 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from algorithms.core.evaluate import Mixture
-    from algorithms.core.federation import Federation
+    from repfl.algorithms.core.evaluate import Mixture
+    from repfl.algorithms.core.federation import Federation
 
 State = dict[str, Tensor]
-"""A method's whole memory between two rounds: a flat dict of tensors, so saving, resuming and hashing come for free."""
+"""A method's whole memory between two rounds: a flat dict of tensors, so saving, resuming and
+hashing come for free.
+"""
 
 Need = Literal["bn", "head", "p2p"]
 
@@ -24,11 +29,15 @@ hyperparameters = checked_dataclass(frozen=True, config=ConfigDict(strict=True, 
 
 
 together = model_validator(mode="after")
-"""Decorator of a check that looks at several hyper-parameters: it returns self, or raises ValueError with what is wrong."""
+"""Decorator of a check that looks at several hyper-parameters: it returns self, or raises
+ValueError with what is wrong.
+"""
 
 
 def param(default: Any, doc: str, *, paper: Any = None, **limits: Any) -> Any:
-    """A hyper-parameter: its default, its meaning, what papers use, and its valid range (pydantic's ge, gt, le, lt)."""
+    """A hyper-parameter: its default, its meaning, what papers use, and its valid range (pydantic's
+    ge, gt, le, lt).
+    """
     return Field(default, description=doc, json_schema_extra={"paper": paper}, **limits)
 
 
@@ -38,13 +47,19 @@ class NoHyperparameters:
 
 
 class Method:
-    """One federated algorithm: pure round mathematics. It talks to the `Federation` it is handed and to nothing else."""
+    """One federated algorithm: pure round mathematics. It talks to the `Federation` it is handed
+    and to nothing else.
+    """
 
     HP: type = NoHyperparameters
     trains_before_scoring = False
-    """Scoring needs local training first (fine-tuning), hence happens on the recipe's `finetuned_every`."""
+    """Scoring needs local training first (fine-tuning), hence happens on the recipe's
+    `finetuned_every`.
+    """
     serverless = False
-    """No server calls some of the clients: all of them take part in every round, whatever the recipe's participation."""
+    """No server calls some of the clients: all of them take part in every round, whatever the
+    recipe's participation.
+    """
 
     def __init__(self, hp: Any = None) -> None:
         self.hp: Any = self.HP() if hp is None else hp
@@ -56,16 +71,21 @@ class Method:
     def round(self, state: State, fed: Federation) -> State:
         """One communication round of the clients in `fed.active`.
 
-        The dict is the method's to keep: an entry taken out of it is freed as soon as nobody uses it. Its tensors are not to be changed.
+        The dict is the method's to keep: an entry taken out of it is freed as soon as nobody uses
+        it. Its tensors are not to be changed.
         """
         raise NotImplementedError
 
     def personal(self, state: State, fed: Federation) -> Tensor | Mixture:
-        """The models that the clients in `fed.active` are scored with  [K, D], or several of which each client mixes the predictions."""
+        """The models that the clients in `fed.active` are scored with  [K, D], or several of which
+        each client mixes the predictions.
+        """
         raise NotImplementedError
 
     def arriving(self, state: State, fed: Federation) -> Tensor | Mixture:
-        """The models that participants are scored with before they train; where nothing else is said, those of `personal`."""
+        """The models that participants are scored with before they train; where nothing else is
+        said, those of `personal`.
+        """
         return self.personal(state, fed)
 
 
@@ -106,15 +126,19 @@ def register(
 ) -> Callable[[type[Method]], type[Method]]:
     """Class decorator that makes a method known.
 
-    `sends` says in words what crosses the network per participant and round. `version` enters the id of every cell: raise it whenever a
-    change moves the method's numbers.
+    `sends` says in words what crosses the network per participant and round. `version` enters the
+    id of every cell: raise it whenever a change moves the method's numbers.
     """
 
     def add(cls: type[Method]) -> type[Method]:
         old = _REGISTRY.get(name)
         if old and (old.cls.__module__, old.cls.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise MethodError(f"method {name!r} is registered twice: {old.cls.__module__} and {cls.__module__}")
-        _REGISTRY[name] = Entry(name, title, paper, year, family, cls, needs, version, variants, sends)
+            raise MethodError(
+                f"method {name!r} is registered twice: {old.cls.__module__} and {cls.__module__}"
+            )
+        _REGISTRY[name] = Entry(
+            name, title, paper, year, family, cls, needs, version, variants, sends
+        )
         return cls
 
     return add
@@ -122,14 +146,21 @@ def register(
 
 def methods() -> Mapping[str, Entry]:
     """Every registered method by name."""
-    import algorithms
-
-    algorithms.load()
+    _load()
     return _REGISTRY
 
 
+@lru_cache(maxsize=1)
+def _load() -> None:
+    """Import every file directly under `algorithms`: each registers one method."""
+    for file in sorted(Path(__file__).parents[1].glob("*.py")):
+        import_module(f"repfl.algorithms.{file.stem}")
+
+
 def build(name: str, overrides: Mapping[str, Any] | None = None) -> Method:
-    """A method with its hyper-parameters; pydantic refuses what is unknown, of a wrong type or out of range."""
+    """A method with its hyper-parameters; pydantic refuses what is unknown, of a wrong type or out
+    of range.
+    """
     cls = methods()[name].cls
     return cls(cls.HP(**(overrides or {})))
 

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.core import ops
-from algorithms.core.layout import Kind, Layout, Params
-from algorithms.core.ops import Mode
-from algorithms.core.rng import Streams
+from repfl.algorithms.core import ops
+from repfl.algorithms.core.layout import Kind, Layout, Params
+from repfl.algorithms.core.ops import Mode
+from repfl.algorithms.core.rng import Streams
 
 Init = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 Spec = tuple[str, tuple[int, ...], Kind, bool, Init]
@@ -20,9 +20,17 @@ Spec = tuple[str, tuple[int, ...], Kind, bool, Init]
 
 
 class Model:
-    """A network with an explicit client axis; `features` ends where the head, its last linear layer, begins."""
+    """A network with an explicit client axis; `features` ends where the head, its last linear
+    layer, begins.
+    """
 
-    def __init__(self, name: str, specs: tuple[Spec, ...], body: Callable[[Params, Tensor, Mode], Tensor], head_name: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        specs: tuple[Spec, ...],
+        body: Callable[[Params, Tensor, Mode], Tensor],
+        head_name: str,
+    ) -> None:
         self.name = name
         self.specs = specs
         self.layout = Layout(spec[:4] for spec in specs)
@@ -39,7 +47,11 @@ class Model:
     def initial(self, streams: Streams, *address: int) -> Tensor:
         """Initial values at an address of the random streams  [D] float32."""
         rng = streams.at("model", *address)
-        return torch.from_numpy(np.concatenate([init(rng, shape).astype(np.float32).ravel() for _, shape, _, _, init in self.specs]))
+        return torch.from_numpy(
+            np.concatenate(
+                [init(rng, shape).astype(np.float32).ravel() for _, shape, _, _, init in self.specs]
+            )
+        )
 
     def features(self, params: Params, x: Tensor, mode: Mode) -> Tensor:
         """x [K, B, C, H, W] -> what the head sees  [K, B, F]."""
@@ -61,7 +73,7 @@ class Model:
         return self.head(params, self.features(params, x, mode))
 
 
-# -- building blocks of specs -------------------------------------------------------------------------------------------------------------
+# -- building blocks of specs ----------------------------------------------------------------------
 
 
 def _uniform(bound: float) -> Init:
@@ -76,7 +88,9 @@ def _normal(std: float) -> Init:
     return lambda rng, shape: std * rng.standard_normal(shape)
 
 
-def conv(name: str, inp: int, out: int, size: int, *, bias: bool = True, he: bool = False) -> list[Spec]:
+def conv(
+    name: str, inp: int, out: int, size: int, *, bias: bool = True, he: bool = False
+) -> list[Spec]:
     """A convolution; PyTorch's default initialisation, or He's normal one over the fan-out."""
     bound = (inp * size * size) ** -0.5
     init = _normal((2.0 / (out * size * size)) ** 0.5) if he else _uniform(bound)
@@ -87,15 +101,25 @@ def conv(name: str, inp: int, out: int, size: int, *, bias: bool = True, he: boo
 def dense(name: str, inp: int, out: int, *, head: bool = False) -> list[Spec]:
     """A linear layer with PyTorch's default initialisation."""
     init = _uniform(inp**-0.5)
-    return [(f"{name}.weight", (out, inp), "linear", head, init), (f"{name}.bias", (out,), "bias", head, init)]
+    return [
+        (f"{name}.weight", (out, inp), "linear", head, init),
+        (f"{name}.bias", (out,), "bias", head, init),
+    ]
 
 
 def affine(name: str, channels: int) -> list[Spec]:
     """A normalisation layer's weight and bias."""
-    return [(f"{name}.weight", (channels,), "norm", False, _constant(1.0)), (f"{name}.bias", (channels,), "norm", False, _constant(0.0))]
+    return [
+        (f"{name}.weight", (channels,), "norm", False, _constant(1.0)),
+        (f"{name}.bias", (channels,), "norm", False, _constant(0.0)),
+    ]
 
 
 def batch_norm(name: str, channels: int) -> list[Spec]:
     """A batch-norm layer: affine parameters and running statistics."""
     mean: Spec = (f"{name}.mean", (channels,), "stat", False, _constant(0.0))
-    return [*affine(name, channels), mean, (f"{name}.var", (channels,), "stat", False, _constant(1.0))]
+    return [
+        *affine(name, channels),
+        mean,
+        (f"{name}.var", (channels,), "stat", False, _constant(1.0)),
+    ]

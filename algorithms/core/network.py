@@ -1,4 +1,6 @@
-"""The network: who is active, what passes between server and clients or among clients, and what it costs."""
+"""The network: who is active, what passes between server and clients or among clients, and what it
+costs.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algorithms.core.layout import Layout, counted
-from algorithms.core.messages import Code, Ledger, code_bytes
-from algorithms.core.topology import mix
+from repfl.algorithms.core.layout import Layout, counted
+from repfl.algorithms.core.messages import Code, Ledger, code_bytes
+from repfl.algorithms.core.topology import mix
 
 
 class Network:
@@ -36,8 +38,14 @@ class Network:
 
     @property
     def exchanged(self) -> Tensor:
-        """What the protocol lets travel: learnable entries, and statistics where they are averaged like weights  [D] bool."""
-        return self.layout.learnable if self.protocol.buffers == "local" else torch.ones_like(self.layout.learnable)
+        """What the protocol lets travel: learnable entries, and statistics where they are averaged
+        like weights  [D] bool.
+        """
+        return (
+            self.layout.learnable
+            if self.protocol.buffers == "local"
+            else torch.ones_like(self.layout.learnable)
+        )
 
     @contextmanager
     def among(self, clients: Tensor) -> Iterator[None]:
@@ -48,15 +56,32 @@ class Network:
         finally:
             self.active = before
 
-    def down(self, x: Tensor, mask: Tensor | None = None, *, code: Code = "none", domain: Tensor | None = None, scalars: int = 0) -> Tensor:
+    def down(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        code: Code = "none",
+        domain: Tensor | None = None,
+        scalars: int = 0,
+    ) -> Tensor:
         """Server to every active client: what each receives, zeros where nothing is sent  [K, D].
 
-        `mask` ([D] or [K, D], default: all that the protocol exchanges) says which entries travel, `code` how their positions are told
-        where the receiver cannot know them, `domain` [D] which entries could travel, `scalars` how many further numbers go along.
+        `mask` ([D] or [K, D], default: all that the protocol exchanges) says which entries travel,
+        `code` how their positions are told where the receiver cannot know them, `domain` [D] which
+        entries could travel, `scalars` how many further numbers go along.
         """
         return self._send("down", x.expand(self.K, *x.shape[-1:]), mask, code, domain, scalars)
 
-    def up(self, x: Tensor, mask: Tensor | None = None, *, code: Code = "none", domain: Tensor | None = None, scalars: int = 0) -> Tensor:
+    def up(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        code: Code = "none",
+        domain: Tensor | None = None,
+        scalars: int = 0,
+    ) -> Tensor:
         """Every active client to the server; parameters as for `down`  [K, D]."""
         return self._send("up", x, mask, code, domain, scalars)
 
@@ -67,18 +92,32 @@ class Network:
 
     def down_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
         """The server tells every active client a mask over `domain` as a bitmap  [K, D] bool."""
-        self.ledger.bill("down", self.active, 0, code_bytes("bitmap", domain.sum(), counted(mask).expand(self.K)))
+        self.ledger.bill(
+            "down", self.active, 0, code_bytes("bitmap", domain.sum(), counted(mask).expand(self.K))
+        )
         return mask
 
     def numbers(self, direction: str, count: Tensor | int) -> None:
-        """Bill float32 numbers that are no model entries: prototypes, counts, covariances; per active client."""
+        """Bill float32 numbers that are no model entries: prototypes, counts, covariances; per
+        active client.
+        """
         self.ledger.bill("up" if direction == "up" else "down", self.active, count)
 
-    def _send(self, direction: Any, x: Tensor, mask: Tensor | None, code: Code, domain: Tensor | None, scalars: int) -> Tensor:
+    def _send(
+        self,
+        direction: Any,
+        x: Tensor,
+        mask: Tensor | None,
+        code: Code,
+        domain: Tensor | None,
+        scalars: int,
+    ) -> Tensor:
         mask = self.exchanged if mask is None else mask
         domain = self.exchanged if domain is None else domain
         sent = counted(mask).expand(self.K)
-        self.ledger.bill(direction, self.active, sent + scalars, code_bytes(code, domain.sum(), sent))
+        self.ledger.bill(
+            direction, self.active, sent + scalars, code_bytes(code, domain.sum(), sent)
+        )
         return torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
 
     def gossip(
@@ -93,10 +132,11 @@ class Network:
         bits: int = 32,
         renormalise: bool = False,
     ) -> Tensor:
-        """Clients to clients: rows of `mixing` [N, N] say how much of whom each one takes; every other sender's message is billed  [N, D].
+        """Clients to clients: rows of `mixing` [N, N] say how much of whom each one takes; every
+        other sender's message is billed  [N, D].
 
-        Entries outside a common mask [D] stay each client's own; for masks per sender [N, D] see `topology.mix`. `bits` is the width of a
-        quantised value; messages fill whole 32-bit words.
+        Entries outside a common mask [D] stay each client's own; for masks per sender [N, D] see
+        `topology.mix`. `bits` is the width of a quantised value; messages fill whole 32-bit words.
         """
         mask = self.exchanged if mask is None else mask
         domain = self.exchanged if domain is None else domain
@@ -106,8 +146,12 @@ class Network:
         return mix(x, mixing.to(x.dtype), mask, renormalise=renormalise)
 
     def tell(self, graph: Tensor, count: int) -> None:
-        """Bill so many float32 numbers that client j sends to every other client i with `graph[i, j]`  [N, N] bool."""
+        """Bill so many float32 numbers that client j sends to every other client i with
+        `graph[i, j]`  [N, N] bool.
+        """
         self._bill_edges(graph, torch.tensor(count), torch.tensor(0))
 
     def _bill_edges(self, graph: Tensor, values: Tensor, codes: Tensor) -> None:
-        self.ledger.bill_edges(graph & ~torch.eye(self.N, dtype=torch.bool, device=self.device), values, codes)
+        self.ledger.bill_edges(
+            graph & ~torch.eye(self.N, dtype=torch.bool, device=self.device), values, codes
+        )

@@ -1,8 +1,10 @@
 """Layers over a client axis: weights [K, ...], inputs [K, B, ...].
 
-This is the seam between mathematics and speed. One client (K = 1) takes PyTorch's ordinary path; several take one kernel for all of them.
-The client axis of a single client is squeezed, never indexed: the gradient of an index is a copy into zeros that forgets the channels-last
-order. A forward pass is described by a `Mode`: whether normalisation uses and updates batch statistics, and which samples are real.
+This is the seam between mathematics and speed. One client (K = 1) takes PyTorch's ordinary path;
+several take one kernel for all of them. The client axis of a single client is squeezed, never
+indexed: the gradient of an index is a copy into zeros that forgets the channels-last order. A
+forward pass is described by a `Mode`: whether normalisation uses and updates batch statistics, and
+which samples are real.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from algorithms.core.layout import Params
+from repfl.algorithms.core.layout import Params
 
 Convolution = Literal["auto", "grouped", "matmul"]
 """How a convolution treats several clients: as groups, or as one batched product of patches."""
@@ -54,11 +56,19 @@ def convolution(how: Convolution) -> Iterator[None]:
         _CONVOLUTION.reset(token)
 
 
-def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: int = 1, padding: int = 0) -> Tensor:
+def conv2d(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: int = 1, padding: int = 0
+) -> Tensor:
     """x [K, B, C, H, W], weight [K, O, C, h, w] -> [K, B, O, H', W']."""
     clients = weight.shape[0]
     if clients == 1:
-        return F.conv2d(x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0), stride, padding).unsqueeze(0)
+        return F.conv2d(
+            x.squeeze(0),
+            weight.squeeze(0),
+            None if bias is None else bias.squeeze(0),
+            stride,
+            padding,
+        ).unsqueeze(0)
     how = _CONVOLUTION.get()
     if how == "auto":
         how = "matmul" if x.device.type == "cuda" and weight[0, 0].numel() <= PATCH else "grouped"
@@ -67,20 +77,35 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: int
     return _conv_grouped(x, weight, bias, stride, padding)
 
 
-def _conv_grouped(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int) -> Tensor:
+def _conv_grouped(
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int
+) -> Tensor:
     """Clients as groups of one convolution."""
     clients, batch, channels, height, width = x.shape
     wide = x.transpose(0, 1).reshape(batch, clients * channels, height, width)
-    out = F.conv2d(wide, weight.flatten(0, 1), None if bias is None else bias.flatten(), stride, padding, groups=clients)
+    out = F.conv2d(
+        wide,
+        weight.flatten(0, 1),
+        None if bias is None else bias.flatten(),
+        stride,
+        padding,
+        groups=clients,
+    )
     return out.unflatten(1, (clients, -1)).transpose(0, 1)
 
 
-def _conv_matmul(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int) -> Tensor:
+def _conv_matmul(
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int
+) -> Tensor:
     """Patches as columns, then one batched matrix product."""
     batch, height = x.shape[1], x.shape[3]
     high, wide = weight.shape[3:]
-    patches = F.pad(x, (padding,) * 4).unfold(3, high, stride).unfold(4, wide, stride)  # [K, B, C, H', W', h, w], a view
-    columns = patches.permute(0, 2, 5, 6, 1, 3, 4).flatten(4).flatten(1, 3)  # [K, C*h*w, B*L], copied once for all samples
+    patches = (
+        F.pad(x, (padding,) * 4).unfold(3, high, stride).unfold(4, wide, stride)
+    )  # [K, B, C, H', W', h, w], a view
+    columns = (
+        patches.permute(0, 2, 5, 6, 1, 3, 4).flatten(4).flatten(1, 3)
+    )  # [K, C*h*w, B*L], copied once for all samples
     out = torch.bmm(weight.flatten(2), columns)  # [K, O, B*L]
     if bias is not None:
         out = out + bias[:, :, None]
@@ -99,7 +124,9 @@ def max_pool(x: Tensor, size: int, stride: int | None = None, padding: int = 0) 
     """x [K, B, C, H, W], pooled over H and W."""
     images = x.squeeze(0) if x.shape[0] == 1 else x.flatten(0, 1)
     if images.device.type == "cuda" and stride is not None and stride < size:
-        images = images.contiguous()  # the channels-last kernel adds the gradients of overlapping windows in any order
+        images = (
+            images.contiguous()
+        )  # the channels-last kernel adds the gradients of overlapping windows in any order
     out = F.max_pool2d(images, size, stride, padding)
     return out.unsqueeze(0) if x.shape[0] == 1 else out.unflatten(0, x.shape[:2])
 
@@ -112,7 +139,9 @@ def global_average(x: Tensor) -> Tensor:
 def group_norm(x: Tensor, weight: Tensor, bias: Tensor, groups: int) -> Tensor:
     """Normalise each sample over groups of channels; x [K, B, C, H, W]."""
     if x.shape[0] == 1:
-        return F.group_norm(x.squeeze(0), groups, weight.squeeze(0), bias.squeeze(0), EPSILON).unsqueeze(0)
+        return F.group_norm(
+            x.squeeze(0), groups, weight.squeeze(0), bias.squeeze(0), EPSILON
+        ).unsqueeze(0)
     plain = F.group_norm(x.flatten(0, 1), groups, eps=EPSILON).unflatten(0, x.shape[:2])
     return plain * weight[:, None, :, None, None] + bias[:, None, :, None, None]
 
@@ -120,14 +149,17 @@ def group_norm(x: Tensor, weight: Tensor, bias: Tensor, groups: int) -> Tensor:
 def batch_norm(x: Tensor, params: Params, name: str, mode: Mode) -> Tensor:
     """Normalise over the real samples of each client's own batch; x [K, B, C, H, W].
 
-    Training updates the running statistics in place. A batch that offers one value per channel has no variance: it leaves them alone.
+    Training updates the running statistics in place. A batch that offers one value per channel has
+    no variance: it leaves them alone.
     """
     weight, bias = params[f"{name}.weight"], params[f"{name}.bias"]
     mean, var = params[f"{name}.mean"], params[f"{name}.var"]
     one_client = x.shape[0] == 1 and mode.valid is None
     if one_client and not (mode.train and x[0, :, 0].numel() == 1):
         stats, affine = (mean.squeeze(0), var.squeeze(0)), (weight.squeeze(0), bias.squeeze(0))
-        out = F.batch_norm(x.squeeze(0), *stats, *affine, mode.train, BN_MOMENTUM, EPSILON).unsqueeze(0)
+        out = F.batch_norm(
+            x.squeeze(0), *stats, *affine, mode.train, BN_MOMENTUM, EPSILON
+        ).unsqueeze(0)
     else:
         if mode.train:
             mean, var = _batch_statistics(x, mean, var, mode.valid)
@@ -138,14 +170,21 @@ def batch_norm(x: Tensor, params: Params, name: str, mode: Mode) -> Tensor:
     return out
 
 
-def _batch_statistics(x: Tensor, running_mean: Tensor, running_var: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Mean and variance over real samples [K, C]; running statistics move towards them (variance unbiased, as PyTorch does).
+def _batch_statistics(
+    x: Tensor, running_mean: Tensor, running_var: Tensor, valid: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance over real samples [K, C]; running statistics move towards them (variance
+    unbiased, as PyTorch does).
 
     Halved inputs are measured in the precision of the statistics: as sums they would lose samples.
     """
     x = x.to(running_mean.dtype)
     clients, batch, _, height, width = x.shape
-    real = torch.ones(clients, batch, dtype=x.dtype, device=x.device) if valid is None else valid.to(x.dtype)
+    real = (
+        torch.ones(clients, batch, dtype=x.dtype, device=x.device)
+        if valid is None
+        else valid.to(x.dtype)
+    )
     count = real.sum(dim=1, keepdim=True) * (height * width)  # [K, 1]
     weight = real[:, :, None, None, None]
     mean = (x * weight).sum(dim=(1, 3, 4)) / count

@@ -1,6 +1,8 @@
-"""Averaging some coordinates and keeping the others: what FedAvg, FedPer, FedBN and their kin have in common.
+"""Averaging some coordinates and keeping the others: what FedAvg, FedPer, FedBN and their kin have
+in common.
 
-State: `theta` [D] holds the averaged coordinates, `own` [N, D'] every client's remaining ones, `seen` [N] who took part already.
+State: `theta` [D] holds the averaged coordinates, `own` [N, D'] every client's remaining ones,
+`seen` [N] who took part already.
 """
 
 from __future__ import annotations
@@ -10,18 +12,24 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from algorithms.core.federation import Federation
-from algorithms.core.method import State
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import State
 
 Newcomer = Literal["initial", "global"]
-"""What a client that never took part has in place of personal entries: its initial values, or the average of those that took part last,
-for which these travel as well (FL-bench). BN statistics that stay with clients are initial either way."""
+"""What a client that never took part has in place of personal entries: its initial values, or the
+average of those that took part last, for which these travel as well (FL-bench). BN statistics that
+stay with clients are initial either way.
+"""
 
 
 def init(fed: Federation, shared: Tensor) -> State:
     """Shared entries start equal; the rest as the protocol says."""
     own = fed.new_models()[:, ~shared].contiguous()
-    return {"theta": fed.new_model(), "own": own, "seen": torch.zeros(fed.N, dtype=torch.bool, device=fed.device)}
+    return {
+        "theta": fed.new_model(),
+        "own": own,
+        "seen": torch.zeros(fed.N, dtype=torch.bool, device=fed.device),
+    }
 
 
 def models(state: State, fed: Federation, shared: Tensor, newcomer: Newcomer = "initial") -> Tensor:
@@ -42,21 +50,32 @@ def _lacking(state: State, fed: Federation) -> Tensor:
     return ~state["seen"][fed.active, None] & fed.exchanged
 
 
-def received(state: State, fed: Federation, shared: Tensor, newcomer: Newcomer = "initial") -> Tensor:
+def received(
+    state: State, fed: Federation, shared: Tensor, newcomer: Newcomer = "initial"
+) -> Tensor:
     """The same after the server has sent the active clients what is new to them  [K, D]."""
     start = models(state, fed, shared, newcomer)
     fed.down(start, shared | _lacking(state, fed) if newcomer == "global" else shared)
     return start
 
 
-def average(state: State, fed: Federation, end: Tensor, shared: Tensor, newcomer: Newcomer = "initial") -> State:
-    """Upload and average the shared entries of trained models [K, D]; every client keeps the rest of its own."""
+def average(
+    state: State, fed: Federation, end: Tensor, shared: Tensor, newcomer: Newcomer = "initial"
+) -> State:
+    """Upload and average the shared entries of trained models [K, D]; every client keeps the rest
+    of its own.
+    """
     sent = fed.exchanged if newcomer == "global" else shared
-    return {"theta": torch.where(sent, fed.mean(fed.up(end, sent)), state["theta"]), **kept(state, fed, end, shared)}
+    return {
+        "theta": torch.where(sent, fed.mean(fed.up(end, sent)), state["theta"]),
+        **kept(state, fed, end, shared),
+    }
 
 
 def kept(state: State, fed: Federation, end: Tensor, shared: Tensor) -> State:
-    """What stays with the clients after a round that ended with models [K, D]: their own entries, and that they took part."""
+    """What stays with the clients after a round that ended with models [K, D]: their own entries,
+    and that they took part.
+    """
     own, seen = state["own"].clone(), state["seen"].clone()
     own[fed.active], seen[fed.active] = end[:, ~shared], True
     return {"own": own, "seen": seen}

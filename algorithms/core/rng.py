@@ -1,7 +1,8 @@
 """Randomness without global state: every draw has an address.
 
-A stream is named by (seed, purpose, round, client, ...) and by nothing else, so the order of clients, the chunk, the number of workers, the
-device and a resume change no draw. Streams are drawn on the CPU.
+A stream is named by (seed, purpose, round, client, ...) and by nothing else, so the order of
+clients, the chunk, the number of workers, the device and a resume change no draw. Streams are drawn
+on the CPU.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ class Streams:
     def at(self, purpose: str, *address: int) -> np.random.Generator:
         """A fresh generator at the given address; the same address always gives the same draws."""
         name = ":".join([str(self.seed), purpose, *map(str, address)])
-        return np.random.Generator(np.random.Philox(key=int.from_bytes(blake2b(name.encode(), digest_size=16).digest(), "little")))
+        return np.random.Generator(
+            np.random.Philox(
+                key=int.from_bytes(blake2b(name.encode(), digest_size=16).digest(), "little")
+            )
+        )
 
     def permutation(self, n: int, purpose: str, *address: int) -> Tensor:
         """A random order of n things  [n]."""
@@ -34,26 +39,34 @@ def cohort(streams: Streams, clients: int, size: int, round_: int) -> Tensor:
     """Who takes part in a round: `size` of `clients`, ascending  [K]."""
     if size == clients:
         return torch.arange(clients)
-    return torch.from_numpy(np.sort(streams.at("cohort", round_).choice(clients, size, replace=False)))
+    return torch.from_numpy(
+        np.sort(streams.at("cohort", round_).choice(clients, size, replace=False))
+    )
 
 
 def flbench_cohort(seed: int, clients: int, size: int, round_: int) -> Tensor:
-    """FL-bench's participants in the order of its draw: one Python generator, seeded once, samples round after round  [K]."""
+    """FL-bench's participants in the order of its draw: one Python generator, seeded once, samples
+    round after round  [K].
+    """
     stream = random.Random(seed)
     for _ in range(round_ - 1):
         stream.sample(range(clients), size)
     return torch.tensor(stream.sample(range(clients), size))
 
 
-# -- random numbers by the million -------------------------------------------------------------------------------------------------------
+# -- random numbers by the million -----------------------------------------------------------------
 
-GOLDEN, FIRST_MIX, SECOND_MIX = (value - (1 << 64) for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+GOLDEN, FIRST_MIX, SECOND_MIX = (
+    value - (1 << 64) for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
 
 
 def lots(keys: Tensor, first: int, count: int) -> Tensor:
-    """Numbers `first` to `first + count - 1` of the SplitMix64 stream of every key [K], as int64  [K, count].
+    """Numbers `first` to `first + count - 1` of the SplitMix64 stream of every key [K], as
+    int64  [K, count].
 
-    For masks as large as models: counting and integer arithmetic alone, so every device draws the same where it needs them.
+    For masks as large as models: counting and integer arithmetic alone, so every device draws the
+    same where it needs them.
     """
     z = keys[:, None] + GOLDEN * torch.arange(first + 1, first + count + 1, device=keys.device)
     z.bitwise_xor_(_shifted(z, 30)).mul_(FIRST_MIX)

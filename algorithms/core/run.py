@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.core.data import ClientData
-from algorithms.core.evaluate import Score, summary
-from algorithms.core.federation import Federation
-from algorithms.core.messages import Ledger
-from algorithms.core.method import Method, State
-from algorithms.core.model import Model
+from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.evaluate import Score, summary
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.messages import Ledger
+from repfl.algorithms.core.method import Method, State
+from repfl.algorithms.core.model import Model
 
 
 class Diverged(ArithmeticError):
@@ -30,7 +30,9 @@ class Run:
 
     federation = Federation
 
-    def __init__(self, method: Method, recipe: Any, data: ClientData, model: Model, **where: Any) -> None:
+    def __init__(
+        self, method: Method, recipe: Any, data: ClientData, model: Model, **where: Any
+    ) -> None:
         self.method, self.recipe = method, recipe
         self.fed = self.federation(model, data, recipe, **where)
         self.state: State = {}
@@ -49,36 +51,62 @@ class Run:
     def step(self) -> None:
         """One communication round with its scores."""
         fed, round_ = self.fed, self.round + 1
-        fed.begin(round_, scoring=self._due(round_, self.recipe.evaluation.every), everybody=self.method.serverless)
+        fed.begin(
+            round_,
+            scoring=self._due(round_, self.recipe.evaluation.every),
+            everybody=self.method.serverless,
+        )
         begun = perf_counter()
         self._score_start()
         scored = perf_counter()
-        handed, self.state = dict(self.state), {}  # over to the method, so that it can free what it has used
+        handed, self.state = (
+            dict(self.state),
+            {},
+        )  # over to the method, so that it can free what it has used
         self.state = self.method.round(handed, fed)
         self._check(round_)
         self._trace()
         trained = perf_counter()
         self._score_end(round_)
-        self._record(round_, train=trained - scored, evaluate=perf_counter() - trained + scored - begun)
+        self._record(
+            round_, train=trained - scored, evaluate=perf_counter() - trained + scored - begun
+        )
         self.round = round_
 
     def _due(self, round_: int, every: int) -> bool:
-        return round_ == self.fed.rounds or (every > 0 and round_ % every == 0) or round_ in self.recipe.evaluation.rounds
+        return (
+            round_ == self.fed.rounds
+            or (every > 0 and round_ % every == 0)
+            or round_ in self.recipe.evaluation.rounds
+        )
 
     def _check(self, round_: int) -> None:
-        floats = [t for t in (*self.state.values(), self.fed.trained) if t is not None and t.is_floating_point()]
+        floats = [
+            t
+            for t in (*self.state.values(), self.fed.trained)
+            if t is not None and t.is_floating_point()
+        ]
         if not all(bool(torch.isfinite(t.sum())) or bool(torch.isfinite(t).all()) for t in floats):
             raise Diverged(round_)
 
     def _trace(self) -> None:
-        """Where the recipe asks for it: two entries of every weight tensor of every trained model, and what its client mostly holds."""
+        """Where the recipe asks for it: two entries of every weight tensor of every trained model,
+        and what its client mostly holds.
+        """
         fed = self.fed
         if "trace" not in self.recipe.evaluation.tallies or fed.trained is None:
             return
-        places = [(s, part * s.size // 3) for s in fed.layout if s.kind in ("conv", "linear") for part in (1, 2)]
+        places = [
+            (s, part * s.size // 3)
+            for s in fed.layout
+            if s.kind in ("conv", "linear")
+            for part in (1, 2)
+        ]
         columns = torch.tensor([s.start + place for s, place in places], device=fed.device)
         labels = fed.data.class_counts[fed.active].argmax(1).tolist()
-        for client, label, values in zip(fed.active.tolist(), labels, fed.trained[:, columns].tolist(), strict=True):
+        for client, label, values in zip(
+            fed.active.tolist(), labels, fed.trained[:, columns].tolist(), strict=True
+        ):
             fed.note(f"trace/{client}/label", label)
             for (s, place), value in zip(places, values, strict=True):
                 fed.note(f"trace/{client}/{s.name}[{place}]", value)
@@ -86,7 +114,9 @@ class Run:
     def _score_start(self) -> None:
         fed, wanted, due = self.fed, self.recipe.evaluation, self.fed.scoring
         if "start" in wanted.points and not self.method.trains_before_scoring:
-            fed.scoring = due if wanted.start_every is None else self._due(self.round + 1, wanted.start_every)
+            fed.scoring = (
+                due if wanted.start_every is None else self._due(self.round + 1, wanted.start_every)
+            )
             if fed.scoring:
                 fed.score("start", self.method.arriving(self.state, fed))
             fed.scoring = due
@@ -106,27 +136,43 @@ class Run:
         for block in fed.everybody.split(max(fed.chunk, 16)):
             with fed.among(block):
                 fed.score("post_agg", self.method.personal(self.state, fed))
-            parts.append({split: fed.scores.pop(f"post_agg{split}", None) for split in ("", "/val")})
+            parts.append(
+                {split: fed.scores.pop(f"post_agg{split}", None) for split in ("", "/val")}
+            )
         for split in ("", "/val"):
             scores = [part[split] for part in parts if part[split] is not None]
             if scores:
-                joined = (torch.cat([getattr(s, field) for s in scores]) for field in ("clients", "correct", "total"))
+                joined = (
+                    torch.cat([getattr(s, field) for s in scores])
+                    for field in ("clients", "correct", "total")
+                )
                 fed.scores[f"post_agg{split}"] = Score(*joined)
 
     def _record(self, round_: int, *, train: float, evaluate: float) -> None:
         fed = self.fed
         for point, score in fed.scores.items():
-            self.rows += [(round_, f"{point}/{name}", value) for name, value in summary(score).items()]
-            counts = zip(score.clients.tolist(), score.correct.tolist(), score.total.tolist(), strict=True)
-            self.client_rows += [(round_, point, client, correct, total) for client, correct, total in counts]
-        self.rows += [(round_, f"traffic/{line}", float(fed.ledger.round[line].sum())) for line in Ledger.LINES]
+            self.rows += [
+                (round_, f"{point}/{name}", value) for name, value in summary(score).items()
+            ]
+            counts = zip(
+                score.clients.tolist(), score.correct.tolist(), score.total.tolist(), strict=True
+            )
+            self.client_rows += [
+                (round_, point, client, correct, total) for client, correct, total in counts
+            ]
+        self.rows += [
+            (round_, f"traffic/{line}", float(fed.ledger.round[line].sum()))
+            for line in Ledger.LINES
+        ]
         self.rows += [(round_, f"note/{name}", value) for name, value in fed.notes.items()]
         self.rows += [(round_, "time/train", train), (round_, "time/evaluate", evaluate)]
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """Diagnostics that the recipe asked for, with the layout that explains them."""
-        found = {name: count.cpu().numpy().astype(np.uint16) for name, count in self.fed.tallies.items()}
+        found = {
+            name: count.cpu().numpy().astype(np.uint16) for name, count in self.fed.tallies.items()
+        }
         if self.fed.ledger.edges is not None:
             found["edges"] = self.fed.ledger.edges.numpy()
         if self.fed.tallies:
@@ -146,10 +192,16 @@ class Run:
             tensors["edges"] = self.fed.ledger.edges
         names = sorted({name for _, name, _ in self.rows})
         points = sorted({point for _, point, *_ in self.client_rows})
-        code = {name: index for index, name in enumerate(names)} | {point: index for index, point in enumerate(points)}
+        code = {name: index for index, name in enumerate(names)} | {
+            point: index for index, point in enumerate(points)
+        }
         tensors["round"] = torch.tensor(self.round)
-        tensors["rows"] = torch.tensor([(r, code[n], v) for r, n, v in self.rows], dtype=torch.float64).reshape(-1, 3)
-        tensors["clients"] = torch.tensor([(r, code[p], *rest) for r, p, *rest in self.client_rows], dtype=torch.int64).reshape(-1, 5)
+        tensors["rows"] = torch.tensor(
+            [(r, code[n], v) for r, n, v in self.rows], dtype=torch.float64
+        ).reshape(-1, 3)
+        tensors["clients"] = torch.tensor(
+            [(r, code[p], *rest) for r, p, *rest in self.client_rows], dtype=torch.int64
+        ).reshape(-1, 5)
         text = "\n".join(names) + "\0" + "\n".join(points)
         tensors["names"] = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
         return tensors
@@ -157,10 +209,22 @@ class Run:
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Continue where a snapshot was taken."""
         device = self.fed.device
-        names, points = (part.split("\n") for part in bytes(tensors["names"].tolist()).decode().split("\0"))
+        names, points = (
+            part.split("\n") for part in bytes(tensors["names"].tolist()).decode().split("\0")
+        )
         self.round = int(tensors["round"])
         self.rows = [(int(r), names[int(n)], v) for r, n, v in tensors["rows"].tolist()]
-        self.client_rows = [(r, points[p], c, hit, total) for r, p, c, hit, total in tensors["clients"].tolist()]
-        self.state = {k.removeprefix("state/"): v.to(device) for k, v in tensors.items() if k.startswith("state/")}
-        self.fed.tallies = {k.removeprefix("tally/"): v.to(device) for k, v in tensors.items() if k.startswith("tally/")}
+        self.client_rows = [
+            (r, points[p], c, hit, total) for r, p, c, hit, total in tensors["clients"].tolist()
+        ]
+        self.state = {
+            k.removeprefix("state/"): v.to(device)
+            for k, v in tensors.items()
+            if k.startswith("state/")
+        }
+        self.fed.tallies = {
+            k.removeprefix("tally/"): v.to(device)
+            for k, v in tensors.items()
+            if k.startswith("tally/")
+        }
         self.fed.ledger.edges = tensors.get("edges")

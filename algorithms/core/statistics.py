@@ -1,4 +1,6 @@
-"""Class statistics of features: counts, means (prototypes) and second moments of what the head sees."""
+"""Class statistics of features: counts, means (prototypes) and second moments of what the head
+sees.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from algorithms.core.batches import Batch
-from algorithms.core.federation import Federation
-from algorithms.core.local import Local
+from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.local import Local
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,18 @@ class ClassStatistics:
 
 
 def class_statistics(fed: Federation, models: Tensor) -> ClassStatistics:
-    """One pass of each active client's model [K, D] over its own training samples, in evaluation mode."""
-    sizes = {"count": (fed.classes,), "total": (fed.classes, fed.layout.head_weight.shape[1]), "square": (fed.classes,)}
-    zeros = {name: torch.zeros(fed.K, *size, dtype=fed.dtype, device=fed.device) for name, size in sizes.items()}
+    """One pass of each active client's model [K, D] over its own training samples, in evaluation
+    mode.
+    """
+    sizes = {
+        "count": (fed.classes,),
+        "total": (fed.classes, fed.layout.head_weight.shape[1]),
+        "square": (fed.classes,),
+    }
+    zeros = {
+        name: torch.zeros(fed.K, *size, dtype=fed.dtype, device=fed.device)
+        for name, size in sizes.items()
+    }
     return ClassStatistics(**fed.visit(_gather, {"w": models}, extras=zeros).extras)
 
 

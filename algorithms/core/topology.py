@@ -1,7 +1,9 @@
-"""Who talks to whom where there is no server: graphs over the clients, and the weights with which neighbours are mixed.
+"""Who talks to whom where there is no server: graphs over the clients, and the weights with which
+neighbours are mixed.
 
-A graph is a matrix [N, N] bool whose entry [i, j] says that i receives from j; nobody receives from itself. A mixing matrix W [N, N] adds
-the weights: client i goes on with sum_j W_ij x_j, its own part included.
+A graph is a matrix [N, N] bool whose entry [i, j] says that i receives from j; nobody receives from
+itself. A mixing matrix W [N, N] adds the weights: client i goes on with sum_j W_ij x_j, its own
+part included.
 """
 
 from __future__ import annotations
@@ -14,16 +16,20 @@ import torch
 from torch import Tensor
 
 Graph = Literal["pull", "push", "regular", "ring", "complete", "none"]
-"""pull     - every client receives from `degree` random others, drawn anew in every round (directed)
+"""pull     - every client receives from `degree` random others, drawn anew in every round
+            (directed)
 push     - every client sends to `degree` random others, drawn anew in every round (directed)
 regular  - a random undirected graph of that degree, drawn anew in every round
 ring     - neighbours by number, the same in every round
 complete - everybody
-none     - nobody"""
+none     - nobody
+"""
 
 Order = Literal["gossip-train", "train-gossip"]
-"""gossip-train: neighbours' models of the last round are mixed before training, and trained models are what is scored;
-train-gossip: models are mixed after training, and mixed models are what is scored."""
+"""gossip-train: neighbours' models of the last round are mixed before training, and trained models
+are what is scored; train-gossip: models are mixed after training, and mixed models are what is
+scored.
+"""
 
 ATTEMPTS = 1000
 BLOCK = 1 << 24
@@ -33,7 +39,9 @@ BLOCK = 1 << 24
 class Topology:
     """The graphs of one round. Equal arguments give equal graphs, whichever method asks."""
 
-    def __init__(self, clients: int, rng: Callable[[str], np.random.Generator], device: torch.device) -> None:
+    def __init__(
+        self, clients: int, rng: Callable[[str], np.random.Generator], device: torch.device
+    ) -> None:
         self.N, self._rng, self.device = clients, rng, device
 
     def graph(self, kind: Graph, degree: int) -> Tensor:
@@ -49,7 +57,9 @@ class Topology:
         return makers[kind]()
 
     def mixing(self, kind: Graph, degree: int) -> Tensor:
-        """Plain averages over each client and those it hears; doubly stochastic on undirected graphs  [N, N]."""
+        """Plain averages over each client and those it hears; doubly stochastic on undirected
+        graphs  [N, N].
+        """
         graph = self.graph(kind, degree)
         return row_stochastic(graph) if kind in ("pull", "push") else metropolis(graph)
 
@@ -58,15 +68,27 @@ class Topology:
         return self.best(torch.zeros(self.N, self.N, device=self.device), degree)
 
     def best(self, scores: Tensor, degree: int) -> Tensor:
-        """Every client i receives from the `degree` others with the highest scores [i, j]; lots decide between equal ones."""
-        lots = torch.from_numpy(self._rng("graph").random((self.N, self.N))).argsort(dim=1).to(self.device)
-        others = scores.masked_fill(torch.eye(self.N, dtype=torch.bool, device=self.device), -torch.inf)
-        ranked = others.gather(1, lots).argsort(dim=1, descending=True, stable=True)[:, : min(degree, self.N - 1)]
+        """Every client i receives from the `degree` others with the highest scores [i, j]; lots
+        decide between equal ones.
+        """
+        lots = (
+            torch.from_numpy(self._rng("graph").random((self.N, self.N)))
+            .argsort(dim=1)
+            .to(self.device)
+        )
+        others = scores.masked_fill(
+            torch.eye(self.N, dtype=torch.bool, device=self.device), -torch.inf
+        )
+        ranked = others.gather(1, lots).argsort(dim=1, descending=True, stable=True)[
+            :, : min(degree, self.N - 1)
+        ]
         graph = torch.zeros(self.N, self.N, dtype=torch.bool, device=self.device)
         return graph.scatter_(1, lots.gather(1, ranked), value=True)
 
     def regular(self, degree: int) -> Tensor:
-        """A random undirected graph in which everybody has `degree` neighbours; one client is off by one where N * degree is odd."""
+        """A random undirected graph in which everybody has `degree` neighbours; one client is off
+        by one where N * degree is odd.
+        """
         degree = min(degree, self.N - 1)
         dense = 2 * degree > self.N - 1  # then its complement is easier to draw
         rng = self._rng("graph")
@@ -75,7 +97,10 @@ class Topology:
             if linked is not None:
                 found = ~linked | np.eye(self.N, dtype=bool) if dense else linked
                 return torch.from_numpy(found & ~np.eye(self.N, dtype=bool)).to(self.device)
-        raise ValueError(f"no graph of {self.N} clients with {degree} neighbours each was found: choose another degree")
+        raise ValueError(
+            f"no graph of {self.N} clients with {degree} neighbours each was found: choose another"
+            " degree"
+        )
 
     def ring(self) -> Tensor:
         """Neighbours on both sides."""
@@ -85,7 +110,9 @@ class Topology:
 
 
 def _paired(clients: int, degree: int, rng: np.random.Generator) -> np.ndarray | None:
-    """Join free ends of edges at random until none is left; nothing when the last ones do not fit (Steger and Wormald)."""
+    """Join free ends of edges at random until none is left; nothing when the last ones do not fit
+    (Steger and Wormald).
+    """
     linked = np.eye(clients, dtype=bool)
     ends = np.repeat(np.arange(clients), degree)
     ends = rng.permutation(ends)[: len(ends) // 2 * 2]
@@ -102,7 +129,7 @@ def _paired(clients: int, degree: int, rng: np.random.Generator) -> np.ndarray |
     return linked & ~np.eye(clients, dtype=bool)
 
 
-# -- weights on a graph ------------------------------------------------------------------------------------------------------------------
+# -- weights on a graph ----------------------------------------------------------------------------
 
 
 def with_self(graph: Tensor) -> Tensor:
@@ -123,16 +150,20 @@ def column_stochastic(graph: Tensor) -> Tensor:
 
 
 def metropolis(graph: Tensor) -> Tensor:
-    """Symmetric, doubly stochastic weights on any undirected graph: 1 / (1 + the larger degree of the two)."""
+    """Symmetric, doubly stochastic weights on any undirected graph: 1 / (1 + the larger degree of
+    the two).
+    """
     degree = graph.sum(dim=1).double()
     weights = graph / (1 + torch.maximum(degree[:, None], degree[None, :]))
     return weights + torch.diag(1 - weights.sum(dim=1))
 
 
 def push_sum(shares: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
-    """One push of column-stochastic `shares` [N, N] in terms of de-biased values z_i = u_i / mu_i, given the masses mu [N].
+    """One push of column-stochastic `shares` [N, N] in terms of de-biased values z_i = u_i / mu_i,
+    given the masses mu [N].
 
-    u <- P u and mu <- P mu together mean z_i <- sum_j (P_ij mu_j / sum_l P_il mu_l) z_j. Returns those weights and the new masses.
+    u <- P u and mu <- P mu together mean z_i <- sum_j (P_ij mu_j / sum_l P_il mu_l) z_j. Returns
+    those weights and the new masses.
     """
     parts = shares * mass
     return parts / parts.sum(dim=1, keepdim=True), parts.sum(dim=1)
@@ -141,8 +172,9 @@ def push_sum(shares: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
 def mix(x: Tensor, weights: Tensor, mask: Tensor, *, renormalise: bool = False) -> Tensor:
     """Rows of x [N, D] mixed by weights [N, N], a block of columns at a time.
 
-    Entries outside a common mask [D] stay each client's own. With masks per sender [N, D] missing entries count as zeros or, with
-    `renormalise`, not at all: an entry is then averaged over those who hold it, and zero where nobody does.
+    Entries outside a common mask [D] stay each client's own. With masks per sender [N, D] missing
+    entries count as zeros or, with `renormalise`, not at all: an entry is then averaged over those
+    who hold it, and zero where nobody does.
     """
     out = x.new_empty(x.shape)
     zero, width = x.new_zeros(()), max(1, BLOCK // len(x))

@@ -1,8 +1,9 @@
 """Local training of a chunk of clients, stacked along the client axis.
 
-Clients hold different numbers of samples. Inside a chunk they are sorted by their number of steps; short batches are padded and masked, and
-a client that has finished leaves the chunk. A chunk of one client needs neither, so a loop over single clients and a stack of many run the
-same code on the same batches.
+Clients hold different numbers of samples. Inside a chunk they are sorted by their number of steps;
+short batches are padded and masked, and a client that has finished leaves the chunk. A chunk of one
+client needs neither, so a loop over single clients and a stack of many run the same code on the
+same batches.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from algorithms.core.batches import Batch, Plan
-from algorithms.core.local import Local
+from repfl.algorithms.core.batches import Batch, Plan
+from repfl.algorithms.core.local import Local
 
 Step = Callable[[Local, Batch], None]
-"""One mini-batch of a chunk: reads and writes the chunk and nothing else, so that it may be recorded once and played again."""
+"""One mini-batch of a chunk: reads and writes the chunk and nothing else, so that it may be
+recorded once and played again.
+"""
 
 Advance = Callable[[Local, int, int], None]
 """Make the step after `done` others with the first `active` clients: (chunk, done, active)."""
@@ -26,11 +29,14 @@ Event = tuple[int, int]
 """(number of finished steps, number of clients that go on)."""
 
 
-def run_chunk(local: Local, plans: Sequence[Plan], advance: Advance, *, by_epoch: bool = False) -> Iterator[Event | None]:
+def run_chunk(
+    local: Local, plans: Sequence[Plan], advance: Advance, *, by_epoch: bool = False
+) -> Iterator[Event | None]:
     """Train a chunk whose plans are sorted from long to short, one step at a time.
 
-    Yields an event when clients finish and, with `by_epoch`, when an epoch of any of them ends; otherwise none. The caller reads what it
-    needs, and clients beyond those that go on then leave the chunk.
+    Yields an event when clients finish and, with `by_epoch`, when an epoch of any of them ends;
+    otherwise none. The caller reads what it needs, and clients beyond those that go on then leave
+    the chunk.
     """
     lengths = [len(plan.index) for plan in plans]
     done, active = 0, sum(n > 0 for n in lengths)
@@ -42,7 +48,8 @@ def run_chunk(local: Local, plans: Sequence[Plan], advance: Advance, *, by_epoch
         advance(local, done, active)
         done += 1
         ends = by_epoch and any(
-            done < n and plan.epoch[done] != plan.epoch[done - 1] for n, plan in zip(lengths[:active], plans, strict=False)
+            done < n and plan.epoch[done] != plan.epoch[done - 1]
+            for n, plan in zip(lengths[:active], plans, strict=False)
         )
         if not (last or ends):
             yield None
@@ -54,7 +61,7 @@ def run_chunk(local: Local, plans: Sequence[Plan], advance: Advance, *, by_epoch
         active = remaining
 
 
-# -- what comes out -----------------------------------------------------------------------------------------------------------------------
+# -- what comes out --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,9 @@ class Rows:
         self.models = {name: flat if in_place else flat.clone() for name, flat in models.items()}
         self.extras = {name: value.clone() for name, value in extras.items()}
         start = next(iter(self.models.values()))
-        epochs = max((plan.epoch[-1] - plan.epoch[0] + 1 for plan in plans if plan.epoch), default=0)
+        epochs = max(
+            (plan.epoch[-1] - plan.epoch[0] + 1 for plan in plans if plan.epoch), default=0
+        )
         self.last_grad = torch.zeros_like(start) if "last_grad" in keep else None
         self.epochs = start.repeat(epochs, 1, 1) if "epochs" in keep else None
 
@@ -107,7 +116,9 @@ class Rows:
         return {name: value[rows] for name, value in values.items()}
 
     def collect(self, local: Local, rows: list[int], steps: int, remaining: int) -> None:
-        """Take over the clients that finish now and, if wanted, the models of those that end an epoch."""
+        """Take over the clients that finish now and, if wanted, the models of those that end an
+        epoch.
+        """
         present = local.clients
         if self.epochs is not None and steps:
             self._collect_epochs(local.flat("w"), rows[:present], steps)

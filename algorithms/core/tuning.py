@@ -1,7 +1,8 @@
 """Which way of training a cohort is the fastest on a device: measured, not guessed.
 
-Lanes keep a GPU busy with many small kernels and need no padding; a stack does more in each. Which wins depends on the device, the model,
-the batch and the number of clients, so each is tried on synthetic clients with the engine's own code.
+Lanes keep a GPU busy with many small kernels and need no padding; a stack does more in each. Which
+wins depends on the device, the model, the batch and the number of clients, so each is tried on
+synthetic clients with the engine's own code.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from algorithms.core.data import ClientData
-from algorithms.core.federation import Federation
-from algorithms.core.lowering import Lowering, Precision
-from algorithms.core.model import Model
+from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.lowering import Lowering, Precision
+from repfl.algorithms.core.model import Model
 
 WIDEST = 32
 """Clients at once at most."""
@@ -62,7 +63,9 @@ def candidates(cohort: int, precision: Precision) -> Iterator[Lowering]:
 
 
 def tune(ways: Sequence[Lowering], measure: Callable[[Lowering], float]) -> list[Trial]:
-    """All ways, the fastest first. One that fails is out, and so are wider ones of its kind when memory was the reason."""
+    """All ways, the fastest first. One that fails is out, and so are wider ones of its kind when
+    memory was the reason.
+    """
     trials: list[Trial] = []
     full: dict[tuple[bool, str], int] = {}
     for way in ways:
@@ -75,17 +78,27 @@ def tune(ways: Sequence[Lowering], measure: Callable[[Lowering], float]) -> list
         except (RuntimeError, MemoryError) as error:
             if "memory" in str(error).lower() or isinstance(error, MemoryError):
                 full[kind] = way.together
-            trials.append(Trial(way, float("inf"), str(error).splitlines()[0] if str(error) else type(error).__name__))
+            trials.append(
+                Trial(
+                    way,
+                    float("inf"),
+                    str(error).splitlines()[0] if str(error) else type(error).__name__,
+                )
+            )
     return sorted(trials, key=lambda trial: trial.seconds)  # stable: of equals the narrower
 
 
 def measure(job: Job, way: Lowering) -> float:
-    """Seconds per client and step of a cohort that trains in this way, on synthetic clients of unequal size."""
+    """Seconds per client and step of a cohort that trains in this way, on synthetic clients of
+    unequal size.
+    """
     device = torch.device(job.device)
     training = replace(job.recipe.training, rounds=1, epochs=2)
     recipe = replace(job.recipe, participation=1.0, sampling="keyed", training=training)
     sizes = [training.batch * (4 + client % 5) - client % 3 for client in range(job.cohort)]
-    fed = Federation(job.model, _noise(job, sizes), recipe, seed=0, device=device, dtype=job.dtype, **vars(way))
+    fed = Federation(
+        job.model, _noise(job, sizes), recipe, seed=0, device=device, dtype=job.dtype, **vars(way)
+    )
     fed.begin(1, scoring=False)
     start = fed.new_model().expand(fed.N, -1)
     free = _free(device)
@@ -103,11 +116,22 @@ def measure(job: Job, way: Lowering) -> float:
 def _noise(job: Job, sizes: Sequence[int]) -> ClientData:
     rng = np.random.default_rng(0)
     channels, height, width = job.shape
-    images = torch.from_numpy(rng.integers(0, 256, (sum(sizes), height, width, channels), dtype=np.uint8))
+    images = torch.from_numpy(
+        rng.integers(0, 256, (sum(sizes), height, width, channels), dtype=np.uint8)
+    )
     labels = torch.from_numpy(rng.integers(0, job.classes, sum(sizes)))
     train = list(torch.arange(sum(sizes)).split(list(sizes)))
     nothing = [part[:0] for part in train]
-    return ClientData(images, labels, train, nothing, nothing, torch.full((channels,), 1 / 255), torch.zeros(channels), job.classes)
+    return ClientData(
+        images,
+        labels,
+        train,
+        nothing,
+        nothing,
+        torch.full((channels,), 1 / 255),
+        torch.zeros(channels),
+        job.classes,
+    )
 
 
 def _wait(device: torch.device) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from algorithms.core.model import Model
-from algorithms.models.cnn4 import cnn4
-from algorithms.models.lenet5 import lenet5
-from algorithms.models.resnet import resnet8, resnet10, resnet18, resnet18_gn
-from algorithms.models.tiny import tiny, tiny_bn
+from repfl.algorithms.core.model import Model
+from repfl.algorithms.models.cnn4 import cnn4
+from repfl.algorithms.models.lenet5 import lenet5
+from repfl.algorithms.models.resnet import resnet8, resnet10, resnet18, resnet18_gn
+from repfl.algorithms.models.tiny import tiny, tiny_bn
 
 MODELS: dict[str, Callable[[int, int, int], Model]] = {
     "cnn4": cnn4,

@@ -1,20 +1,28 @@
-"""The four-layer CNN of FL-bench's and FedOBP's experiments: two 5x5 convolutions, two linear layers, no normalisation."""
+"""The four-layer CNN of FL-bench's and FedOBP's experiments: two 5x5 convolutions, two linear
+layers, no normalisation.
+"""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from algorithms.core import ops
-from algorithms.core.layout import Params
-from algorithms.core.model import Model, conv, dense
-from algorithms.core.ops import Mode
+from repfl.algorithms.core import ops
+from repfl.algorithms.core.layout import Params
+from repfl.algorithms.core.model import Model, conv, dense
+from repfl.algorithms.core.ops import Mode
 
 
 def cnn4(channels: int, size: int, classes: int) -> Model:
     """32 and 64 maps, 512 features; 878,538 parameters for 32x32 RGB and 10 classes."""
     side = ((size - 4) // 2 - 4) // 2
-    specs = [*conv("conv1", channels, 32, 5), *conv("conv2", 32, 64, 5), *dense("fc1", 64 * side * side, 512)]
-    return Model("cnn4", (*specs, *dense("classifier", 512, classes, head=True)), _body, "classifier")
+    specs = [
+        *conv("conv1", channels, 32, 5),
+        *conv("conv2", 32, 64, 5),
+        *dense("fc1", 64 * side * side, 512),
+    ]
+    return Model(
+        "cnn4", (*specs, *dense("classifier", 512, classes, head=True)), _body, "classifier"
+    )
 
 
 def _body(p: Params, x: Tensor, mode: Mode) -> Tensor:

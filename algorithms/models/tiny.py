@@ -1,13 +1,15 @@
-"""Two small networks for 8x8 digits: they train in seconds and have every kind of tensor that methods tell apart."""
+"""Two small networks for 8x8 digits: they train in seconds and have every kind of tensor that
+methods tell apart.
+"""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from algorithms.core import ops
-from algorithms.core.layout import Params
-from algorithms.core.model import Model, batch_norm, conv, dense
-from algorithms.core.ops import Mode
+from repfl.algorithms.core import ops
+from repfl.algorithms.core.layout import Params
+from repfl.algorithms.core.model import Model, batch_norm, conv, dense
+from repfl.algorithms.core.ops import Mode
 
 
 def tiny(channels: int, size: int, classes: int) -> Model:
@@ -23,8 +25,18 @@ def _body(p: Params, x: Tensor, mode: Mode) -> Tensor:
 
 def tiny_bn(channels: int, size: int, classes: int) -> Model:
     """Two convolutions with batch norm, global average pooling, a linear head."""
-    maps = [*conv("conv1", channels, 8, 3, bias=False), *batch_norm("bn1", 8), *conv("conv2", 8, 16, 3, bias=False), *batch_norm("bn2", 16)]
-    return Model("tiny-bn", (*maps, *dense("fc1", 16 * (size // 2) ** 2, 32), *dense("fc2", 32, classes, head=True)), _body_bn, "fc2")
+    maps = [
+        *conv("conv1", channels, 8, 3, bias=False),
+        *batch_norm("bn1", 8),
+        *conv("conv2", 8, 16, 3, bias=False),
+        *batch_norm("bn2", 16),
+    ]
+    return Model(
+        "tiny-bn",
+        (*maps, *dense("fc1", 16 * (size // 2) ** 2, 32), *dense("fc2", 32, classes, head=True)),
+        _body_bn,
+        "fc2",
+    )
 
 
 def _body_bn(p: Params, x: Tensor, mode: Mode) -> Tensor:

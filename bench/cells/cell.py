@@ -1,4 +1,6 @@
-"""A cell: one method with its hyper-parameters, one recipe, one seed. Its id is the SHA-256 of its canonical JSON."""
+"""A cell: one method with its hyper-parameters, one recipe, one seed. Its id is the SHA-256 of its
+canonical JSON.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,17 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from bench.cells.sense import check
-from bench.errors import UserError, one_line, refusal, unknown
-from datasets.core.recipe import Recipe
+from repfl.bench.cells.sense import check
+from repfl.bench.errors import UserError, one_line, refusal, unknown
+from repfl.datasets.core.recipe import Recipe
 
 SPEC = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<options>.*)\])?")
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON knows it, with one form for equal numbers: whole floats become integers, tuples become lists."""
+    """A value as JSON knows it, with one form for equal numbers: whole floats become integers,
+    tuples become lists.
+    """
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -49,7 +53,15 @@ class Cell:
     @cached_property
     def json(self) -> dict[str, Any]:
         """Everything that tells this cell from any other."""
-        return plain({"method": self.method, "version": self.version, "hp": self.hp, "recipe": self.recipe, "seed": self.seed})
+        return plain(
+            {
+                "method": self.method,
+                "version": self.version,
+                "hp": self.hp,
+                "recipe": self.recipe,
+                "seed": self.seed,
+            }
+        )
 
     @cached_property
     def id(self) -> str:
@@ -68,14 +80,16 @@ class Cell:
         return f"{self.method} on {self.recipe['dataset']}, seed {self.seed} ({self.short})"
 
 
-# -- methods -------------------------------------------------------------------------------------------------------------------------------
+# -- methods ---------------------------------------------------------------------------------------
 
 
 def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
     """`fedpurin[tau=0.3,bn=full]` as a name and hyper-parameters."""
     match = SPEC.fullmatch(text.strip())
     if match is None:
-        raise UserError(f"method {text!r} is not of the form name or name[option=value,option=value]")
+        raise UserError(
+            f"method {text!r} is not of the form name or name[option=value,option=value]"
+        )
     options: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in (match["options"] or "").split(","))):
         key, equals, value = part.partition("=")
@@ -95,10 +109,14 @@ def _literal(text: str) -> Any:
 
 def spec(method: str, hp: Mapping[str, Any]) -> str:
     """The inverse of `parse_spec`."""
-    options = ",".join(
-        f"{key}={value if isinstance(value, str) else 'none' if value is None else json.dumps(value)}" for key, value in hp.items()
-    )
+    options = ",".join(f"{key}={_spelled(value)}" for key, value in hp.items())
     return f"{method}[{options}]" if options else method
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "none" if value is None else json.dumps(value)
 
 
 def entry(name: str, place: str = "") -> Any:
@@ -111,8 +129,10 @@ def entry(name: str, place: str = "") -> Any:
 
 @lru_cache(maxsize=1)
 def _registry() -> Mapping[str, Any]:
-    """The registry itself, so that methods which are registered later are in it; looking for method files takes time, once."""
-    from algorithms.core.method import methods
+    """The registry itself, so that methods which are registered later are in it; looking for method
+    files takes time, once.
+    """
+    from repfl.algorithms.core.method import methods
 
     return methods()
 
@@ -121,7 +141,10 @@ def hyperparameters(name: str, overrides: Mapping[str, Any], place: str = "") ->
     """A method's validated hyper-parameters."""
     cls = entry(name, place).cls
     where = f"{place + ': ' if place else ''}method {name!r}, hyper-parameters"
-    given = {key: None if value == "none" and _may_be_none(cls.HP, key) else value for key, value in overrides.items()}
+    given = {
+        key: None if value == "none" and _may_be_none(cls.HP, key) else value
+        for key, value in overrides.items()
+    }
     return _checked(cls.HP, given, where)
 
 
@@ -139,12 +162,16 @@ def options_of(checked: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _checked(cls: Any, values: Mapping[str, Any], place: str) -> Any:
-    """A strict dataclass from plain values; through JSON, in which lists stand for tuples and whole numbers for floats."""
+    """A strict dataclass from plain values; through JSON, in which lists stand for tuples and whole
+    numbers for floats.
+    """
     if deep(values):
         raise UserError(f"{place}: values lie more than {DEPTH} levels within each other")
     for field, value in _leaves(values):
         if value is not None and not isinstance(value, str | int | float):
-            raise UserError(f"{place}: {field} = {value} is not valid; valid: a number, a text, true or false")
+            raise UserError(
+                f"{place}: {field} = {value} is not valid; valid: a number, a text, true or false"
+            )
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"{place}: {field} = {value} is not valid; valid: a finite number")
     try:
@@ -160,17 +187,29 @@ DEPTH = 12
 
 
 def deep(value: Any) -> bool:
-    """Whether tables and lists lie within each other so deeply that functions that follow them would run out of stack."""
+    """Whether tables and lists lie within each other so deeply that functions that follow them
+    would run out of stack.
+    """
     level = [value]
     for _ in range(DEPTH):
-        parts = (inner.values() if isinstance(inner, Mapping) else inner for inner in level if isinstance(inner, Mapping | list))
+        parts = (
+            inner.values() if isinstance(inner, Mapping) else inner
+            for inner in level
+            if isinstance(inner, Mapping | list)
+        )
         level = [each for part in parts for each in part]
     return any(isinstance(inner, Mapping | list) for inner in level)
 
 
 def _leaves(value: Any, field: str = "") -> Iterator[tuple[str, Any]]:
     """Every single value with the field it is in."""
-    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else None
+    items = (
+        value.items()
+        if isinstance(value, Mapping)
+        else enumerate(value)
+        if isinstance(value, list | tuple)
+        else None
+    )
     if items is None:
         yield field, value
     for name, inner in items or ():
@@ -187,7 +226,7 @@ def _adapter(cls: Any) -> TypeAdapter[Any]:
     return _ADAPTERS[cls]
 
 
-# -- recipes -------------------------------------------------------------------------------------------------------------------------------
+# -- recipes ---------------------------------------------------------------------------------------
 
 
 def recipe_from(values: Mapping[str, Any], place: str) -> Recipe:
@@ -197,17 +236,26 @@ def recipe_from(values: Mapping[str, Any], place: str) -> Recipe:
     return recipe
 
 
-def build_cell(method: str, hp: Mapping[str, Any], recipe: Recipe, seed: int, place: str = "") -> Cell:
-    """The cell of a method, its hyper-parameters, a recipe and a seed; whatever is wrong is refused in one line."""
+def build_cell(
+    method: str, hp: Mapping[str, Any], recipe: Recipe, seed: int, place: str = ""
+) -> Cell:
+    """The cell of a method, its hyper-parameters, a recipe and a seed; whatever is wrong is refused
+    in one line.
+    """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise UserError(f"{place + ': ' if place else ''}seed = {seed!r} is not valid; valid: a whole number >= 0")
+        raise UserError(
+            f"{place + ': ' if place else ''}seed = {seed!r} is not valid; valid: a whole number"
+            " >= 0"
+        )
     checked = hyperparameters(method, hp, place)
     dumped: dict[str, Any] = _adapter(type(checked)).dump_python(checked, mode="json")
     return Cell(method, entry(method).version, dumped, recipe_values(recipe), seed)
 
 
 def recipe_values(recipe: Recipe, place: str = "partition") -> dict[str, Any]:
-    """All fields of a recipe as plain values, the partition's options with their defaults; worked out once per recipe object."""
+    """All fields of a recipe as plain values, the partition's options with their defaults; worked
+    out once per recipe object.
+    """
     known = _VALUES.get(id(recipe))
     if known is None:
         known = _VALUES[id(recipe)] = (recipe, _recipe_values(recipe, place))
@@ -215,12 +263,14 @@ def recipe_values(recipe: Recipe, place: str = "partition") -> dict[str, Any]:
 
 
 _VALUES: dict[int, tuple[Recipe, dict[str, Any]]] = {}
-"""Plain values by the identity of their recipe, which is kept beside them so that the identity stays taken."""
+"""Plain values by the identity of their recipe, which is kept beside them so that the identity
+stays taken.
+"""
 
 
 def _recipe_values(recipe: Recipe, place: str) -> dict[str, Any]:
-    from datasets.core import partition
-    from datasets.core.errors import DataError
+    from repfl.datasets.core import partition
+    from repfl.datasets.core.errors import DataError
 
     values: dict[str, Any] = _adapter(Recipe).dump_python(recipe, mode="json")
     try:
@@ -239,7 +289,7 @@ def reopen(values: Mapping[str, Any]) -> Cell:
     return build_cell(method, hp, recipe_from(recipe, "recipe of the record"), seed)
 
 
-# -- what a method needs -------------------------------------------------------------------------------------------------------------------
+# -- what a method needs ---------------------------------------------------------------------------
 
 
 def unmet(cell: Cell) -> str:
@@ -255,7 +305,9 @@ def unmet(cell: Cell) -> str:
 
 @lru_cache(maxsize=64)
 def _has_norm(model: str) -> bool:
-    """Whether a model has batch-norm statistics or affine normalisation parameters; true of every input shape or of none."""
-    from algorithms.models import build
+    """Whether a model has batch-norm statistics or affine normalisation parameters; true of every
+    input shape or of none.
+    """
+    from repfl.algorithms.models import build
 
     return bool(build(model, channels=1, size=32, classes=10).layout.norm.any())

@@ -15,19 +15,23 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bench.cells.cell import DEPTH, deep, recipe_from
-from bench.cells.schema import Block, Cells, GridFile, ScaleRules, rows_of, written_out
-from bench.errors import UserError, one_line, refusal, unknown
-from datasets.core.recipe import Recipe
+from repfl.bench.cells.cell import DEPTH, deep, recipe_from
+from repfl.bench.cells.schema import Block, Cells, GridFile, ScaleRules, rows_of, written_out
+from repfl.bench.errors import UserError, one_line, refusal, unknown
+from repfl.datasets.core.recipe import Recipe
 
 SCALES = ("smoke", "desk", "paper")
 LIMIT = 100_000
-"""Cells of one grid file, and values that it may list; the largest grid of a paper has some thousands."""
+"""Cells of one grid file, and values that it may list; the largest grid of a paper has some
+thousands.
+"""
 NAME = re.compile(r"[a-z0-9-]+")
-"""What artefacts and papers are called: the names of files and folders in a report, of anchors in its page and of labels in LaTeX."""
+"""What artefacts and papers are called: the names of files and folders in a report, of anchors in
+its page and of labels in LaTeX.
+"""
 ROOT = Path(__file__).resolve().parents[2] / "paper_tables"
 
-# -- files ---------------------------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 class Grid:
@@ -50,7 +54,9 @@ class Grid:
             raise UserError(f"{self.path}: cannot be read: {one_line(error)}") from None
 
     def _load(self) -> GridFile:
-        listed = self._text.count(",")  # before it is parsed, which would take a minute where it takes longest
+        listed = self._text.count(
+            ","
+        )  # before it is parsed, which would take a minute where it takes longest
         if listed > LIMIT:
             raise UserError(f"{self.name}: lists {listed:,} values; a grid file may list {LIMIT:,}")
         try:
@@ -60,7 +66,9 @@ class Grid:
             where = f"{self.name}:{line[1]}" if line else self.name
             raise UserError(f"{where}: {one_line(error)}") from None
         if deep(content):
-            raise UserError(f"{self.name}: tables and lists lie more than {DEPTH} levels within each other")
+            raise UserError(
+                f"{self.name}: tables and lists lie more than {DEPTH} levels within each other"
+            )
         try:
             return GridFile.model_validate(content)
         except ValidationError as error:
@@ -94,7 +102,10 @@ class Grid:
             if artefact.like:
                 self._refer("artefact", artefact.like, ("artefacts", key, "like"))
                 if self.file.artefacts[artefact.like].like:
-                    raise UserError(f"{self.at('artefacts', key, 'like')}: {artefact.like!r} is itself like another one; take that")
+                    raise UserError(
+                        f"{self.at('artefacts', key, 'like')}: {artefact.like!r} is itself like"
+                        " another one; take that"
+                    )
             for index, block in enumerate(artefact.cells):
                 self._check_block(block, ("artefacts", key, "cells", index))
 
@@ -115,25 +126,43 @@ class Grid:
             if name:
                 self._refer(what, name, (*at, "like" if what == "rows" else what))
         if not (block.rows or block.like) or not (block.recipes or block.columns or block.per):
-            raise UserError(f"{self.at(*at)}: a block needs rows (or like) and recipes (or columns, or per)")
+            raise UserError(
+                f"{self.at(*at)}: a block needs rows (or like) and recipes (or columns, or per)"
+            )
         self._count(block, at)
         for label, count in Counter(row.label for row in rows_of(self.file, block)).items():
             if count > 1:
-                raise UserError(f"{self.at(*at, 'rows', hints=(label,))}: two rows are called {label!r}")
+                raise UserError(
+                    f"{self.at(*at, 'rows', hints=(label,))}: two rows are called {label!r}"
+                )
         self._seeds(block.seeds or (), (*at, "seeds"))
 
     def _count(self, block: Block, at: tuple[Any, ...]) -> None:
         """Refuse more cells than anybody can run, before they are written out."""
         recipes = (*self.file.columns.get(block.columns, ()), *block.recipes, *block.per)
-        at_most = max((len(rules.seeds) for scale, rules in self.file.scales.items() if scale in block.scales), default=0)
+        at_most = max(
+            (
+                len(rules.seeds)
+                for scale, rules in self.file.scales.items()
+                if scale in block.scales
+            ),
+            default=0,
+        )
         seeds = at_most if block.seeds is None else len(block.seeds)
-        rows = (len(self.file.rows.get(block.like, ())) + len(block.rows)) * prod(map(len, block.sweep.values()))
+        rows = (len(self.file.rows.get(block.like, ())) + len(block.rows)) * prod(
+            map(len, block.sweep.values())
+        )
         self._cells += rows * len(recipes) * seeds
         if self._cells > LIMIT:
             told = f"{rows:,} rows x {len(recipes):,} recipes x {seeds:,} seeds"
-            raise UserError(f"{self.at(*at)}: {told} bring this file to {self._cells:,} cells at one scale; a grid may have {LIMIT:,}")
+            raise UserError(
+                f"{self.at(*at)}: {told} bring this file to {self._cells:,} cells at one scale; a"
+                f" grid may have {LIMIT:,}"
+            )
 
-    def _refer(self, what: str, name: Any, location: tuple[Any, ...], hints: Sequence[str] = ()) -> None:
+    def _refer(
+        self, what: str, name: Any, location: tuple[Any, ...], hints: Sequence[str] = ()
+    ) -> None:
         known = getattr(self.file, what if what in ("rows", "columns") else f"{what}s")
         if not isinstance(name, str) or name not in known:
             raise unknown(what, str(name), known, self.at(*location, hints=hints))
@@ -141,17 +170,23 @@ class Grid:
     def _seeds(self, seeds: Sequence[int], location: tuple[Any, ...]) -> None:
         for seed in seeds:
             if seed < 0:
-                raise UserError(f"{self.at(*location)}: seed = {seed} is not valid; valid: a whole number >= 0")
+                raise UserError(
+                    f"{self.at(*location)}: seed = {seed} is not valid; valid: a whole number >= 0"
+                )
 
     def cells(self, artefact: str, scale: str) -> Iterator[Cells]:
         """The blocks of an artefact at a scale, every shorthand written out."""
         only = self.file.scales[scale].only
         for cells in written_out(self.file, artefact):
-            recipes = tuple(name for name in cells.recipes if any(fnmatchcase(name, pattern) for pattern in only))
+            recipes = tuple(
+                name
+                for name in cells.recipes
+                if any(fnmatchcase(name, pattern) for pattern in only)
+            )
             if scale in cells.block.scales and recipes:
                 yield replace(cells, recipes=recipes)
 
-    # -- recipes ---------------------------------------------------------------------------------------------------------------------------
+    # -- recipes -----------------------------------------------------------------------------------
 
     def label(self, recipe: str) -> str:
         """How tables name a recipe."""
@@ -179,25 +214,34 @@ class Grid:
 
     def _inherited(self, name: str, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
         if name in heirs:
-            raise UserError(f"{self.at('recipes', name, 'inherit')}: recipe {name!r} inherits from itself through {' -> '.join(heirs)}")
+            raise UserError(
+                f"{self.at('recipes', name, 'inherit')}: recipe {name!r} inherits from itself"
+                f" through {' -> '.join(heirs)}"
+            )
         own = dict(self.file.recipes[name])
         parent = own.pop("inherit", None)
         return merge(self._inherited(parent, (*heirs, name)), own) if parent is not None else own
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the entries of `change` put in, tables into tables; a new partition rule drops the options of the old one."""
+    """`base` with the entries of `change` put in, tables into tables; a new partition rule drops
+    the options of the old one.
+    """
     merged = dict(base)
     if "options" in merged and change.get("rule", merged.get("rule")) != merged.get("rule"):
         del merged["options"]
     for key, value in change.items():
         old = merged.get(key)
-        merged[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        merged[key] = (
+            merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        )
     return merged
 
 
 def paper_of(path: Path) -> str:
-    """What the paper of a grid file is called: by its folder where the file is a grid.toml, else by the file."""
+    """What the paper of a grid file is called: by its folder where the file is a grid.toml, else by
+    the file.
+    """
     return (path.parent.name if path.name == "grid.toml" else path.stem).replace("_", "-")
 
 
@@ -205,12 +249,18 @@ def _check_name(what: str, name: str, place: str) -> None:
     """Refuse a name that could not safely become part of a path."""
     if not NAME.fullmatch(name):
         near = "-".join(re.findall(r"[a-z0-9]+", name.lower())) or "table1"
-        raise UserError(f"{place}: {what} {name!r} is not valid; valid: letters a-z, digits and hyphens, such as {near}")
+        raise UserError(
+            f"{place}: {what} {name!r} is not valid; valid: letters a-z, digits and hyphens, such"
+            f" as {near}"
+        )
 
 
 def files(root: Path | None = None) -> dict[str, Path]:
     """Every paper's grid file, by paper."""
-    return {path.parent.name.replace("_", "-"): path for path in sorted((root or ROOT).glob("*/grid.toml"))}
+    return {
+        path.parent.name.replace("_", "-"): path
+        for path in sorted((root or ROOT).glob("*/grid.toml"))
+    }
 
 
 @lru_cache(maxsize=32)
@@ -226,10 +276,12 @@ def read(path: Path) -> Grid:
         raise UserError(f"{path}: cannot be read: {error.strerror or one_line(error)}") from None
 
 
-# -- finding lines -------------------------------------------------------------------------------------------------------------------------
+# -- finding lines ---------------------------------------------------------------------------------
 
 HEADER = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(?:#.*)?$")
-KEY = re.compile(r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[\w-]+|\"[^\"]*\"|'[^']*'))*)\s*=")
+KEY = re.compile(
+    r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[\w-]+|\"[^\"]*\"|'[^']*'))*)\s*="
+)
 PART = re.compile(r"\"([^\"]*)\"|'([^']*)'|([\w-]+)")
 
 
@@ -253,7 +305,9 @@ def _places(text: str) -> Iterator[tuple[int, tuple[Any, ...]]]:
 
 
 def line_of(text: str, location: Sequence[Any], hints: Sequence[str] = ()) -> int:
-    """The line that sets a place, or the innermost table around it; then the first line from there on that mentions each hint."""
+    """The line that sets a place, or the innermost table around it; then the first line from there
+    on that mentions each hint.
+    """
     best, depth = 1, 0
     for number, path in _places(text):
         if len(path) > depth and tuple(location[: len(path)]) == path:

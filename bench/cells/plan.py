@@ -9,11 +9,21 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from bench.cells import grid as grids
-from bench.cells.cell import Cell, build_cell, hyperparameters, options_of, parse_spec, plain, recipe_from, spec, unmet
-from bench.cells.grid import SCALES, Grid
-from bench.cells.schema import Artefact, Cells
-from bench.errors import UserError, nearest, unknown
+from repfl.bench.cells import grid as grids
+from repfl.bench.cells.cell import (
+    Cell,
+    build_cell,
+    hyperparameters,
+    options_of,
+    parse_spec,
+    plain,
+    recipe_from,
+    spec,
+    unmet,
+)
+from repfl.bench.cells.grid import SCALES, Grid
+from repfl.bench.cells.schema import Artefact, Cells
+from repfl.bench.errors import UserError, nearest, unknown
 
 SHARDS = 10_000
 """Parts that a plan is cut into at most; more than a job array may have."""
@@ -34,7 +44,9 @@ class Planned:
     skip: str = ""
     """Why the cell makes no sense; empty: it does."""
     more: str = ""
-    """What else must be said to have this cell planned: a grid file that no paper came with, a method that no grid has."""
+    """What else must be said to have this cell planned: a grid file that no paper came with, a
+    method that no grid has.
+    """
 
     @property
     def key(self) -> str:
@@ -43,7 +55,10 @@ class Planned:
     @property
     def command(self) -> str:
         """What computes this cell, and nothing else, on any machine."""
-        return f"repfl run --scale {self.scale} --artefact {self.key} --cell {self.cell.short}{self.more}"
+        return (
+            f"repfl run --scale {self.scale} --artefact {self.key} --cell"
+            f" {self.cell.short}{self.more}"
+        )
 
 
 @dataclass(frozen=True)
@@ -65,28 +80,44 @@ def plan(selection: Selection) -> list[Planned]:
     """All planned cells of a selection, in the order of the grids."""
     if selection.scale not in SCALES:
         raise unknown("scale", selection.scale, SCALES)
-    specs = [(name, options_of(hyperparameters(name, hp), hp)) for name, hp in map(parse_spec, selection.methods)]
+    specs = [
+        (name, options_of(hyperparameters(name, hp), hp))
+        for name, hp in map(parse_spec, selection.methods)
+    ]
     planned = [item for grid in _grids(selection) for item in _artefacts(grid, selection)]
     if not planned:
-        raise UserError(f"{_asked(selection)} has no cells at scale {selection.scale}; `repfl artefacts` lists what there is")
+        raise UserError(
+            f"{_asked(selection)} has no cells at scale {selection.scale}; `repfl artefacts` lists"
+            " what there is"
+        )
     found = [item for item in planned if _wanted(item, specs)]
-    added = list(_extra_rows(planned, found, specs)) if selection.papers or selection.artefacts or selection.files else []
+    added = (
+        list(_extra_rows(planned, found, specs))
+        if selection.papers or selection.artefacts or selection.files
+        else []
+    )
     kept = _narrow(found + added, planned, selection)
     return [replace(item, skip=unmet(item.cell)) for item in kept]
 
 
 def _asked(selection: Selection) -> str:
-    return ", ".join([*selection.papers, *selection.artefacts, *map(str, selection.files)]) or "the suite"
+    return (
+        ", ".join([*selection.papers, *selection.artefacts, *map(str, selection.files)])
+        or "the suite"
+    )
 
 
-# -- papers and artefacts ------------------------------------------------------------------------------------------------------------------
+# -- papers and artefacts --------------------------------------------------------------------------
 
 
 def _grids(selection: Selection) -> Iterator[Grid]:
     """The grid files that a selection touches; the others are not even opened."""
     own = {grids.paper_of(path): path for path in selection.files}
     if len(own) < len(set(selection.files)):
-        raise UserError(f"--grid {', '.join(map(str, selection.files))}: two files have the same name, which their artefacts are called by")
+        raise UserError(
+            f"--grid {', '.join(map(str, selection.files))}: two files have the same name, which"
+            " their artefacts are called by"
+        )
     known = grids.files() | own
     papers = [name.replace("_", "-") for name in selection.papers]
     for name in papers:
@@ -95,7 +126,9 @@ def _grids(selection: Selection) -> Iterator[Grid]:
     for key in selection.artefacts:
         paper, slash, name = key.partition("/")
         if not slash or not name:
-            raise UserError(f"artefact {key!r} is not of the form paper/name; valid papers: {', '.join(known)}")
+            raise UserError(
+                f"artefact {key!r} is not of the form paper/name; valid papers: {', '.join(known)}"
+            )
         if paper.replace("_", "-") not in known:
             raise unknown("paper", paper, known, f"artefact {key!r}")
         papers.append(paper.replace("_", "-"))
@@ -108,11 +141,22 @@ def _grids(selection: Selection) -> Iterator[Grid]:
 
 def _artefacts(grid: Grid, selection: Selection) -> Iterator[Planned]:
     """The planned cells of one grid."""
-    asked = [key.partition("/")[2] for key in selection.artefacts if key.partition("/")[0].replace("_", "-") == grid.paper]
+    asked = [
+        key.partition("/")[2]
+        for key in selection.artefacts
+        if key.partition("/")[0].replace("_", "-") == grid.paper
+    ]
     for name in asked:
         if name not in grid.file.artefacts:
-            raise unknown("artefact", f"{grid.paper}/{name}", [f"{grid.paper}/{known}" for known in grid.file.artefacts])
-    whole = not asked and (not selection.artefacts or grid.paper in [name.replace("_", "-") for name in selection.papers])
+            raise unknown(
+                "artefact",
+                f"{grid.paper}/{name}",
+                [f"{grid.paper}/{known}" for known in grid.file.artefacts],
+            )
+    whole = not asked and (
+        not selection.artefacts
+        or grid.paper in [name.replace("_", "-") for name in selection.papers]
+    )
     if selection.scale not in grid.file.scales:
         return
     for name, artefact in grid.file.artefacts.items():
@@ -127,15 +171,29 @@ def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[
     for cells in grid.cells(name, scale):
         for row in cells.rows:
             scaled = rules.methods.get(row.method, {})
-            hp = scaled | row.hp if cells.block.scales == [scale] else row.hp | scaled  # a block for one scale says what it wants there
+            hp = (
+                scaled | row.hp if cells.block.scales == [scale] else row.hp | scaled
+            )  # a block for one scale says what it wants there
             for column in cells.recipes:
                 recipe = grid.recipe(column, scale, cells.block.evaluation)
                 for seed in cells.block.seeds if cells.block.seeds is not None else rules.seeds:
                     cell = _cell(grid, cells, (row.label, row.method, hp), recipe, seed)
-                    yield Planned(cell, grid.paper, name, artefact.kind, row.label, column, grid.label(column), scale, more=more)
+                    yield Planned(
+                        cell,
+                        grid.paper,
+                        name,
+                        artefact.kind,
+                        row.label,
+                        column,
+                        grid.label(column),
+                        scale,
+                        more=more,
+                    )
 
 
-def _cell(grid: Grid, cells: Cells, row: tuple[str, str, dict[str, Any]], recipe: Any, seed: int) -> Cell:
+def _cell(
+    grid: Grid, cells: Cells, row: tuple[str, str, dict[str, Any]], recipe: Any, seed: int
+) -> Cell:
     label, method, hp = row
     try:
         return build_cell(method, hp, recipe, seed)
@@ -144,34 +202,65 @@ def _cell(grid: Grid, cells: Cells, row: tuple[str, str, dict[str, Any]], recipe
         raise UserError(f"{place}: row {label!r}: {error}") from None
 
 
-# -- narrowing -----------------------------------------------------------------------------------------------------------------------------
+# -- narrowing -------------------------------------------------------------------------------------
 
 
 def _wanted(item: Planned, specs: Iterable[tuple[str, dict[str, Any]]]) -> bool:
-    """Whether a cell satisfies one of the method specs; `name[option=value]` fixes options, the others are free."""
+    """Whether a cell satisfies one of the method specs; `name[option=value]` fixes options, the
+    others are free.
+    """
     specs = list(specs)
     return not specs or any(_matches(item.cell, name, hp) for name, hp in specs)
 
 
 def _matches(cell: Cell, name: str, hp: dict[str, Any]) -> bool:
-    return cell.method == name and all(plain(cell.hp.get(key)) == plain(value) for key, value in hp.items())
+    return cell.method == name and all(
+        plain(cell.hp.get(key)) == plain(value) for key, value in hp.items()
+    )
 
 
-def _extra_rows(planned: Sequence[Planned], found: Sequence[Planned], specs: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[Planned]:
-    """A method that the selected artefacts do not show becomes a row of its own in them: how a new method meets a paper's table."""
+def _extra_rows(
+    planned: Sequence[Planned],
+    found: Sequence[Planned],
+    specs: Sequence[tuple[str, dict[str, Any]]],
+) -> Iterator[Planned]:
+    """A method that the selected artefacts do not show becomes a row of its own in them: how a new
+    method meets a paper's table.
+    """
     for name, hp in specs:
         if any(_matches(item.cell, name, hp) for item in found):
             continue
-        places = {(item.paper, item.artefact, item.column, item.cell.seed): item for item in planned if item.kind == "table"}
+        places = {
+            (item.paper, item.artefact, item.column, item.cell.seed): item
+            for item in planned
+            if item.kind == "table"
+        }
         for item in places.values():
-            cell = build_cell(name, hp, recipe_from(item.cell.recipe, f"{item.key}, {item.column}"), item.cell.seed)
-            yield replace(item, cell=cell, row=spec(name, hp), more=f"{item.more} --method {quote(spec(name, hp))}")
+            cell = build_cell(
+                name,
+                hp,
+                recipe_from(item.cell.recipe, f"{item.key}, {item.column}"),
+                item.cell.seed,
+            )
+            yield replace(
+                item,
+                cell=cell,
+                row=spec(name, hp),
+                more=f"{item.more} --method {quote(spec(name, hp))}",
+            )
 
 
 def _narrow(found: list[Planned], planned: list[Planned], selection: Selection) -> list[Planned]:
-    """Apply the remaining selectors one after another; the one that leaves nothing is named, with what was on offer."""
+    """Apply the remaining selectors one after another; the one that leaves nothing is named, with
+    what was on offer.
+    """
     if not found:
-        raise _nothing("--method", ", ".join(selection.methods), {item.cell.method for item in planned}, selection)
+        raise _nothing(
+            "--method",
+            ", ".join(selection.methods),
+            {item.cell.method for item in planned},
+            selection,
+        )
     steps: list[tuple[str, Sequence[Any], Callable[[Planned], Any]]] = [
         ("--dataset", selection.datasets, lambda item: item.cell.recipe["dataset"]),
         ("--seed", selection.seeds, lambda item: item.cell.seed),
@@ -184,13 +273,21 @@ def _narrow(found: list[Planned], planned: list[Planned], selection: Selection) 
         found = [item for item in found if not values or of(item) in values]
     for prefix in selection.cells:
         if not any(item.cell.id.startswith(prefix) for item in found):
-            raise UserError(f"--cell {prefix}: no selected cell has an id that starts so; `repfl plan --json` lists them")
-    return [item for item in found if not selection.cells or item.cell.id.startswith(tuple(selection.cells))]
+            raise UserError(
+                f"--cell {prefix}: no selected cell has an id that starts so; `repfl plan --json`"
+                " lists them"
+            )
+    return [
+        item
+        for item in found
+        if not selection.cells or item.cell.id.startswith(tuple(selection.cells))
+    ]
 
 
 def _nothing(option: str, value: str, offered: Iterable[Any], selection: Selection) -> UserError:
     return UserError(
-        f"{option} {value}: no cell of {_asked(selection)} at scale {selection.scale} has it; {nearest(value, map(str, offered))}"
+        f"{option} {value}: no cell of {_asked(selection)} at scale {selection.scale} has it;"
+        f" {nearest(value, map(str, offered))}"
     )
 
 
@@ -202,14 +299,23 @@ def unique(planned: Iterable[Planned]) -> list[Planned]:
     return list(found.values())
 
 
-def shard(planned: Sequence[Planned], text: str, cost: Callable[[Planned], float] = lambda item: 1.0) -> list[Planned]:
-    """The i-th of n parts of the cells that cost about the same, `i/n` with i from 1; the same for the same plan on every machine."""
+def shard(
+    planned: Sequence[Planned], text: str, cost: Callable[[Planned], float] = lambda item: 1.0
+) -> list[Planned]:
+    """The i-th of n parts of the cells that cost about the same, `i/n` with i from 1; the same for
+    the same plan on every machine.
+    """
     part, _, parts = text.partition("/")
     numbers = re.fullmatch(r"[0-9]{1,9}/[0-9]{1,9}", text)
     if not numbers or not 1 <= int(part) <= int(parts) <= SHARDS:
-        raise UserError(f"--shard {text!r} is not valid; valid: i/n with 1 <= i <= n <= {SHARDS:,}, such as 2/8")
+        raise UserError(
+            f"--shard {text!r} is not valid; valid: i/n with 1 <= i <= n <= {SHARDS:,}, such as 2/8"
+        )
     loads, mine = [0.0] * int(parts), set()
-    for load, item in sorted(((cost(item), item) for item in unique(planned)), key=lambda pair: (-pair[0], pair[1].cell.id)):
+    for load, item in sorted(
+        ((cost(item), item) for item in unique(planned)),
+        key=lambda pair: (-pair[0], pair[1].cell.id),
+    ):
         least = loads.index(min(loads))  # the dearest first, each to the part that has least to do
         loads[least] += load
         if least == int(part) - 1:

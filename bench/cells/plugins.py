@@ -1,4 +1,6 @@
-"""Methods from outside this clone: single files, and installed packages with the entry point group `repfl.methods`."""
+"""Methods from outside this clone: single files, and installed packages with the entry point group
+`repfl.methods`.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,17 @@ from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from bench.errors import UserError, one_line
-from datasets.core.paths import real_path
+from repfl.bench.errors import UserError, one_line
+from repfl.datasets.core.paths import real_path
 
 GROUP = "repfl.methods"
 _loaded: set[str] = set()
 
 
 def load(paths: Sequence[str] = ()) -> None:
-    """Register the methods of the given files and of all installed packages, each once per process."""
+    """Register the methods of the given files and of all installed packages, each once per
+    process.
+    """
     for point in entry_points(group=GROUP):
         if point.value not in _loaded:
             with _guest(f"entry point {point.name} = {point.value} of group {GROUP}"):
@@ -51,18 +55,26 @@ def _load_file(path: Path) -> None:
 
 @contextmanager
 def _guest(what: str, path: Path | None = None) -> Iterator[None]:
-    """Code of others is imported here: whatever it raises is the user's input being wrong, and the process is to stay as it was."""
-    from algorithms.core.method import methods
-    from bench.cells.surroundings import moved, settings
+    """Code of others is imported here: whatever it raises is the user's input being wrong, and the
+    process is to stay as it was.
+    """
+    from repfl.algorithms.core.method import methods
+    from repfl.bench.cells.surroundings import moved, settings
 
-    methods()  # ours come first, so that a name which is taken is refused where somebody else takes it
+    # ours come first, so that a name which is taken is refused where somebody else takes it
+    methods()
     before = settings()
     try:
         yield
     except (Exception, SystemExit) as error:
-        raise UserError(f"{what}{_line(error, path)}: {type(error).__name__}: {one_line(error)}") from None
+        raise UserError(
+            f"{what}{_line(error, path)}: {type(error).__name__}: {one_line(error)}"
+        ) from None
     if change := moved(before):
-        raise UserError(f"{what}: changes {change}, and with it the results of other methods; pass it to what the method calls")
+        raise UserError(
+            f"{what}: changes {change}, and with it the results of other methods; pass it to what"
+            " the method calls"
+        )
 
 
 def _line(error: BaseException, path: Path | None) -> str:

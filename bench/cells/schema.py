@@ -30,11 +30,19 @@ class Block(_Strict):
     rows: list[Row] = []
     like: str = Field(default="", description="a list of [rows], put before the block's own")
     sweep: dict[str, list[Any]] = Field(
-        default={}, description="hyper-parameters and their values: every row once per value, `{name}` in its label"
+        default={},
+        description=(
+            "hyper-parameters and their values: every row once per value, `{name}` in its label"
+        ),
     )
     recipes: list[str] = []
-    columns: str = Field(default="", description="a list of [columns], put before the block's own recipes")
-    per: dict[str, dict[str, Any]] = Field(default={}, description="further recipes, each with hyper-parameters of its own for all rows")
+    columns: str = Field(
+        default="", description="a list of [columns], put before the block's own recipes"
+    )
+    per: dict[str, dict[str, Any]] = Field(
+        default={},
+        description="further recipes, each with hyper-parameters of its own for all rows",
+    )
     seeds: list[int] | None = None
     scales: list[Scale] = ["smoke", "desk", "paper"]
     evaluation: dict[str, Any] = {}
@@ -50,13 +58,16 @@ class Artefact(_Strict):
 
 
 class ScaleRules(_Strict):
-    """What a scale changes: seeds, all recipes, single recipes (by name or pattern, in the order of the file), hyper-parameters.
+    """What a scale changes: seeds, all recipes, single recipes (by name or pattern, in the order of
+    the file), hyper-parameters.
 
     Those of rows yield to these, but not in a block for this scale alone.
     """
 
     seeds: list[int] = Field(min_length=1)
-    only: list[str] = Field(default=["*"], description="names or patterns of the recipes that run at this scale")
+    only: list[str] = Field(
+        default=["*"], description="names or patterns of the recipes that run at this scale"
+    )
     recipe: dict[str, Any] = {}
     recipes: dict[str, dict[str, Any]] = {}
     methods: dict[str, dict[str, Any]] = {}
@@ -99,13 +110,17 @@ def written_out(file: GridFile, artefact: str) -> Iterator[Cells]:
 
 
 def rows_of(file: GridFile, block: Block) -> Iterator[Row]:
-    """The rows of a block: those of the list that it is like, then its own; each once per point of the sweep."""
+    """The rows of a block: those of the list that it is like, then its own; each once per point of
+    the sweep.
+    """
     for row in (*file.rows.get(block.like, ()), *block.rows):
         for values in product(*block.sweep.values()):
             point = dict(zip(block.sweep, values, strict=True))
             label = row.label
             for name, value in point.items():
-                label = label.replace(f"{{{name}}}", f"{value:g}" if isinstance(value, float) else str(value))
+                label = label.replace(
+                    f"{{{name}}}", f"{value:g}" if isinstance(value, float) else str(value)
+                )
             yield _with(row, point, label)
 
 

@@ -1,9 +1,11 @@
-"""Whether a recipe makes sense: its names all exist, and what each field alone allows goes together with the others."""
+"""Whether a recipe makes sense: its names all exist, and what each field alone allows goes together
+with the others.
+"""
 
 from __future__ import annotations
 
-from bench.errors import UserError, nearest, unknown
-from datasets.core.recipe import Recipe
+from repfl.bench.errors import UserError, nearest, unknown
+from repfl.datasets.core.recipe import Recipe
 
 
 def check(recipe: Recipe, place: str) -> None:
@@ -14,8 +16,8 @@ def check(recipe: Recipe, place: str) -> None:
 
 
 def _check_names(recipe: Recipe, place: str) -> None:
-    from algorithms.models import MODELS
-    from datasets.core import augment, partition, registry
+    from repfl.algorithms.models import MODELS
+    from repfl.datasets.core import augment, partition, registry
 
     for what, name, known in (
         ("dataset", recipe.dataset, registry.names()),
@@ -29,35 +31,49 @@ def _check_names(recipe: Recipe, place: str) -> None:
 
 def _check_data(recipe: Recipe, place: str) -> None:
     """What clients hold can be had from the dataset."""
-    from datasets.core import registry
+    from repfl.datasets.core import registry
 
     description = registry.get(recipe.dataset)
     height, width, channels = description.shape
     samples, least = sum(description.splits.values()), max(height, width)
     depth, *sides = recipe.input or (channels, height, width)
     if recipe.norm not in description.norms:
-        raise UserError(f"{place}: {recipe.dataset} has no norm {recipe.norm!r}; {nearest(recipe.norm, description.norms)}")
+        raise UserError(
+            f"{place}: {recipe.dataset} has no norm {recipe.norm!r};"
+            f" {nearest(recipe.norm, description.norms)}"
+        )
     if recipe.classes is not None and recipe.classes < len(description.classes):
-        raise UserError(f"{place}: classes = {recipe.classes} is fewer than {recipe.dataset} has; valid: >= {len(description.classes)}")
+        raise UserError(
+            f"{place}: classes = {recipe.classes} is fewer than {recipe.dataset} has; valid: >="
+            f" {len(description.classes)}"
+        )
     if recipe.clients > samples:
-        raise UserError(f"{place}: clients = {recipe.clients:,} is more than {recipe.dataset} has samples; valid: 1 to {samples:,}")
+        raise UserError(
+            f"{place}: clients = {recipe.clients:,} is more than {recipe.dataset} has samples;"
+            f" valid: 1 to {samples:,}"
+        )
     if depth < channels or min(sides) < least or sides[0] != sides[1]:
         raise UserError(
-            f"{place}: input = {[depth, *sides]} is not valid; images of {recipe.dataset} grow to squares, "
-            f"valid: channels >= {channels}, height = width >= {least}"
+            f"{place}: input = {[depth, *sides]} is not valid; images of {recipe.dataset} grow to"
+            f" squares, valid: channels >= {channels}, height = width >= {least}"
         )
 
 
 def _check_evaluation(recipe: Recipe, place: str) -> None:
     """What is to be reported is scored."""
-    from datasets.core import partition
-    from datasets.core.errors import DataError
+    from repfl.datasets.core import partition
+    from repfl.datasets.core.errors import DataError
 
     wanted = recipe.evaluation
     if wanted.point not in wanted.points:
         raise unknown("evaluation.point", wanted.point, wanted.points, place)
-    if wanted.rule == "max" and any(not 1 <= round_ <= recipe.training.rounds for round_ in wanted.rounds):
-        raise UserError(f"{place}: evaluation.rounds = {wanted.rounds} is not valid; valid: 1 to {recipe.training.rounds}")
+    if wanted.rule == "max" and any(
+        not 1 <= round_ <= recipe.training.rounds for round_ in wanted.rounds
+    ):
+        raise UserError(
+            f"{place}: evaluation.rounds = {wanted.rounds} is not valid; valid: 1 to"
+            f" {recipe.training.rounds}"
+        )
     try:
         blind = wanted.rule == "best-val" and not partition.validates(recipe.partition)
     except DataError as error:
@@ -65,5 +81,6 @@ def _check_evaluation(recipe: Recipe, place: str) -> None:
     if blind:
         rule = recipe.partition.rule
         raise UserError(
-            f"{place}: evaluation.rule = 'best-val' needs validation data, and partition {rule!r} sets none apart; valid: 'last' or 'max'"
+            f"{place}: evaluation.rule = 'best-val' needs validation data, and partition {rule!r}"
+            " sets none apart; valid: 'last' or 'max'"
         )

@@ -8,8 +8,12 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-SWITCH = re.compile(r"_get_(\w+_(?:enabled|benchmark|deterministic|reduction|accumulation|allow_tf32|backend|algorithms\w*|memory))")
-"""PyTorch's own getters of what `torch.backends` and the functions about determinism set; a newer PyTorch has more of them."""
+SWITCH = re.compile(
+    r"_get_(\w+_(?:enabled|benchmark|deterministic|reduction|accumulation|allow_tf32|backend|algorithms\w*|memory))"
+)
+"""PyTorch's own getters of what `torch.backends` and the functions about determinism set; a newer
+PyTorch has more of them.
+"""
 BACKENDS = ("generic", "cuda", "mkldnn")
 OPERATIONS = ("all", "conv", "matmul", "rnn")
 
@@ -29,16 +33,30 @@ def settings() -> dict[str, Any]:
         "the default dtype": torch.get_default_dtype(),
         "the default device": torch.get_default_device(),
         "the precision of float32 matrix products": _read(torch.get_float32_matmul_precision),
-        "the grad mode": (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_anomaly_enabled()),
-        "autocast": [(torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")],
+        "the grad mode": (
+            torch.is_grad_enabled(),
+            torch.is_inference_mode_enabled(),
+            torch.is_anomaly_enabled(),
+        ),
+        "autocast": [
+            (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
+            for kind in ("cpu", "cuda")
+        ],
         "the number of threads": (torch.get_num_threads(), torch.get_num_interop_threads()),
         "the flushing of denormal numbers": float(tiny * 1) == 0,
         "PyTorch's random state": _digest(torch.get_rng_state().numpy().tobytes()),
         "NumPy's random state": _digest(pickle.dumps(np.random.get_state())),  # noqa: NPY002  to see that nobody draws from it
         "Python's random state": _digest(pickle.dumps(random.getstate())),
         **{f"PyTorch's {name}": _read(getter) for name, getter in _switches().items()},
-        **{f"the precision of {op} in {at}": _read(precision, at, op) for at in BACKENDS for op in OPERATIONS},
-        **{f"the threads of {library['filepath']}": library["num_threads"] for library in threadpool_info()},
+        **{
+            f"the precision of {op} in {at}": _read(precision, at, op)
+            for at in BACKENDS
+            for op in OPERATIONS
+        },
+        **{
+            f"the threads of {library['filepath']}": library["num_threads"]
+            for library in threadpool_info()
+        },
     }
 
 
@@ -46,11 +64,17 @@ def settings() -> dict[str, Any]:
 def _switches() -> dict[str, Any]:
     import torch
 
-    return {match[1]: getattr(torch._C, name) for name in dir(torch._C) if (match := SWITCH.fullmatch(name))}
+    return {
+        match[1]: getattr(torch._C, name)
+        for name in dir(torch._C)
+        if (match := SWITCH.fullmatch(name))
+    }
 
 
 def _read(getter: Any, *arguments: str) -> str | None:
-    """What a getter says; none where it does not answer, as PyTorch's older ones once a newer one was used."""
+    """What a getter says; none where it does not answer, as PyTorch's older ones once a newer one
+    was used.
+    """
     try:
         return str(getter(*arguments))
     except (AttributeError, RuntimeError, TypeError, ValueError):

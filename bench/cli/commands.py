@@ -1,4 +1,6 @@
-"""The commands of `repfl`. Each imports what it needs when it is called, so that none waits for another's libraries."""
+"""The commands of `repfl`. Each imports what it needs when it is called, so that none waits for
+another's libraries.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,32 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bench.cli.options import AsJson, Chosen, Launch, Out, Results, Shard, Stale, Unmeasured, grouped
-from bench.errors import FINDING
+from repfl.bench.cli.options import (
+    AsJson,
+    Chosen,
+    Launch,
+    Out,
+    Results,
+    Shard,
+    Stale,
+    Unmeasured,
+    grouped,
+)
+from repfl.bench.errors import FINDING
 
 if TYPE_CHECKING:
-    from bench.cells.plan import Planned
+    from repfl.bench.cells.plan import Planned
 
 app = typer.Typer(
     no_args_is_help=False,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Regenerates the tables and figures of five papers on personalised federated learning, beside what they print. "
-    "Exit codes: 0 fine; 1 a finding; 2 wrong input; 3 some cells failed; 130 and 143 stopped by a signal.",
+    help=(
+        "Regenerates the tables and figures of five papers on personalised federated learning,"
+        " beside what they print. Exit codes: 0 fine; 1 a finding; 2 wrong input; 3 some cells"
+        " failed; 130 and 143 stopped by a signal."
+    ),
 )
 
 
@@ -33,17 +48,21 @@ def _root() -> None:
 
 def select(chosen: Chosen, shard: str | None = None, unmeasured: bool = False) -> list[Planned]:
     """The planned cells that the selectors leave."""
-    from bench.cells import plan, plugins
+    from repfl.bench.cells import plan, plugins
 
     plugins.load(chosen.plugin or ())
     names = (chosen.paper or (), chosen.artefact or (), chosen.method or (), chosen.dataset or ())
-    planned = plan.plan(plan.Selection(*names, chosen.seed or (), chosen.cell or (), chosen.scale, chosen.grid or ()))
+    planned = plan.plan(
+        plan.Selection(
+            *names, chosen.seed or (), chosen.cell or (), chosen.scale, chosen.grid or ()
+        )
+    )
     if shard:
-        from bench.running import cost
+        from repfl.bench.running import cost
 
         planned = plan.shard(planned, shard, cost.static)
     if unmeasured:
-        from bench.evidence.measured import unmeasured as only
+        from repfl.bench.evidence.measured import unmeasured as only
 
         planned = only(planned)
     return planned
@@ -53,7 +72,7 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=1))
 
 
-# -- plan, run, report ---------------------------------------------------------------------------------------------------------------------
+# -- plan, run, report -----------------------------------------------------------------------------
 
 
 @app.command()
@@ -67,8 +86,8 @@ def plan(
     as_json: AsJson = False,
 ) -> int:
     """Cells, what is done, what is missing and why, and what the rest will cost."""
-    from bench.cli import show, status
-    from bench.records.store import Store
+    from repfl.bench.cli import show, status
+    from repfl.bench.records.store import Store
 
     planned, store = select(chosen, shard, unmeasured), Store(results)
     facts = status.overview(status.only_stale(planned, store) if stale else planned, store)
@@ -78,15 +97,24 @@ def plan(
 
 @app.command()
 @grouped
-def run(chosen: Chosen, launch: Launch, shard: Shard = None, unmeasured: Unmeasured = False, stale: Stale = False) -> int:
+def run(
+    chosen: Chosen,
+    launch: Launch,
+    shard: Shard = None,
+    unmeasured: Unmeasured = False,
+    stale: Stale = False,
+) -> int:
     """Compute what is missing, or what is stale."""
-    from bench.cli import launch as launching
-    from bench.cli import status
-    from bench.records.store import Store
+    from repfl.bench.cli import launch as launching
+    from repfl.bench.cli import status
+    from repfl.bench.records.store import Store
 
     planned = select(chosen, shard, unmeasured)
     if stale:  # again, since a stale record would do otherwise
-        planned, launch = status.only_stale(planned, Store(launch.results)), replace(launch, fresh=True)
+        planned, launch = (
+            status.only_stale(planned, Store(launch.results)),
+            replace(launch, fresh=True),
+        )
     return launching.run(planned, launch, chosen.plugin).exit_code
 
 
@@ -101,7 +129,7 @@ def report(chosen: Chosen, results: Results = None, out: Out = Path("report")) -
 @grouped
 def reproduce(chosen: Chosen, launch: Launch, out: Out = Path("report")) -> int:
     """Run, then report."""
-    from bench.cli import launch as launching
+    from repfl.bench.cli import launch as launching
 
     planned = select(chosen)
     summary = launching.run(planned, launch, chosen.plugin)
@@ -113,9 +141,9 @@ def reproduce(chosen: Chosen, launch: Launch, out: Out = Path("report")) -> int:
 
 def _report(planned: Sequence[Planned], results: Path | None, out: Path) -> int:
     """Write the report, print the tables and where the page is."""
-    from bench.cli import show
-    from bench.evidence import artefacts
-    from bench.records.store import Store
+    from repfl.bench.cli import show
+    from repfl.bench.evidence import artefacts
+    from repfl.bench.records.store import Store
 
     page, made = artefacts.report(planned, Store(results), out)
     show.report(page, made)
@@ -123,8 +151,10 @@ def _report(planned: Sequence[Planned], results: Path | None, out: Path) -> int:
 
 
 def mount_data() -> None:
-    """The commands about data live beside the functions they print; imported only when somebody may want them."""
-    from bench.cli.data import app as data
+    """The commands about data live beside the functions they print; imported only when somebody may
+    want them.
+    """
+    from repfl.bench.cli.data import app as data
 
     if not app.registered_groups:
         app.add_typer(data, name="data", help="Datasets: list, get, import, verify, show.")

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-from bench.cli.data_progress import downloading, human
-from bench.errors import FINDING, INPUT, UserError, unknown
-from datasets.core import prepare
-from datasets.core.errors import DataError
-from datasets.core.registry import Dataset, get, names
-from datasets.core.store import Prepared, data_root, how_to_get, open_dataset, prepared_path
+from repfl.bench.cli.data_progress import downloading, human
+from repfl.bench.errors import FINDING, INPUT, UserError, unknown
+from repfl.datasets.core import prepare
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.registry import Dataset, get, names
+from repfl.datasets.core.store import Prepared, data_root, how_to_get, open_dataset, prepared_path
 
 if TYPE_CHECKING:
-    from datasets.core.partition import Shares
-    from datasets.core.recipe import Recipe
+    from repfl.datasets.core.partition import Shares
+    from repfl.datasets.core.recipe import Recipe
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-# -- what is there -----------------------------------------------------------------------------------------------------------------------
+# -- what is there ---------------------------------------------------------------------------------
 
 
 def catalogue(root: Path | str | None = None) -> list[dict[str, Any]]:
@@ -50,7 +50,11 @@ def describe(dataset: Dataset, needs: list[str], root: Path | str | None = None)
         "citation": dataset.citation,
         "classes": list(dataset.classes),
         "shape": list(dataset.shape),
-        "splits": {split: len(span) for split, span in prepared.splits.items()} if prepared else dataset.splits,
+        "splits": (
+            {split: len(span) for split, span in prepared.splits.items()}
+            if prepared
+            else dataset.splits
+        ),
         "class_counts": {split: list(counts) for split, counts in (dataset.counts or {}).items()},
         "fingerprints": prepared.fingerprints if prepared else known,
         "editions": [edition.name for edition in dataset.editions],
@@ -77,18 +81,27 @@ def _state(name: str, root: Path | str | None) -> tuple[Prepared | None, str]:
 
 
 def _verified(dataset: Dataset, prepared: Prepared | None) -> str:
-    """How far the content is known to be right: `published` and `recorded` are fingerprints taken when it was prepared."""
+    """How far the content is known to be right: `published` and `recorded` are fingerprints taken
+    when it was prepared.
+    """
     if prepared is None:
         return "absent"
-    known = next((edition.fingerprints for edition in dataset.editions if edition.name == prepared.edition), None)
+    known = next(
+        (edition.fingerprints for edition in dataset.editions if edition.name == prepared.edition),
+        None,
+    )
     if not known:
         return "recorded"
-    return "published" if all(prepared.fingerprints[split] == mark for split, mark in known.items()) else "different"
+    return (
+        "published"
+        if all(prepared.fingerprints[split] == mark for split, mark in known.items())
+        else "different"
+    )
 
 
 def needed_by() -> dict[str, list[str]]:
     """Dataset -> papers whose recipes use it at paper scale."""
-    from bench.cells import grid
+    from repfl.bench.cells import grid
 
     needs: dict[str, list[str]] = {}
     for paper, path in grid.files().items():
@@ -116,16 +129,20 @@ def bring(name: str, source: Path) -> Prepared:
 
 def verify(chosen: list[str]) -> list[tuple[str, prepare.Verdict]]:
     """Recompute fingerprints; without a name, of everything that is prepared."""
-    wanted = chosen or [name for name in names() if get(name).embedded or prepared_path(name).exists()]
+    wanted = chosen or [
+        name for name in names() if get(name).embedded or prepared_path(name).exists()
+    ]
     return [(name, verdict) for name in wanted for verdict in prepare.verify(name)]
 
 
-# -- who would hold what -----------------------------------------------------------------------------------------------------------------
+# -- who would hold what ---------------------------------------------------------------------------
 
 
 def find_recipe(name: str, scale: str) -> tuple[str, Recipe, int]:
-    """A recipe by `paper/recipe`, or by its name where that is unique; with its full name and first seed."""
-    from bench.cells import grid
+    """A recipe by `paper/recipe`, or by its name where that is unique; with its full name and first
+    seed.
+    """
+    from repfl.bench.cells import grid
 
     found = {}
     for paper, path in grid.files().items():
@@ -134,7 +151,11 @@ def find_recipe(name: str, scale: str) -> tuple[str, Recipe, int]:
             if name in (recipe, f"{paper}/{recipe}"):
                 found[f"{paper}/{recipe}"] = (file, recipe)
     if not found:
-        known = [f"{paper}/{recipe}" for paper, path in grid.files().items() for recipe in grid.read(path).file.recipes]
+        known = [
+            f"{paper}/{recipe}"
+            for paper, path in grid.files().items()
+            for recipe in grid.read(path).file.recipes
+        ]
         raise unknown("recipe", name, known)
     if len(found) > 1:
         raise UserError(f"recipe {name!r} is in several papers: say {' or '.join(found)}")
@@ -147,13 +168,13 @@ def find_recipe(name: str, scale: str) -> tuple[str, Recipe, int]:
 
 def holdings(recipe: Recipe, seed: int) -> tuple[Prepared, Shares]:
     """A recipe's data and who holds what."""
-    from datasets.core.partition import deal
+    from repfl.datasets.core.partition import deal
 
     prepared = open_dataset(recipe.dataset)
     return prepared, deal(prepared, recipe, seed)
 
 
-# -- commands ----------------------------------------------------------------------------------------------------------------------------
+# -- commands --------------------------------------------------------------------------------------
 
 app = typer.Typer(help="Datasets: list, get, import, verify, show.", no_args_is_help=True)
 
@@ -175,23 +196,48 @@ def refusing(command: Callable[P, R]) -> Callable[P, R]:
 @app.command("list")
 @refusing
 def list_command(as_json: Annotated[bool, typer.Option("--json", help="as JSON")] = False) -> None:
-    """What is present, whether it is what was published, how large it is, and which papers need it."""
+    """What is present, whether it is what was published, how large it is, and which papers need
+    it.
+    """
     entries = catalogue()
     if as_json:
         typer.echo(json.dumps(entries, indent=2, ensure_ascii=False))
         return
     from rich.table import Table
 
-    from bench.cli.show import screen
+    from repfl.bench.cli.show import screen
 
-    table = Table("dataset", "edition", "fingerprint", "samples", "size", "needed by", box=None, pad_edge=False)
+    table = Table(
+        "dataset",
+        "edition",
+        "fingerprint",
+        "samples",
+        "size",
+        "needed by",
+        box=None,
+        pad_edge=False,
+    )
     for entry in entries:
-        size = human(entry["bytes"]) if entry["present"] else f"({human(entry['download_bytes'])})" if entry["download_bytes"] else "-"
+        size = (
+            human(entry["bytes"])
+            if entry["present"]
+            else f"({human(entry['download_bytes'])})"
+            if entry["download_bytes"]
+            else "-"
+        )
         samples = f"{sum(entry['splits'].values()):,}"
-        table.add_row(entry["name"], entry["edition"] or "-", entry["verified"], samples, size, " ".join(entry["needed_by"]) or "-")
+        table.add_row(
+            entry["name"],
+            entry["edition"] or "-",
+            entry["verified"],
+            samples,
+            size,
+            " ".join(entry["needed_by"]) or "-",
+        )
     screen().print(table)
     typer.echo(
-        f"\ndata root {data_root()}; sizes in brackets are downloads: `repfl data get NAME`, or `repfl data import NAME --from PATH`"
+        f"\ndata root {data_root()}; sizes in brackets are downloads: `repfl data get NAME`, or"
+        " `repfl data import NAME --from PATH`"
     )
     for entry in entries:
         if not entry["present"] and entry["note"]:
@@ -201,8 +247,12 @@ def list_command(as_json: Annotated[bool, typer.Option("--json", help="as JSON")
 @app.command("get")
 @refusing
 def get_command(
-    chosen: Annotated[list[str], typer.Argument(metavar="NAME...", help="datasets to download and prepare")],
-    edition: Annotated[str | None, typer.Option(help="an edition other than the one the papers use")] = None,
+    chosen: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="datasets to download and prepare")
+    ],
+    edition: Annotated[
+        str | None, typer.Option(help="an edition other than the one the papers use")
+    ] = None,
 ) -> None:
     """Download, check and prepare datasets; an interrupted download goes on where it stopped."""
     for name in chosen:
@@ -215,7 +265,14 @@ def get_command(
 @refusing
 def import_command(
     name: Annotated[str, typer.Argument(help="the dataset that the files are of")],
-    source: Annotated[Path, typer.Option("--from", metavar="PATH", help="official archive or folder, .npz, idx, .mat, or class folders")],
+    source: Annotated[
+        Path,
+        typer.Option(
+            "--from",
+            metavar="PATH",
+            help="official archive or folder, .npz, idx, .mat, or class folders",
+        ),
+    ],
 ) -> None:
     """Prepare a dataset from files you have."""
     _ready(bring(name, source))
@@ -223,20 +280,35 @@ def import_command(
 
 def _ready(prepared: Prepared) -> None:
     sizes = ", ".join(f"{split} {len(span):,}" for split, span in prepared.splits.items())
-    typer.echo(f"{prepared.description.name} ({prepared.edition}): {sizes}; {prepared.path or 'comes with scikit-learn'}")
+    typer.echo(
+        f"{prepared.description.name} ({prepared.edition}): {sizes};"
+        f" {prepared.path or 'comes with scikit-learn'}"
+    )
 
 
 @app.command("verify")
 @refusing
 def verify_command(
-    chosen: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="default: all that are present")] = None,
+    chosen: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="default: all that are present")
+    ] = None,
 ) -> None:
     """Recompute the fingerprints of prepared datasets; exit code 1 when one does not match."""
     verdicts = verify(chosen or [])
     for name, verdict in verdicts:
-        against = {True: "as published", False: "NOT as published", None: "no published fingerprint"}[verdict.published]
-        typer.echo(f"{name:15} {verdict.split:5} {verdict.fingerprint} {'intact' if verdict.intact else 'DAMAGED'}, {against}")
-    troubles = [prepare.damaged(name, [v for n, v in verdicts if n == name]) for name in dict.fromkeys(name for name, _ in verdicts)]
+        against = {
+            True: "as published",
+            False: "NOT as published",
+            None: "no published fingerprint",
+        }[verdict.published]
+        typer.echo(
+            f"{name:15} {verdict.split:5} {verdict.fingerprint}"
+            f" {'intact' if verdict.intact else 'DAMAGED'}, {against}"
+        )
+    troubles = [
+        prepare.damaged(name, [v for n, v in verdicts if n == name])
+        for name in dict.fromkeys(name for name, _ in verdicts)
+    ]
     for line in filter(None, troubles):
         typer.echo(line, err=True)
     if any(troubles):
@@ -249,16 +321,20 @@ def show_command(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="such as fedobp/cifar10-dir0.1")],
     scale: Annotated[str, typer.Option(help="smoke, desk or paper")] = "paper",
     seed: Annotated[int | None, typer.Option(help="default: the first seed of the scale")] = None,
-    out: Annotated[Path, typer.Option(help="folder for the figure and the table")] = Path("report") / "data",
+    out: Annotated[Path, typer.Option(help="folder for the figure and the table")] = Path("report")
+    / "data",
 ) -> None:
     """The class-by-client table of a recipe, also as a figure."""
-    from bench.cli import data_figure
+    from repfl.bench.cli import data_figure
 
     full, resolved, first = find_recipe(recipe, scale)
     chosen = first if seed is None else seed
     prepared, shares = holdings(resolved, chosen)
     table = data_figure.class_table(shares, prepared.labels, prepared.description.classes)
     typer.echo(data_figure.text(table, shares, prepared.labels))
-    title = f"{full}, scale {scale}, seed {chosen if resolved.partition.seed is None else resolved.partition.seed}"
+    title = (
+        f"{full}, scale {scale}, seed"
+        f" {chosen if resolved.partition.seed is None else resolved.partition.seed}"
+    )
     for path in data_figure.write(table, title, out, f"{full.replace('/', '-')}-{scale}-{chosen}"):
         typer.echo(f"wrote {path}")

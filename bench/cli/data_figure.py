@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from datasets.core.partition import Shares, floor
+from repfl.datasets.core.partition import Shares, floor
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +20,9 @@ SIZES = ("train", "test", "val")
 
 def class_table(shares: Shares, labels: np.ndarray, classes: Sequence[str]) -> pd.DataFrame:
     """One row per client: train samples of every class, then the sizes of its parts."""
-    counts = np.stack([np.bincount(labels[index], minlength=len(classes)) for index in shares.train])  # [N, C]
+    counts = np.stack(
+        [np.bincount(labels[index], minlength=len(classes)) for index in shares.train]
+    )  # [N, C]
     table = pd.DataFrame(counts, columns=list(classes))
     table.index.name = "client"
     for part in SIZES:
@@ -38,10 +40,16 @@ def text(table: pd.DataFrame, shares: Shares, labels: np.ndarray) -> str:
     distinct = len(np.unique(np.concatenate(shares.train)))
     lines = [
         shown.to_string(),
-        f"{len(table)} clients; train samples min {sizes.min():,}, median {sizes.median():,.1f}, max {sizes.max():,}; "
-        f"{total:,} in all, {distinct:,} distinct; test {table['(test)'].sum():,}",
+        (
+            f"{len(table)} clients; train samples min {sizes.min():,}, median"
+            f" {sizes.median():,.1f}, max {sizes.max():,}; {total:,} in all, {distinct:,} distinct;"
+            f" test {table['(test)'].sum():,}"
+        ),
         f"classes per client min {held.min()}, mean {held.mean():.1f}, max {held.max()}",
-        f"always predicting a client's most frequent class: {100 * mean:.2f} % (mean over clients), {100 * pooled:.2f} % (pooled)",
+        (
+            f"always predicting a client's most frequent class: {100 * mean:.2f} % (mean over"
+            f" clients), {100 * pooled:.2f} % (pooled)"
+        ),
         f"partition {shares.digest}",
     ]
     return "\n".join(lines)
@@ -52,8 +60,13 @@ def _condensed(table: pd.DataFrame) -> pd.DataFrame:
     counts = table.iloc[:, : -len(SIZES)]
     order = np.argsort(-counts.to_numpy(), axis=1, kind="stable")[:, :3]
     names, values = list(map(str, counts.columns)), counts.to_numpy()
-    largest = [", ".join(f"{names[k]} {values[client, k]}" for k in row) for client, row in enumerate(order)]
-    head = pd.DataFrame({"classes": (counts > 0).sum(axis=1), "largest": largest}, index=table.index)
+    largest = [
+        ", ".join(f"{names[k]} {values[client, k]}" for k in row)
+        for client, row in enumerate(order)
+    ]
+    head = pd.DataFrame(
+        {"classes": (counts > 0).sum(axis=1), "largest": largest}, index=table.index
+    )
     return head.join(table.iloc[:, -len(SIZES) :])
 
 
@@ -64,7 +77,9 @@ def draw(table: pd.DataFrame, title: str) -> Figure:
 
     counts = table.iloc[:, : -len(SIZES)]
     clients, classes = counts.shape
-    figure = Figure(figsize=(min(14.0, 4 + 0.12 * clients), min(12.0, 3 + 0.18 * classes)), layout="constrained")
+    figure = Figure(
+        figsize=(min(14.0, 4 + 0.12 * clients), min(12.0, 3 + 0.18 * classes)), layout="constrained"
+    )
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(1, 3))
     top.bar(range(clients), table["(train)"], width=0.9, label="train")
     top.bar(range(clients), table["(test)"], width=0.9, bottom=table["(train)"], label="test")
@@ -72,7 +87,9 @@ def draw(table: pd.DataFrame, title: str) -> Figure:
     top.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     top.set_title(title, fontsize="medium")
     share = counts.div(counts.sum(axis=1).clip(lower=1), axis=0).to_numpy().T  # [C, N]
-    picture = bottom.imshow(share, aspect="auto", cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
+    picture = bottom.imshow(
+        share, aspect="auto", cmap="viridis", vmin=0, vmax=1, interpolation="nearest"
+    )
     bottom.set_xlabel("client")
     bottom.set_ylabel("class")
     bottom.xaxis.set_major_locator(MaxNLocator(integer=True))

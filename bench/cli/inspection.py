@@ -7,23 +7,37 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.cli.commands import app, print_json, select
-from bench.cli.options import Artefacts, AsJson, Chosen, Papers, Plugins, Results, Scale, Workers
-from bench.errors import FINDING
+from repfl.bench.cli.commands import app, print_json, select
+from repfl.bench.cli.options import (
+    Artefacts,
+    AsJson,
+    Chosen,
+    Papers,
+    Plugins,
+    Results,
+    Scale,
+    Workers,
+)
+from repfl.bench.errors import FINDING
 
-# -- what there is -------------------------------------------------------------------------------------------------------------------------
+# -- what there is ---------------------------------------------------------------------------------
 
 
 @app.command()
 def methods(
-    name: Annotated[str | None, typer.Argument(help="one method: its update rule, hyper-parameters and what it sends")] = None,
-    contract: Annotated[bool, typer.Option("--contract", help="check what every method must keep")] = False,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="one method: its update rule, hyper-parameters and what it sends"),
+    ] = None,
+    contract: Annotated[
+        bool, typer.Option("--contract", help="check what every method must keep")
+    ] = False,
     plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> int:
     """The methods, or one of them in detail."""
-    from bench.cells import plugins
-    from bench.cli import listing, show
+    from repfl.bench.cells import plugins
+    from repfl.bench.cli import listing, show
 
     plugins.load(plugin or ())
     if contract:
@@ -40,8 +54,8 @@ def methods(
 @app.command()
 def datasets(as_json: AsJson = False) -> int:
     """The datasets: what is there, what needs it."""
-    from bench.cli import show
-    from bench.cli.data import catalogue
+    from repfl.bench.cli import show
+    from repfl.bench.cli.data import catalogue
 
     facts = catalogue()
     print_json(facts) if as_json else show.datasets(facts)
@@ -51,7 +65,7 @@ def datasets(as_json: AsJson = False) -> int:
 @app.command()
 def models(as_json: AsJson = False) -> int:
     """The models, with their sizes."""
-    from bench.cli import listing, show
+    from repfl.bench.cli import listing, show
 
     facts = listing.model_facts()
     print_json(facts) if as_json else show.models(facts)
@@ -61,9 +75,9 @@ def models(as_json: AsJson = False) -> int:
 @app.command()
 def artefacts(results: Results = None, as_json: AsJson = False) -> int:
     """Tables and figures: cells needed and done, per scale."""
-    from bench.cells import grid, plan
-    from bench.cli import listing, show
-    from bench.records.store import Store
+    from repfl.bench.cells import grid, plan
+    from repfl.bench.cli import listing, show
+    from repfl.bench.records.store import Store
 
     plans = {scale: plan.plan(plan.Selection(scale=scale)) for scale in grid.SCALES}
     facts = listing.artefact_facts(plans, Store(results))
@@ -71,7 +85,7 @@ def artefacts(results: Results = None, as_json: AsJson = False) -> int:
     return 0
 
 
-# -- trust ---------------------------------------------------------------------------------------------------------------------------------
+# -- trust -----------------------------------------------------------------------------------------
 
 
 @app.command(name="show")
@@ -81,8 +95,8 @@ def show_cell(
     as_json: AsJson = False,
 ) -> int:
     """One record: configuration, curves, provenance, and the command that makes it again."""
-    from bench.cli import one
-    from bench.records.store import Store
+    from repfl.bench.cli import one
+    from repfl.bench.records.store import Store
 
     found = one.find(Store(results), cell)
     print_json(found.record.json) if as_json else one.show(found)
@@ -92,22 +106,28 @@ def show_cell(
 @app.command()
 def verify(
     results: Results = None,
-    rerun: Annotated[int, typer.Option(help="compute so many random cells again and compare", min=0)] = 0,
+    rerun: Annotated[
+        int, typer.Option(help="compute so many random cells again and compare", min=0)
+    ] = 0,
     seed: Annotated[int, typer.Option(help="of the choice of those cells", min=0)] = 0,
-    measured: Annotated[bool, typer.Option("--measured", help="the values that came with the code, not the store")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="note which measured lines came out again, to the bit")] = False,
+    measured: Annotated[
+        bool, typer.Option("--measured", help="the values that came with the code, not the store")
+    ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="note which measured lines came out again, to the bit")
+    ] = False,
     paper: Papers = None,
     plugin: Plugins = None,
 ) -> int:
     """Is every record as it was written, and does it come out again?"""
-    from bench.cells import plugins
-    from bench.cli import show
-    from bench.records.store import Store
-    from bench.trust import verify as verification
+    from repfl.bench.cells import plugins
+    from repfl.bench.cli import show
+    from repfl.bench.records.store import Store
+    from repfl.bench.trust import verify as verification
 
     plugins.load(plugin or ())
     if measured:
-        from bench.evidence import recheck
+        from repfl.bench.evidence import recheck
 
         return show.findings(recheck.verify(paper or (), rerun, seed, keep=keep))
     return show.findings(verification.verify(Store(results), rerun, seed))
@@ -119,28 +139,45 @@ def collect(
     artefact: Artefacts = None,
     scale: Scale = "paper",
     results: Results = None,
-    contributor: Annotated[str, typer.Option(help="whose runs they are (default: REPFL_CONTRIBUTOR, else git's name)")] = "",
+    contributor: Annotated[
+        str, typer.Option(help="whose runs they are (default: REPFL_CONTRIBUTOR, else git's name)")
+    ] = "",
 ) -> int:
     """Copy finished cells into paper_tables/<paper>/measured, where they travel with the code."""
-    from bench.cli import show
-    from bench.evidence.collect import collect as write
-    from bench.records.store import Store
+    from repfl.bench.cli import show
+    from repfl.bench.evidence.collect import collect as write
+    from repfl.bench.records.store import Store
 
-    return show.collected(write(select(Chosen(paper=paper, artefact=artefact, scale=scale)), Store(results), None, contributor))
+    return show.collected(
+        write(
+            select(Chosen(paper=paper, artefact=artefact, scale=scale)),
+            Store(results),
+            None,
+            contributor,
+        )
+    )
 
 
 @app.command()
 def check(
-    reference: Annotated[Path | None, typer.Option(help="file to compare with (default: the committed one)")] = None,
-    accept: Annotated[bool, typer.Option("--accept", help="take today's numbers as the reference")] = False,
+    reference: Annotated[
+        Path | None, typer.Option(help="file to compare with (default: the committed one)")
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="take today's numbers as the reference")
+    ] = False,
     reason: Annotated[str, typer.Option(help="why they are right; kept in the reference")] = "",
-    method: Annotated[list[str] | None, typer.Option("--method", help="only this method; repeatable")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="also write what moved to this file, for a CI's page")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="only this method; repeatable")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="also write what moved to this file, for a CI's page")
+    ] = None,
     workers: Workers = None,
 ) -> int:
     """Has anything that methods compute moved?"""
-    from bench.cli import moves, show
-    from bench.trust import regress
+    from repfl.bench.cli import moves, show
+    from repfl.bench.trust import regress
 
     if accept:
         return show.accepted(regress.accept(reference, reason, method or (), workers))
@@ -150,8 +187,8 @@ def check(
 @app.command()
 def doctor(results: Results = None, as_json: AsJson = False) -> int:
     """What is wrong with this environment?"""
-    from bench.cli import doctor as medicine
-    from bench.cli import show
+    from repfl.bench.cli import doctor as medicine
+    from repfl.bench.cli import show
 
     findings = medicine.examine(results)
     print_json([finding.__dict__ for finding in findings]) if as_json else show.diagnosis(findings)

@@ -1,24 +1,26 @@
-"""From what the user asked for to a run that may begin: every value checked, with one line for one that cannot be."""
+"""From what the user asked for to a run that may begin: every value checked, with one line for one
+that cannot be.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bench.errors import UserError
-from datasets.core.paths import real_path
+from repfl.bench.errors import UserError
+from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
-    from bench.cells.plan import Planned
-    from bench.cli.options import Launch
-    from bench.running.runner import Summary
-    from bench.running.task import Options
+    from repfl.bench.cells.plan import Planned
+    from repfl.bench.cli.options import Launch
+    from repfl.bench.running.runner import Summary
+    from repfl.bench.running.task import Options
 
 
 def run(planned: Sequence[Planned], launch: Launch, plugins: Sequence[str] | None) -> Summary:
     """Run what is missing of the planned cells, and say what came of it."""
-    from bench.cli import show
-    from bench.running import progress, runner
+    from repfl.bench.cli import show
+    from repfl.bench.running import progress, runner
 
     options = _options(launch, plugins or ())
     summary = runner.run(planned, options, launch.executor, launch.workers, progress.make())
@@ -27,8 +29,8 @@ def run(planned: Sequence[Planned], launch: Launch, plugins: Sequence[str] | Non
 
 
 def _options(launch: Launch, plugins: Sequence[str]) -> Options:
-    from bench.records.store import Store
-    from bench.running.task import Options
+    from repfl.bench.records.store import Store
+    from repfl.bench.running.task import Options
 
     where = _where(launch)
     how = _how(launch, where["device"])
@@ -48,27 +50,39 @@ def _options(launch: Launch, plugins: Sequence[str]) -> Options:
 
 def _where(launch: Launch) -> dict[str, Any]:
     """On which devices."""
-    from bench.running import devices, runner
+    from repfl.bench.running import devices, runner
 
     runner.check_executor(launch.executor, launch.workers)
     device = runner.resolve_device(launch.device, launch.executor, launch.workers, launch.address)
     workers = None if launch.executor == "ray" else launch.workers
-    return {"device": device, "per_gpu": devices.share(launch.per_gpu, workers, device), "address": launch.address}
+    return {
+        "device": device,
+        "per_gpu": devices.share(launch.per_gpu, workers, device),
+        "address": launch.address,
+    }
 
 
 def _how(launch: Launch, device: str) -> dict[str, Any]:
     """How the device is to compute; what is left open on a GPU is measured when a cell begins."""
-    from algorithms.core.lowering import PRECISIONS
+    from repfl.algorithms.core.lowering import PRECISIONS
 
     if launch.precision not in PRECISIONS:
-        raise UserError(f"--precision {launch.precision!r} is not valid; valid: {', '.join(PRECISIONS)}")
+        raise UserError(
+            f"--precision {launch.precision!r} is not valid; valid: {', '.join(PRECISIONS)}"
+        )
     for name, value, least in (("--chunk", launch.chunk, 1), ("--lanes", launch.lanes, 0)):
         if value is not None and value < least:
             raise UserError(f"{name} {value} is not valid; valid: a whole number >= {least}")
     if device == "cpu":
         if launch.lanes:
-            raise UserError("--lanes needs a GPU; on a CPU, cells run side by side instead: --workers")
+            raise UserError(
+                "--lanes needs a GPU; on a CPU, cells run side by side instead: --workers"
+            )
         return {"chunk": launch.chunk or 1, "precision": launch.precision}
     if launch.chunk is None and launch.lanes is None:
         return {"chunk": 0, "precision": launch.precision}
-    return {"chunk": launch.chunk or 1, "lanes": 1 if launch.lanes is None else launch.lanes, "precision": launch.precision}
+    return {
+        "chunk": launch.chunk or 1,
+        "lanes": 1 if launch.lanes is None else launch.lanes,
+        "precision": launch.precision,
+    }

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from bench.cells.cell import entry
-from bench.cells.plan import Planned
-from bench.errors import choices
-from bench.records.store import Store
+from repfl.bench.cells.cell import entry
+from repfl.bench.cells.plan import Planned
+from repfl.bench.errors import choices
+from repfl.bench.records.store import Store
 
 
 def method_facts(name: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def hyperparameter_facts(cls: Any) -> list[dict[str, Any]]:
 
 
 def method_names() -> list[str]:
-    from algorithms.core.method import methods
+    from repfl.algorithms.core.method import methods
 
     return sorted(methods())
 
@@ -62,7 +62,7 @@ MODEL_INPUTS = {"tiny": (1, 8, 10), "tiny-bn": (1, 8, 10)}
 
 def model_facts() -> list[dict[str, Any]]:
     """Every model with its number of parameters for a typical input."""
-    from algorithms import models
+    from repfl.algorithms import models
 
     facts = []
     for name in models.MODELS:
@@ -83,8 +83,8 @@ def model_facts() -> list[dict[str, Any]]:
 
 def artefact_facts(plans: Mapping[str, Sequence[Planned]], store: Store) -> list[dict[str, Any]]:
     """Every artefact with its cells, needed and done, per scale."""
-    from bench.cells import grid as grids
-    from bench.cli.status import Statuses
+    from repfl.bench.cells import grid as grids
+    from repfl.bench.cli.status import Statuses
 
     statuses, facts = Statuses(store), []
     for paper, path in grids.files().items():
@@ -92,7 +92,22 @@ def artefact_facts(plans: Mapping[str, Sequence[Planned]], store: Store) -> list
         for name, artefact in grid.file.artefacts.items():
             scales = {}
             for scale, planned in plans.items():
-                ids = {item.cell.id for item in planned if item.paper == paper and item.artefact == name}
-                scales[scale] = {"cells": len(ids), "done": sum(statuses.of(cell).status == "done" for cell in ids)}
-            facts.append({"paper": paper, "name": name, "kind": artefact.kind, "title": artefact.title, "scales": scales})
+                ids = {
+                    item.cell.id
+                    for item in planned
+                    if item.paper == paper and item.artefact == name
+                }
+                scales[scale] = {
+                    "cells": len(ids),
+                    "done": sum(statuses.of(cell).status == "done" for cell in ids),
+                }
+            facts.append(
+                {
+                    "paper": paper,
+                    "name": name,
+                    "kind": artefact.kind,
+                    "title": artefact.title,
+                    "scales": scales,
+                }
+            )
     return facts

@@ -1,4 +1,4 @@
-"""The command line: `repfl`, or `python -m bench`."""
+"""The command line: `repfl`, or `python -m repfl`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bench.errors import FINDING, INPUT, Corrupt, UserError, one_line
+from repfl.bench.errors import FINDING, INPUT, Corrupt, UserError, one_line
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -17,7 +17,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def call(arguments: list[str]) -> int:
     """Run a command; whatever goes wrong becomes one line and an exit code."""
     try:
-        _own_packages()
         return _dispatch(arguments)
     except UserError as error:
         return _say(error, error.code)
@@ -38,34 +37,20 @@ def _say(message: object, code: int) -> int:
     return code
 
 
-def _own_packages() -> None:
-    """Refuse to start when another installed package has the name of one of ours."""
-    from importlib.util import find_spec
-    from pathlib import Path
-
-    root = Path(__file__).resolve().parents[2]
-    for name in ("datasets", "algorithms", "paper_tables"):
-        found = find_spec(name)
-        place = next(iter(found.submodule_search_locations or []), found.origin) if found else None
-        if place is None or Path(place).resolve().parent != root:
-            raise UserError(
-                f"the package {name!r} that Python finds is {place or 'absent'}, not the one beside {root / 'bench'}; "
-                f"uninstall it, or run `python -m bench` in {root}"
-            )
-
-
 def _dispatch(arguments: list[str]) -> int:
     """Hand the arguments to the command's function; its return value is the exit code."""
     from importlib import import_module
 
     import typer
 
-    from bench.cli.commands import app, mount_data
+    from repfl.bench.cli.commands import app, mount_data
 
     for module in ("inspection", "comparing"):
-        import_module(f"bench.cli.{module}")  # their commands register themselves
+        import_module(f"repfl.bench.cli.{module}")  # their commands register themselves
 
-    if not arguments or arguments[0] not in {info.name or info.callback.__name__ for info in app.registered_commands if info.callback}:
+    if not arguments or arguments[0] not in {
+        info.name or info.callback.__name__ for info in app.registered_commands if info.callback
+    }:
         mount_data()
     command = typer.main.get_command(app)
     try:
@@ -73,10 +58,14 @@ def _dispatch(arguments: list[str]) -> int:
     except Exception as error:
         if hasattr(error, "format_message"):  # the parser's complaint about an option or a command
             text = _parser_message(error, arguments, command)
-            return _say(text, INPUT) if error.format_message() else 0  # no message: the help was shown instead
+            return (
+                _say(text, INPUT) if error.format_message() else 0
+            )  # no message: the help was shown instead
         if type(error).__name__ == "Abort":
             return _say("stopped by the user", 130)
-        if isinstance(code := getattr(error, "exit_code", None), int):  # the parser's way of leaving
+        if isinstance(
+            code := getattr(error, "exit_code", None), int
+        ):  # the parser's way of leaving
             return code
         raise
     return result if isinstance(result, int) else 0
@@ -84,18 +73,22 @@ def _dispatch(arguments: list[str]) -> int:
 
 def _parser_message(error: Any, arguments: list[str], command: Any) -> str:
     """The parser's complaint, with the nearest command where there is none of that name."""
-    from bench.errors import nearest
+    from repfl.bench.errors import nearest
 
     text = " ".join(error.format_message().split())
     if text.startswith("No such command") and arguments and "mean" not in text:
         text += f" {nearest(arguments[0], command.commands)}"
     context = getattr(error, "ctx", None)
-    return f"{context.command_path.removeprefix('repfl').strip() + ': ' if context and context.parent else ''}{text}"
+    if context and context.parent:
+        return f"{context.command_path.removeprefix('repfl').strip()}: {text}"
+    return text
 
 
 def _unexpected(error: Exception) -> int:
-    """A fault of ours: its type and place on one line, the details in a file for whoever mends it."""
-    from bench.errors import FAILED
+    """A fault of ours: its type and place on one line, the details in a file for whoever mends
+    it.
+    """
+    from repfl.bench.errors import FAILED
 
     datum = type(error).__name__
     if datum == "DataError":
@@ -107,7 +100,10 @@ def _unexpected(error: Exception) -> int:
 
     with tempfile.NamedTemporaryFile("w", prefix="repfl-", suffix=".log", delete=False) as file:
         file.write("".join(traceback.format_exception(error)))
-    return _say(f"internal error, {datum}: {one_line(error)} (details in {file.name}; please report it)", FAILED)
+    return _say(
+        f"internal error, {datum}: {one_line(error)} (details in {file.name}; please report it)",
+        FAILED,
+    )
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from bench.cli.show import console, grid
-from bench.errors import FINDING, FINE, UserError
+from repfl.bench.cli.show import console, grid
+from repfl.bench.errors import FINDING, FINE, UserError
 
 if TYPE_CHECKING:
-    from bench.trust.gate.compare import Move
-    from bench.trust.regress import Regression
+    from repfl.bench.trust.gate.compare import Move
+    from repfl.bench.trust.regress import Regression
 
 HEADS = (
     "method",
@@ -38,7 +38,9 @@ def regression(found: Regression, file: Path | None = None) -> int:
     if found.moved:
         rows = grid(*HEADS, right=NUMBERS)
         for line in map(cells, found.moved):
-            rows.add_row(*map(Text, line))  # as it is: names have brackets, which rich would take for its own
+            rows.add_row(
+                *map(Text, line)
+            )  # as it is: names have brackets, which rich would take for its own
         out.print(rows)
     for note in found.notes:
         out.print(Text(f"note: {note}"))
@@ -49,7 +51,9 @@ def regression(found: Regression, file: Path | None = None) -> int:
 
 def cells(move: Move) -> tuple[str, ...]:
     """One move as the cells of a row."""
-    versions = dict.fromkeys(str(version) for version in (move.version_then, move.version_now) if version is not None)
+    versions = dict.fromkeys(
+        str(version) for version in (move.version_then, move.version_now) if version is not None
+    )
     gap = "" if move.then is None or move.now is None else f"{100 * (move.now - move.then):+.2f}"
     numbers = ("-" if value is None else f"{100 * value:.2f}" for value in (move.then, move.now))
     return (
@@ -65,7 +69,10 @@ def cells(move: Move) -> tuple[str, ...]:
 
 def last_line(found: Regression) -> str:
     moved = len(found.moved) or "nothing"
-    return f"{found.cells} cells of {found.methods} methods against {found.reference} ({found.how}): {moved} moved"
+    return (
+        f"{found.cells} cells of {found.methods} methods against {found.reference} ({found.how}):"
+        f" {moved} moved"
+    )
 
 
 def publish(text: str, file: Path | None) -> None:
@@ -104,4 +111,6 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[i
 
 def escaped(text: str) -> str:
     """A text that markdown shows as it is."""
-    return "".join(f"\\{letter}" if letter in "\\`*_[]<>|#~$&" else letter for letter in " ".join(text.split()))
+    return "".join(
+        f"\\{letter}" if letter in "\\`*_[]<>|#~$&" else letter for letter in " ".join(text.split())
+    )

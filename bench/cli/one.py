@@ -9,14 +9,14 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from bench.cells.plan import Selection, plan
-from bench.cli.show import grid, screen
-from bench.errors import Corrupt, UserError, nearest
-from bench.evidence import measured, recheck, tiers
-from bench.evidence.library import flatten
-from bench.evidence.packing import Curve, by_name
-from bench.records.store import Record, Store
-from bench.running.metrics import judged
+from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.cli.show import grid, screen
+from repfl.bench.errors import Corrupt, UserError, nearest
+from repfl.bench.evidence import measured, recheck, tiers
+from repfl.bench.evidence.library import flatten
+from repfl.bench.evidence.packing import Curve, by_name
+from repfl.bench.records.store import Record, Store
+from repfl.bench.running.metrics import judged
 
 SPARKS = "▁▂▃▄▅▆▇█"
 
@@ -33,9 +33,13 @@ class Found:
 
 
 def find(store: Store, prefix: str) -> Found:
-    """The one record whose id starts so, out of the store or else of the values that came with the code."""
+    """The one record whose id starts so, out of the store or else of the values that came with the
+    code.
+    """
     ids = store.ids()
-    if cell := _only(prefix, [cell for cell in ids if cell.startswith(prefix)], f"records in {store.root}"):
+    if cell := _only(
+        prefix, [cell for cell in ids if cell.startswith(prefix)], f"records in {store.root}"
+    ):
         record = store.get(cell)
         assert record is not None  # its file was there a moment ago
         store.verify(record)
@@ -43,18 +47,26 @@ def find(store: Store, prefix: str) -> Found:
         at = f"git checkout {made['commit']} && " if made.get("commit") else ""
         again = f"{at}{made['command']} --fresh" if made.get("command") else ""
         return Found(record, by_name(store.frame(record, "rounds.parquet")), again)
-    shared = {cell: (paper, scale) for paper, scale, cell in measured.ids() if cell.startswith(prefix)}
+    shared = {
+        cell: (paper, scale) for paper, scale, cell in measured.ids() if cell.startswith(prefix)
+    }
     if cell := _only(prefix, list(shared), "measured values"):
         return _measured(cell, *shared[cell])
     hint = nearest(prefix, [cell[:12] for cell in ids]) if ids else "the store is empty"
     hint = hint if len(hint) < 200 else "`repfl plan --json` lists ids"
-    raise UserError(f"no record in {store.root} and no measured value has an id that starts with {prefix!r}; {hint}")
+    raise UserError(
+        f"no record in {store.root} and no measured value has an id that starts with {prefix!r};"
+        f" {hint}"
+    )
 
 
 def _only(prefix: str, found: Sequence[str], of: str) -> str:
     """The only id; none if there is none."""
     if len(found) > 1:
-        raise UserError(f"{len(found)} {of} have ids that start with {prefix!r}: {', '.join(cell[:12] for cell in found[:5])}")
+        raise UserError(
+            f"{len(found)} {of} have ids that start with {prefix!r}:"
+            f" {', '.join(cell[:12] for cell in found[:5])}"
+        )
     return found[0] if found else ""
 
 
@@ -62,15 +74,25 @@ def _measured(cell: str, paper: str, scale: str) -> Found:
     """A measured line, completed by the grid that plans it."""
     known = measured.read(paper, scale)
     place = known.folder / f"{scale}.csv"
-    planned = next((item for item in plan(Selection(papers=[paper], scale=scale)) if item.cell.id == cell), None)
+    planned = next(
+        (item for item in plan(Selection(papers=[paper], scale=scale)) if item.cell.id == cell),
+        None,
+    )
     if planned is None:
         raise UserError(f"{place}: no grid plans cell {cell[:12]} any more")
     recheck.sound(known, {cell: planned.cell.json})
     if (line := known.line(cell)) is None:
         raise Corrupt(next(iter(known.problems), f"{place}: cell {cell[:12]} does not hold"))
     tier, lines = tiers.tiers(known)[cell], len(known.cells[cell])
-    told = f"{tier}; it came with the code, in {place}" + (f", one of {lines} lines" if lines > 1 else "")
-    return Found(replace(line.record, cell=planned.cell.json), line.curves, f"{planned.command} --fresh", told)
+    told = f"{tier}; it came with the code, in {place}" + (
+        f", one of {lines} lines" if lines > 1 else ""
+    )
+    return Found(
+        replace(line.record, cell=planned.cell.json),
+        line.curves,
+        f"{planned.command} --fresh",
+        told,
+    )
 
 
 def show(found: Found) -> None:
@@ -78,14 +100,19 @@ def show(found: Found) -> None:
     out, record = screen(), found.record
     cell, origin = record.cell, record.provenance
     out.print(Text(record.id, "bold"))
-    out.print(f"{cell['method']} version {cell['version']}, seed {cell['seed']}: {record.status} {record.reason}")
+    out.print(
+        f"{cell['method']} version {cell['version']}, seed {cell['seed']}: {record.status}"
+        f" {record.reason}"
+    )
     if found.note:
         out.print(found.note, soft_wrap=True)
     for title, values in (("hyper-parameters", cell["hp"]), ("recipe", cell["recipe"])):
         _leaves(out, title, flatten(values, ""))
     if record.metrics:
         value, round_ = record.metrics["value"], record.metrics["round"]
-        result = f"{'-' if value is None else f'{100 * value:.2f} %'} at round {round_}{_floor(record)}"
+        result = (
+            f"{'-' if value is None else f'{100 * value:.2f} %'} at round {round_}{_floor(record)}"
+        )
         out.print(_titled("result", f"  {result}"))
         _curves(out, found)
     kept = {name: value for name, value in origin.items() if name not in ("traceback", "command")}
@@ -97,7 +124,10 @@ def show(found: Found) -> None:
     if found.again:
         out.print(_titled("again", f"  {found.again}"), soft_wrap=True)
         if origin.get("dirty"):
-            out.print("       the files differed from that commit when this was computed, so it may not give the same number")
+            out.print(
+                "       the files differed from that commit when this was computed, so it may not"
+                " give the same number"
+            )
 
 
 def _titled(title: str, rest: str) -> Text:
@@ -106,7 +136,9 @@ def _titled(title: str, rest: str) -> Text:
 
 def _floor(found: Record) -> str:
     """What predicting every client's most frequent class would give."""
-    floor = found.metrics.get("floor", {}).get("pooled" if found.cell["recipe"]["evaluation"]["average"] == "pooled" else "clients")
+    floor = found.metrics.get("floor", {}).get(
+        "pooled" if found.cell["recipe"]["evaluation"]["average"] == "pooled" else "clients"
+    )
     return f", floor {100 * floor:.2f} %" if isinstance(floor, int | float) else ""
 
 
@@ -124,7 +156,10 @@ def _curves(out: Console, found: Found) -> None:
     result = "/".join(judged(found.record.cell["recipe"]["evaluation"]))
     for name in sorted({name for name in found.curves if name.endswith("/mean") or name == result}):
         values = found.curves[name].values.tolist()
-        out.print(f"  {name:20} {sparkline(values)}  {values[0]:.3f} -> {values[-1]:.3f}, best {max(values):.3f}")
+        out.print(
+            f"  {name:20} {sparkline(values)}  {values[0]:.3f} -> {values[-1]:.3f}, best"
+            f" {max(values):.3f}"
+        )
 
 
 def sparkline(values: Sequence[float], width: int = 60) -> str:
@@ -134,4 +169,7 @@ def sparkline(values: Sequence[float], width: int = 60) -> str:
     low, high = min(shown), max(shown)
     if high <= low:
         return SPARKS[3] * len(shown)
-    return "".join(SPARKS[min(len(SPARKS) - 1, int((value - low) / (high - low) * len(SPARKS)))] for value in shown)
+    return "".join(
+        SPARKS[min(len(SPARKS) - 1, int((value - low) / (high - low) * len(SPARKS)))]
+        for value in shown
+    )

@@ -11,41 +11,106 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-Papers = Annotated[list[str] | None, typer.Option("--paper", metavar="PAPER", help="only this paper; repeatable")]
-Artefacts = Annotated[list[str] | None, typer.Option("--artefact", metavar="PAPER/NAME", help="only this table or figure; repeatable")]
+Papers = Annotated[
+    list[str] | None, typer.Option("--paper", metavar="PAPER", help="only this paper; repeatable")
+]
+Artefacts = Annotated[
+    list[str] | None,
+    typer.Option("--artefact", metavar="PAPER/NAME", help="only this table or figure; repeatable"),
+]
 Methods = Annotated[
     list[str] | None,
     typer.Option(
         "--method",
         metavar="METHOD",
-        help=r"only this method, name or name\[option=value]; one that the selected tables lack is added to them; repeatable",
+        help=(
+            r"only this method, name or name\[option=value]; one that the selected tables lack is"
+            r" added to them; repeatable"
+        ),
     ),
 ]
-Datasets = Annotated[list[str] | None, typer.Option("--dataset", metavar="DATASET", help="only this dataset; repeatable")]
-Seeds = Annotated[list[int] | None, typer.Option("--seed", metavar="N", help="only this seed; repeatable")]
-Cells = Annotated[list[str] | None, typer.Option("--cell", metavar="ID", help="only the cell whose id starts so; repeatable")]
+Datasets = Annotated[
+    list[str] | None,
+    typer.Option("--dataset", metavar="DATASET", help="only this dataset; repeatable"),
+]
+Seeds = Annotated[
+    list[int] | None, typer.Option("--seed", metavar="N", help="only this seed; repeatable")
+]
+Cells = Annotated[
+    list[str] | None,
+    typer.Option("--cell", metavar="ID", help="only the cell whose id starts so; repeatable"),
+]
 Scale = Annotated[str, typer.Option(help="smoke, desk or paper")]
-Grids = Annotated[list[Path] | None, typer.Option("--grid", metavar="FILE", help="a grid file of your own; repeatable")]
-Plugins = Annotated[list[str] | None, typer.Option("--plugin", metavar="FILE", help="a Python file that registers methods; repeatable")]
-Results = Annotated[Path | None, typer.Option(help="folder of records (default: REPFL_RESULTS, else ./results)")]
+Grids = Annotated[
+    list[Path] | None,
+    typer.Option("--grid", metavar="FILE", help="a grid file of your own; repeatable"),
+]
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin", metavar="FILE", help="a Python file that registers methods; repeatable"
+    ),
+]
+Results = Annotated[
+    Path | None, typer.Option(help="folder of records (default: REPFL_RESULTS, else ./results)")
+]
 Out = Annotated[Path, typer.Option(help="folder of the report")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
-Executor = Annotated[str | None, typer.Option(help="inline, processes or ray (default: processes for several cells on a CPU)")]
-Workers = Annotated[int | None, typer.Option(help="number of processes (default: one per processor)")]
+Executor = Annotated[
+    str | None,
+    typer.Option(help="inline, processes or ray (default: processes for several cells on a CPU)"),
+]
+Workers = Annotated[
+    int | None, typer.Option(help="number of processes (default: one per processor)")
+]
 Address = Annotated[
-    str, typer.Option(help="Ray cluster: auto, local or HOST:PORT (default: RAY_ADDRESS, else a cluster of this machine alone)")
+    str,
+    typer.Option(
+        help=(
+            "Ray cluster: auto, local or HOST:PORT (default: RAY_ADDRESS, else a cluster of this"
+            " machine alone)"
+        )
+    ),
 ]
-PerGpu = Annotated[str | None, typer.Option("--per-gpu", help="cells that share one GPU, or auto: as many as measurably pay")]
+PerGpu = Annotated[
+    str | None,
+    typer.Option("--per-gpu", help="cells that share one GPU, or auto: as many as measurably pay"),
+]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
-Chunk = Annotated[int | None, typer.Option(help="clients trained in one kernel (default: 1 on a CPU, measured on a GPU)")]
-Lanes = Annotated[
-    int | None, typer.Option(help="groups of clients side by side on a GPU, as CUDA graphs; 0: no graphs (default: measured)")
+Chunk = Annotated[
+    int | None,
+    typer.Option(help="clients trained in one kernel (default: 1 on a CPU, measured on a GPU)"),
 ]
-Precision = Annotated[str, typer.Option(help="default (PyTorch's own), fp32 (no TF32), tf32, bf16 (forward passes) or fp64")]
-Unmeasured = Annotated[bool, typer.Option("--unmeasured", help="only cells that no measured value came with the code for")]
-Stale = Annotated[bool, typer.Option("--stale", help="only cells whose value, stored or measured, earlier code computed")]
+Lanes = Annotated[
+    int | None,
+    typer.Option(
+        help=(
+            "groups of clients side by side on a GPU, as CUDA graphs; 0: no graphs (default:"
+            " measured)"
+        )
+    ),
+]
+Precision = Annotated[
+    str,
+    typer.Option(
+        help="default (PyTorch's own), fp32 (no TF32), tf32, bf16 (forward passes) or fp64"
+    ),
+]
+Unmeasured = Annotated[
+    bool,
+    typer.Option("--unmeasured", help="only cells that no measured value came with the code for"),
+]
+Stale = Annotated[
+    bool,
+    typer.Option(
+        "--stale", help="only cells whose value, stored or measured, earlier code computed"
+    ),
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="compute finished cells again")]
-Shard = Annotated[str | None, typer.Option(help="only the i-th of n equal parts of the cells, i/n; for job arrays")]
+Shard = Annotated[
+    str | None,
+    typer.Option(help="only the i-th of n equal parts of the cells, i/n; for job arrays"),
+]
 TimeLimit = Annotated[float | None, typer.Option(help="seconds after which a cell is given up")]
 Checkpoint = Annotated[float, typer.Option(help="seconds between two checkpoints of a cell")]
 
@@ -84,7 +149,9 @@ class Launch:
 
 
 def grouped(command: Callable[..., int]) -> Callable[..., int]:
-    """A command whose parameters `Chosen` and `Launch` reach the user as the options that these consist of."""
+    """A command whose parameters `Chosen` and `Launch` reach the user as the options that these
+    consist of.
+    """
     groups: dict[str, type] = {}
     options: list[Parameter] = []
     hints = get_type_hints(command, include_extras=True)
@@ -92,7 +159,12 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
         if isinstance(group := hints[name], type) and is_dataclass(group):
             groups[name] = group
             kinds = get_type_hints(group, include_extras=True)
-            options += [Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=kinds[f.name]) for f in fields(group)]
+            options += [
+                Parameter(
+                    f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=kinds[f.name]
+                )
+                for f in fields(group)
+            ]
         else:
             options.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
 

@@ -11,17 +11,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.cells.plan import Planned
-from bench.errors import FINDING, FINE
-from bench.running.cost import spoken, told
-from datasets.core.paths import real_path
+from repfl.bench.cells.plan import Planned
+from repfl.bench.errors import FINDING, FINE
+from repfl.bench.running.cost import spoken, told
+from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
-    from bench.cli.doctor import Finding
-    from bench.evidence.artefacts import Made
-    from bench.evidence.collect import Collected
-    from bench.running.runner import Summary
-    from bench.trust.verify import Verification
+    from repfl.bench.cli.doctor import Finding
+    from repfl.bench.evidence.artefacts import Made
+    from repfl.bench.evidence.collect import Collected
+    from repfl.bench.running.runner import Summary
+    from repfl.bench.trust.verify import Verification
 
 
 def console() -> Console:
@@ -31,9 +31,13 @@ def console() -> Console:
 
 
 def screen() -> Console:
-    """The same, for which words in brackets are words: names that users choose come out as they are, and cannot break a page."""
+    """The same, for which words in brackets are words: names that users choose come out as they
+    are, and cannot break a page.
+    """
     found = console()
-    return Console(width=None if found.is_terminal else found.width, highlight=False, markup=False, emoji=False)
+    return Console(
+        width=None if found.is_terminal else found.width, highlight=False, markup=False, emoji=False
+    )
 
 
 def grid(*columns: str, right: Iterable[int] = ()) -> Table:
@@ -44,31 +48,53 @@ def grid(*columns: str, right: Iterable[int] = ()) -> Table:
     return table
 
 
-# -- plan and run --------------------------------------------------------------------------------------------------------------------------
+# -- plan and run ----------------------------------------------------------------------------------
 
 
 def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
-    """The plan: one line per artefact, then totals over distinct cells, then why cells are missing; on demand, every stale cell."""
+    """The plan: one line per artefact, then totals over distinct cells, then why cells are missing;
+    on demand, every stale cell.
+    """
     out = screen()
     by_artefact: dict[str, dict[str, Mapping[str, Any]]] = {}
     for line in facts["cells"]:
         by_artefact.setdefault(line["artefact"], {})[line["id"]] = line
-    names = [status for status in ("done", "missing", "running", "failed", "diverged", "skipped") if status in facts["statuses"]]
+    names = [
+        status
+        for status in ("done", "missing", "running", "failed", "diverged", "skipped")
+        if status in facts["statuses"]
+    ]
     rows = grid("artefact", "cells", *names, "to compute", right=range(1, len(names) + 3))
     for artefact, cells in by_artefact.items():
         counts = Counter(line["status"] for line in cells.values())
-        seconds = sum(line["seconds"] for line in cells.values() if line["status"] in ("missing", "failed"))
-        rows.add_row(artefact, str(len(cells)), *(str(counts[name]) for name in names), spoken(seconds) if seconds else "-")
+        seconds = sum(
+            line["seconds"] for line in cells.values() if line["status"] in ("missing", "failed")
+        )
+        rows.add_row(
+            artefact,
+            str(len(cells)),
+            *(str(counts[name]) for name in names),
+            spoken(seconds) if seconds else "-",
+        )
     rows.add_section()
     totals = [str(facts["statuses"].get(name, 0)) for name in names]
-    rows.add_row("distinct cells", str(facts["distinct"]), *totals, spoken(facts["seconds"]) if facts["seconds"] else "-", style="bold")
+    rows.add_row(
+        "distinct cells",
+        str(facts["distinct"]),
+        *totals,
+        spoken(facts["seconds"]) if facts["seconds"] else "-",
+        style="bold",
+    )
     out.print(rows)
     for reason, count in sorted(facts["reasons"].items(), key=lambda pair: -pair[1]):
         out.print(f"{count} to compute: {reason}")
     if stale:
         _stale(out, facts["cells"])
     elif facts["stale"]:
-        out.print(f"{facts['stale']} values are stale: `repfl plan --stale` says why, `repfl run --stale` computes them again")
+        out.print(
+            f"{facts['stale']} values are stale: `repfl plan --stale` says why, `repfl run --stale`"
+            " computes them again"
+        )
     if facts["seconds"]:
         out.print(told(facts["forecast"]), soft_wrap=True)
 
@@ -97,21 +123,32 @@ def summary(found: Summary, planned: Sequence[Planned], options: Any) -> None:
     commands = {item.cell.id: item for item in planned}
     for outcome in found.of("failed", "diverged"):
         item = commands[outcome.id]
-        out.print(f"{outcome.status}: {item.cell}: {outcome.reason}\n    repeat: {item.command} --fresh --executor inline")
+        out.print(
+            f"{outcome.status}: {item.cell}: {outcome.reason}\n    repeat: {item.command} --fresh"
+            " --executor inline"
+        )
     for reason, count in Counter(outcome.reason for outcome in found.of("refused")).items():
         out.print(f"not run: {count} cells: {reason}")
     if found.signal:
-        out.print("stopped by a signal; finished cells are stored, the others go on from their checkpoint next time")
+        out.print(
+            "stopped by a signal; finished cells are stored, the others go on from their checkpoint"
+            " next time"
+        )
 
 
 def report(page: Path, made: Made) -> None:
     """What was made, what went wrong, and where the page is."""
-    from bench.report import text
+    from repfl.bench.report import text
 
     out = screen()
     there = {r.key: f"{r.paper}/{r.name}" for r in made.results}
-    endings = {key: next((end for end in ("png", "md") if (page.parent / f"{name}.{end}").exists()), "") for key, name in there.items()}
-    text.show(made.results, out, {key: f"{there[key]}.{end}" for key, end in endings.items() if end})
+    endings = {
+        key: next((end for end in ("png", "md") if (page.parent / f"{name}.{end}").exists()), "")
+        for key, name in there.items()
+    }
+    text.show(
+        made.results, out, {key: f"{there[key]}.{end}" for key, end in endings.items() if end}
+    )
     for problem in made.problems:
         out.print(f"problem: {problem}", soft_wrap=True)
     out.print(f"\nreport: {real_path(page)}", soft_wrap=True)
@@ -128,13 +165,20 @@ def collected(found: Collected) -> int:
     return FINDING if found.conflicts else FINE
 
 
-# -- what there is -------------------------------------------------------------------------------------------------------------------------
+# -- what there is ---------------------------------------------------------------------------------
 
 
 def methods(facts: Sequence[Mapping[str, Any]]) -> None:
     rows = grid("method", "family", "year", "version", "needs", "paper", right=(2, 3))
     for each in facts:
-        rows.add_row(each["name"], each["family"], str(each["year"]), str(each["version"]), " ".join(each["needs"]), each["paper"])
+        rows.add_row(
+            each["name"],
+            each["family"],
+            str(each["year"]),
+            str(each["version"]),
+            " ".join(each["needs"]),
+            each["paper"],
+        )
     screen().print(rows)
 
 
@@ -147,7 +191,9 @@ def method(facts: Mapping[str, Any]) -> None:
     if facts["hyperparameters"]:
         rows = grid("hyper-parameter", "default", "papers", "valid", "meaning")
         for hp in facts["hyperparameters"]:
-            rows.add_row(hp["name"], _plain(hp["default"]), _plain(hp["paper"]), hp["valid"], hp["meaning"])
+            rows.add_row(
+                hp["name"], _plain(hp["default"]), _plain(hp["paper"]), hp["valid"], hp["meaning"]
+            )
         out.print(rows)
     else:
         out.print("no hyper-parameters of its own")
@@ -167,7 +213,14 @@ def datasets(facts: Sequence[Mapping[str, Any]]) -> None:
     for each in facts:
         splits = " ".join(f"{name} {size:,}" for name, size in each["splits"].items())
         shape = "x".join(map(str, each["shape"]))
-        rows.add_row(each["name"], "yes" if each["present"] else "no", str(len(each["classes"])), shape, splits, each["licence"])
+        rows.add_row(
+            each["name"],
+            "yes" if each["present"] else "no",
+            str(len(each["classes"])),
+            shape,
+            splits,
+            each["licence"],
+        )
     screen().print(rows)
 
 
@@ -175,13 +228,25 @@ def models(facts: Sequence[Mapping[str, Any]]) -> None:
     rows = grid("model", "input", "classes", "parameters", "statistics", right=(2, 3, 4))
     for each in facts:
         shape = "x".join(map(str, each["input"]))
-        rows.add_row(each["name"], shape, str(each["classes"]), f"{each['parameters']:,}", f"{each['statistics']:,}")
+        rows.add_row(
+            each["name"],
+            shape,
+            str(each["classes"]),
+            f"{each['parameters']:,}",
+            f"{each['statistics']:,}",
+        )
     screen().print(rows)
 
 
 def artefacts(facts: Sequence[Mapping[str, Any]]) -> None:
     scales = list(facts[0]["scales"]) if facts else []
-    rows = grid("artefact", "kind", *(f"{scale}: done/cells" for scale in scales), "title", right=range(2, 2 + len(scales)))
+    rows = grid(
+        "artefact",
+        "kind",
+        *(f"{scale}: done/cells" for scale in scales),
+        "title",
+        right=range(2, 2 + len(scales)),
+    )
     for each in facts:
         counts = [f"{count['done']}/{count['cells']}" for count in each["scales"].values()]
         rows.add_row(f"{each['paper']}/{each['name']}", each["kind"], *counts, each["title"])
@@ -190,8 +255,8 @@ def artefacts(facts: Sequence[Mapping[str, Any]]) -> None:
 
 def contract(names: Sequence[str]) -> int:
     """Check the contract of methods; a broken promise is a finding."""
-    from bench.cells.cell import entry
-    from bench.trust.contract import check
+    from repfl.bench.cells.cell import entry
+    from repfl.bench.trust.contract import check
 
     broken = 0
     for name in names:
@@ -200,12 +265,15 @@ def contract(names: Sequence[str]) -> int:
             broken += bool(wrong)
             if wrong or len(names) == 1:
                 situation = f"{case.model}, participation {case.participation:g}"
-                print(f"{'BROKEN' if wrong else 'kept':7} {name}: {promise} ({situation}){': ' if wrong else ''}{wrong}")
+                print(
+                    f"{'BROKEN' if wrong else 'kept':7} {name}: {promise}"
+                    f" ({situation}){': ' if wrong else ''}{wrong}"
+                )
     print(f"{len(names)} methods, {broken} broken promises")
     return FINDING if broken else FINE
 
 
-# -- trust ---------------------------------------------------------------------------------------------------------------------------------
+# -- trust -----------------------------------------------------------------------------------------
 
 
 def findings(found: Verification) -> int:
@@ -215,7 +283,10 @@ def findings(found: Verification) -> int:
     for line in found.notes:
         print(f"note: {line}")
     again = f", {found.rerun} computed again" if found.rerun else ""
-    print(f"{found.records} records checked{again}: {len(found.findings) or 'no'} finding{'s' if len(found.findings) != 1 else ''}")
+    print(
+        f"{found.records} records checked{again}: {len(found.findings) or 'no'}"
+        f" finding{'s' if len(found.findings) != 1 else ''}"
+    )
     return FINDING if found.findings else FINE
 
 

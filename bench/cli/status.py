@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from bench.cells.plan import Planned, unique
-from bench.errors import Corrupt, UserError, one_line
-from bench.evidence.measured import read
-from bench.records.locks import held, holder
-from bench.records.store import FINAL, Store
-from bench.running.cost import forecast, measured
-from bench.trust import ledger
+from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.errors import Corrupt, UserError, one_line
+from repfl.bench.evidence.measured import read
+from repfl.bench.records.locks import held, holder
+from repfl.bench.records.store import FINAL, Store
+from repfl.bench.running.cost import forecast, measured
+from repfl.bench.trust import ledger
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,16 @@ class Statuses:
 
 
 def stale(planned: Sequence[Planned], statuses: Statuses) -> dict[str, str]:
-    """Cells whose number, in the store or else measured, need not be what today's code computes; with the reason."""
+    """Cells whose number, in the store or else measured, need not be what today's code computes;
+    with the reason.
+    """
     found = {}
     files = {place: read(*place) for place in {(item.paper, item.scale) for item in planned}}
     for item in planned:
-        status, lines = statuses.of(item.cell.id), files[item.paper, item.scale].cells.get(item.cell.id, {})
+        status, lines = (
+            statuses.of(item.cell.id),
+            files[item.paper, item.scale].cells.get(item.cell.id, {}),
+        )
         told = [ledger.of_line(line.record.provenance, item.cell.json) for line in lines.values()]
         if status.status in FINAL:
             found[item.cell.id] = status.stale
@@ -86,8 +91,8 @@ def only_stale(planned: Sequence[Planned], store: Store) -> list[Planned]:
 @lru_cache(maxsize=64)
 def data_absent(dataset: str) -> str:
     """Why a dataset cannot be opened; empty when it can."""
-    from datasets.core.errors import DataError
-    from datasets.core.store import open_dataset
+    from repfl.datasets.core.errors import DataError
+    from repfl.datasets.core.store import open_dataset
 
     try:
         open_dataset(dataset)
@@ -103,9 +108,15 @@ def overview(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
     costs = {item.cell.id: speeds["cpu"].seconds(item.cell) for item in cells}
     standing = {item.cell.id: statuses.planned(item) for item in cells}
     again = stale(cells, statuses)
-    open_cells = [item for item in cells if standing[item.cell.id].status in ("missing", "failed", "running")]
+    open_cells = [
+        item for item in cells if standing[item.cell.id].status in ("missing", "failed", "running")
+    ]
     return {
-        "cells": [_line(item, standing[item.cell.id], costs[item.cell.id]) | {"stale": again.get(item.cell.id, "")} for item in planned],
+        "cells": [
+            _line(item, standing[item.cell.id], costs[item.cell.id])
+            | {"stale": again.get(item.cell.id, "")}
+            for item in planned
+        ],
         "distinct": len(cells),
         "statuses": dict(Counter(status.status for status in standing.values())),
         "stale": len(again),

@@ -9,14 +9,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from bench.cells import grid as grids
-from bench.cells.plan import Planned, unique
-from bench.errors import Corrupt, UserError, nearest, one_line
-from bench.evidence import measured, noise, recheck
-from bench.evidence.library import Evidence, Library
-from bench.records import provenance
-from bench.records.store import Record, Store
-from datasets.core.paths import real_path
+from repfl.bench.cells import grid as grids
+from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.errors import Corrupt, UserError, nearest, one_line
+from repfl.bench.evidence import measured, noise, recheck
+from repfl.bench.evidence.library import Evidence, Library
+from repfl.bench.records import provenance
+from repfl.bench.records.store import Record, Store
+from repfl.datasets.core.paths import real_path
 
 
 @dataclass
@@ -32,7 +32,9 @@ class Made:
 
 
 def make(planned: Sequence[Planned], library: Library, root: Path | None = None) -> Made:
-    """Every selected artefact, from records or else from measured values. One that cannot be made costs a line, and says why."""
+    """Every selected artefact, from records or else from measured values. One that cannot be made
+    costs a line, and says why.
+    """
     made = Made()
     for paper in dict.fromkeys(item.paper for item in planned):
         mine = [item for item in planned if item.paper == paper]
@@ -44,7 +46,14 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
             _use(item.cell.id, library, known, made)
         for name in dict.fromkeys(item.artefact for item in mine):
             cells = [item for item in mine if item.artefact == name]
-            made.results.append(_one(paper, name, Evidence(cells, library, known, published, noise.fitted(root)), made))
+            made.results.append(
+                _one(
+                    paper,
+                    name,
+                    Evidence(cells, library, known, published, noise.fitted(root)),
+                    made,
+                )
+            )
     made.problems += library.problems
     return made
 
@@ -59,7 +68,7 @@ def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> N
 
 
 def _published(paper: str, made: Made) -> Any:
-    from paper_tables.core.published import read
+    from repfl.paper_tables.core.published import read
 
     found = read(grids.ROOT / paper.replace("-", "_") / "published")
     made.problems += found.problems
@@ -68,7 +77,7 @@ def _published(paper: str, made: Made) -> Any:
 
 def _one(paper: str, name: str, evidence: Evidence, made: Made) -> Any:
     """One artefact, or the reason why there is none."""
-    from paper_tables.core.result import Absent
+    from repfl.paper_tables.core.result import Absent
 
     try:
         return renderer(paper, name, evidence.kind)(evidence)
@@ -82,12 +91,12 @@ def _one(paper: str, name: str, evidence: Evidence, made: Made) -> Any:
 
 def renderer(paper: str, name: str, kind: str) -> Any:
     """The function that makes an artefact."""
-    module = f"paper_tables.{paper.replace('-', '_')}.artefacts"
+    module = f"repfl.paper_tables.{paper.replace('-', '_')}.artefacts"
     try:
         known = import_module(module).ARTEFACTS
     except ModuleNotFoundError as error:
         if error.name and module.startswith(error.name):
-            from bench.evidence import own
+            from repfl.bench.evidence import own
 
             return partial(own.render, paper, name, kind)  # a grid of one's own
         raise
@@ -97,9 +106,11 @@ def renderer(paper: str, name: str, kind: str) -> Any:
 
 
 def report(planned: Sequence[Planned], store: Store, out: Path) -> tuple[Path, Made]:
-    """Make the selected artefacts and write them as csv, Markdown, LaTeX, png, pdf and one html page."""
-    from bench.records.store import writing
-    from bench.report import write_report
+    """Make the selected artefacts and write them as csv, Markdown, LaTeX, png, pdf and one html
+    page.
+    """
+    from repfl.bench.records.store import writing
+    from repfl.bench.report import write_report
 
     made = make(planned, Library(store))
     with writing(out):
@@ -109,21 +120,34 @@ def report(planned: Sequence[Planned], store: Store, out: Path) -> tuple[Path, M
 
 def commands(planned: Sequence[Planned]) -> dict[str, str]:
     """The command that regenerates each artefact."""
-    return {item.key: f"repfl reproduce --scale {item.scale} --artefact {item.key}" for item in planned}
+    return {
+        item.key: f"repfl reproduce --scale {item.scale} --artefact {item.key}" for item in planned
+    }
 
 
 def facts(planned: Sequence[Planned], made: Made, store: Store) -> dict[str, Any]:
     """Provenance of a report: what its records were made with, each value once."""
-    sets: dict[str, set[str]] = {"commit": set(), "device": set(), "torch": set(), "numpy": set(), "python": set(), "data": set()}
+    sets: dict[str, set[str]] = {
+        "commit": set(),
+        "device": set(),
+        "torch": set(),
+        "numpy": set(),
+        "python": set(),
+        "data": set(),
+    }
     for record in made.used.values():
         origin = record.provenance
         mark = " with changes" if origin.get("dirty") else ""
-        sets["commit"].add((str(origin["commit"])[:12] + mark) if origin.get("commit") else "unknown")
+        sets["commit"].add(
+            (str(origin["commit"])[:12] + mark) if origin.get("commit") else "unknown"
+        )
         sets["device"].add(origin["platform"]["device"])
         sets["torch"].add(origin["platform"]["torch"])
         sets["numpy"].add(origin["libraries"]["numpy"])
         sets["python"].add(origin["libraries"]["python"])
-        sets["data"] |= {f"{name} {value[:12]}" for name, value in (origin.get("data") or {}).items()}
+        sets["data"] |= {
+            f"{name} {value[:12]}" for name, value in (origin.get("data") or {}).items()
+        }
     found = {name: ", ".join(sorted(values)) for name, values in sets.items() if values}
     own = provenance.commit()
     papers = {paper: _titled(paper) for paper in dict.fromkeys(item.paper for item in planned)}

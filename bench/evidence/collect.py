@@ -1,7 +1,7 @@
 """From a store to the measured values that travel with the code.
 
-Nobody keeps a list of what artefacts need: they are made once from the store, and what they read of curves and
-diagnostics is kept, beside the curve and the counts that each value was taken from.
+Nobody keeps a list of what artefacts need: they are made once from the store, and what they read of
+curves and diagnostics is kept, beside the curve and the counts that each value was taken from.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from bench.cells.plan import Planned, unique
-from bench.errors import Corrupt
-from bench.evidence import artefacts, measured
-from bench.evidence.library import Library
-from bench.evidence.lines import Line, line_of
-from bench.evidence.measured import Measured
-from bench.evidence.packing import Curve
-from bench.records.store import Record, Store, writing
-from paper_tables.core.evidence import Arrays, Reduce
+from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.errors import Corrupt
+from repfl.bench.evidence import artefacts, measured
+from repfl.bench.evidence.library import Library
+from repfl.bench.evidence.lines import Line, line_of
+from repfl.bench.evidence.measured import Measured
+from repfl.bench.evidence.packing import Curve
+from repfl.bench.records.store import Record, Store, writing
+from repfl.paper_tables.core.evidence import Arrays, Reduce
 
 
 @dataclass
@@ -54,11 +54,13 @@ class Noting(Library):
         return found
 
 
-def collect(planned: Sequence[Planned], store: Store, root: Path | None = None, contributor: str = "") -> Collected:
+def collect(
+    planned: Sequence[Planned], store: Store, root: Path | None = None, contributor: str = ""
+) -> Collected:
     """Write the finished cells of every paper.
 
-    Lines of other platforms and contributors stay, and so do those of cells that are not finished here, unless they
-    are of an older version of a method that is.
+    Lines of other platforms and contributors stay, and so do those of cells that are not finished
+    here, unless they are of an older version of a method that is.
     """
     library, done = Noting(store), Collected()
     artefacts.make(planned, library, root)
@@ -66,9 +68,15 @@ def collect(planned: Sequence[Planned], store: Store, root: Path | None = None, 
     for paper, scale in sorted({(item.paper, item.scale) for item in planned}):
         known = measured.read(paper, scale, root)
         if known.problems:
-            raise Corrupt(f"{known.problems[0]}; mend or remove the file, or its other lines would be lost")
+            raise Corrupt(
+                f"{known.problems[0]}; mend or remove the file, or its other lines would be lost"
+            )
         own = unique(item for item in planned if item.paper == paper)
-        today = {item.cell.method: item.cell.version for item in own if _add(known, item, library, name, done)}
+        today = {
+            item.cell.method: item.cell.version
+            for item in own
+            if _add(known, item, library, name, done)
+        }
         for line in known.lines:
             if int(line.axes["version"]) < today.get(line.axes["method"], 0):
                 known.forget(line)
@@ -78,7 +86,9 @@ def collect(planned: Sequence[Planned], store: Store, root: Path | None = None, 
     return done
 
 
-def _add(known: Measured, item: Planned, library: Noting, contributor: str, done: Collected) -> bool:
+def _add(
+    known: Measured, item: Planned, library: Noting, contributor: str, done: Collected
+) -> bool:
     """One finished cell, and what was read of it; whether it is finished."""
     record = library.record(item.cell.id)
     if record is None or record.status not in ("done", "diverged"):
@@ -90,7 +100,9 @@ def _add(known: Measured, item: Planned, library: Noting, contributor: str, done
             done.conflicts.append(_conflict(before.record, named))
             return True
         before = None
-    read = library.read_curves.get(record.id, {}).keys() | (before.curves.keys() if before else set())
+    read = library.read_curves.get(record.id, {}).keys() | (
+        before.curves.keys() if before else set()
+    )
     line = line_of(named, _axes(item), library.store, read)
     arrays = _write_arrays(known, line, library.read_arrays.get(record.id, {}))
     if before is not None:
@@ -101,7 +113,10 @@ def _add(known: Measured, item: Planned, library: Noting, contributor: str, done
 
 
 def _conflict(before: Record, now: Record) -> str:
-    made, values = before.provenance["finished"], (before.metrics.get("value"), now.metrics.get("value"))
+    made, values = (
+        before.provenance["finished"],
+        (before.metrics.get("value"), now.metrics.get("value")),
+    )
     told = f"value {values[0]} in the line of {made}, {values[1]} now"
     return f"cell {now.id[:12]} came out otherwise from the same sources: {told}; not taken"
 

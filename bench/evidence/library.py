@@ -1,4 +1,6 @@
-"""What artefacts are made from: the planned cells of one table or figure, each with what is known about it."""
+"""What artefacts are made from: the planned cells of one table or figure, each with what is known
+about it.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.cells.plan import Planned
-from bench.errors import Corrupt, UserError, one_line
-from bench.evidence import tiers
-from bench.evidence.measured import Measured
-from bench.evidence.packing import Curve, by_name
-from bench.records.store import Record, Store
-from paper_tables.core.evidence import STALE, Arrays, Reduce, wanted
-from paper_tables.core.noise import UNKNOWN, Noise
+from repfl.bench.cells.plan import Planned
+from repfl.bench.errors import Corrupt, UserError, one_line
+from repfl.bench.evidence import tiers
+from repfl.bench.evidence.measured import Measured
+from repfl.bench.evidence.packing import Curve, by_name
+from repfl.bench.records.store import Record, Store
+from repfl.paper_tables.core.evidence import STALE, Arrays, Reduce, wanted
+from repfl.paper_tables.core.noise import UNKNOWN, Noise
 
 
 class Library:
-    """Records read once for all artefacts of a report. Damaged ones are never used; their lines are kept in `problems`."""
+    """Records read once for all artefacts of a report. Damaged ones are never used; their lines are
+    kept in `problems`.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -31,7 +35,9 @@ class Library:
         self._why: dict[str, str] = {}
 
     def record(self, cell: str) -> Record | None:
-        """A cell's record with all its files as they were written; none if there is none or it cannot be trusted."""
+        """A cell's record with all its files as they were written; none if there is none or it
+        cannot be trusted.
+        """
         if cell not in self._records:
             self._records[cell] = None
             try:
@@ -52,7 +58,9 @@ class Library:
         """The named curves of a record."""
         if record.id not in self._curves:
             self._curves[record.id] = by_name(self.store.frame(record, "rounds.parquet"))
-        return {name: curve for name, curve in self._curves[record.id].items() if wanted(name, names)}
+        return {
+            name: curve for name, curve in self._curves[record.id].items() if wanted(name, names)
+        }
 
     def arrays(self, record: Record, reduce: Reduce) -> Arrays:
         """What is to be shown of a record's diagnostics."""
@@ -60,7 +68,9 @@ class Library:
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Leaves of nested tables under dotted names; lists become tuples, which tables can group by."""
+    """Leaves of nested tables under dotted names; lists become tuples, which tables can group
+    by.
+    """
     flat: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
@@ -79,7 +89,12 @@ class Evidence:
     """The planned cells of one artefact at one scale, with everything that is known about them."""
 
     def __init__(
-        self, planned: Sequence[Planned], library: Library, measured: Measured, published: pd.DataFrame, noise: Noise = UNKNOWN
+        self,
+        planned: Sequence[Planned],
+        library: Library,
+        measured: Measured,
+        published: pd.DataFrame,
+        noise: Noise = UNKNOWN,
     ) -> None:
         self._planned, self._library, self._measured = list(planned), library, measured
         self.published, self.noise = published, noise
@@ -91,8 +106,15 @@ class Evidence:
     def cells(self) -> pd.DataFrame:
         """One row per planned cell, done or not."""
         cells = pd.DataFrame([self._row(item) for item in self._planned])
-        # artefacts take many small selections: words as one block of objects are taken ten times as fast as columns of their own
-        return cells.astype({name: object for name, kind in cells.dtypes.items() if isinstance(kind, pd.StringDtype)}).copy()
+        # artefacts take many small selections: words as one block of objects are taken ten times as
+        # fast as columns of their own
+        return cells.astype(
+            {
+                name: object
+                for name, kind in cells.dtypes.items()
+                if isinstance(kind, pd.StringDtype)
+            }
+        ).copy()
 
     def _row(self, item: Planned) -> dict[str, Any]:
         status, reason, metrics, source = self._known(item)
@@ -123,7 +145,9 @@ class Evidence:
         }
 
     def _known(self, item: Planned) -> tuple[str, str, Mapping[str, Any], str]:
-        """Status, reason, metrics and source of a planned cell: its record, else its measured line, else why there is neither."""
+        """Status, reason, metrics and source of a planned cell: its record, else its measured line,
+        else why there is neither.
+        """
         cell = item.cell.id
         if (record := self._library.record(cell)) is not None:
             return record.status, record.reason, record.metrics, "record"
@@ -143,16 +167,24 @@ class Evidence:
         stale = line is not None and not line.standing.current
         return ", ".join([self._tiers[cell], *([STALE] if stale else [])])
 
-    # -- curves and diagnostics ------------------------------------------------------------------------------------------------------------
+    # -- curves and diagnostics --------------------------------------------------------------------
 
     def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
-        """Curves of these names: id, round, name, value. A name that ends in a slash stands for all that start so."""
-        found = [(cell, name, curve) for cell in dict.fromkeys(ids) for name, curve in self._curves(cell, names).items()]
+        """Curves of these names: id, round, name, value. A name that ends in a slash stands for all
+        that start so.
+        """
+        found = [
+            (cell, name, curve)
+            for cell in dict.fromkeys(ids)
+            for name, curve in self._curves(cell, names).items()
+        ]
         lengths = [len(curve.rounds) for _, _, curve in found]
         return pd.DataFrame(
             {
                 "id": _repeated([cell for cell, _, _ in found], lengths),
-                "round": np.concatenate([np.zeros(0, dtype=np.int64), *(curve.rounds for _, _, curve in found)]),
+                "round": np.concatenate(
+                    [np.zeros(0, dtype=np.int64), *(curve.rounds for _, _, curve in found)]
+                ),
                 "name": _repeated([name for _, name, _ in found], lengths),
                 "value": np.concatenate([np.zeros(0), *(curve.values for _, _, curve in found)]),
             }
@@ -160,9 +192,19 @@ class Evidence:
 
     def _curves(self, cell: str, names: Sequence[str]) -> dict[str, Curve]:
         record = self._library.record(cell)
-        return self._measured.curves(cell, names) if record is None else self._library.curves(record, names)
+        return (
+            self._measured.curves(cell, names)
+            if record is None
+            else self._library.curves(record, names)
+        )
 
     def arrays(self, cell: str, reduce: Reduce) -> Arrays:
-        """What `reduce` makes of the diagnostics of one cell; as it was made where there is no record."""
+        """What `reduce` makes of the diagnostics of one cell; as it was made where there is no
+        record.
+        """
         record = self._library.record(cell)
-        return self._measured.arrays(cell, reduce.__name__) if record is None else self._library.arrays(record, reduce)
+        return (
+            self._measured.arrays(cell, reduce.__name__)
+            if record is None
+            else self._library.arrays(record, reduce)
+        )

@@ -1,7 +1,8 @@
 """One measured line: what a cell came to when somebody computed it on some platform.
 
-A line is known by its cell, its platform and its contributor, so that independent runs of one cell stand side by
-side. It ends with a checksum over everything that it says, its origin, its curves and its diagnostics included.
+A line is known by its cell, its platform and its contributor, so that independent runs of one cell
+stand side by side. It ends with a checksum over everything that it says, its origin, its curves and
+its diagnostics included.
 """
 
 from __future__ import annotations
@@ -16,27 +17,39 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.evidence.packing import Counts, Curve, by_name, pack, pack_counts, pack_rounds
-from bench.records.store import Record, Store
-from bench.running.metrics import judged
-from bench.trust import ledger
-from bench.trust.ledger import Standing
+from repfl.bench.evidence.packing import Counts, Curve, by_name, pack, pack_counts, pack_rounds
+from repfl.bench.records.store import Record, Store
+from repfl.bench.running.metrics import judged
+from repfl.bench.trust import ledger
+from repfl.bench.trust.ledger import Standing
 
 AXES = ("method", "version", "hp", "column", "dataset", "model", "clients", "rounds", "seed")
 """For readers; what a cell is stands in the grid, and its id says so."""
 OUTCOME = ("partition", "samples", "seconds", "peak_memory", "finished", "digests")
 """Provenance that every run has of its own."""
 ORIGIN = (
-    "commit", "dirty", "sources", "libraries", "platform", "device", "precision", "chunk", "threads", "data",
-    "contributor",
+    "commit", "dirty", "sources", "libraries", "platform",
+    "device", "precision", "chunk", "threads", "data", "contributor",
 )  # fmt: skip
 """Provenance that many runs share."""
 CELLS = (
-    "line", "id", *AXES, "status", "reason", "value", "metrics", "counts", "arrays", "origin", *OUTCOME, "checksum",
+    "line", "id", *AXES, "status", "reason", "value", "metrics", "counts", "arrays",
+    "origin", *OUTCOME, "checksum",
 )  # fmt: skip
 ORIGINS = ("origin", *ORIGIN)
 CURVES = ("line", "name", "rounds", "values")
-JSON = {"hp", "metrics", "arrays", "dirty", "sources", "libraries", "platform", "chunk", "threads", "data"}
+JSON = {
+    "hp",
+    "metrics",
+    "arrays",
+    "dirty",
+    "sources",
+    "libraries",
+    "platform",
+    "chunk",
+    "threads",
+    "data",
+}
 JSON |= {"samples", "seconds", "peak_memory", "digests"}
 """Fields that are written as JSON; the others are text."""
 KEY = 16
@@ -79,7 +92,11 @@ class Line:
     @property
     def standing(self) -> Standing:
         """Whether it is what today's code would compute, as far as is known of its cell."""
-        cell = self.record.cell or {"method": str(self.axes["method"]), "hp": self.axes["hp"], "recipe": {}}
+        cell = self.record.cell or {
+            "method": str(self.axes["method"]),
+            "hp": self.axes["hp"],
+            "recipe": {},
+        }
         return ledger.of_line(self.record.provenance, cell)
 
     @cached_property
@@ -123,20 +140,39 @@ class Line:
     def curve_rows(self) -> list[dict[str, str]]:
         """The lines of the curves' file."""
         return [
-            {"line": self.key, "name": name, "rounds": pack_rounds(curve.rounds), "values": pack(curve.values)}
+            {
+                "line": self.key,
+                "name": name,
+                "rounds": pack_rounds(curve.rounds),
+                "values": pack(curve.values),
+            }
             for name, curve in self.curves.items()
         ]
 
 
-def line_of(record: Record, axes: Mapping[str, Any], store: Store, read: Collection[str] | None = None) -> Line:
-    """The line of a stored record: with all its curves, or with those that were read and the one its value is from."""
+def line_of(
+    record: Record, axes: Mapping[str, Any], store: Store, read: Collection[str] | None = None
+) -> Line:
+    """The line of a stored record: with all its curves, or with those that were read and the one
+    its value is from.
+    """
     if record.status != "done":
         return Line(record, axes)
     point, average = judged(record.cell["recipe"]["evaluation"])
     curves = by_name(store.frame(record, "rounds.parquet"))
-    # in the order of the record, whatever was asked for first, so that one record always gives the same line
-    named = curves if read is None else {n: c for n, c in curves.items() if n in read or n == f"{point}/{average}"}
-    return Line(record, axes, _counts(store.frame(record, "clients.parquet"), record.metrics["round"], point), named)
+    # in the order of the record, whatever was asked for first, so that one record always gives the
+    # same line
+    named = (
+        curves
+        if read is None
+        else {n: c for n, c in curves.items() if n in read or n == f"{point}/{average}"}
+    )
+    return Line(
+        record,
+        axes,
+        _counts(store.frame(record, "clients.parquet"), record.metrics["round"], point),
+        named,
+    )
 
 
 def _counts(frame: pd.DataFrame | None, round_: int | None, point: str) -> Counts | None:

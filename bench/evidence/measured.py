@@ -1,10 +1,13 @@
-"""Measured values that travel with the code: what `repfl collect` writes under paper_tables/<paper>/measured, and
-reports fall back on.
+"""Measured values that travel with the code: what `repfl collect` writes under
+paper_tables/<paper>/measured, and reports fall back on.
 
-<scale>.csv            one line per finished cell, platform and contributor: its axes, its metrics, what came out
-<scale>-origins.csv    what cells were made with: commit, sources, libraries, platform, data, contributor
+<scale>.csv            one line per finished cell, platform and contributor: its axes, its metrics,
+                       what came out
+<scale>-origins.csv    what cells were made with: commit, sources, libraries, platform, data,
+                       contributor
 <scale>-curves.csv     one line per curve that a value was taken from, or that an artefact reads
-<scale>-arrays/        diagnostics, reduced to what an artefact shows of them: <cell>-<line>-<reduction>.npz
+<scale>-arrays/        diagnostics, reduced to what an artefact shows of them:
+                       <cell>-<line>-<reduction>.npz
 <scale>-reruns.csv     which lines a later run on their platform gave again, to the bit
 index.csv              how many lines every <scale>.csv holds, and a checksum of their checksums
 """
@@ -24,15 +27,26 @@ from typing import Any
 
 import numpy as np
 
-from bench.cells.grid import ROOT, SCALES, files
-from bench.cells.plan import Planned
-from bench.errors import one_line
-from bench.evidence.lines import AXES, CELLS, CURVES, JSON, KEY, ORIGINS, OUTCOME, Line, origin_key, written
-from bench.evidence.packing import Curve, unpack, unpack_counts, unpack_rounds
-from bench.records import provenance
-from bench.records.digest import of_file
-from bench.records.store import Record
-from paper_tables.core.evidence import Arrays, wanted
+from repfl.bench.cells.grid import ROOT, SCALES, files
+from repfl.bench.cells.plan import Planned
+from repfl.bench.errors import one_line
+from repfl.bench.evidence.lines import (
+    AXES,
+    CELLS,
+    CURVES,
+    JSON,
+    KEY,
+    ORIGINS,
+    OUTCOME,
+    Line,
+    origin_key,
+    written,
+)
+from repfl.bench.evidence.packing import Curve, unpack, unpack_counts, unpack_rounds
+from repfl.bench.records import provenance
+from repfl.bench.records.digest import of_file
+from repfl.bench.records.store import Record
+from repfl.paper_tables.core.evidence import Arrays, wanted
 
 INDEX = "index.csv"
 INDEXED = ("file", "lines", "checksum")
@@ -55,7 +69,13 @@ class Rerun:
         """One that has just ended."""
         commit = str(provenance.commit()["commit"] or "")
         sources = provenance.sources(str(line.axes["method"]))
-        return cls(line.checksum, commit, sources, contributor(), datetime.now(UTC).isoformat(timespec="seconds"))
+        return cls(
+            line.checksum,
+            commit,
+            sources,
+            contributor(),
+            datetime.now(UTC).isoformat(timespec="seconds"),
+        )
 
 
 @dataclass
@@ -87,7 +107,9 @@ class Measured:
         return {cell: line.record for cell in self.cells if (line := self.line(cell)) is not None}
 
     def line(self, cell: str) -> Line | None:
-        """The line that is shown of a cell: one that today's code computes before others, then the earliest."""
+        """The line that is shown of a cell: one that today's code computes before others, then the
+        earliest.
+        """
         lines = self.cells.get(cell, {}).values()
         return min(lines, key=_precedence, default=None)
 
@@ -104,7 +126,11 @@ class Measured:
     def curves(self, cell: str, names: Sequence[str]) -> dict[str, Curve]:
         """The named curves of a cell, as far as they were kept."""
         line = self.line(cell)
-        return {} if line is None else {name: c for name, c in line.curves.items() if wanted(name, names)}
+        return (
+            {}
+            if line is None
+            else {name: c for name, c in line.curves.items() if wanted(name, names)}
+        )
 
     def arrays(self, cell: str, reduction: str) -> Arrays:
         """Reduced diagnostics of a cell; nothing where they were not kept."""
@@ -115,12 +141,16 @@ class Measured:
             return dict(stored)
 
     def place_of(self, line: Line, reduction: str) -> Path:
-        return self.folder / f"{self.scale}-arrays" / f"{line.cell[:KEY]}-{line.key}-{reduction}.npz"
+        return (
+            self.folder / f"{self.scale}-arrays" / f"{line.cell[:KEY]}-{line.key}-{reduction}.npz"
+        )
 
 
 def contributor() -> str:
     """Whose run it is: REPFL_CONTRIBUTOR, else `ci` where CI runs, else the name that git knows."""
-    name = os.environ.get("REPFL_CONTRIBUTOR") or ("ci" if os.environ.get("CI") else provenance.author())
+    name = os.environ.get("REPFL_CONTRIBUTOR") or (
+        "ci" if os.environ.get("CI") else provenance.author()
+    )
     plain = re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-.")
     return plain[:40] or "anonymous"
 
@@ -133,12 +163,13 @@ def folder_of(paper: str, root: Path | None = None) -> Path:
     return (root or ROOT) / paper.replace("-", "_") / "measured"
 
 
-# -- reading -----------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def read(paper: str, scale: str, root: Path | None = None) -> Measured:
-    """The measured values of a paper at a scale; nothing where none are kept. A line that does not hold costs
-    itself, and a line in `problems`."""
+    """The measured values of a paper at a scale; nothing where none are kept. A line that does not
+    hold costs itself, and a line in `problems`.
+    """
     found = Measured(folder_of(paper, root), scale)
     origins = {row.pop("origin"): row for row in _rows(found, f"{scale}-origins.csv", ORIGINS)}
     curves: dict[str, dict[str, Curve]] = {}
@@ -150,7 +181,9 @@ def read(paper: str, scale: str, root: Path | None = None) -> Measured:
             found.problems.append(f"{found.file}: cell {row['id'][:12]}: {fault}")
             found.refused.add(row["line"])
     for key in sorted(curves.keys() - {row["line"] for row in rows}):
-        found.problems.append(f"{found.folder / f'{scale}-curves.csv'}: curves of line {key}, which is not there")
+        found.problems.append(
+            f"{found.folder / f'{scale}-curves.csv'}: curves of line {key}, which is not there"
+        )
     for row in _rows(found, f"{scale}-reruns.csv", RERUNS):
         key = row.pop("line")
         if any(line.key == key and line.checksum == row["checksum"] for line in found.lines):
@@ -159,7 +192,12 @@ def read(paper: str, scale: str, root: Path | None = None) -> Measured:
     return found
 
 
-def _take(found: Measured, row: dict[str, Any], origins: Mapping[str, dict[str, Any]], curves: Mapping[str, Any]) -> str:
+def _take(
+    found: Measured,
+    row: dict[str, Any],
+    origins: Mapping[str, dict[str, Any]],
+    curves: Mapping[str, Any],
+) -> str:
     """One line of the file among the others; what is wrong with it, if anything is."""
     if row["origin"] not in origins:
         return f"has origin {row['origin']}, which is not listed"
@@ -190,7 +228,9 @@ def _hold_against_index(found: Measured, checksums: Sequence[str]) -> None:
         if checksums:
             found.problems.append(f"{found.file}: is not listed in {INDEX}")
     elif int(said["lines"]) != len(checksums):
-        found.problems.append(f"{found.file}: holds {len(checksums)} lines, and {INDEX} says {said['lines']}")
+        found.problems.append(
+            f"{found.file}: holds {len(checksums)} lines, and {INDEX} says {said['lines']}"
+        )
     elif said["checksum"] != _joined(checksums):
         found.problems.append(f"{found.file}: its lines are not those that {INDEX} tells of")
 
@@ -246,19 +286,22 @@ def _decoded(name: str, text: str) -> Any:
     return text
 
 
-# -- writing -----------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 
 
 def write(measured: Measured) -> Path:
-    """All files but the arrays, each replaced as a whole, in an order of their own; the same values give the same
-    bytes."""
+    """All files but the arrays, each replaced as a whole, in an order of their own; the same values
+    give the same bytes.
+    """
     lines = sorted(measured.lines, key=lambda line: (line.cell, line.platform, line.contributor))
     origins = {line.origin_key: {"origin": line.origin_key, **line.origin} for line in lines}
     folder, scale = measured.folder, measured.scale
     folder.mkdir(parents=True, exist_ok=True)
     _write(measured.file, CELLS, ({**line.row, "checksum": line.checksum} for line in lines))
     _write(folder / f"{scale}-origins.csv", ORIGINS, (origins[key] for key in sorted(origins)))
-    _write(folder / f"{scale}-curves.csv", CURVES, (row for line in lines for row in line.curve_rows))
+    _write(
+        folder / f"{scale}-curves.csv", CURVES, (row for line in lines for row in line.curve_rows)
+    )
     again = {line.key: known for line in lines if (known := measured.reruns.get(line.key))}
     if again or (folder / f"{scale}-reruns.csv").exists():
         rows = ({"line": key, **_texts(vars(known))} for key, known in again.items())

@@ -1,4 +1,6 @@
-"""What the noise model is fitted to: every cell with several measured seeds, and every printed deviation."""
+"""What the noise model is fitted to: every cell with several measured seeds, and every printed
+deviation.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from typing import Any
 
 import pandas as pd
 
-from bench.cells import grid as grids
-from bench.evidence import measured
-from bench.evidence.lines import AXES, Line
-from paper_tables.core import noise, published
-from paper_tables.core.operating import CLEAR, operating_characteristics
-from paper_tables.core.statistics import Expected
+from repfl.bench.cells import grid as grids
+from repfl.bench.evidence import measured
+from repfl.bench.evidence.lines import AXES, Line
+from repfl.paper_tables.core import noise, published
+from repfl.paper_tables.core.operating import CLEAR, operating_characteristics
+from repfl.paper_tables.core.statistics import Expected
 
 OURS = (1, 3, 5)
 """Numbers of our runs that the table of error rates is for."""
@@ -37,16 +39,29 @@ def groups(root: Path | None = None) -> pd.DataFrame:
 
 
 def measured_runs(root: Path | None = None) -> pd.DataFrame:
-    """Measured lines of cells with several seeds (columns `noise.RUNS`); accuracies as their recipes report them, in percent."""
-    found = [run for paper in grids.files(root) for scale in grids.SCALES for run in _runs(paper, scale, root)]
+    """Measured lines of cells with several seeds (columns `noise.RUNS`); accuracies as their
+    recipes report them, in percent.
+    """
+    found = [
+        run
+        for paper in grids.files(root)
+        for scale in grids.SCALES
+        for run in _runs(paper, scale, root)
+    ]
     return pd.DataFrame(found, columns=list(noise.RUNS))
 
 
 def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]]:
-    """The runs of one paper and scale. A cell is a line's axes but its seed; a partition is known by its digest."""
+    """The runs of one paper and scale. A cell is a line's axes but its seed; a partition is known
+    by its digest.
+    """
     known = measured.read(paper, scale, root)
     cells: dict[tuple[str, ...], dict[int, Line]] = {}
-    for line in (line for cell in known.cells if (line := known.line(cell)) is not None and line.value is not None):
+    for line in (
+        line
+        for cell in known.cells
+        if (line := known.line(cell)) is not None and line.value is not None
+    ):
         key = tuple(str(line.axes[name]) for name in AXES if name != "seed")
         # special recipes, such as longer ones, may share all axes; of one seed the first counts
         cells.setdefault(key, {}).setdefault(int(line.axes["seed"]), line)
@@ -54,20 +69,29 @@ def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]
         if len(seeds) > 1:
             own = len({line.record.provenance["partition"] for line in seeds.values()}) > 1
             axes = dict(zip([name for name in AXES if name != "seed"], key, strict=True))
-            labels = (noise.pool(scale, one_partition=not own), f"{paper}/{axes['column']}", axes["method"], repr(key))
+            labels = (
+                noise.pool(scale, one_partition=not own),
+                f"{paper}/{axes['column']}",
+                axes["method"],
+                repr(key),
+            )
             for seed, line in seeds.items():
                 yield (*labels, seed, 100 * (line.value or 0), _decisions(line), own)
 
 
 def _decisions(line: Line) -> int:
-    """How many test images an accuracy is a share of; without counts about a quarter of the training images."""
+    """How many test images an accuracy is a share of; without counts about a quarter of the
+    training images.
+    """
     if line.counts is not None:
         return int(line.counts.total.sum())
     return max(1, int(line.record.provenance["samples"]) // 4)
 
 
 def operating(root: Path | None = None) -> tuple[tuple[str, ...], ...]:
-    """How often verdicts err on every paper's main tables: a head, and a line per paper and number of our runs."""
+    """How often verdicts err on every paper's main tables: a head, and a line per paper and number
+    of our runs.
+    """
     return _operating(root or grids.ROOT)
 
 
@@ -80,11 +104,23 @@ def _operating(root: Path) -> tuple[tuple[str, ...], ...]:
         settings = _settings(paper)
         printing: published.Printing = settings.PRINTING
         expected = _expected(paper, settings, fitted(root))
-        told = str(printing.runs) + (" and their deviation" if hasattr(settings, "DEVIATIONS") else "")
+        told = str(printing.runs) + (
+            " and their deviation" if hasattr(settings, "DEVIATIONS") else ""
+        )
         for ours in OURS:
-            found = operating_characteristics(expected, ours, printing.runs, printed=hasattr(settings, "DEVIATIONS"))
+            found = operating_characteristics(
+                expected, ours, printing.runs, printed=hasattr(settings, "DEVIATIONS")
+            )
             shares = (found.false_alarms, found.false_acceptances, found.reproduced, found.found)
-            lines.append((paper, told, str(ours), f"{_typical(expected):.2f}", *(f"{100 * share:.1f} %" for share in shares)))
+            lines.append(
+                (
+                    paper,
+                    told,
+                    str(ours),
+                    f"{_typical(expected):.2f}",
+                    *(f"{100 * share:.1f} %" for share in shares),
+                )
+            )
     return tuple(lines)
 
 
@@ -98,11 +134,15 @@ def _expected(paper: str, settings: Any, model: noise.Noise) -> list[Expected]:
     where = noise.pool("paper", one_partition=not settings.PRINTING.own_partitions)
     columns = getattr(settings, "PLACES", None) or settings.DATASETS
     methods = [noise.method_of(name) for name in settings.METHODS]
-    return [model.expected(where, f"{paper}/{column}", method) for column in columns for method in methods]
+    return [
+        model.expected(where, f"{paper}/{column}", method)
+        for column in columns
+        for method in methods
+    ]
 
 
 def _settings(paper: str) -> Any:
-    return import_module(f"paper_tables.{paper.replace('-', '_')}.settings")
+    return import_module(f"repfl.paper_tables.{paper.replace('-', '_')}.settings")
 
 
 def _printed() -> Iterator[pd.DataFrame]:

@@ -1,4 +1,6 @@
-"""Artefacts of a grid of one's own: without a paper's renderer, a table is rows by recipes, and a figure is the same as curves."""
+"""Artefacts of a grid of one's own: without a paper's renderer, a table is rows by recipes, and a
+figure is the same as curves.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from typing import Any
 
 from matplotlib.figure import Figure as Canvas
 
-from paper_tables.core import curves, figures, tables
-from paper_tables.core.result import Column, Figure, Result, Sheet, Table
+from repfl.paper_tables.core import captions, curves, figures, tables
+from repfl.paper_tables.core.result import Column, Figure, Result, Sheet, Table
 
 
 def render(paper: str, name: str, kind: str, evidence: Any) -> Result:
@@ -23,12 +25,14 @@ def _columns(evidence: Any) -> tuple[Column, ...]:
 def _table(paper: str, name: str, evidence: Any) -> Table:
     """Every row at every recipe, with the floor; nothing is published, so nothing is judged."""
     columns, rows = _columns(evidence), tables.with_guests((), evidence)
-    frame = tables.accuracy_frame(evidence, name, rows, columns, {column.key: tables.Place("", "") for column in columns})
+    frame = tables.accuracy_frame(
+        evidence, name, rows, columns, {column.key: tables.Place("", "") for column in columns}
+    )
     return Table(
         paper,
         name,
         name,
-        tables.caption(evidence, "Accuracy as the grid's recipes report it."),
+        captions.caption(evidence, "Accuracy as the grid's recipes report it."),
         evidence.scale,
         ids=tables.done_ids(evidence),
         frame=frame,
@@ -37,9 +41,13 @@ def _table(paper: str, name: str, evidence: Any) -> Table:
 
 
 def _figure(paper: str, name: str, evidence: Any) -> Figure:
-    """Accuracy by round at the reported scoring point, one panel per recipe; bands from the lowest to the highest seed."""
+    """Accuracy by round at the reported scoring point, one panel per recipe; bands from the lowest
+    to the highest seed.
+    """
     columns, labels = _columns(evidence), list(dict.fromkeys(evidence.cells["row"]))
-    point, average = (evidence.cells[f"recipe.evaluation.{field}"].iloc[0] for field in ("point", "average"))
+    point, average = (
+        evidence.cells[f"recipe.evaluation.{field}"].iloc[0] for field in ("point", "average")
+    )
     curve = f"{point}/{'pooled' if average == 'pooled' else 'mean'}"
     data = curves.accuracy_curves(evidence, labels, [column.key for column in columns], curve)
 
@@ -53,5 +61,17 @@ def _figure(paper: str, name: str, evidence: Any) -> Figure:
         figures.legend_below(canvas, axes)
         return canvas
 
-    caption = tables.caption(evidence, f"Accuracy by round ({curve}); bands span the seeds.", floor=False)
-    return Figure(paper, name, name, caption, evidence.scale, ids=tables.done_ids(evidence), draw=draw, data=data, alt=caption)
+    caption = captions.caption(
+        evidence, f"Accuracy by round ({curve}); bands span the seeds.", floor=False
+    )
+    return Figure(
+        paper,
+        name,
+        name,
+        caption,
+        evidence.scale,
+        ids=tables.done_ids(evidence),
+        draw=draw,
+        data=data,
+        alt=caption,
+    )

@@ -31,13 +31,16 @@ def by_name(frame: pd.DataFrame | None) -> dict[str, Curve]:
     codes, names = pd.factorize(frame["name"])
     order = np.argsort(codes, kind="stable")
     cuts = np.cumsum(np.bincount(codes))[:-1]
-    rounds, values = (np.split(frame[field].to_numpy()[order], cuts) for field in ("round", "value"))
+    rounds, values = (
+        np.split(frame[field].to_numpy()[order], cuts) for field in ("round", "value")
+    )
     return {str(name): Curve(*pair) for name, *pair in zip(names, rounds, values, strict=True)}
 
 
 def pack(values: np.ndarray) -> str:
-    """Numbers in as many digits as bring them back, whole ones without a point; a number that repeats is written
-    once, with its count."""
+    """Numbers in as many digits as bring them back, whole ones without a point; a number that
+    repeats is written once, with its count.
+    """
     runs = ((text, len(list(run))) for text, run in groupby(map(_plain, map(float, values))))
     return " ".join(f"{text}*{count}" if count > 1 else text for text, count in runs)
 
@@ -49,7 +52,9 @@ def _plain(value: float) -> str:
 def unpack(text: str) -> np.ndarray:
     """The numbers of `pack`."""
     pairs = [token.partition("*") for token in text.split()]
-    return np.repeat([float(value) for value, _, _ in pairs], [int(count or 1) for _, _, count in pairs])
+    return np.repeat(
+        [float(value) for value, _, _ in pairs], [int(count or 1) for _, _, count in pairs]
+    )
 
 
 def pack_rounds(rounds: np.ndarray) -> str:
@@ -61,13 +66,17 @@ def pack_rounds(rounds: np.ndarray) -> str:
             last.append(each)
         else:
             spans.append([each])
-    return " ".join(f"{span[0]}:{span[-1]}:{span[1] - span[0] if len(span) > 1 else 1}" for span in spans)
+    return " ".join(
+        f"{span[0]}:{span[-1]}:{span[1] - span[0] if len(span) > 1 else 1}" for span in spans
+    )
 
 
 def unpack_rounds(text: str) -> np.ndarray:
     """The rounds of `pack_rounds`."""
     spans = [[int(number) for number in span.split(":")] for span in text.split()]
-    return np.concatenate([np.arange(first, last + 1, step, dtype=np.int64) for first, last, step in spans])
+    return np.concatenate(
+        [np.arange(first, last + 1, step, dtype=np.int64) for first, last, step in spans]
+    )
 
 
 def pack_counts(counts: Counts | None) -> str:
@@ -82,7 +91,9 @@ def unpack_counts(text: str) -> Counts | None:
     if not text:
         return None
     clients, correct, total = text.split("|")
-    found = Counts(unpack_rounds(clients), unpack(correct).astype(np.int64), unpack(total).astype(np.int64))
+    found = Counts(
+        unpack_rounds(clients), unpack(correct).astype(np.int64), unpack(total).astype(np.int64)
+    )
     if len({len(part) for part in found}) != 1:
         raise ValueError("counts of clients, correct and total differ in length")
     return found

@@ -1,4 +1,6 @@
-"""Verification of the measured values that travel with the code: does every line hold, and does it come out again?"""
+"""Verification of the measured values that travel with the code: does every line hold, and does it
+come out again?
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from bench.cells import grid as grids
-from bench.cells.plan import Selection, plan
-from bench.errors import UserError
-from bench.evidence import measured, tiers
-from bench.evidence.lines import Line, line_of
-from bench.evidence.measured import Measured, Rerun
-from bench.records.store import Record, Store
-from bench.trust import arithmetic
-from bench.trust.verify import Subject, Verification, check, partitions, sample
+from repfl.bench.cells import grid as grids
+from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.errors import UserError
+from repfl.bench.evidence import measured, tiers
+from repfl.bench.evidence.lines import Line, line_of
+from repfl.bench.evidence.measured import Measured, Rerun
+from repfl.bench.records.store import Record, Store
+from repfl.bench.trust import arithmetic
+from repfl.bench.trust.verify import Subject, Verification, check, partitions, sample
 
 Subjects = list[tuple[Line, Subject]]
 
 
-def verify(papers: Sequence[str], rerun: int = 0, seed: int = 0, root: Path | None = None, *, keep: bool = False) -> Verification:
+def verify(
+    papers: Sequence[str],
+    rerun: int = 0,
+    seed: int = 0,
+    root: Path | None = None,
+    *,
+    keep: bool = False,
+) -> Verification:
     """Check every measured line, and compute `rerun` of those that can be computed here again.
 
     With `keep`, the lines that came out to the bit are noted as recomputed.
@@ -37,14 +46,21 @@ def verify(papers: Sequence[str], rerun: int = 0, seed: int = 0, root: Path | No
     if not found.records and not found.findings:
         place = measured.folder_of(papers[0] if papers else "*", root)
         raise UserError(f"no measured values under {place}; `repfl collect` writes them")
-    sample(partitions([subject for _, subjects in files for _, subject in subjects], found), rerun, seed, found)
+    sample(
+        partitions([subject for _, subjects in files for _, subject in subjects], found),
+        rerun,
+        seed,
+        found,
+    )
     for known, subjects in files if keep else ():
         _keep(known, subjects, found)
     return found
 
 
 def sound(known: Measured, cells: Mapping[str, Mapping[str, Any]]) -> None:
-    """Tell the lines of these cells what they are of, and refuse every one that does not hold by arithmetic."""
+    """Tell the lines of these cells what they are of, and refuse every one that does not hold by
+    arithmetic.
+    """
     for line in known.lines:
         if line.cell in cells:
             record = replace(line.record, cell=cells[line.cell])
@@ -58,11 +74,16 @@ def sound(known: Measured, cells: Mapping[str, Mapping[str, Any]]) -> None:
 def _subjects(known: Measured, paper: str, found: Verification) -> Subjects:
     """The lines of one file as records of their cells; whatever does not hold is a finding."""
     found.records += len(known.lines)
-    cells = {item.cell.id: item.cell.json for item in plan(Selection(papers=[paper], scale=known.scale))}
+    cells = {
+        item.cell.id: item.cell.json for item in plan(Selection(papers=[paper], scale=known.scale))
+    }
     sound(known, cells)
     found.findings += known.problems
     if strangers := [cell for cell in known.cells if cell not in cells]:
-        told = f"{len(strangers)} lines are of cells that no grid plans any more, such as {strangers[0][:12]}"
+        told = (
+            f"{len(strangers)} lines are of cells that no grid plans any more, such as"
+            f" {strangers[0][:12]}"
+        )
         found.notes.append(f"{known.file}: {told}; not used")
     noise = tiers.within(tiers.noise(known.lines))
     planned = [line for line in known.lines if line.cell in cells and check(line.record, found)]
@@ -74,8 +95,14 @@ def _subject(line: Line, noise: float) -> Subject:
 
     def kept(store: Store, fresh: Record) -> list[str]:
         again = line_of(fresh, line.axes, store)
-        wrong = [f"curve {name}" for name, curve in line.curves.items() if not _same(again.curves.get(name), curve)]
-        return wrong + ([] if line.counts is None or _same(again.counts, line.counts) else ["counts"])
+        wrong = [
+            f"curve {name}"
+            for name, curve in line.curves.items()
+            if not _same(again.curves.get(name), curve)
+        ]
+        return wrong + (
+            [] if line.counts is None or _same(again.counts, line.counts) else ["counts"]
+        )
 
     return Subject(line.record, kept, noise)
 

@@ -1,5 +1,7 @@
-"""How well a measured number is founded: *measured* by one contributor on one platform; *recomputed*, to the bit, by
-a later run; *confirmed* by another contributor or platform within the noise of a run."""
+"""How well a measured number is founded: *measured* by one contributor on one platform;
+*recomputed*, to the bit, by a later run; *confirmed* by another contributor or platform within the
+noise of a run.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from enum import StrEnum
 from math import sqrt
 from statistics import variance
 
-from bench.evidence.lines import Line
-from bench.evidence.measured import Measured
+from repfl.bench.evidence.lines import Line
+from repfl.bench.evidence.measured import Measured
 
 UNKNOWN = 0.01
 """The deviation of a run where too few seeds tell: one point of accuracy."""
@@ -28,7 +30,10 @@ def noise(lines: Iterable[Line]) -> float:
     groups: dict[tuple[str, ...], dict[str, float]] = {}
     for line in lines:
         if line.value is not None:
-            place = tuple(str(line.axes[name]) for name in ("method", "version", "hp", "column", "dataset", "rounds"))
+            place = tuple(
+                str(line.axes[name])
+                for name in ("method", "version", "hp", "column", "dataset", "rounds")
+            )
             groups.setdefault(place, {}).setdefault(str(line.axes["seed"]), line.value)
     several = [list(values.values()) for values in groups.values() if len(values) > 1]
     freedom = sum(len(values) - 1 for values in several)
@@ -54,7 +59,11 @@ def agree(one: Line, other: Line, noise: float) -> bool:
 def tiers(known: Measured) -> dict[str, Tier]:
     """The tier of every cell's line that is shown."""
     spread = noise(known.lines)
-    return {cell: _tier(known, line, spread) for cell in known.cells if (line := known.line(cell)) is not None}
+    return {
+        cell: _tier(known, line, spread)
+        for cell in known.cells
+        if (line := known.line(cell)) is not None
+    }
 
 
 def _tier(known: Measured, line: Line, spread: float) -> Tier:

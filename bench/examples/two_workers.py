@@ -1,9 +1,11 @@
 """FLUTE as FL-bench runs it on two workers: heads reach the wrong clients.
 
-FL-bench's server takes the heads in the order in which they come back and returns them in the order in which clients were called. With one
-worker these orders are the same. The log of FLUTE among those of FedOBP's authors is of two.
+FL-bench's server takes the heads in the order in which they come back and returns them in the order
+in which clients were called. With one worker these orders are the same. The log of FLUTE among
+those of FedOBP's authors is of two.
 
-repfl run --scale paper --artefact fedobp/table3 --dataset cifar10 --plugin bench/examples/two_workers.py \
+repfl run --scale paper --artefact fedobp/table3 --dataset cifar10 --plugin
+bench/examples/two_workers.py \
     --method "flute-two-workers[mode=flbench,body_epochs=1,detach=true,newcomer=global]"
 """
 
@@ -12,10 +14,10 @@ from heapq import heappop, heappush
 import torch
 from torch import Tensor
 
-from algorithms.core.batches import steps_per_epoch
-from algorithms.core.federation import Federation
-from algorithms.core.method import State, register
-from algorithms.flute import FLUTE
+from repfl.algorithms.core.batches import steps_per_epoch
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import State, register
+from repfl.algorithms.flute import FLUTE
 
 WORKERS = 2
 
@@ -30,7 +32,9 @@ WORKERS = 2
     sends="what FLUTE sends",
 )
 class TwoWorkers(FLUTE):
-    """FLUTE whose i-th head to come back goes to the i-th client that was called; a worker is busy for as long as its client has steps."""
+    """FLUTE whose i-th head to come back goes to the i-th client that was called; a worker is busy
+    for as long as its client has steps.
+    """
 
     def round(self, state: State, fed: Federation) -> State:
         called = torch.searchsorted(fed.active, fed.called)  # rows, in the order of the call

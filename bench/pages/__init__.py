@@ -1,1 +1,3 @@
-"""What the README and the papers' pages say of results, written from the values that travel with the code."""
+"""What the README and the papers' pages say of results, written from the values that travel with
+the code.
+"""

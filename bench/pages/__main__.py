@@ -1,7 +1,8 @@
 """Write every part of the pages that quotes results.
 
-python -m bench.pages             the README's results and figure, STATISTICS.md; coverage and excerpts in every paper's own page
-python -m bench.pages --floors    first compute the floors again, as far as the data are here
+python -m repfl.bench.pages             the README's results and figure, STATISTICS.md; coverage and
+                                        excerpts in every paper's own page
+python -m repfl.bench.pages --floors    first compute the floors again, as far as the data are here
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from bench.cells import grid as grids
-from bench.errors import INPUT, UserError
-from bench.pages import coverage, excerpts, floors, parts, results, statistics
+from repfl.bench.cells import grid as grids
+from repfl.bench.errors import INPUT, UserError
+from repfl.bench.pages import coverage, excerpts, floors, parts, results, statistics
 
 
 def main(arguments: Sequence[str]) -> None:
     """Write them all."""
     if strange := set(arguments) - {"--floors"}:
-        raise UserError(f"python -m bench.pages takes --floors and nothing else, not {', '.join(sorted(strange))}")
+        raise UserError(
+            "python -m repfl.bench.pages takes --floors and nothing else, not"
+            f" {', '.join(sorted(strange))}"
+        )
     if arguments:
         floors.keep()
     parts.write(results.README, "results", results.block())

@@ -1,23 +1,27 @@
-"""The artefacts as anyone sees them who has run nothing: from the values that came with the code."""
+"""The artefacts as anyone sees them who has run nothing: from the values that came with the
+code.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
 
-from bench.cells import grid as grids
-from bench.cells.plan import Selection, plan
-from bench.errors import Corrupt, unknown
-from bench.evidence import artefacts
-from bench.evidence.library import Library
-from bench.records.store import Store
-from paper_tables.core.result import Result, Table
+from repfl.bench.cells import grid as grids
+from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.errors import Corrupt, unknown
+from repfl.bench.evidence import artefacts
+from repfl.bench.evidence.library import Library
+from repfl.bench.records.store import Store
+from repfl.paper_tables.core.result import Result, Table
 
 
 @cache
 def of(paper: str, scale: str) -> tuple[Result, ...]:
     """The artefacts of one paper."""
-    made = artefacts.make(plan(Selection(scale=scale, papers=[paper])), Library(Store(Path("no results here"))))
+    made = artefacts.make(
+        plan(Selection(scale=scale, papers=[paper])), Library(Store(Path("no results here")))
+    )
     if made.problems:
         raise Corrupt("; ".join(made.problems))
     return tuple(made.results)

@@ -1,15 +1,17 @@
-"""How much of each paper's grid has been measured, and what it cost: a part of the paper's README."""
+"""How much of each paper's grid has been measured, and what it cost: a part of the paper's
+README.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.cells import grid as grids
-from bench.cells.plan import Planned, Selection, plan, unique
-from bench.evidence import measured
-from bench.records.store import Record
-from bench.running.cost import spoken
+from repfl.bench.cells import grid as grids
+from repfl.bench.cells.plan import Planned, Selection, plan, unique
+from repfl.bench.evidence import measured
+from repfl.bench.records.store import Record
+from repfl.bench.running.cost import spoken
 
 
 def page_of(paper: str) -> Path:
@@ -21,7 +23,10 @@ def block(paper: str) -> str:
     """A line per scale, and for the desk scale one per artefact."""
     plans = {scale: plan(Selection(papers=[paper], scale=scale)) for scale in grids.SCALES}
     known = {scale: measured.read(paper, scale).records for scale in grids.SCALES}
-    lines = ["| scale | cells measured | wall time of all of them | device | by |", f"|{'---|' * 5}"]
+    lines = [
+        "| scale | cells measured | wall time of all of them | device | by |",
+        f"|{'---|' * 5}",
+    ]
     for scale, planned in plans.items():
         cells = unique(planned)
         done = [known[scale][item.cell.id] for item in cells if item.cell.id in known[scale]]
@@ -36,7 +41,11 @@ def _cost(done: Sequence[Record]) -> tuple[str, str, str]:
         return "", "", ""
     wall = sum(record.provenance["seconds"]["wall"] for record in done)
     devices = sorted({_device(record) for record in done})
-    return spoken(wall), ", ".join(devices), max(str(record.provenance["finished"]) for record in done)[:10]
+    return (
+        spoken(wall),
+        ", ".join(devices),
+        max(str(record.provenance["finished"]) for record in done)[:10],
+    )
 
 
 def _device(record: Record) -> str:
@@ -51,5 +60,8 @@ def _artefacts(planned: Sequence[Planned], known: dict[str, Record]) -> Iterator
         for item in planned:
             if item.artefact == artefact:
                 columns.setdefault(item.column, set()).add(item.cell.id)
-        counts = (f"{column} {len(cells & known.keys())} of {len(cells)}" for column, cells in columns.items())
+        counts = (
+            f"{column} {len(cells & known.keys())} of {len(cells)}"
+            for column, cells in columns.items()
+        )
         yield f"| {artefact} | {', '.join(counts)} |"

@@ -1,4 +1,5 @@
-"""Rows and columns of an artefact that a paper's page quotes, written from the measured values and never typed.
+"""Rows and columns of an artefact that a paper's page quotes, written from the measured values and
+never typed.
 
 An excerpt stands between a comment that says in TOML what to quote and `<!-- end of excerpt -->`:
 
@@ -12,8 +13,9 @@ An excerpt stands between a comment that says in TOML what to quote and `<!-- en
     "FedPURIN, dense model" = "dense: as trained"
     -->
 
-`[columns]` and `[rows]` choose and rename. Without `[rows]` every row that has a number is quoted; `floor = true` adds the floor, and
-`printed = "in print"` puts what is printed beside each column, under that heading.
+`[columns]` and `[rows]` choose and rename. Without `[rows]` every row that has a number is quoted;
+`floor = true` adds the floor, and `printed = "in print"` puts what is printed beside each column,
+under that heading.
 """
 
 from __future__ import annotations
@@ -26,10 +28,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bench.errors import UserError, one_line, unknown
-from bench.pages import committed
-from bench.report import numbers
-from paper_tables.core.result import Column, Table
+from repfl.bench.errors import UserError, one_line, unknown
+from repfl.bench.pages import committed
+from repfl.bench.report import numbers
+from repfl.paper_tables.core.result import Column, Table
 
 PART = re.compile(r"(<!-- excerpt\n)(.*?)(\n-->\n)(.*?)(<!-- end of excerpt -->)", flags=re.DOTALL)
 FLOOR = "always a client's most frequent class"
@@ -56,8 +58,16 @@ def renewed(text: str, paper: str) -> str:
         try:
             excerpt = Excerpt(**tomllib.loads(match[2]))
         except (tomllib.TOMLDecodeError, ValidationError) as error:
-            raise UserError(f"an excerpt in {paper}'s page cannot be read: {one_line(error)}") from None
-        return match[1] + match[2] + match[3] + quoted(excerpt, committed.table(paper, excerpt.table, excerpt.scale)) + match[5]
+            raise UserError(
+                f"an excerpt in {paper}'s page cannot be read: {one_line(error)}"
+            ) from None
+        return (
+            match[1]
+            + match[2]
+            + match[3]
+            + quoted(excerpt, committed.table(paper, excerpt.table, excerpt.scale))
+            + match[5]
+        )
 
     return PART.sub(written, text)
 
@@ -73,14 +83,27 @@ def quoted(excerpt: Excerpt, table: Table) -> str:
     _check("column", excerpt.columns, known, table)
     _check("row", excerpt.rows, table.layout.rows, table)
     columns = [known[key] for key in excerpt.columns]
-    chosen = excerpt.rows or {row: row for row in table.layout.rows if any(isfinite(_ours(table, row, c)) for c in columns)}
+    chosen = excerpt.rows or {
+        row: row
+        for row in table.layout.rows
+        if any(isfinite(_ours(table, row, c)) for c in columns)
+    }
     heads = [head for name in excerpt.columns.values() for head in (name, excerpt.printed) if head]
     lines = [[excerpt.corner or table.layout.corner, *heads], ["---"] * (1 + len(heads))]
     for row, label in chosen.items():
-        lines.append([label, *_entries(excerpt, [(c, _ours(table, row, c), _printed(table, row, c)) for c in columns])])
+        lines.append(
+            [
+                label,
+                *_entries(
+                    excerpt, [(c, _ours(table, row, c), _printed(table, row, c)) for c in columns]
+                ),
+            ]
+        )
     if excerpt.floor:
         floors = numbers.floors(table)
-        lines.append([FLOOR, *_entries(excerpt, [(c, floors.get(c.key, nan), "") for c in columns])])
+        lines.append(
+            [FLOOR, *_entries(excerpt, [(c, floors.get(c.key, nan), "") for c in columns])]
+        )
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

@@ -1,7 +1,7 @@
 """The floor of a recipe: the accuracy of always predicting a client's most frequent training class.
 
-It needs the paper's partition and no training, so it is known at the paper scale before anything has run there. `measured/floors.csv`
-beside each grid keeps it.
+It needs the paper's partition and no training, so it is known at the paper scale before anything
+has run there. `measured/floors.csv` beside each grid keeps it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import csv
 from statistics import fmean
 from typing import Any
 
-from bench.cells import grid as grids
-from bench.evidence.measured import folder_of
+from repfl.bench.cells import grid as grids
+from repfl.bench.evidence.measured import folder_of
 
 FIELDS = ("recipe", "seed", "mean", "pooled", "partition")
 
@@ -20,9 +20,9 @@ def measure(paper: str) -> list[dict[str, Any]]:
     """The floors of a paper's own recipes at the paper scale, as far as their data are here."""
     import numpy as np
 
-    from datasets.core.errors import DataError
-    from datasets.core.partition import deal, floor
-    from datasets.core.store import open_dataset
+    from repfl.datasets.core.errors import DataError
+    from repfl.datasets.core.partition import deal, floor
+    from repfl.datasets.core.store import open_dataset
 
     grid, found = grids.read(grids.files()[paper]), []
     for name in grid.file.recipes:
@@ -70,6 +70,10 @@ def by_recipe(paper: str) -> dict[str, float]:
     grid = grids.read(grids.files()[paper])
     found: dict[str, list[float]] = {}
     for row in read(paper):
-        average = "pooled" if grid.recipe(row["recipe"], "paper").evaluation.average == "pooled" else "mean"
+        average = (
+            "pooled"
+            if grid.recipe(row["recipe"], "paper").evaluation.average == "pooled"
+            else "mean"
+        )
         found.setdefault(row["recipe"], []).append(100 * float(row[average]))
     return {recipe: fmean(values) for recipe, values in found.items()}

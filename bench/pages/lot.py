@@ -1,4 +1,5 @@
-"""Statements of the pages, drawn by lot, for an audit: `python -m bench.pages.lot 100 17` draws a hundred with the seed 17.
+"""Statements of the pages, drawn by lot, for an audit: `python -m repfl.bench.pages.lot 100 17`
+draws a hundred with the seed 17.
 
 A statement is a sentence, or a row of a table. Code, generated blocks and headings make none.
 """
@@ -11,10 +12,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.cells import grid as grids
-from bench.pages import coverage, results
+from repfl.bench.cells import grid as grids
+from repfl.bench.pages import coverage, results
 
-BLOCKS = re.compile(r"```.*?```|<!-- (\w+): .*?<!-- end of \1 -->|<!-- excerpt\n.*?<!-- end of excerpt -->|<!--.*?-->", flags=re.DOTALL)
+BLOCKS = re.compile(
+    r"```.*?```|<!-- (\w+): .*?<!-- end of \1 -->|<!-- excerpt\n.*?<!-- end of excerpt"
+    r" -->|<!--.*?-->",
+    flags=re.DOTALL,
+)
 SENTENCE = re.compile(r"(?<=[.!?:])[)*]*\s+(?=[A-Z*\"(\[`])")
 SHORTEST = 40
 
@@ -26,18 +31,29 @@ def statements(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate([*text.splitlines(), ""], 1):
         begins = not line.strip() or re.match(r"\s*(\*|#|\|)", line)
         if begins and paragraph:
-            yield from ((start, sentence) for sentence in SENTENCE.split(paragraph) if len(sentence) >= SHORTEST)
+            yield from (
+                (start, sentence)
+                for sentence in SENTENCE.split(paragraph)
+                if len(sentence) >= SHORTEST
+            )
             paragraph = ""
         if line.startswith("|") and not re.match(r"\|[\s|-]*$", line) and len(line) >= SHORTEST:
             yield number, line
         elif line.strip() and not line.startswith(("#", "|")):
-            start, paragraph = (number if not paragraph else start), f"{paragraph} {line.strip()}".strip()
+            start, paragraph = (
+                (number if not paragraph else start),
+                f"{paragraph} {line.strip()}".strip(),
+            )
 
 
 def draw(count: int, seed: int) -> list[tuple[Path, int, str]]:
     """So many statements of the README and the papers' pages, in their order."""
     pages = [results.README, *(coverage.page_of(paper) for paper in grids.files())]
-    every = [(page, line, words) for page in pages for line, words in statements(page.read_text(encoding="utf-8"))]
+    every = [
+        (page, line, words)
+        for page in pages
+        for line, words in statements(page.read_text(encoding="utf-8"))
+    ]
     return [every[place] for place in sorted(random.Random(seed).sample(range(len(every)), count))]
 
 

@@ -1,4 +1,6 @@
-"""Parts of Markdown pages that a command writes: what stands between `<!-- name: command -->` and `<!-- end of name -->`."""
+"""Parts of Markdown pages that a command writes: what stands between `<!-- name: command -->` and
+`<!-- end of name -->`.
+"""
 
 from __future__ import annotations
 
@@ -18,4 +20,9 @@ def read(page: Path, name: str) -> str:
 
 def write(page: Path, name: str, text: str) -> None:
     """Put another text there."""
-    page.write_text(_between(name).sub(lambda match: match[1] + text + match[3], page.read_text(encoding="utf-8")), encoding="utf-8")
+    page.write_text(
+        _between(name).sub(
+            lambda match: match[1] + text + match[3], page.read_text(encoding="utf-8")
+        ),
+        encoding="utf-8",
+    )

@@ -1,4 +1,6 @@
-"""What the README says of the results: verdicts per paper, and published accuracies that a constant reaches."""
+"""What the README says of the results: verdicts per paper, and published accuracies that a constant
+reaches.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +10,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.cells import grid as grids
-from bench.pages import committed, floors
-from paper_tables.core.result import Result, Table, shown, stated
-from paper_tables.core.tables import GLOBAL
-from paper_tables.core.verdict import ACCURACY_UNITS, Kind, Verdict, at_floor
+from repfl.bench.cells import grid as grids
+from repfl.bench.pages import committed, floors
+from repfl.paper_tables.core.result import Result, Table, shown, stated
+from repfl.paper_tables.core.tables import GLOBAL
+from repfl.paper_tables.core.verdict import ACCURACY_UNITS, Kind, Verdict, at_floor
 
 README = grids.ROOT.parent / "README.md"
 FIGURE = grids.ROOT / "floors.png"
-NAMES = {"fedobp": "FedOBP", "fedpurin": "FedPURIN", "fedselect": "FedSelect", "pfeddst": "PFedDST", "star-pfl": "Star-PFL"}
+NAMES = {
+    "fedobp": "FedOBP",
+    "fedpurin": "FedPURIN",
+    "fedselect": "FedSelect",
+    "pfeddst": "PFedDST",
+    "star-pfl": "Star-PFL",
+}
 SEED_UNKNOWN = frozenset({"fedselect", "pfeddst"})
-"""Papers whose clients depend on a seed that nobody has stated, so that the floor of their columns is not known either."""
+"""Papers whose clients depend on a seed that nobody has stated, so that the floor of their columns
+is not known either.
+"""
 WORDS = {Verdict.OTHER_SCALE: "not comparable (desk scale)"}
 
 
-# -- published numbers against floors ------------------------------------------------------------------------------------------------------
+# -- published numbers against floors --------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -49,16 +59,22 @@ class Printed:
 
 
 def printed(results: Sequence[Result]) -> Iterator[Printed]:
-    """Every accuracy of a personal model, in the paper's own rows, that stands in a column with a known floor.
+    """Every accuracy of a personal model, in the paper's own rows, that stands in a column with a
+    known floor.
 
     One model for all clients is no match for constants that differ between clients.
     """
     for table in results:
         if isinstance(table, Table) and table.paper not in SEED_UNKNOWN:
-            known, named = floors.by_recipe(table.paper), {c.key: c for c in table.layout.columns if c.unit in ACCURACY_UNITS}
+            known, named = (
+                floors.by_recipe(table.paper),
+                {c.key: c for c in table.layout.columns if c.unit in ACCURACY_UNITS},
+            )
             for cell in table.frame.to_dict("records"):
                 column = named.get(cell["column"])
-                own = cell["row"] not in table.layout.aside and cell["published"] == cell["published"]
+                own = (
+                    cell["row"] not in table.layout.aside and cell["published"] == cell["published"]
+                )
                 if column is None or not own or cell["column"] not in known:
                     continue
                 if not _one_model(table.paper, str(cell["column"]), str(cell["method"])):
@@ -73,12 +89,21 @@ def _one_model(paper: str, column: str, method: str) -> bool:
     return method in GLOBAL and recipe.evaluation.point == "post_agg"
 
 
-# -- the block -----------------------------------------------------------------------------------------------------------------------------
+# -- the block -------------------------------------------------------------------------------------
 
 
 def block() -> str:
     """The README's block."""
-    return "\n".join((*verdict_lines(list(grids.files())), "", *floor_lines(list(printed(committed.everything("paper")))))) + "\n"
+    return (
+        "\n".join(
+            (
+                *verdict_lines(list(grids.files())),
+                "",
+                *floor_lines(list(printed(committed.everything("paper")))),
+            )
+        )
+        + "\n"
+    )
 
 
 @dataclass(frozen=True)
@@ -101,8 +126,17 @@ def verdict_lines(papers: Sequence[str]) -> list[str]:
             counts = Counter(each.verdict for each in found.values() if each.kind == kind)
             if counts:
                 lines.append(_line(link, kind, counts.total(), (counts[str(v)] for v in Verdict)))
-        if told := {source for results in scales for result in results for source in stated(result)} - found.keys():
-            lines.append(_line(link, f"{Kind.TEXT}, held against ours there", len(told), ("" for _ in Verdict)))
+        if (
+            told := {
+                source for results in scales for result in results for source in stated(result)
+            }
+            - found.keys()
+        ):
+            lines.append(
+                _line(
+                    link, f"{Kind.TEXT}, held against ours there", len(told), ("" for _ in Verdict)
+                )
+            )
     return lines
 
 
@@ -111,7 +145,9 @@ def _line(paper: str, kind: str, count: int, rest: Iterable[object]) -> str:
 
 
 def standing(*scales: Sequence[Result]) -> dict[str, Standing]:
-    """Every published number of tables and figures: with its verdict at the last of the given scales that has one."""
+    """Every published number of tables and figures: with its verdict at the last of the given
+    scales that has one.
+    """
     found: dict[str, Standing] = {}
     for result in (result for results in scales for result in results):
         for source, verdict, kind in shown(result).dropna().itertuples(index=False):
@@ -124,7 +160,10 @@ def floor_lines(known: Sequence[Printed]) -> list[str]:
     """The printed accuracies that are not above their floor."""
     low = [each for each in known if at_floor(each.value, each.place.floor)]
     lines = [
-        f"Of {len(known)} printed accuracies of personal models whose floor is known at the paper scale, {len(low)} are not above it:",
+        (
+            f"Of {len(known)} printed accuracies of personal models whose floor is known at the"
+            f" paper scale, {len(low)} are not above it:"
+        ),
         "",
     ]
     for place in dict.fromkeys(each.place for each in low):
@@ -144,9 +183,28 @@ def draw(path: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     heights = [places.index(each.place) for each in found]
-    axes.plot([each.value for each in found], heights, "o", color="#0173b2", alpha=0.55, markersize=4, label="printed accuracies")
-    mark: dict[str, Any] = {"color": "#d55e00", "markersize": 11, "markeredgewidth": 2.2, "linestyle": ""}
-    axes.plot([place.floor for place in places], range(len(places)), "|", label="always the client's most frequent class", **mark)
+    axes.plot(
+        [each.value for each in found],
+        heights,
+        "o",
+        color="#0173b2",
+        alpha=0.55,
+        markersize=4,
+        label="printed accuracies",
+    )
+    mark: dict[str, Any] = {
+        "color": "#d55e00",
+        "markersize": 11,
+        "markeredgewidth": 2.2,
+        "linestyle": "",
+    }
+    axes.plot(
+        [place.floor for place in places],
+        range(len(places)),
+        "|",
+        label="always the client's most frequent class",
+        **mark,
+    )
     axes.set_yticks(range(len(places)), [place.title for place in places], fontsize=7)
     axes.set_xlabel("accuracy, percent")
     axes.grid(axis="x", alpha=0.3)

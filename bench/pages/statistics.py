@@ -1,4 +1,6 @@
-"""The parts of STATISTICS.md that are computed: how often verdicts err, and the picture of the noise model."""
+"""The parts of STATISTICS.md that are computed: how often verdicts err, and the picture of the
+noise model.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.cells import grid as grids
-from bench.evidence import noise as evidence
-from paper_tables.core.noise import LABELS
+from repfl.bench.cells import grid as grids
+from repfl.bench.evidence import noise as evidence
+from repfl.paper_tables.core.noise import LABELS
 
 PAGE = grids.ROOT.parent / "bench" / "STATISTICS.md"
 FIGURE = PAGE.parent / "noise.png"
@@ -21,21 +23,39 @@ def block() -> str:
 
 
 def draw(path: Path) -> None:
-    """Every deviation that the model has seen, and what it expects there from all the others; one panel per pool."""
-    from paper_tables.core import figures
+    """Every deviation that the model has seen, and what it expects there from all the others; one
+    panel per pool.
+    """
+    from repfl.paper_tables.core import figures
 
     groups, model = evidence.groups(), evidence.fitted()
     pools = sorted(set(groups["pool"]))
     with figures.style():
         canvas = figures.sheet(7.2, 2.6 * -(-len(pools) // 2))
-        for axes, pool in zip(figures.panels(canvas, len(pools), 2, sharex=True, sharey=True), pools, strict=True):
+        for axes, pool in zip(
+            figures.panels(canvas, len(pools), 2, sharex=True, sharey=True), pools, strict=True
+        ):
             cells = groups[groups["pool"] == pool]
-            expected = [model.expected(*labels) for labels in cells[list(LABELS)].itertuples(index=False)]
+            expected = [
+                model.expected(*labels) for labels in cells[list(LABELS)].itertuples(index=False)
+            ]
             middle = np.sqrt([each.variance for each in expected])
-            axes.plot(middle, np.sqrt(cells["variance"].astype(float)), "o", color=figures.PALETTE[0], markersize=3, alpha=0.5)
+            axes.plot(
+                middle,
+                np.sqrt(cells["variance"].astype(float)),
+                "o",
+                color=figures.PALETTE[0],
+                markersize=3,
+                alpha=0.5,
+            )
             ends = np.array([middle.min(), middle.max()])
             axes.plot(ends, ends, color="0.4", linewidth=0.8)
-            axes.set(xscale="log", yscale="log", xlabel="expected from other cells", ylabel="seen, in points")
+            axes.set(
+                xscale="log",
+                yscale="log",
+                xlabel="expected from other cells",
+                ylabel="seen, in points",
+            )
             axes.xaxis.set_minor_formatter("")
             axes.set_title(f"{pool}: {len(cells)} cells", fontsize=8)
         canvas.savefig(path, metadata={"Software": None})

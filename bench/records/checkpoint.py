@@ -1,4 +1,6 @@
-"""Checkpoints: the state of a running cell as safetensors, so that a killed run goes on where it was."""
+"""Checkpoints: the state of a running cell as safetensors, so that a killed run goes on where it
+was.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.records.digest import of_tensors
-from bench.records.store import Store, writing
+from repfl.bench.records.digest import of_tensors
+from repfl.bench.records.store import Store, writing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,16 +22,24 @@ def path_of(store: Store, cell: str) -> Path:
 
 
 def save(store: Store, cell: str, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
-    """Write a checkpoint over the last one, atomically. `facts` say what must be equal for it to be used."""
+    """Write a checkpoint over the last one, atomically. `facts` say what must be equal for it to be
+    used.
+    """
     own = _apart({name: value.detach().to("cpu").contiguous() for name, value in tensors.items()})
     path = path_of(store, cell)
     with writing(store.root):
-        _write(path.with_suffix(".partial"), own, {**facts, "format": FORMAT, "digest": of_tensors(own)})
+        _write(
+            path.with_suffix(".partial"),
+            own,
+            {**facts, "format": FORMAT, "digest": of_tensors(own)},
+        )
         path.with_suffix(".partial").replace(path)
 
 
 def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors, no two of them views of one memory, which a file cannot hold; the others are not copied: they may be gigabytes."""
+    """The same tensors, no two of them views of one memory, which a file cannot hold; the others
+    are not copied: they may be gigabytes.
+    """
     seen: set[int] = set()
     out = {}
     for name, value in tensors.items():
@@ -53,7 +63,9 @@ def _write(path: Path, tensors: dict[str, Tensor], facts: dict[str, str]) -> Non
 
 
 def load(store: Store, cell: str, facts: dict[str, str]) -> dict[str, Tensor] | None:
-    """The last checkpoint of a cell; none if there is none, if it is damaged, or if it was made by other code or elsewhere."""
+    """The last checkpoint of a cell; none if there is none, if it is damaged, or if it was made by
+    other code or elsewhere.
+    """
     from safetensors import safe_open
 
     try:
@@ -61,7 +73,8 @@ def load(store: Store, cell: str, facts: dict[str, str]) -> dict[str, Tensor] | 
             known: dict[str, Any] = file.metadata() or {}
             names: list[str] = list(file.keys())
             tensors = {name: file.get_tensor(name) for name in names}
-    except Exception:  # whatever is wrong with the file, the cell then starts again, which costs time and nothing else
+    # whatever is wrong with the file, the cell then starts again, which costs time and nothing else
+    except Exception:
         return None
     expected = {**facts, "format": FORMAT, "digest": of_tensors(tensors)}
     return tensors if all(known.get(name) == value for name, value in expected.items()) else None

@@ -1,18 +1,24 @@
-"""What killed runners leave beside the records: locks nobody holds, halves of records, checkpoints of cells that are finished by now."""
+"""What killed runners leave beside the records: locks nobody holds, halves of records, checkpoints
+of cells that are finished by now.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
-from bench.errors import StoreError
-from bench.records import checkpoint
-from bench.records.locks import claim
-from bench.records.store import FINAL, ID_LENGTH, Store, stored_result
+from repfl.bench.errors import StoreError
+from repfl.bench.records import checkpoint
+from repfl.bench.records.locks import claim
+from repfl.bench.records.store import FINAL, ID_LENGTH, Store, stored_result
 
 
 def sweep(store: Store) -> None:
-    """Clear it away; what belongs to a living runner, and the checkpoint of a cell that is still to be finished, stay."""
-    with suppress(OSError, StoreError):  # a folder that cannot be written, or is gone by now, keeps its debris
+    """Clear it away; what belongs to a living runner, and the checkpoint of a cell that is still to
+    be finished, stay.
+    """
+    with suppress(
+        OSError, StoreError
+    ):  # a folder that cannot be written, or is gone by now, keeps its debris
         names = {path.name.partition(".")[0] for path in store.running.iterdir()}
         for cell in sorted(name for name in names if len(name) == ID_LENGTH):
             with claim(store, cell) as mine:

@@ -1,4 +1,6 @@
-"""Digests: what must be equal when the same cell is computed again. Wall-clock values never enter."""
+"""Digests: what must be equal when the same cell is computed again. Wall-clock values never
+enter.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def of_arrays(arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def of_curves(rows: Iterable[tuple[int, str, float]], client_rows: Iterable[tuple[Any, ...]]) -> str:
+def of_curves(
+    rows: Iterable[tuple[int, str, float]], client_rows: Iterable[tuple[Any, ...]]
+) -> str:
     """SHA-256 of curves and counts, in the order of round and name, without measured times."""
     digest = sha256()
     for round_, name, value in sorted((r, n, v) for r, n, v in rows if not n.startswith(TIMES)):

@@ -1,10 +1,12 @@
 """One runner per cell.
 
-The lock is the operating system's own, not a file with a heartbeat: the kernel lets go of it the moment its process dies, whatever killed
-it, and never before. A heartbeat would have to guess, and a machine that sleeps or a process that is stopped would lose its cell while
-alive. On network file systems that support locks (NFS 4, Lustre, CephFS, GPFS) the server frees the locks of a lost client after its lease,
-by default 90 seconds: a bounded time. On a file system without locks, marker files do (`datasets.core.locks`): there a cell that a lost
-machine was at is reported with file and host, and stays taken until somebody deletes the file.
+The lock is the operating system's own, not a file with a heartbeat: the kernel lets go of it the
+moment its process dies, whatever killed it, and never before. A heartbeat would have to guess, and
+a machine that sleeps or a process that is stopped would lose its cell while alive. On network file
+systems that support locks (NFS 4, Lustre, CephFS, GPFS) the server frees the locks of a lost client
+after its lease, by default 90 seconds: a bounded time. On a file system without locks, marker files
+do (`repfl.datasets.core.locks`): there a cell that a lost machine was at is reported with file and
+host, and stays taken until somebody deletes the file.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ from contextlib import contextmanager, suppress
 
 from filelock import Timeout
 
-from bench.records.store import Store, writing
-from datasets.core.locks import elsewhere, file_lock
+from repfl.bench.records.store import Store, writing
+from repfl.datasets.core.locks import elsewhere, file_lock
 
 
 @contextmanager
 def claim(store: Store, cell: str) -> Iterator[bool]:
-    """Try to become the one who computes a cell; false when another runner has it. The lock file goes when the claim ends."""
+    """Try to become the one who computes a cell; false when another runner has it. The lock file
+    goes when the claim ends.
+    """
     path = store.running / f"{cell}.lock"
     with writing(store.root):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +37,8 @@ def claim(store: Store, cell: str) -> Iterator[bool]:
     try:
         yield True
     finally:
-        # Removed before it is released: whoever opened the file meanwhile finds, once it has the lock, that the file has no name any more.
+        # Removed before it is released: whoever opened the file meanwhile finds, once it has the
+        # lock, that the file has no name any more.
         with suppress(OSError):
             path.unlink()
         lock.release()
@@ -52,5 +57,7 @@ def held(store: Store, cell: str) -> bool:
 
 
 def holder(store: Store, cell: str) -> str:
-    """Whose marker file a held cell has, where that is a process of another machine; empty: a living runner has it."""
+    """Whose marker file a held cell has, where that is a process of another machine; empty: a
+    living runner has it.
+    """
     return elsewhere(store.running / f"{cell}.lock")

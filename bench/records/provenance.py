@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from bench.records.sources import sources as sources  # part of where a number comes from
+from repfl.bench.records.sources import sources as sources  # part of where a number comes from
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ("torch", "numpy", "scipy", "safetensors", "pydantic", "pandas", "pyarrow")
@@ -40,7 +40,10 @@ def commit() -> dict[str, Any]:
     """The commit of this clone, and whether anything differs from it; unknown outside a clone."""
     try:
         head = _git("rev-parse", "HEAD")
-        return {"commit": head, "dirty": bool(_git("status", "--porcelain", "--untracked-files=normal"))}
+        return {
+            "commit": head,
+            "dirty": bool(_git("status", "--porcelain", "--untracked-files=normal")),
+        }
     except (OSError, subprocess.SubprocessError):
         return {"commit": None, "dirty": None}
 
@@ -54,7 +57,9 @@ def author() -> str:
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True, timeout=20)
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True, timeout=20
+    )
     return done.stdout.strip()
 
 
@@ -72,7 +77,9 @@ def libraries() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def processor() -> dict[str, Any]:
-    """The processor's name and the instruction sets that numeric libraries choose their kernels by."""
+    """The processor's name and the instruction sets that numeric libraries choose their kernels
+    by.
+    """
     name, flags = platform.processor() or platform.machine(), []
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
@@ -88,7 +95,9 @@ def processor() -> dict[str, Any]:
 
 
 def _kernels() -> list[str]:
-    """What numeric libraries choose their CPU kernels by: instruction sets, and variables that overrule them."""
+    """What numeric libraries choose their CPU kernels by: instruction sets, and variables that
+    overrule them.
+    """
     import torch
 
     return [*processor()["flags"], torch.backends.cpu.get_cpu_capability(), *blas(), *_overruled()]
@@ -101,13 +110,20 @@ def _overruled() -> list[str]:
 
 @lru_cache(maxsize=1)
 def blas() -> list[str]:
-    """The processors that the linear algebra of NumPy and SciPy takes this one for; equal instruction sets do not settle that."""
+    """The processors that the linear algebra of NumPy and SciPy takes this one for; equal
+    instruction sets do not settle that.
+    """
     from threadpoolctl import threadpool_info
 
     for name in ("numpy", "scipy.linalg"):
         import_module(name)  # a library shows itself once it is loaded
     found = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    return sorted({f"{library['internal_api']}-{library.get('architecture') or library['version']}" for library in found})
+    return sorted(
+        {
+            f"{library['internal_api']}-{library.get('architecture') or library['version']}"
+            for library in found
+        }
+    )
 
 
 def device_name(device: str) -> str:
@@ -115,19 +131,34 @@ def device_name(device: str) -> str:
     import torch
 
     if device.startswith("cuda"):  # a runner may write of a cell that died on another machine
-        return torch.cuda.get_device_name() if torch.cuda.is_available() else "a GPU of another machine"
+        return (
+            torch.cuda.get_device_name()
+            if torch.cuda.is_available()
+            else "a GPU of another machine"
+        )
     return str(processor()["name"])
 
 
 def platform_of(device: str, precision: str) -> dict[str, Any]:
-    """Everything that two computations must share to agree bit for bit; its hash is the platform fingerprint."""
+    """Everything that two computations must share to agree bit for bit; its hash is the platform
+    fingerprint.
+    """
     import torch
 
     kind = "cuda" if device.startswith("cuda") else "cpu"
     parts = {
         "system": f"{platform.system()}-{platform.machine()}",
         "device": device_name(device),
-        "flags": _kernels() if kind == "cpu" else [str(torch.version.cuda), str(torch.backends.cudnn.version()), *blas(), *_overruled()],
+        "flags": (
+            _kernels()
+            if kind == "cpu"
+            else [
+                str(torch.version.cuda),
+                str(torch.backends.cudnn.version()),
+                *blas(),
+                *_overruled(),
+            ]
+        ),
         "torch": str(torch.__version__),
         "numpy": libraries()["numpy"],
         "scipy": libraries()["scipy"],
@@ -149,4 +180,8 @@ def peak_memory(device: str) -> int:
 
 def machine() -> dict[str, Any]:
     """Where this ran."""
-    return {"host": socket.gethostname(), "processors": os.cpu_count(), "system": platform.platform()}
+    return {
+        "host": socket.gethostname(),
+        "processors": os.cpu_count(),
+        "system": platform.platform(),
+    }

@@ -52,7 +52,9 @@ class Metrics(BaseModel):
 
 def misshapen(status: str, metrics: Any, provenance: Any) -> str:
     """The first thing that a record lacks or has otherwise; nothing if all is there."""
-    wanted: dict[str, tuple[type[BaseModel], Any]] = {"provenance": (Measured if status == "done" else Origin, provenance)}
+    wanted: dict[str, tuple[type[BaseModel], Any]] = {
+        "provenance": (Measured if status == "done" else Origin, provenance)
+    }
     if status == "done":
         wanted["metrics"] = (Metrics, metrics)
     for name, (kind, values) in wanted.items():

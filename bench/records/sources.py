@@ -53,11 +53,18 @@ def engine_files(root: Path = ROOT) -> frozenset[Path]:
 
 def _hash_of(root: Path, files: Iterable[Path]) -> str:
     """One hash of several files, by their places in the tree; a plugin's file goes by its name."""
-    named = {path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name: path for path in files}
-    return sha256("".join(f"{name} {hash_of(path.read_bytes())}\n" for name, path in sorted(named.items())).encode()).hexdigest()
+    named = {
+        path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name: path
+        for path in files
+    }
+    return sha256(
+        "".join(
+            f"{name} {hash_of(path.read_bytes())}\n" for name, path in sorted(named.items())
+        ).encode()
+    ).hexdigest()
 
 
-# -- a method's files ----------------------------------------------------------------------------------------------------------------------
+# -- a method's files ------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=8)
@@ -66,7 +73,12 @@ def _files_of_methods(root: Path) -> dict[str, Path]:
     found = {}
     for path in sorted((root / METHODS).glob("*.py")):
         for node in ast.walk(_parsed(path.read_bytes())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "register" and node.args:
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "register"
+                and node.args
+            ):
                 name = node.args[0]
                 if isinstance(name, ast.Constant) and isinstance(name.value, str):
                     found[name.value] = path
@@ -76,7 +88,7 @@ def _files_of_methods(root: Path) -> dict[str, Path]:
 def _plugin(method: str) -> Path | None:
     """The file of a method from outside, known if its plugin, hence the registry, is loaded."""
     for name, module in list(sys.modules.items()):
-        if name.endswith("algorithms.core.method") and method in (known := module.methods()):
+        if name == "repfl.algorithms.core.method" and method in (known := module.methods()):
             return Path(str(sys.modules[known[method].cls.__module__].__file__))
     return None
 
@@ -89,7 +101,10 @@ def _closure(file: Path, root: Path) -> set[Path]:
         if path not in found and path not in engine_files(root):
             found.add(path)
             waiting += [
-                near for name in _imported(_parsed(path.read_bytes())) for near in _places(name, path.parent, root) if near.is_file()
+                near
+                for name in _imported(_parsed(path.read_bytes()))
+                for near in _places(name, path.parent, root)
+                if near.is_file()
             ]
     return found
 
@@ -112,7 +127,7 @@ def _places(name: str, folder: Path, root: Path) -> list[Path]:
     return [*among, folder / f"{last}.py"] if not above or above[-1] == folder.name else among
 
 
-# -- a file's code -------------------------------------------------------------------------------------------------------------------------
+# -- a file's code ---------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1024)
@@ -132,9 +147,19 @@ def code(node: object) -> str:
     What is empty, or says where in the file something stands, is left out: versions differ in that.
     """
     if isinstance(node, ast.JoinedStr):  # some versions end a format with an empty text
-        node = ast.JoinedStr([part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")])
+        node = ast.JoinedStr(
+            [
+                part
+                for part in node.values
+                if not (isinstance(part, ast.Constant) and part.value == "")
+            ]
+        )
     if isinstance(node, ast.AST):
-        parts = (f"{name}={text}" for name, value in ast.iter_fields(node) if name not in BESIDE and (text := code(value)))
+        parts = (
+            f"{name}={text}"
+            for name, value in ast.iter_fields(node)
+            if name not in BESIDE and (text := code(value))
+        )
         return f"{type(node).__name__}({','.join(parts)})"
     if isinstance(node, list):
         texts = ",".join(code(item) for item in node if not _is_docstring(item))
@@ -148,4 +173,8 @@ BESIDE = ("kind", "type_comment", "type_ignores")
 
 def _is_docstring(node: object) -> bool:
     """A text that stands alone: documentation of what is above it, or below."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )

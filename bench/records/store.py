@@ -1,9 +1,12 @@
-"""The store: one folder per record, written whole or not at all, read with every checksum looked at.
+"""The store: one folder per record, written whole or not at all, read with every checksum looked
+at.
 
     results/<id>/record.json, rounds.parquet, clients.parquet, arrays.npz
-    results/.running/<id>.lock, <id>.safetensors        while a cell is being computed; nothing of it stays
+    results/.running/<id>.lock, <id>.safetensors        while a cell is being computed; nothing of
+                                                        it stays
 
-A record is assembled in `.running/<id>.new` and appears under its name by one rename, so nobody ever sees half of it.
+A record is assembled in `.running/<id>.new` and appears under its name by one rename, so nobody
+ever sees half of it.
 """
 
 from __future__ import annotations
@@ -18,11 +21,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.cells.cell import canonical
-from bench.errors import Corrupt, StoreError, UserError
-from bench.records.digest import of_file
-from bench.records.shape import misshapen
-from datasets.core.paths import expanded
+from repfl.bench.cells.cell import canonical
+from repfl.bench.errors import Corrupt, StoreError, UserError
+from repfl.bench.records.digest import of_file
+from repfl.bench.records.shape import misshapen
+from repfl.datasets.core.paths import expanded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +37,16 @@ FINAL = ("done", "diverged", "skipped")
 """Statuses that computing again would not change; a failed cell is tried again."""
 FILES = ("rounds.parquet", "clients.parquet", "arrays.npz")
 ID_LENGTH = 64
-KINDS = {"schema": int, "id": str, "cell": dict, "status": str, "reason": str, "metrics": dict, "provenance": dict, "files": dict}
+KINDS = {
+    "schema": int,
+    "id": str,
+    "cell": dict,
+    "status": str,
+    "reason": str,
+    "metrics": dict,
+    "provenance": dict,
+    "files": dict,
+}
 """The fields of a record, as JSON has them."""
 AGAIN = "`repfl run` computes the cell again and replaces it"
 
@@ -66,7 +78,9 @@ def encode(record: Record) -> bytes:
 
 def checksum(values: Mapping[str, Any]) -> str:
     """SHA-256 of a record without its checksum."""
-    return sha256(json.dumps({k: v for k, v in values.items() if k != "checksum"}, sort_keys=True).encode()).hexdigest()
+    return sha256(
+        json.dumps({k: v for k, v in values.items() if k != "checksum"}, sort_keys=True).encode()
+    ).hexdigest()
 
 
 def decode(data: bytes, path: Path) -> Record:
@@ -100,12 +114,18 @@ def _migrated(values: dict[str, Any], schema: Any, path: Path) -> dict[str, Any]
     """Fields of the current schema; every older schema gets its step here."""
     if not isinstance(schema, int) or schema > SCHEMA:
         raise UserError(
-            f"{path}: record of schema {schema!r}, this repfl reads up to {SCHEMA}; update repfl, or use another results folder"
+            f"{path}: record of schema {schema!r}, this repfl reads up to {SCHEMA}; update repfl,"
+            " or use another results folder"
         )
     if schema < SCHEMA:
-        raise Corrupt(f"{path}: record of schema {schema}, from which there is no migration to {SCHEMA}; {AGAIN}")
+        raise Corrupt(
+            f"{path}: record of schema {schema}, from which there is no migration to {SCHEMA};"
+            f" {AGAIN}"
+        )
     if set(values) != set(KINDS):
-        raise Corrupt(f"{path}: fields {sorted(set(values) ^ set(KINDS))} are missing or unexpected; {AGAIN}")
+        raise Corrupt(
+            f"{path}: fields {sorted(set(values) ^ set(KINDS))} are missing or unexpected; {AGAIN}"
+        )
     wrong = [name for name, kind in KINDS.items() if not isinstance(values[name], kind)]
     if wrong:
         raise Corrupt(f"{path}: field {wrong[0]!r} is not of its type; {AGAIN}")
@@ -125,16 +145,22 @@ class Store:
     def ids(self) -> list[str]:
         """Ids of all stored records, sorted."""
         try:
-            return sorted(p.name for p in self.root.iterdir() if len(p.name) == ID_LENGTH and (p / "record.json").exists())
+            return sorted(
+                p.name
+                for p in self.root.iterdir()
+                if len(p.name) == ID_LENGTH and (p / "record.json").exists()
+            )
         except FileNotFoundError:
             return []
         except OSError as error:
             raise UserError(f"results folder {self.root}: {error.strerror}") from None
 
-    # -- reading ---------------------------------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     def get(self, cell: str) -> Record | None:
-        """A record, its own checksum checked; none if there is none. The sibling files are checked when they are read."""
+        """A record, its own checksum checked; none if there is none. The sibling files are checked
+        when they are read.
+        """
         path = self.folder(cell) / "record.json"
         try:
             data = path.read_bytes()
@@ -145,7 +171,9 @@ class Store:
         return decode(data, path)
 
     def checked(self, record: Record, name: str) -> Path | None:
-        """Path of a record's sibling file, its bytes checked; none if the record has no such file."""
+        """Path of a record's sibling file, its bytes checked; none if the record has no such
+        file.
+        """
         if name not in record.files:
             return None
         path = self.folder(record.id) / name
@@ -180,11 +208,16 @@ class Store:
             raise Corrupt(f"{self.folder(record.id) / 'record.json'}: {wrong}; {AGAIN}")
         for name in record.files:
             self.checked(record, name)
-        extra = {p.name for p in self.folder(record.id).iterdir()} - set(record.files) - {"record.json"}
+        extra = (
+            {p.name for p in self.folder(record.id).iterdir()} - set(record.files) - {"record.json"}
+        )
         if extra:
-            raise Corrupt(f"{self.folder(record.id)}: holds {', '.join(sorted(extra))}, which no record speaks of; delete it")
+            raise Corrupt(
+                f"{self.folder(record.id)}: holds {', '.join(sorted(extra))}, which no record"
+                " speaks of; delete it"
+            )
 
-    # -- writing ---------------------------------------------------------------------------------------------------------------------------
+    # -- writing -----------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Make the folder and see that it can be written, before anything is computed."""
@@ -197,7 +230,12 @@ class Store:
     def put(self, record: Record, siblings: Mapping[str, bytes]) -> Record:
         """Store a record with its sibling files; the caller holds the cell's lock."""
         fresh, old = self.running / f"{record.id}.new", self.running / f"{record.id}.old"
-        whole = Record(**{**record.json, "files": {name: sha256(data).hexdigest() for name, data in siblings.items()}})
+        whole = Record(
+            **{
+                **record.json,
+                "files": {name: sha256(data).hexdigest() for name, data in siblings.items()},
+            }
+        )
         with writing(self.root):
             for leftover in (fresh, old):
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -216,7 +254,9 @@ class Store:
         return whole
 
     def recover(self, cell: str) -> None:
-        """Clear what a killed writer of this cell left; a record it had moved aside comes back. The caller holds the cell's lock."""
+        """Clear what a killed writer of this cell left; a record it had moved aside comes back. The
+        caller holds the cell's lock.
+        """
         old, fresh = self.running / f"{cell}.old", self.running / f"{cell}.new"
         with writing(self.root):
             if old.exists() and not self.folder(cell).exists():
@@ -232,7 +272,10 @@ def writing(root: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise StoreError(f"results folder {root}: cannot be written ({reason}); free space, or choose another with --results DIR") from None
+        raise StoreError(
+            f"results folder {root}: cannot be written ({reason}); free space, or choose another"
+            " with --results DIR"
+        ) from None
 
 
 def write_synced(path: Path, data: bytes) -> None:

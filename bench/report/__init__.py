@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bench.report.write import write_report
+from repfl.bench.report.write import write_report
 
 __all__ = ["write_report"]

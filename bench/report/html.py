@@ -14,10 +14,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
-from bench.report import numbers, overview, render
-from paper_tables.core import tables
-from paper_tables.core.result import Column, Figure, Result, Table
-from paper_tables.core.verdict import RULE, Kind
+from repfl.bench.report import numbers, overview, render
+from repfl.paper_tables.core import tables
+from repfl.paper_tables.core.result import Column, Figure, Result, Table
+from repfl.paper_tables.core.verdict import RULE, Kind
 
 TEMPLATES = Path(__file__).parent / "templates"
 APART = ("papers", "results", "measured", "operating")
@@ -96,14 +96,33 @@ class Section:
 
 
 def page(
-    results: Sequence[Result], provenance: Mapping[str, Any], commands: Mapping[str, str], out: Path, files: Mapping[str, Sequence[str]]
+    results: Sequence[Result],
+    provenance: Mapping[str, Any],
+    commands: Mapping[str, str],
+    out: Path,
+    files: Mapping[str, Sequence[str]],
 ) -> str:
-    """The whole page. `files` are the other forms of each artefact, relative to the folder `out` where the page will lie."""
-    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"plain": numbers.plain, "signed": numbers.signed, "emphasise": emphasise, "facts": facts}
+    """The whole page. `files` are the other forms of each artefact, relative to the folder `out`
+    where the page will lie.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {
+        "plain": numbers.plain,
+        "signed": numbers.signed,
+        "emphasise": emphasise,
+        "facts": facts,
+    }
     papers = {str(k): str(v.get("title", k)) for k, v in provenance.get("papers", {}).items()}
-    sections = [section(r, commands.get(r.key, ""), tuple(files.get(r.key, ())), out) for r in results]
-    records = Path(os.path.relpath(provenance["results"], out)).as_posix() if "results" in provenance else ""
+    sections = [
+        section(r, commands.get(r.key, ""), tuple(files.get(r.key, ())), out) for r in results
+    ]
+    records = (
+        Path(os.path.relpath(provenance["results"], out)).as_posix()
+        if "results" in provenance
+        else ""
+    )
     return environment.get_template("index.html.j2").render(
         summaries=overview.summaries(results, papers),
         verdicts=overview.verdict_names(),
@@ -130,10 +149,17 @@ def section(result: Result, command: str, files: tuple[str, ...], out: Path) -> 
         return Section(result, command, files, claims=claims)
     best = {side: numbers.marks(result, side) for side in ("ours", "published")}
     cells = [
-        (row, row in result.layout.aside, tuple(_cell(result, row, c, best) for c in result.layout.columns)) for row in result.layout.rows
+        (
+            row,
+            row in result.layout.aside,
+            tuple(_cell(result, row, c, best) for c in result.layout.columns),
+        )
+        for row in result.layout.rows
     ]
     digits = {c.key: c.digits for c in result.layout.columns}
-    floors = {key: numbers.plain(value, digits[key]) for key, value in numbers.floors(result).items()}
+    floors = {
+        key: numbers.plain(value, digits[key]) for key, value in numbers.floors(result).items()
+    }
     everything = tuple(_line(cell, result) for _, cell in result.frame.iterrows())
     return Section(
         result,
@@ -149,7 +175,9 @@ def section(result: Result, command: str, files: tuple[str, ...], out: Path) -> 
     )
 
 
-def _cell(table: Table, row: str, column: Column, best: dict[str, dict[tuple[str, str], numbers.Mark]]) -> Cell | None:
+def _cell(
+    table: Table, row: str, column: Column, best: dict[str, dict[tuple[str, str], numbers.Mark]]
+) -> Cell | None:
     found = table.cell(row, column.key)
     if found is None:
         return None
@@ -208,7 +236,10 @@ def emphasise(text: str) -> Markup:
 def facts(value: Any) -> Markup:
     """Nested provenance as definition lists."""
     if isinstance(value, Mapping):
-        items = "".join(f"<div><dt>{escape(name)}</dt><dd>{facts(part)}</dd></div>" for name, part in value.items())
+        items = "".join(
+            f"<div><dt>{escape(name)}</dt><dd>{facts(part)}</dd></div>"
+            for name, part in value.items()
+        )
         return Markup(f"<dl>{items}</dl>")
     if isinstance(value, list | tuple):
         return Markup(", ".join(str(facts(part)) for part in value))

@@ -8,8 +8,8 @@ from typing import Literal
 
 import pandas as pd
 
-from paper_tables.core.result import Table
-from paper_tables.core.verdict import Verdict
+from repfl.paper_tables.core.result import Table
+from repfl.paper_tables.core.verdict import Verdict
 
 MINUS = "\N{MINUS SIGN}"
 BLANK = "\N{EN DASH}"
@@ -40,7 +40,9 @@ def signed(value: float, digits: int = 2) -> str:
 
 def spread(value: float, std: float, digits: int = 2) -> str:
     """Mean and deviation."""
-    return plain(value, digits) + (f" ± {plain(std, digits)}" if isfinite(value) and isfinite(std) else "")
+    return plain(value, digits) + (
+        f" ± {plain(std, digits)}" if isfinite(value) and isfinite(std) else ""
+    )
 
 
 def published(cell: pd.Series, digits: int) -> str:
@@ -53,7 +55,11 @@ def published(cell: pd.Series, digits: int) -> str:
 def ours(cell: pd.Series, digits: int, *, seeds: bool = True) -> str:
     """Our number with its deviation and how many seeds it rests on."""
     text = spread(cell["ours"], cell["std"], digits)
-    return f"{text} ({int(cell['seeds'])}){founded(cell)}" if seeds and isfinite(cell["ours"]) else text
+    return (
+        f"{text} ({int(cell['seeds'])}){founded(cell)}"
+        if seeds and isfinite(cell["ours"])
+        else text
+    )
 
 
 def founded(cell: pd.Series) -> str:
@@ -74,29 +80,44 @@ def legend(frame: pd.DataFrame) -> str:
 
 
 def judged(cell: pd.Series, digits: int) -> tuple[str, str]:
-    """Difference with its interval, and verdict with its mark; both empty where the paper prints nothing."""
+    """Difference with its interval, and verdict with its mark; both empty where the paper prints
+    nothing.
+    """
     if not isinstance(cell["verdict"], str):
         return "", ""
     return gap(cell, digits), " · ".join(filter(None, (cell["verdict"], cell["mark"])))
 
 
 def gap(cell: pd.Series, digits: int) -> str:
-    """The difference, and its interval where there is one; nothing where the two sides are not comparable."""
+    """The difference, and its interval where there is one; nothing where the two sides are not
+    comparable.
+    """
     if not isfinite(cell["difference"]):
         return ""
-    return signed(cell["difference"], digits) + between(cell["gap_low"], cell["gap_high"], digits, " [{}, {}]")
+    return signed(cell["difference"], digits) + between(
+        cell["gap_low"], cell["gap_high"], digits, " [{}, {}]"
+    )
 
 
 def between(low: float, high: float, digits: int, form: str = "{} to {}") -> str:
     """An interval; nothing where there is none."""
-    return form.format(plain(low, digits), plain(high, digits)) if isfinite(low) and isfinite(high) else ""
+    return (
+        form.format(plain(low, digits), plain(high, digits))
+        if isfinite(low) and isfinite(high)
+        else ""
+    )
 
 
 def marks(table: Table, side: Literal["ours", "published"]) -> dict[tuple[str, str], Mark]:
-    """The best and the second number of every column, at the printed precision; ties share their place."""
+    """The best and the second number of every column, at the printed precision; ties share their
+    place.
+    """
     found: dict[tuple[str, str], Mark] = {}
     ranked = {column.key: column for column in table.layout.columns if column.best}
-    competing = table.frame.loc[~table.frame["row"].isin(table.layout.aside) & table.frame["column"].isin(ranked), ["row", "column", side]]
+    competing = table.frame.loc[
+        ~table.frame["row"].isin(table.layout.aside) & table.frame["column"].isin(ranked),
+        ["row", "column", side],
+    ]
     for key, cells in competing.dropna().groupby("column", sort=False):
         column = ranked[str(key)]
         values = cells[side].astype(float).round(column.digits)
@@ -111,7 +132,11 @@ def marks(table: Table, side: Literal["ours", "published"]) -> dict[tuple[str, s
 def floors(table: Table) -> dict[str, float]:
     """The majority-class floor of every column that has one."""
     grouped = table.frame.groupby("column")["floor"].mean()
-    return {str(key): float(value) for key, value in grouped.items() if isfinite(value)} if table.layout.floor else {}
+    return (
+        {str(key): float(value) for key, value in grouped.items() if isfinite(value)}
+        if table.layout.floor
+        else {}
+    )
 
 
 def counts(verdicts: Iterable[object]) -> dict[str, int]:

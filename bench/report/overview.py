@@ -1,4 +1,6 @@
-"""What the first screen of the report shows: verdicts, claims, and a heat map of methods against data sets."""
+"""What the first screen of the report shows: verdicts, claims, and a heat map of methods against
+data sets.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from math import isfinite
 
 import pandas as pd
 
-from bench.report import numbers
-from paper_tables.core.result import Absent, Column, Figure, Result, Table, shown, stated
-from paper_tables.core.verdict import UNJUDGED, Kind, Verdict
+from repfl.bench.report import numbers
+from repfl.paper_tables.core.result import Absent, Column, Figure, Result, Table, shown, stated
+from repfl.paper_tables.core.verdict import UNJUDGED, Kind, Verdict
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,9 @@ class Summary:
     artefacts: int
     absent: int
     tables: int
-    """Published numbers in tables; likewise in figures, and in sentences that are held against ours."""
+    """Published numbers in tables; likewise in figures, and in sentences that are held against
+    ours.
+    """
     figures: int
     sentences: int
     verdicts: dict[str, int]
@@ -74,9 +78,16 @@ def summaries(results: Sequence[Result], titles: dict[str, str]) -> list[Summary
 
 def kinds(results: Sequence[Result]) -> dict[str, tuple[int, int]]:
     """Per kind of number: how many there are, and how many of them have a verdict."""
-    every = [pair for result in results for pair in shown(result)[["kind", "verdict"]].itertuples(index=False)]
+    every = [
+        pair
+        for result in results
+        for pair in shown(result)[["kind", "verdict"]].itertuples(index=False)
+    ]
     found = {str(kind): [verdict for k, verdict in every if k == kind] for kind in Kind}
-    counted = {kind: (len(given), sum(verdict not in UNJUDGED for verdict in given)) for kind, given in found.items()}
+    counted = {
+        kind: (len(given), sum(verdict not in UNJUDGED for verdict in given))
+        for kind, given in found.items()
+    }
     return counted | {str(Kind.TEXT): (sum(len(stated(result)) for result in results), 0)}
 
 
@@ -87,7 +98,9 @@ def verdict_names() -> list[str]:
 
 @dataclass(frozen=True)
 class HeatCell:
-    """One square: our mean accuracy, where it lies in its column (0 worst, 1 best), and what a pointer is told."""
+    """One square: our mean accuracy, where it lies in its column (0 worst, 1 best), and what a
+    pointer is told.
+    """
 
     value: float
     shade: float
@@ -110,7 +123,9 @@ class HeatMap:
 
 
 def heat_map(results: Sequence[Result]) -> HeatMap:
-    """Our accuracy per method and data set, averaged over the settings of a paper's first table with that data set."""
+    """Our accuracy per method and data set, averaged over the settings of a paper's first table
+    with that data set.
+    """
     values: dict[Place, dict[str, tuple[float, float]]] = {}
     for table in results:
         if not isinstance(table, Table):
@@ -120,16 +135,23 @@ def heat_map(results: Sequence[Result]) -> HeatMap:
                 values[place] = _means(table, keys)
     values = {place: column for place, column in values.items() if len(column) > 1}
     methods = sorted({m for column in values.values() for m in column})
-    return HeatMap(list(values), [(method, [_square(column, method) for column in values.values()]) for method in methods])
+    return HeatMap(
+        list(values),
+        [(method, [_square(column, method) for column in values.values()]) for method in methods],
+    )
 
 
 def _places(table: Table) -> Iterator[tuple[Place, list[str]]]:
-    """The accuracy columns of every data set: those under a heading, or single ones where a table has no headings."""
+    """The accuracy columns of every data set: those under a heading, or single ones where a table
+    has no headings.
+    """
     for group, columns in table.layout.groups:
         settings: dict[str, Column] = {}
         for column in columns:
             if column.unit in ("%", "percent") and column.best == "high":
-                settings.setdefault(column.key.split("/")[0], column)  # of several columns of one setting the first
+                settings.setdefault(
+                    column.key.split("/")[0], column
+                )  # of several columns of one setting the first
         if group and settings:
             yield (table.paper, group, table.scale), [c.key for c in settings.values()]
         elif not group:
@@ -137,13 +159,20 @@ def _places(table: Table) -> Iterator[tuple[Place, list[str]]]:
 
 
 def _means(table: Table, keys: list[str]) -> dict[str, tuple[float, float]]:
-    """Per method: mean of ours and of the published numbers over the columns; of several rows of a method the first counts."""
-    frame = table.frame[table.frame["column"].isin(keys) & ~table.frame["row"].isin(table.layout.aside)]
+    """Per method: mean of ours and of the published numbers over the columns; of several rows of a
+    method the first counts.
+    """
+    frame = table.frame[
+        table.frame["column"].isin(keys) & ~table.frame["row"].isin(table.layout.aside)
+    ]
     found: dict[str, tuple[float, float]] = {}
     for row in table.layout.rows:
         cells = frame[(frame["row"] == row) & frame["ours"].notna()]
         if len(cells) and str(cells["method"].iloc[0]) not in found:
-            found[str(cells["method"].iloc[0])] = (float(cells["ours"].astype(float).mean()), _mean(cells["published"]))
+            found[str(cells["method"].iloc[0])] = (
+                float(cells["ours"].astype(float).mean()),
+                _mean(cells["published"]),
+            )
     return found
 
 
@@ -158,5 +187,7 @@ def _square(column: dict[str, tuple[float, float]], method: str) -> HeatCell | N
     known = [v for v, _ in column.values()]
     low, high = min(known), max(known)
     shade = (value - low) / (high - low) if high > low else 0.5
-    told = f"ours {numbers.plain(value)}" + (f", published {numbers.plain(printed)}" if isfinite(printed) else "")
+    told = f"ours {numbers.plain(value)}" + (
+        f", published {numbers.plain(printed)}" if isfinite(printed) else ""
+    )
     return HeatCell(value, shade, told)

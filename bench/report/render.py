@@ -11,15 +11,15 @@ from jinja2 import Environment, FileSystemLoader
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
-from bench.report import numbers
-from paper_tables.core import figures, tables
-from paper_tables.core.result import Absent, Claim, Column, Figure, Result, Table
+from repfl.bench.report import numbers
+from repfl.paper_tables.core import figures, tables
+from repfl.paper_tables.core.result import Absent, Claim, Column, Figure, Result, Table
 
 TEMPLATES = Path(__file__).parent / "templates"
 Marks = Mapping[str, Mapping[tuple[str, str], numbers.Mark]]
 """What stands out on either side of a table."""
 
-# -- csv -----------------------------------------------------------------------------------------------------------------------------------
+# -- csv -------------------------------------------------------------------------------------------
 
 
 def csv(result: Table | Figure) -> str:
@@ -29,22 +29,33 @@ def csv(result: Table | Figure) -> str:
     labels = {c.key: c.name for c in result.layout.columns}
     units = {c.key: c.unit for c in result.layout.columns}
     frame = result.frame.assign(
-        label=result.frame["column"].map(labels), unit=result.frame["column"].map(units), ids=[" ".join(ids) for ids in result.frame["ids"]]
+        label=result.frame["column"].map(labels),
+        unit=result.frame["column"].map(units),
+        ids=[" ".join(ids) for ids in result.frame["ids"]],
     )
-    order = ["row", "column", "label", "unit", *[c for c in result.frame.columns if c not in ("row", "column")]]
+    order = [
+        "row",
+        "column",
+        "label",
+        "unit",
+        *[c for c in result.frame.columns if c not in ("row", "column")],
+    ]
     return _csv(frame[order])
 
 
 def _csv(frame: pd.DataFrame) -> str:
-    # joined with a part that has no line, a column of numbers becomes one of objects, which would be written in full
+    # joined with a part that has no line, a column of numbers becomes one of objects, which would
+    # be written in full
     return frame.infer_objects().to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
 
-# -- Markdown ------------------------------------------------------------------------------------------------------------------------------
+# -- Markdown --------------------------------------------------------------------------------------
 
 
 def markdown(table: Table) -> str:
-    """One table per heading, since Markdown has no grouped columns; best in bold, second underlined."""
+    """One table per heading, since Markdown has no grouped columns; best in bold, second
+    underlined.
+    """
     parts = [f"# {table.title}", table.caption]
     best = {side: numbers.marks(table, side) for side in ("ours", "published")}
     for group, columns in table.layout.groups:
@@ -78,7 +89,14 @@ def _markdown_group(table: Table, columns: tuple[Column, ...], best: Marks) -> s
     floors = numbers.floors(table)
     if any(c.key in floors for c in columns):
         lines.append(
-            ["majority class", *(t for c in columns for t in ("", numbers.plain(floors.get(c.key, float("nan")), c.digits), "", ""))]
+            [
+                "majority class",
+                *(
+                    t
+                    for c in columns
+                    for t in ("", numbers.plain(floors.get(c.key, float("nan")), c.digits), "", "")
+                ),
+            ]
         )
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -86,14 +104,24 @@ def _markdown_group(table: Table, columns: tuple[Column, ...], best: Marks) -> s
 def _markdown_cell(cell: pd.Series, column: Column, best: Marks) -> list[str]:
     wrap = {"best": "**{}**", "second": "<u>{}</u>", "": "{}"}
     key = (cell["row"], column.key)
-    texts = {"published": numbers.published(cell, column.digits), "ours": numbers.ours(cell, column.digits)}
+    texts = {
+        "published": numbers.published(cell, column.digits),
+        "ours": numbers.ours(cell, column.digits),
+    }
     shown = [wrap[best[side].get(key, "")].format(text) for side, text in texts.items()]
     return [*shown, *numbers.judged(cell, column.digits)]
 
 
 def _orderings(table: Table) -> str:
     labels = {c.key: c.name for c in table.layout.columns}
-    head = ["Does the order of the rows hold?", "rows", "Kendall's τ", "best, published", "best, ours", "same"]
+    head = [
+        "Does the order of the rows hold?",
+        "rows",
+        "Kendall's τ",
+        "best, published",
+        "best, ours",
+        "same",
+    ]
     lines = [head, ["---", "---:", "---:", "---", "---", "---"]]
     for o in table.orderings:
         tau = numbers.BLANK if o.tau is None else numbers.signed(o.tau)
@@ -111,10 +139,13 @@ def claim(c: Claim, scale: str) -> str:
     """A claim in one line."""
     words = {True: "holds", False: "does not hold", None: "cannot be said"}
     printed = "" if c.printed is None else f"; in the printed numbers it {words[c.printed]}"
-    return f"“{c.text}”: {words[c.holds]} at the {scale} scale{printed}. {c.detail[:1].upper()}{c.detail[1:]}."
+    return (
+        f"“{c.text}”: {words[c.holds]} at the {scale} scale{printed}."
+        f" {c.detail[:1].upper()}{c.detail[1:]}."
+    )
 
 
-# -- LaTeX ---------------------------------------------------------------------------------------------------------------------------------
+# -- LaTeX -----------------------------------------------------------------------------------------
 
 TEX = {
     "\\": r"\textbackslash{}",
@@ -175,13 +206,18 @@ def latex(table: Table) -> str:
     environment.filters["tex"] = tex_escape
     best = {side: numbers.marks(table, side) for side in ("ours", "published")}
     floors = numbers.floors(table)
-    shown = "".join(f" & {tex_escape(numbers.plain(floors.get(c.key, float('nan')), c.digits))}" for c in table.layout.columns)
+    shown = "".join(
+        f" & {tex_escape(numbers.plain(floors.get(c.key, float('nan')), c.digits))}"
+        for c in table.layout.columns
+    )
     rows = [_latex_row(table, row, best) for row in table.layout.rows]
     aside = len(table.layout.rows) - len(table.layout.aside) if table.layout.aside else -1
     spans = _spans([len(columns) for _, columns in table.layout.groups])
     shown = shown if floors else ""
     legend = numbers.legend(table.frame)
-    return environment.get_template("table.tex.j2").render(table=table, rows=rows, aside=aside, floors=shown, spans=spans, legend=legend)
+    return environment.get_template("table.tex.j2").render(
+        table=table, rows=rows, aside=aside, floors=shown, spans=spans, legend=legend
+    )
 
 
 def _spans(widths: list[int]) -> list[tuple[int, int]]:
@@ -199,16 +235,26 @@ def _latex_row(table: Table, row: str, best: Marks) -> list[str]:
 
     def side(which: str) -> list[str]:
         show = numbers.published if which == "published" else numbers.ours
-        return ["" if cell is None else wrap[best[which].get((row, c.key), "")] % tex_escape(show(cell, c.digits)) for c, cell in cells]
+        return [
+            (
+                ""
+                if cell is None
+                else wrap[best[which].get((row, c.key), "")] % tex_escape(show(cell, c.digits))
+            )
+            for c, cell in cells
+        ]
 
     lines = [line(tex_escape(row), side("ours"))]
     if any(cell is not None and cell["source"] for _, cell in cells):
-        judged = ["" if cell is None else tex_escape(" ".join(numbers.judged(cell, c.digits)).strip()) for c, cell in cells]
+        judged = [
+            "" if cell is None else tex_escape(" ".join(numbers.judged(cell, c.digits)).strip())
+            for c, cell in cells
+        ]
         lines += [line(r"\quad published", side("published")), line(r"\quad difference", judged)]
     return lines
 
 
-# -- files ---------------------------------------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 def write_files(result: Result, folder: Path) -> list[Path]:
@@ -231,7 +277,9 @@ def write_files(result: Result, folder: Path) -> list[Path]:
 
 
 def _draw(figure: Figure, folder: Path) -> list[Path]:
-    """Both pictures. Each canvas writes its own format: `savefig` would draw everything once more before, to lay it out."""
+    """Both pictures. Each canvas writes its own format: `savefig` would draw everything once more
+    before, to lay it out.
+    """
     canvas = figure.draw(figures.sheet)
     png, pdf = (folder / f"{figure.name}.{ending}" for ending in ("png", "pdf"))
     FigureCanvasAgg(canvas).print_png(png, metadata={"Software": None})

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bench.report import numbers, overview, render
-from paper_tables.core import tables
-from paper_tables.core.result import Absent, Column, Figure, Result, Table, shown, stated
-from paper_tables.core.verdict import Verdict
+from repfl.bench.report import numbers, overview, render
+from repfl.paper_tables.core import tables
+from repfl.paper_tables.core.result import Absent, Column, Figure, Result, Table, shown, stated
+from repfl.paper_tables.core.verdict import Verdict
 
 COLOURS = {
     Verdict.EQUAL: "green",
@@ -28,8 +28,12 @@ FEW = 3
 STYLES = {"best": "bold", "second": "underline", "": ""}
 
 
-def show(results: Sequence[Result], console: Console, files: Mapping[str, str] | None = None) -> None:
-    """A few artefacts in full; of many, a line each. `files` names what there is to open of an artefact."""
+def show(
+    results: Sequence[Result], console: Console, files: Mapping[str, str] | None = None
+) -> None:
+    """A few artefacts in full; of many, a line each. `files` names what there is to open of an
+    artefact.
+    """
     if len(results) > FEW:
         _show_lines(results, console, files or {})
     else:
@@ -42,9 +46,16 @@ def _show_one(result: Result, console: Console, files: Mapping[str, str]) -> Non
     if isinstance(result, Table):
         _show_table(result, console)
     elif isinstance(result, Absent):
-        console.print(Text.assemble((result.key, "bold"), f"  {result.title}: ", (result.caption, "yellow")))
+        console.print(
+            Text.assemble((result.key, "bold"), f"  {result.title}: ", (result.caption, "yellow"))
+        )
     elif isinstance(result, Figure):
-        console.print(Text.assemble((result.key, "bold"), f"  {result.title} ({result.scale} scale): {files.get(result.key, '')}"))
+        console.print(
+            Text.assemble(
+                (result.key, "bold"),
+                f"  {result.title} ({result.scale} scale): {files.get(result.key, '')}",
+            )
+        )
         for claim in result.claims:
             console.print(Text(f"  {render.claim(claim, result.scale)}", style="dim"))
 
@@ -52,15 +63,25 @@ def _show_one(result: Result, console: Console, files: Mapping[str, str]) -> Non
 def _show_lines(results: Sequence[Result], console: Console, files: Mapping[str, str]) -> None:
     """One line per artefact; columns that would be empty in all of them are left out."""
     counted = {r.key: numbers.counts(shown(r)["verdict"]) for r in results}
-    verdicts = [v for v in overview.verdict_names() if any(counts[v] for counts in counted.values())]
+    verdicts = [
+        v for v in overview.verdict_names() if any(counts[v] for counts in counted.values())
+    ]
     grid = Grid(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("artefact", "published", *verdicts, "claims hold", "file"):
-        grid.add_column(name.replace(" ", "\n"), justify="left" if name in ("artefact", "file") else "right", no_wrap=True)
-    grid.add_column("title", no_wrap=True, overflow="ellipsis", max_width=max(12, console.width - 90))
+        grid.add_column(
+            name.replace(" ", "\n"),
+            justify="left" if name in ("artefact", "file") else "right",
+            no_wrap=True,
+        )
+    grid.add_column(
+        "title", no_wrap=True, overflow="ellipsis", max_width=max(12, console.width - 90)
+    )
     for r in results:
         published = len(shown(r)) + len(stated(r))
         given = [str(counted[r.key][v] or "") for v in verdicts]
-        title = Text("absent: " + r.caption, style="yellow") if isinstance(r, Absent) else Text(r.title)
+        title = (
+            Text("absent: " + r.caption, style="yellow") if isinstance(r, Absent) else Text(r.title)
+        )
         held = f"{sum(c.holds is True for c in r.claims)}/{len(r.claims)}" if r.claims else ""
         grid.add_row(r.key, str(published or ""), *given, held, files.get(r.key, ""), title)
     console.print(grid)
@@ -85,21 +106,33 @@ def _grid(table: Table, group: str, columns: tuple[Column, ...]) -> Grid:
     """One heading's columns, two lines per row: published and ours above difference and verdict."""
     best = {side: numbers.marks(table, side) for side in ("ours", "published")}
     floors = numbers.floors(table)
-    grid = Grid(title=f"{group} ({table.scale} scale)", title_justify="left", header_style="bold", pad_edge=False)
+    grid = Grid(
+        title=f"{group} ({table.scale} scale)",
+        title_justify="left",
+        header_style="bold",
+        pad_edge=False,
+    )
     grid.add_column(table.layout.corner)
     for column in columns:
         grid.add_column(f"{column.label}\npublished | ours (seeds)", justify="right", no_wrap=True)
     for row in table.layout.rows:
         cells = [table.cell(row, c.key) for c in columns]
         if any(cell is not None for cell in cells):
-            grid.add_row(row, *(_text(cell, c, best) for cell, c in zip(cells, columns, strict=True)))
+            grid.add_row(
+                row, *(_text(cell, c, best) for cell, c in zip(cells, columns, strict=True))
+            )
     if any(c.key in floors for c in columns):
         grid.add_section()
-        grid.add_row("majority class", *(numbers.plain(floors.get(c.key, float("nan")), c.digits) for c in columns))
+        grid.add_row(
+            "majority class",
+            *(numbers.plain(floors.get(c.key, float("nan")), c.digits) for c in columns),
+        )
     return grid
 
 
-def _text(cell: pd.Series | None, column: Column, best: dict[str, dict[tuple[str, str], numbers.Mark]]) -> Text:
+def _text(
+    cell: pd.Series | None, column: Column, best: dict[str, dict[tuple[str, str], numbers.Mark]]
+) -> Text:
     if cell is None:
         return Text("")
     key = (cell["row"], column.key)
@@ -107,17 +140,30 @@ def _text(cell: pd.Series | None, column: Column, best: dict[str, dict[tuple[str
     text.append(numbers.published(cell, column.digits), STYLES[best["published"].get(key, "")])
     text.append(" | ").append(numbers.ours(cell, column.digits), STYLES[best["ours"].get(key, "")])
     if isinstance(cell["verdict"], str):  # marks are left to the files: screens are narrow
-        text.append(f"\n{numbers.gap(cell, column.digits)} ").append(cell["verdict"], COLOURS[Verdict(cell["verdict"])])
+        text.append(f"\n{numbers.gap(cell, column.digits)} ").append(
+            cell["verdict"], COLOURS[Verdict(cell["verdict"])]
+        )
     return text
 
 
 def _show_verdicts(results: Sequence[Result], console: Console) -> None:
-    grid = Grid(title="Published numbers", title_justify="left", header_style="bold", pad_edge=False)
+    grid = Grid(
+        title="Published numbers", title_justify="left", header_style="bold", pad_edge=False
+    )
     places = ("numbers", "in tables", "in figures", "in sentences")
     for name in ("paper", *places, *overview.verdict_names(), "claims hold", "fail", "open"):
         grid.add_column(name, justify="left" if name == "paper" else "right")
     for s in overview.summaries(results, {}):
-        counts = (s.published, s.tables, s.figures, s.sentences, *s.verdicts.values(), s.holds, s.fails, s.open)
+        counts = (
+            s.published,
+            s.tables,
+            s.figures,
+            s.sentences,
+            *s.verdicts.values(),
+            s.holds,
+            s.fails,
+            s.open,
+        )
         grid.add_row(s.paper, *(str(n) if n else numbers.BLANK for n in counts))
     console.print("")
     console.print(grid)

@@ -1,4 +1,6 @@
-"""From a cell's recipe to what its clients hold: the engine's view of the data, and facts about it for the record; and to the run on it."""
+"""From a cell's recipe to what its clients hold: the engine's view of the data, and facts about it
+for the record; and to the run on it.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from bench.cells.cell import Cell, canonical, entry, hyperparameters, recipe_from
+from repfl.bench.cells.cell import Cell, canonical, entry, hyperparameters, recipe_from
 
 if TYPE_CHECKING:
-    from algorithms.core.data import ClientData
-    from algorithms.core.model import Model
-    from algorithms.core.run import Run
-    from bench.running.task import Options
-    from datasets.core.partition import Shares
-    from datasets.core.recipe import Recipe
-    from datasets.core.store import Prepared
+    from repfl.algorithms.core.data import ClientData
+    from repfl.algorithms.core.model import Model
+    from repfl.algorithms.core.run import Run
+    from repfl.bench.running.task import Options
+    from repfl.datasets.core.partition import Shares
+    from repfl.datasets.core.recipe import Recipe
+    from repfl.datasets.core.store import Prepared
 
 
 @dataclass(frozen=True)
@@ -59,30 +61,44 @@ class _Unhashed:
 def _clients(_key: str, seed: int, box: _Unhashed) -> Clients:
     import numpy as np
 
-    from datasets.core.partition import deal, floor
-    from datasets.core.store import open_dataset
+    from repfl.datasets.core.partition import deal, floor
+    from repfl.datasets.core.store import open_dataset
 
     recipe = box.recipe
     prepared = open_dataset(recipe.dataset)
     shares = deal(prepared, recipe, seed)
     data = _engine_view(recipe, prepared, shares)
-    fingerprints = {f"{recipe.dataset}/{split}": value for split, value in prepared.fingerprints.items()}
+    fingerprints = {
+        f"{recipe.dataset}/{split}": value for split, value in prepared.fingerprints.items()
+    }
     samples = sum(len(part) for part in shares.train)
-    return Clients(data, _model(recipe, data), fingerprints, shares.digest, floor(shares, np.asarray(prepared.labels)), samples)
+    return Clients(
+        data,
+        _model(recipe, data),
+        fingerprints,
+        shares.digest,
+        floor(shares, np.asarray(prepared.labels)),
+        samples,
+    )
 
 
 def _engine_view(recipe: Recipe, prepared: Prepared, shares: Shares) -> ClientData:
-    """Images stay where they are (memory-mapped pages that all processes share); only index lists are new."""
+    """Images stay where they are (memory-mapped pages that all processes share); only index lists
+    are new.
+    """
     import numpy as np
     import torch
 
-    from algorithms.core.data import ClientData
-    from datasets.core import augment
+    from repfl.algorithms.core.data import ClientData
+    from repfl.datasets.core import augment
 
     description = prepared.description
     norm = description.norm(recipe.norm)
     mean, std = np.asarray(norm.mean, dtype=np.float64), np.asarray(norm.std, dtype=np.float64)
-    parts = {name: [torch.from_numpy(index) for index in getattr(shares, name)] for name in ("train", "test", "val")}
+    parts = {
+        name: [torch.from_numpy(index) for index in getattr(shares, name)]
+        for name in ("train", "test", "val")
+    }
     return ClientData(
         images=torch.from_numpy(prepared.images),
         labels=torch.from_numpy(np.asarray(prepared.labels)),
@@ -96,7 +112,7 @@ def _engine_view(recipe: Recipe, prepared: Prepared, shares: Shares) -> ClientDa
 
 
 def _model(recipe: Recipe, data: ClientData) -> Model:
-    from algorithms import models
+    from repfl.algorithms import models
 
     channels, size, _ = data.input_shape
     return models.build(recipe.model, channels=channels, size=size, classes=data.classes)
@@ -106,10 +122,24 @@ def make(cell: Cell, clients: Clients, options: Options) -> Run:
     """The run of a cell, not begun."""
     import torch
 
-    from algorithms.core.run import Run
+    from repfl.algorithms.core.run import Run
 
     method = entry(cell.method).cls(hyperparameters(cell.method, cell.hp))
     recipe = recipe_from(cell.recipe, "recipe")
     dtype = torch.float64 if options.precision == "fp64" else torch.float32
-    how = {"chunk": options.chunk, "lanes": options.lanes, "conv": options.conv, "precision": options.precision}
-    return Run(method, recipe, clients.data, clients.model, seed=cell.seed, device=options.device, dtype=dtype, **how)
+    how = {
+        "chunk": options.chunk,
+        "lanes": options.lanes,
+        "conv": options.conv,
+        "precision": options.precision,
+    }
+    return Run(
+        method,
+        recipe,
+        clients.data,
+        clients.model,
+        seed=cell.seed,
+        device=options.device,
+        dtype=dtype,
+        **how,
+    )

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from bench.cells.cell import Cell
-from bench.cells.plan import Planned
-from bench.errors import Corrupt, UserError
-from bench.records.store import Record, Store
+from repfl.bench.cells.cell import Cell
+from repfl.bench.cells.plan import Planned
+from repfl.bench.errors import Corrupt, UserError
+from repfl.bench.records.store import Record, Store
 
 REFERENCE = {
     "tiny": 40e-6,
@@ -22,7 +22,9 @@ REFERENCE = {
     "resnet18": 14e-3,
     "resnet18-gn": 26e-3,
 }
-"""Seconds per training sample on one processor core of a server, measured; used where the store knows nothing better."""
+"""Seconds per training sample on one processor core of a server, measured; used where the store
+knows nothing better.
+"""
 PASSES: Mapping[str, float] = {
     "apfl": 2.2,
     "dfedpgp": 1.3,
@@ -38,14 +40,19 @@ PASSES: Mapping[str, float] = {
     "pfedsd": 1.4,
     "star-pfl": 2.0,
 }
-"""What a training sample costs by a method that does more with it than FedAvg, as a multiple; measured at batch 32 on cnn4,
-or on resnet8 where the method needs batch norm."""
+"""What a training sample costs by a method that does more with it than FedAvg, as a multiple;
+measured at batch 32 on cnn4, or on resnet8 where the method needs batch norm.
+"""
 START = 0.05
 """Seconds that a cell costs beside training and scoring."""
 ENOUGH = 1000
-"""Training samples from which on a run says something about speed. A cell that is there for its bytes trains on a handful."""
+"""Training samples from which on a run says something about speed. A cell that is there for its
+bytes trains on a handful.
+"""
 LOOKED_AT = 400
-"""Records that are read for an estimate at most; ids are hashes, so that the first ones are a fair choice."""
+"""Records that are read for an estimate at most; ids are hashes, so that the first ones are a fair
+choice.
+"""
 
 
 def estimates(planned: Iterable[Planned], store: Store, device: str = "cpu") -> dict[str, float]:
@@ -62,25 +69,39 @@ def static(item: Planned) -> float:
 
 def work_of(method: str, recipe: Mapping[str, Any]) -> float:
     """Samples that all clients go through in training, over the whole run."""
-    from algorithms.core.method import methods
+    from repfl.algorithms.core.method import methods
 
     training, known = recipe["training"], methods().get(method)
     everybody = known is not None and known.cls.serverless
-    cohort = recipe["clients"] if everybody else max(1, round(recipe["participation"] * recipe["clients"]))
-    return float(training["rounds"] * training["epochs"] * cohort * _per_client(recipe) * 1.15)  # scoring costs about a sixth on top
+    cohort = (
+        recipe["clients"]
+        if everybody
+        else max(1, round(recipe["participation"] * recipe["clients"]))
+    )
+    return float(
+        training["rounds"] * training["epochs"] * cohort * _per_client(recipe) * 1.15
+    )  # scoring costs about a sixth on top
 
 
 def _per_client(recipe: Mapping[str, Any]) -> float:
     """Training samples of a client: as the partition says, or an equal share of the pool."""
-    from datasets.core import registry
+    from repfl.datasets.core import registry
 
     rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
     if isinstance(options.get("train"), int | float):
-        return float(options["train"] * (options["classes"] if rule == "class-shards" else 1))  # of a shard, or of a client
+        return float(
+            options["train"] * (options["classes"] if rule == "class-shards" else 1)
+        )  # of a shard, or of a client
     splits = registry.get(recipe["dataset"]).splits
     own, kept = options.get("train_share"), options.get("test_share")
-    share = own if isinstance(own, int | float) else 1 - kept if isinstance(kept, int | float) else None
-    pool = sum(splits.values()) * share if share is not None else splits.get("train", sum(splits.values()))
+    share = (
+        own if isinstance(own, int | float) else 1 - kept if isinstance(kept, int | float) else None
+    )
+    pool = (
+        sum(splits.values()) * share
+        if share is not None
+        else splits.get("train", sum(splits.values()))
+    )
     return pool / float(recipe["clients"])
 
 
@@ -98,7 +119,9 @@ class Speeds:
     shapes: Mapping[tuple[str, Any], float] = field(default_factory=dict)
     """By model and input, of a method that passes once over its samples."""
     pace: float = 1.0
-    """Times as long as by `REFERENCE`, over all models that were measured: what those that were not are expected to take."""
+    """Times as long as by `REFERENCE`, over all models that were measured: what those that were not
+    are expected to take.
+    """
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Speeds:
@@ -112,8 +135,14 @@ class Speeds:
             methods.setdefault((method, _shape(recipe)), []).append(rate)
             shapes.setdefault(_shape(recipe), []).append(rate / PASSES.get(method, 1.0))
         known = {shape: median(values) for shape, values in shapes.items()}
-        paces = [value / REFERENCE[model] for (model, _), value in known.items() if model in REFERENCE]
-        return cls({key: median(values) for key, values in methods.items()}, known, median(paces) if paces else 1.0)
+        paces = [
+            value / REFERENCE[model] for (model, _), value in known.items() if model in REFERENCE
+        ]
+        return cls(
+            {key: median(values) for key, values in methods.items()},
+            known,
+            median(paces) if paces else 1.0,
+        )
 
     def seconds(self, cell: Cell) -> float:
         """Seconds of one worker for a cell."""
@@ -124,7 +153,9 @@ class Speeds:
         if (found := self.methods.get((method, _shape(recipe)))) is not None:
             return found
         alike = [value for (model, _), value in self.shapes.items() if model == recipe["model"]]
-        rate = self.shapes.get(_shape(recipe)) or (median(alike) if alike else self.pace * REFERENCE.get(recipe["model"], 1e-3))
+        rate = self.shapes.get(_shape(recipe)) or (
+            median(alike) if alike else self.pace * REFERENCE.get(recipe["model"], 1e-3)
+        )
         return rate * PASSES.get(method, 1.0)
 
     def knows(self, recipe: Mapping[str, Any]) -> bool:
@@ -137,8 +168,15 @@ DEVICES = ("cpu", "cuda")
 
 def measured(store: Store) -> dict[str, Speeds]:
     """What a store says about each kind of device."""
-    telling = [record for cell in store.ids()[:LOOKED_AT] if (record := _telling(store, cell)) is not None]
-    return {kind: Speeds.of(record for record in telling if record.provenance["device"].startswith(kind)) for kind in DEVICES}
+    telling = [
+        record for cell in store.ids()[:LOOKED_AT] if (record := _telling(store, cell)) is not None
+    ]
+    return {
+        kind: Speeds.of(
+            record for record in telling if record.provenance["device"].startswith(kind)
+        )
+        for kind in DEVICES
+    }
 
 
 def _telling(store: Store, cell: str) -> Record | None:
@@ -148,15 +186,29 @@ def _telling(store: Store, cell: str) -> Record | None:
     except (Corrupt, UserError):
         return None
     done = record is not None and record.status == "done"
-    return record if record is not None and done and work_of(record.cell["method"], record.cell["recipe"]) >= ENOUGH else None
+    return (
+        record
+        if record is not None
+        and done
+        and work_of(record.cell["method"], record.cell["recipe"]) >= ENOUGH
+        else None
+    )
 
 
 def forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[str, Any]:
-    """What cells will cost on a CPU, and on a GPU as far as their models have run on one; and how much of either has been measured."""
-    known = {kind: [item for item in planned if speeds[kind].knows(item.cell.recipe)] for kind in DEVICES}
+    """What cells will cost on a CPU, and on a GPU as far as their models have run on one; and how
+    much of either has been measured.
+    """
+    known = {
+        kind: [item for item in planned if speeds[kind].knows(item.cell.recipe)] for kind in DEVICES
+    }
     counted = {"cpu": planned, "cuda": known["cuda"]}
     lines = {
-        kind: {"seconds": sum(speeds[kind].seconds(item.cell) for item in counted[kind]), "measured": len(known[kind])} for kind in DEVICES
+        kind: {
+            "seconds": sum(speeds[kind].seconds(item.cell) for item in counted[kind]),
+            "measured": len(known[kind]),
+        }
+        for kind in DEVICES
     }
     return {"cells": len(planned), **lines}
 
@@ -164,13 +216,27 @@ def forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[s
 def told(forecast: Mapping[str, Any]) -> str:
     """A forecast in words."""
     cells, cpu, gpu = forecast["cells"], forecast["cpu"], forecast["cuda"]
-    basis = {cells: "their models were measured here", 0: "by reference speeds, none of their models was measured here"}
-    source = basis.get(cpu["measured"], f"the models of {cpu['measured']:,} were measured here, the others go by reference speeds")
-    text = f"{cells:,} cells to compute: about {spoken(cpu['seconds'])} of one CPU worker ({source})"
+    basis = {
+        cells: "their models were measured here",
+        0: "by reference speeds, none of their models was measured here",
+    }
+    source = basis.get(
+        cpu["measured"],
+        f"the models of {cpu['measured']:,} were measured here, the others go by reference speeds",
+    )
+    text = (
+        f"{cells:,} cells to compute: about {spoken(cpu['seconds'])} of one CPU worker ({source})"
+    )
     if gpu["measured"]:
         share = "" if gpu["measured"] == cells else f" for the {gpu['measured']:,} whose models"
-        return f"{text}; about {spoken(gpu['seconds'])} of one GPU{share}, as measured by cells of this store"
-    return f"{text}; GPU hours cannot be told, since no cell of this store has run their models on a GPU"
+        return (
+            f"{text}; about {spoken(gpu['seconds'])} of one GPU{share}, as measured by cells of"
+            " this store"
+        )
+    return (
+        f"{text}; GPU hours cannot be told, since no cell of this store has run their models on"
+        " a GPU"
+    )
 
 
 def total(planned: Sequence[Planned], costs: Mapping[str, float]) -> float:

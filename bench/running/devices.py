@@ -1,11 +1,13 @@
-"""The devices of a machine: which there are, how a worker sees its own, and what a user may say about sharing them."""
+"""The devices of a machine: which there are, how a worker sees its own, and what a user may say
+about sharing them.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 
-from bench.errors import UserError
+from repfl.bench.errors import UserError
 
 MOST = 8
 """Cells on one GPU at most, where their number is found by measurement."""
@@ -35,7 +37,10 @@ def places(device: str) -> list[str]:
     if device != "cuda":
         return [device]
     if not (count := gpus()):
-        raise UserError("--device cuda: PyTorch sees no GPU here; use --device cpu, or `repfl doctor` to find out why")
+        raise UserError(
+            "--device cuda: PyTorch sees no GPU here; use --device cpu, or `repfl doctor` to find"
+            " out why"
+        )
     return [f"cuda:{index}" for index in range(count)]
 
 
@@ -45,14 +50,18 @@ def like(device: str) -> str:
 
 
 def reading(device: str, since: int = 0) -> Reading | None:
-    """The memory of a GPU as the cell that runs here sees it, less the shortages before it; processors need no packing."""
+    """The memory of a GPU as the cell that runs here sees it, less the shortages before it;
+    processors need no packing.
+    """
     if not device.startswith("cuda"):
         return None
     import torch
 
     free, total = torch.cuda.mem_get_info(device)
     shortages = int(torch.cuda.memory_stats(device).get("num_ooms", 0))
-    return Reading(int(torch.cuda.max_memory_reserved(device)), int(free), int(total), shortages - since)
+    return Reading(
+        int(torch.cuda.max_memory_reserved(device)), int(free), int(total), shortages - since
+    )
 
 
 def clear(device: str) -> int:
@@ -70,7 +79,7 @@ def clear(device: str) -> int:
     return int(torch.cuda.memory_stats(device).get("num_ooms", 0))
 
 
-# -- what the user says --------------------------------------------------------------------------------------------------------------------
+# -- what the user says ----------------------------------------------------------------------------
 
 
 def processors() -> int:
@@ -92,7 +101,9 @@ def resolve(wanted: str) -> str:
 
 
 def share(said: str | None, workers: int | None, device: str) -> int:
-    """Cells that share a GPU at most, 0 for as many as pay: as the user said, or as the number of processes asks for."""
+    """Cells that share a GPU at most, 0 for as many as pay: as the user said, or as the number of
+    processes asks for.
+    """
     if said is not None and said != "auto" and not (said.isdecimal() and int(said) > 0):
         raise UserError(f"--per-gpu {said!r} is not valid; valid: auto, or a whole number >= 1")
     if said is not None:
@@ -101,5 +112,11 @@ def share(said: str | None, workers: int | None, device: str) -> int:
 
 
 def crew(device: str, per_gpu: int) -> int:
-    """Processes that keep the devices busy: one per processor, or as many on every GPU as may share it."""
-    return processors() if device == "cpu" else min(gpus() * (per_gpu or MOST), max(processors(), gpus()))
+    """Processes that keep the devices busy: one per processor, or as many on every GPU as may share
+    it.
+    """
+    return (
+        processors()
+        if device == "cpu"
+        else min(gpus() * (per_gpu or MOST), max(processors(), gpus()))
+    )

@@ -9,11 +9,15 @@ Rows = Sequence[tuple[int, str, float]]
 TRAFFIC = ("up_values", "up_codes", "down_values", "down_codes")
 
 
-def summarise(rows: Rows, recipe: Mapping[str, Any], floor: tuple[float, float], parameters: int) -> dict[str, Any]:
+def summarise(
+    rows: Rows, recipe: Mapping[str, Any], floor: tuple[float, float], parameters: int
+) -> dict[str, Any]:
     """A record's metrics."""
     curves = _curves(rows)
     points = {name.removesuffix("/mean") for name in curves if name.endswith("/mean")}
-    summaries = {point: _summary(curves, point) for point in sorted(points) if not point.endswith("/val")}
+    summaries = {
+        point: _summary(curves, point) for point in sorted(points) if not point.endswith("/val")
+    }
     value, round_ = reported(curves, recipe["evaluation"])
     return {
         "value": value,
@@ -21,7 +25,11 @@ def summarise(rows: Rows, recipe: Mapping[str, Any], floor: tuple[float, float],
         "points": summaries,
         "floor": {"clients": floor[0], "pooled": floor[1]},
         "traffic": {line: int(sum(curves.get(f"traffic/{line}", {}).values())) for line in TRAFFIC},
-        "notes": {name.removeprefix("note/"): _last(curve) for name, curve in sorted(curves.items()) if name.startswith("note/")},
+        "notes": {
+            name.removeprefix("note/"): _last(curve)
+            for name, curve in sorted(curves.items())
+            if name.startswith("note/")
+        },
         "parameters": parameters,
     }
 
@@ -44,25 +52,43 @@ def _summary(curves: Mapping[str, Mapping[int, float]], point: str) -> dict[str,
     top = max(mean, key=lambda round_: (mean[round_], -round_))
     chosen = _validated(curves, point, "mean")
     return {
-        "last": {name: _last(curves[f"{point}/{name}"]) for name in ("mean", "pooled", "std", "decile") if f"{point}/{name}" in curves},
+        "last": {
+            name: _last(curves[f"{point}/{name}"])
+            for name in ("mean", "pooled", "std", "decile")
+            if f"{point}/{name}" in curves
+        },
         "max": {"mean": mean[top], "pooled": max(pooled.values()), "round": top},
-        "best_val": None if chosen is None else {"mean": mean[chosen], "pooled": pooled[chosen], "round": chosen},
+        "best_val": None
+        if chosen is None
+        else {"mean": mean[chosen], "pooled": pooled[chosen], "round": chosen},
     }
 
 
 def _validated(curves: Mapping[str, Mapping[int, float]], point: str, average: str) -> int | None:
-    """The first round with the best validation accuracy among those that have a test score; none without validation data."""
-    validation = {r: v for r, v in curves.get(f"{point}/val/{average}", {}).items() if r in curves.get(f"{point}/{average}", {})}
+    """The first round with the best validation accuracy among those that have a test score; none
+    without validation data.
+    """
+    validation = {
+        r: v
+        for r, v in curves.get(f"{point}/val/{average}", {}).items()
+        if r in curves.get(f"{point}/{average}", {})
+    }
     return max(validation, key=lambda round_: (validation[round_], -round_)) if validation else None
 
 
 def judged(evaluation: Mapping[str, Any]) -> tuple[str, str]:
-    """The scoring point and the average over clients that the recipe reports; joined by a slash, they name a curve."""
+    """The scoring point and the average over clients that the recipe reports; joined by a slash,
+    they name a curve.
+    """
     return evaluation["point"], {"clients": "mean", "pooled": "pooled"}[evaluation["average"]]
 
 
-def reported(curves: Mapping[str, Mapping[int, float]], evaluation: Mapping[str, Any]) -> tuple[float | None, int | None]:
-    """The number that the recipe's rule picks, and its round; nothing if the reported point was never scored."""
+def reported(
+    curves: Mapping[str, Mapping[int, float]], evaluation: Mapping[str, Any]
+) -> tuple[float | None, int | None]:
+    """The number that the recipe's rule picks, and its round; nothing if the reported point was
+    never scored.
+    """
     point, average = judged(evaluation)
     curve = curves.get(f"{point}/{average}", {})
     if evaluation["rounds"] and evaluation["rule"] == "max":

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from algorithms.core.layout import Layout, Slice
-    from algorithms.core.run import Run
+    from repfl.algorithms.core.layout import Layout, Slice
+    from repfl.algorithms.core.run import Run
 
 
 def norms(run: Run) -> dict[str, float]:
@@ -18,7 +18,9 @@ def norms(run: Run) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, value in sorted(run.state.items()):
         if value.numel() and value.shape[-1:] == (run.fed.layout.size,):
-            found |= {f"{name}/{group}": size for group, size in _of_models(value, run.fed.layout).items()}
+            found |= {
+                f"{name}/{group}": size for group, size in _of_models(value, run.fed.layout).items()
+            }
         elif value.numel():
             found[name] = sqrt(float(_squares(value).sum()) / value.numel())
     return found

@@ -1,8 +1,9 @@
 """How many cells share one GPU.
 
-A GPU that trains one small cell idles between kernels; a second cell beside it may use what the first leaves. Whether it does is measured:
-the `Packer` lets one cell more in, compares how fast the GPU gets through its work with what it did before, and takes the step back where
-that did not pay. It knows nothing of processes and clocks: it is fed with what workers report, and asked for a place.
+A GPU that trains one small cell idles between kernels; a second cell beside it may use what the
+first leaves. Whether it does is measured: the `Packer` lets one cell more in, compares how fast the
+GPU gets through its work with what it did before, and takes the step back where that did not pay.
+It knows nothing of processes and clocks: it is fed with what workers report, and asked for a place.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from bench.cells.cell import Cell, canonical, entry
-from bench.running.devices import Reading
+from repfl.bench.cells.cell import Cell, canonical, entry
+from repfl.bench.running.devices import Reading
 
 FILL = 0.85
 """Share of a GPU's memory that may be spoken for."""
@@ -23,11 +24,13 @@ GAIN = 1.10
 WINDOW, ROUNDS = 10.0, 20
 """Seconds, and rounds per cell, that a measurement of speed takes at least."""
 PATIENCE, LONGEST = 10.0, 3600.0
-"""After a trial that did not pay, the next one waits so many times as long as it took, and twice that after each further one; never longer
-than so many seconds, since cells of another kind may come."""
+"""After a trial that did not pay, the next one waits so many times as long as it took, and twice
+that after each further one; never longer than so many seconds, since cells of another kind may
+come.
+"""
 
 
-# -- what a cell will need -----------------------------------------------------------------------------------------------------------------
+# -- what a cell will need -------------------------------------------------------------------------
 
 
 def kind_of(cell: Cell) -> str:
@@ -38,28 +41,41 @@ def kind_of(cell: Cell) -> str:
 def bulk(cell: Cell) -> float:
     """Numbers in the models of all clients: what memory grows with from cell to cell."""
     recipe = cell.recipe
-    return float(recipe["clients"] * _parameters(recipe["model"], recipe["dataset"], tuple(recipe["input"] or ()), recipe["classes"]))
+    return float(
+        recipe["clients"]
+        * _parameters(
+            recipe["model"], recipe["dataset"], tuple(recipe["input"] or ()), recipe["classes"]
+        )
+    )
 
 
 def shape_of(cell: Cell) -> str:
-    """What the best way to compute a cell on a GPU depends on, which is measured when the first such cell begins."""
+    """What the best way to compute a cell on a GPU depends on, which is measured when the first
+    such cell begins.
+    """
     recipe, training = cell.recipe, cell.recipe["training"]
-    cohort = recipe["clients"] * (1 if entry(cell.method).cls.serverless else recipe["participation"])
+    cohort = recipe["clients"] * (
+        1 if entry(cell.method).cls.serverless else recipe["participation"]
+    )
     shape = [recipe[name] for name in ("model", "dataset", "input", "classes")]
     return canonical([*shape, training["batch"], training["momentum"], cohort])
 
 
 @lru_cache(maxsize=64)
 def _parameters(model: str, dataset: str, shape: tuple[int, ...], classes: int | None) -> int:
-    from algorithms.models import build
-    from datasets.core import registry
+    from repfl.algorithms.models import build
+    from repfl.datasets.core import registry
 
     described = registry.get(dataset)
     channels, size = (shape[0], shape[1]) if shape else (described.shape[2], described.shape[0])
-    return int(build(model, channels=channels, size=size, classes=classes or len(described.classes)).layout.size)
+    return int(
+        build(
+            model, channels=channels, size=size, classes=classes or len(described.classes)
+        ).layout.size
+    )
 
 
-# -- the decision --------------------------------------------------------------------------------------------------------------------------
+# -- the decision ----------------------------------------------------------------------------------
 
 
 @dataclass
@@ -110,7 +126,9 @@ class _Place:
 
 
 class Packer:
-    """Gives places to cells. `limit`: cells per place at most; `measured`: find out how many of these pay, starting with one."""
+    """Gives places to cells. `limit`: cells per place at most; `measured`: find out how many of
+    these pay, starting with one.
+    """
 
     def __init__(self, devices: Sequence[str], limit: int, measured: bool) -> None:
         self.measured = measured
@@ -120,14 +138,16 @@ class Packer:
         self.shapes: set[str] = set()
         """Shapes of cells that have done a round."""
 
-    # -- asking ----------------------------------------------------------------------------------------------------------------------------
+    # -- asking ------------------------------------------------------------------------------------
 
     def take(self, cell: Cell, cost: float, now: float) -> int | None:
         """The place that a cell gets, the emptiest with room; none: it has to wait."""
         comer = _Running("", "", 0.0, (cost or 1.0) / cell.rounds)
         if self.gpu:
             comer.kind, comer.shape, comer.bulk = kind_of(cell), shape_of(cell), bulk(cell)
-        for index in sorted(range(len(self.places)), key=lambda index: len(self.places[index].cells)):
+        for index in sorted(
+            range(len(self.places)), key=lambda index: len(self.places[index].cells)
+        ):
             place = self.places[index]
             if self._room(place, comer, now):
                 place.cells[cell.id] = comer
@@ -153,22 +173,31 @@ class Packer:
         return True
 
     def _fits(self, place: _Place, comer: _Running) -> bool:
-        """Whether a cell's memory fits beside that of the others, once these or others of their kind have shown what they need.
+        """Whether a cell's memory fits beside that of the others, once these or others of their
+        kind have shown what they need.
 
-        The first cell of its shape has a GPU to itself: it measures how to compute, and tries what takes much memory."""
-        if comer.shape not in self.shapes or any(not cell.warm and cell.kind not in self.footprints for cell in place.cells.values()):
+        The first cell of its shape has a GPU to itself: it measures how to compute, and tries what
+        takes much memory.
+        """
+        if comer.shape not in self.shapes or any(
+            not cell.warm and cell.kind not in self.footprints for cell in place.cells.values()
+        ):
             return False
-        spoken = sum(max(cell.peak, self.footprint(cell)) + CONTEXT for cell in place.cells.values())
+        spoken = sum(
+            max(cell.peak, self.footprint(cell)) + CONTEXT for cell in place.cells.values()
+        )
         return max(spoken, place.used) + self.footprint(comer) + CONTEXT <= FILL * place.total
 
     def footprint(self, cell: _Running) -> int:
-        """Bytes that a cell will hold at most: as measured of its kind, else as of the largest so far, or in proportion if it is larger."""
+        """Bytes that a cell will hold at most: as measured of its kind, else as of the largest so
+        far, or in proportion if it is larger.
+        """
         if cell.kind in self.footprints:
             return self.footprints[cell.kind][0]
         peak, largest = max(self.footprints.values(), default=(0, 1.0))
         return int(peak * max(1.0, cell.bulk / max(largest, 1.0)))
 
-    # -- being told ------------------------------------------------------------------------------------------------------------------------
+    # -- being told --------------------------------------------------------------------------------
 
     def told(self, index: int, cell: str, rounds: int, seen: Reading | None, now: float) -> None:
         """A cell has come so far, and this is how its GPU looks."""
@@ -217,7 +246,10 @@ class Packer:
             place.patience = PATIENCE
             return
         place.width, place.speed = place.width - 1, None
-        place.again, place.patience = now + min(place.patience * (now - begun), LONGEST), 2 * place.patience
+        place.again, place.patience = (
+            now + min(place.patience * (now - begun), LONGEST),
+            2 * place.patience,
+        )
 
     def end(self, index: int, cell: str) -> None:
         """A cell has left its place."""

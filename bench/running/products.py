@@ -8,15 +8,15 @@ from math import sqrt
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from bench.records import provenance
-from bench.records.digest import of_arrays, of_curves, of_tensors
+from repfl.bench.records import provenance
+from repfl.bench.records.digest import of_arrays, of_curves, of_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from algorithms.core.run import Run
-    from bench.running.clients import Clients
-    from bench.running.task import Options, Task
+    from repfl.algorithms.core.run import Run
+    from repfl.bench.running.clients import Clients
+    from repfl.bench.running.task import Options, Task
 
 PART = 1 << 24
 
@@ -47,11 +47,18 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
 
 def measured(run: Run, clients: Clients, seconds: float, options: Options) -> dict[str, Any]:
     """Provenance that a finished run adds."""
-    spent = {name: sum(value for _, row, value in run.rows if row == name) for name in ("time/train", "time/evaluate")}
+    spent = {
+        name: sum(value for _, row, value in run.rows if row == name)
+        for name in ("time/train", "time/evaluate")
+    }
     return {
         "data": clients.fingerprints,
         "partition": clients.digest,
-        "seconds": {"wall": seconds, "train": spent["time/train"], "evaluate": spent["time/evaluate"]},
+        "seconds": {
+            "wall": seconds,
+            "train": spent["time/train"],
+            "evaluate": spent["time/evaluate"],
+        },
         "samples": clients.samples,
         "peak_memory": provenance.peak_memory(options.device),
         "digests": digests(run),
@@ -67,21 +74,34 @@ def unrecorded(run: Run) -> dict[str, list[str]]:
 
 
 def probe(run: Run) -> dict[str, float]:
-    """The root mean square of every state tensor: what other platforms, where bits differ, can be compared by."""
-    return {name: _root_mean_square(value) for name, value in sorted(run.state.items()) if value.numel()}
+    """The root mean square of every state tensor: what other platforms, where bits differ, can be
+    compared by.
+    """
+    return {
+        name: _root_mean_square(value) for name, value in sorted(run.state.items()) if value.numel()
+    }
 
 
 def _root_mean_square(tensor: Tensor) -> float:
-    """Over what is finite, in double precision; part by part, since everybody's models in double precision are twice the run's memory."""
+    """Over what is finite, in double precision; part by part, since everybody's models in double
+    precision are twice the run's memory.
+    """
     import torch
 
     parts = (part.double() for part in tensor.flatten().split(PART))
-    return sqrt(sum(float(torch.where(part.isfinite(), part, 0.0).square().sum()) for part in parts) / tensor.numel())
+    return sqrt(
+        sum(float(torch.where(part.isfinite(), part, 0.0).square().sum()) for part in parts)
+        / tensor.numel()
+    )
 
 
 def digests(run: Run) -> dict[str, str]:
     """What must come out again when the cell is computed again."""
-    return {"state": of_tensors(run.state), "curves": of_curves(run.rows, run.client_rows), "arrays": of_arrays(run.arrays)}
+    return {
+        "state": of_tensors(run.state),
+        "curves": of_curves(run.rows, run.client_rows),
+        "arrays": of_arrays(run.arrays),
+    }
 
 
 def siblings(run: Run) -> dict[str, bytes]:
@@ -92,7 +112,9 @@ def siblings(run: Run) -> dict[str, bytes]:
     clients = zip(*run.client_rows, strict=True) if run.client_rows else ((), (), (), (), ())
     found = {
         "rounds.parquet": _parquet(dict(zip(("round", "name", "value"), rounds, strict=True))),
-        "clients.parquet": _parquet(dict(zip(("round", "point", "client", "correct", "total"), clients, strict=True))),
+        "clients.parquet": _parquet(
+            dict(zip(("round", "point", "client", "correct", "total"), clients, strict=True))
+        ),
     }
     arrays: dict[str, Any] = run.arrays
     if arrays:
@@ -112,5 +134,7 @@ def _parquet(columns: dict[str, Any]) -> bytes:
 
     schema = pyarrow.schema([(name, TYPES.get(name, "int32")) for name in columns])
     sink = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.table([list(values) for values in columns.values()], schema=schema), sink)
+    parquet.write_table(
+        pyarrow.table([list(values) for values in columns.values()], schema=schema), sink
+    )
     return bytes(sink.getvalue())

@@ -1,4 +1,6 @@
-"""Progress: bars with an estimate of the remaining time on a terminal, plain lines elsewhere, nothing for what takes no time."""
+"""Progress: bars with an estimate of the remaining time on a terminal, plain lines elsewhere,
+nothing for what takes no time.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from bench.cells.cell import Cell
-from bench.running.cost import spoken
-from bench.running.task import Outcome
+from repfl.bench.cells.cell import Cell
+from repfl.bench.running.cost import spoken
+from repfl.bench.running.task import Outcome
 
 QUIET = 2.0
-"""Seconds that may pass in silence, and the least time between two plain lines; a long run speaks less often."""
+"""Seconds that may pass in silence, and the least time between two plain lines; a long run speaks
+less often.
+"""
 
 
 class Progress:
-    """What a runner tells while it runs. Everything goes to stderr, so that stdout stays a result."""
+    """What a runner tells while it runs. Everything goes to stderr, so that stdout stays a
+    result.
+    """
 
     def __init__(self, stream: Any = None) -> None:
         self.stream = stream or sys.stderr
@@ -30,8 +36,17 @@ class Progress:
         self._expected: float | None = None
 
     @contextmanager
-    def running(self, cells: Sequence[Cell], costs: Mapping[str, float], cached: int, workers: int, known: bool = True) -> Iterator[None]:
-        """While the given cells are computed. `known`: their costs are seconds, not only shares of the whole."""
+    def running(
+        self,
+        cells: Sequence[Cell],
+        costs: Mapping[str, float],
+        cached: int,
+        workers: int,
+        known: bool = True,
+    ) -> Iterator[None]:
+        """While the given cells are computed. `known`: their costs are seconds, not only shares of
+        the whole.
+        """
         self.cells = {cell.id: cell for cell in cells}
         self.total, self.cached, self._costs = len(cells), cached, costs
         self._all_cost = sum(costs[cell] for cell in self.cells)
@@ -39,17 +54,25 @@ class Progress:
         reused = f", {cached} are there already" if cached else ""
         on = f"{workers} worker{'s' if workers > 1 else ''}"
         self._expected = self._all_cost / max(workers, 1) if known else None
-        estimate = f"{on}, and no cell has told how long yet" if self._expected is None else f"about {spoken(self._expected)} on {on}"
+        estimate = (
+            f"{on}, and no cell has told how long yet"
+            if self._expected is None
+            else f"about {spoken(self._expected)} on {on}"
+        )
         self.note(f"{self.total} cells to compute{reused}; {estimate}")
         yield
-        self.note(f"{self.done} of {self.total} cells ended in {spoken(time.monotonic() - self.begun)}")
+        self.note(
+            f"{self.done} of {self.total} cells ended in {spoken(time.monotonic() - self.begun)}"
+        )
 
     def note(self, text: str) -> None:
         """A line of its own."""
         print(text, file=self.stream, flush=True)
 
     def round(self, cell: str, round_: int) -> None:
-        """A cell has come to the end of a round; what is heard of it first is where it begins, or goes on."""
+        """A cell has come to the end of a round; what is heard of it first is where it begins, or
+        goes on.
+        """
         if cell not in self.rounds and cell in self.cells:
             self._found += self._cost(cell, round_)
         self.rounds[cell] = round_
@@ -61,20 +84,26 @@ class Progress:
         self.rounds.pop(outcome.id, None)
         self._finished_cost += self._costs.get(outcome.id, 0.0)
         if outcome.status not in ("done", "cached", "skipped", "interrupted"):
-            self.note(f"{outcome.status}: {self.cells.get(outcome.id, outcome.id[:12])}: {outcome.reason}")
+            self.note(
+                f"{outcome.status}: {self.cells.get(outcome.id, outcome.id[:12])}: {outcome.reason}"
+            )
         self._show()
 
     @property
     def share(self) -> float:
         """How much of the work is done, by estimated cost."""
-        running = sum(self._cost(cell, rounds) for cell, rounds in self.rounds.items() if cell in self.cells)
+        running = sum(
+            self._cost(cell, rounds) for cell, rounds in self.rounds.items() if cell in self.cells
+        )
         return min(1.0, (self._finished_cost + running) / self._all_cost) if self._all_cost else 1.0
 
     def _cost(self, cell: str, rounds: int) -> float:
         return self._costs[cell] * rounds / self.cells[cell].rounds
 
     def remaining(self) -> str:
-        """Estimate of the time to go: from the time that has passed once that says something, from the expected costs before."""
+        """Estimate of the time to go: from the time that has passed once that says something, from
+        the expected costs before.
+        """
         passed, left = time.monotonic() - self.begun, 1 - self.share
         gained = self.share - (self._found / self._all_cost if self._all_cost else 0.0)
         if gained > 0.02 and passed > 1:
@@ -85,14 +114,24 @@ class Progress:
         now = time.monotonic()
         if now - self.spoke >= max(QUIET, (now - self.begun) / 12) and self.done < self.total:
             self.spoke = now
-            self.note(f"{self.done}/{self.total} cells, {100 * self.share:.0f} %, {self.remaining()} to go")
+            self.note(
+                f"{self.done}/{self.total} cells, {100 * self.share:.0f} %, {self.remaining()}"
+                " to go"
+            )
 
 
 class Bars(Progress):
     """The same on a terminal, as a bar."""
 
     @contextmanager
-    def running(self, cells: Sequence[Cell], costs: Mapping[str, float], cached: int, workers: int, known: bool = True) -> Iterator[None]:
+    def running(
+        self,
+        cells: Sequence[Cell],
+        costs: Mapping[str, float],
+        cached: int,
+        workers: int,
+        known: bool = True,
+    ) -> Iterator[None]:
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
@@ -118,9 +157,15 @@ class Bars(Progress):
 
     def _show(self) -> None:
         if hasattr(self, "_bar"):
-            at = ", ".join(f"{self.cells[cell].method} {rounds}" for cell, rounds in list(self.rounds.items())[:3] if cell in self.cells)
+            at = ", ".join(
+                f"{self.cells[cell].method} {rounds}"
+                for cell, rounds in list(self.rounds.items())[:3]
+                if cell in self.cells
+            )
             text = f"{self.done}/{self.total} cells{' (' + at + ')' if at else ''}"
-            self._bar.update(self._task, completed=self.share, description=text, eta=f"{self.remaining()} to go")
+            self._bar.update(
+                self._task, completed=self.share, description=text, eta=f"{self.remaining()} to go"
+            )
 
 
 def make(stream: Any = None) -> Progress:

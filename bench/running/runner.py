@@ -1,4 +1,6 @@
-"""Run a plan: what is missing, in the best order, by an executor, beside other runners, until every cell has ended."""
+"""Run a plan: what is missing, in the best order, by an executor, beside other runners, until every
+cell has ended.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,19 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from bench.cells.plan import Planned, unique
-from bench.errors import FAILED, FINE, INPUT, UserError
-from bench.records.debris import sweep
-from bench.records.locks import held
-from bench.records.store import Store, stored_result
-from bench.running import devices
-from bench.running.executors import EXECUTORS, cluster
-from bench.running.products import now
-from bench.running.task import Options, Outcome, Task
-from bench.running.work import counts_as_done
+from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.errors import FAILED, FINE, INPUT, UserError
+from repfl.bench.records.debris import sweep
+from repfl.bench.records.locks import held
+from repfl.bench.records.store import Store, stored_result
+from repfl.bench.running import devices
+from repfl.bench.running.executors import EXECUTORS, cluster
+from repfl.bench.running.products import now
+from repfl.bench.running.task import Options, Outcome, Task
+from repfl.bench.running.work import counts_as_done
 
 if TYPE_CHECKING:
-    from bench.running.progress import Progress
+    from repfl.bench.running.progress import Progress
 
 POLL = 1.0
 """Seconds between two looks at a cell that another runner has."""
@@ -49,7 +51,9 @@ class Summary:
 
 
 class Stop:
-    """Turns SIGINT and SIGTERM into a wish to end after the current round; a second signal ends at once."""
+    """Turns SIGINT and SIGTERM into a wish to end after the current round; a second signal ends at
+    once.
+    """
 
     def __init__(self) -> None:
         self.signal = 0
@@ -64,7 +68,9 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
-        before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {
+            number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
+        }
         try:
             yield self
         finally:
@@ -72,7 +78,9 @@ class Stop:
                 signal.signal(number, handler)
 
 
-def resolve_device(wanted: str, executor: str | None = None, workers: int | None = None, address: str = "") -> str:
+def resolve_device(
+    wanted: str, executor: str | None = None, workers: int | None = None, address: str = ""
+) -> str:
     """The kind of device that cells run on, here or on the machines of a cluster."""
     if executor == "ray" and wanted in ("auto", "cuda"):
         return cluster.resolve_device(wanted, address, workers)
@@ -87,8 +95,12 @@ def check_executor(wanted: str | None, workers: int | None) -> None:
         raise UserError(f"--executor {wanted!r} is not valid; valid: {', '.join(EXECUTORS)}")
 
 
-def choose_executor(wanted: str | None, workers: int | None, pending: int, options: Options) -> tuple[str, int]:
-    """The executor and its number of workers: processes where several cells may run side by side, otherwise this process."""
+def choose_executor(
+    wanted: str | None, workers: int | None, pending: int, options: Options
+) -> tuple[str, int]:
+    """The executor and its number of workers: processes where several cells may run side by side,
+    otherwise this process.
+    """
     if wanted == "ray":
         return wanted, workers or cluster.capacity(options)
     count = workers or devices.crew(options.device, options.per_gpu)
@@ -97,9 +109,15 @@ def choose_executor(wanted: str | None, workers: int | None, pending: int, optio
     return wanted, count
 
 
-def run(planned: Sequence[Planned], options: Options, executor: str | None, workers: int | None, progress: Progress) -> Summary:
+def run(
+    planned: Sequence[Planned],
+    options: Options,
+    executor: str | None,
+    workers: int | None,
+    progress: Progress,
+) -> Summary:
     """Bring every planned cell to its end."""
-    from bench.running.cost import Speeds, measured
+    from repfl.bench.running.cost import Speeds, measured
 
     store, summary, stop = Store(options.results), Summary(), Stop()
     check_executor(executor, workers)
@@ -108,15 +126,24 @@ def run(planned: Sequence[Planned], options: Options, executor: str | None, work
     todo = [item for item in todo if not _finished(store, item, options, summary)]
     speeds = measured(store)[options.device] if todo else Speeds()
     costs = {item.cell.id: speeds.seconds(item.cell) for item in todo}
-    todo.sort(key=lambda item: -costs[item.cell.id])  # long ones first, so that no worker is left alone with one at the end
+    todo.sort(
+        key=lambda item: -costs[item.cell.id]
+    )  # long ones first, so that no worker is left alone with one at the end
     if not todo:
         sweep(store)
         return summary
     store.open()
     name, count = choose_executor(executor, workers, len(todo), options)
     tasks = [Task(item.cell, item.command, item.skip, costs[item.cell.id]) for item in todo]
-    known = options.device == "cpu" or bool(speeds.shapes)  # what cells cost a CPU says nothing of what they cost a GPU
-    with stop.listening(), progress.running([item.cell for item in todo], costs, len(summary.outcomes), min(count, len(todo)), known):
+    known = options.device == "cpu" or bool(
+        speeds.shapes
+    )  # what cells cost a CPU says nothing of what they cost a GPU
+    with (
+        stop.listening(),
+        progress.running(
+            [item.cell for item in todo], costs, len(summary.outcomes), min(count, len(todo)), known
+        ),
+    ):
         try:
             _until_done(tasks, options, (name, count), progress, stop, summary)
         except KeyboardInterrupt:
@@ -134,11 +161,20 @@ def _finished(store: Store, item: Planned, options: Options, summary: Summary) -
     if record is None or not counts_as_done(record, options):
         return False
     status = "diverged" if record.status == "diverged" else "cached"
-    summary.outcomes.append(Outcome(record.id, status, record.reason, 0.0, record.metrics.get("value")))
+    summary.outcomes.append(
+        Outcome(record.id, status, record.reason, 0.0, record.metrics.get("value"))
+    )
     return True
 
 
-def _until_done(tasks: Sequence[Task], options: Options, how: tuple[str, int], progress: Progress, stop: Stop, summary: Summary) -> None:
+def _until_done(
+    tasks: Sequence[Task],
+    options: Options,
+    how: tuple[str, int],
+    progress: Progress,
+    stop: Stop,
+    summary: Summary,
+) -> None:
     """Execute; then wait for the cells that other runners had, and take over what they leave."""
     execute, (_, workers) = EXECUTORS[how[0]], how
     store, waiting = Store(options.results), list(tasks)

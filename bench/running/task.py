@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.cells.cell import Cell
+from repfl.bench.cells.cell import Cell
 
 GRACE = 15.0
-"""Seconds that cells get to write a checkpoint after the user asked to stop, and that one may overrun its time limit."""
+"""Seconds that cells get to write a checkpoint after the user asked to stop, and that one may
+overrun its time limit.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,14 @@ class Options:
     checkpoint_every: float = 60.0
     time_limit: float | None = None
     alarm: bool = False
-    """Whether the process that computes sees to the limit within a round, too; elsewhere the one that waits for it does."""
+    """Whether the process that computes sees to the limit within a round, too; elsewhere the one
+    that waits for it does.
+    """
     fresh: bool = False
     began: str = ""
-    """When the run began, as `now` writes it: with `fresh`, and for failed cells, only what is newer counts as done."""
+    """When the run began, as `now` writes it: with `fresh`, and for failed cells, only what is
+    newer counts as done.
+    """
     plugins: tuple[str, ...] = ()
     per_gpu: int = 0
     """Cells that share one GPU at most; 0: as many as measurably pay."""
@@ -55,8 +61,9 @@ class Options:
 class Outcome:
     """How a task ended.
 
-    Stored: done, failed, diverged, skipped. Not stored: cached (it was there already), busy (another runner has it), refused (the data or
-    the partition cannot be had), interrupted, fatal (nothing more can be stored).
+    Stored: done, failed, diverged, skipped. Not stored: cached (it was there already), busy
+    (another runner has it), refused (the data or the partition cannot be had), interrupted, fatal
+    (nothing more can be stored).
     """
 
     id: str

@@ -1,4 +1,6 @@
-"""How a cell is computed on its device, where that is left open: measured once per device, model, batch and cohort, then remembered."""
+"""How a cell is computed on its device, where that is left open: measured once per device, model,
+batch and cohort, then remembered.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ from typing import Any, cast
 
 from filelock import FileLock
 
-from bench.cells.cell import Cell, canonical, entry, recipe_from
-from bench.records import provenance
-from bench.records.store import write_synced
-from bench.running.clients import clients_of
-from bench.running.devices import clear
-from bench.running.task import Options
-from datasets.core.paths import expanded
+from repfl.bench.cells.cell import Cell, canonical, entry, recipe_from
+from repfl.bench.records import provenance
+from repfl.bench.records.store import write_synced
+from repfl.bench.running.clients import clients_of
+from repfl.bench.running.devices import clear
+from repfl.bench.running.task import Options
+from repfl.datasets.core.paths import expanded
 
 VERSION = 1
 AGREED = {"chunk": 32, "lanes": 0, "conv": "auto"}
@@ -45,7 +47,9 @@ def settled(options: Options, cell: Cell) -> Options:
 
 
 def smaller(options: Options) -> Options | None:
-    """Half as many clients at once, for a device whose memory has run out; none: it was one already."""
+    """Half as many clients at once, for a device whose memory has run out; none: it was one
+    already.
+    """
     if options.lanes > 1:
         return replace(options, lanes=options.lanes // 2)
     if options.chunk > 1:
@@ -56,40 +60,70 @@ def smaller(options: Options) -> Options | None:
 def _job(options: Options, cell: Cell) -> Any:
     import torch
 
-    from algorithms.core.lowering import Precision
-    from algorithms.core.tuning import Job
+    from repfl.algorithms.core.lowering import Precision
+    from repfl.algorithms.core.tuning import Job
 
     recipe, clients = recipe_from(cell.recipe, "recipe"), clients_of(cell)
     everybody = entry(cell.method).cls.serverless
     cohort = recipe.clients if everybody else max(1, round(recipe.participation * recipe.clients))
     dtype = torch.float64 if options.precision == "fp64" else torch.float32
     data, precision = clients.data, cast(Precision, options.precision)
-    return Job(clients.model, recipe, data.input_shape, data.classes, cohort, options.device, dtype, precision)
+    return Job(
+        clients.model,
+        recipe,
+        data.input_shape,
+        data.classes,
+        cohort,
+        options.device,
+        dtype,
+        precision,
+    )
 
 
 def _key(options: Options, job: Any) -> str:
     """Everything that a choice depends on."""
     where = provenance.platform_of(options.device, options.precision)["fingerprint"]
     training = job.recipe.training
-    parts = [VERSION, where, job.model.name, job.shape, job.classes, training.batch, bool(training.momentum), job.cohort, options.precision]
+    parts = [
+        VERSION,
+        where,
+        job.model.name,
+        job.shape,
+        job.classes,
+        training.batch,
+        bool(training.momentum),
+        job.cohort,
+        options.precision,
+    ]
     return sha256(canonical({"parts": parts}).encode()).hexdigest()[:24]
 
 
 def _measured(job: Any) -> dict[str, Any]:
     """The best way, with what every way took."""
-    from algorithms.core.tuning import candidates, measure, tune
+    from repfl.algorithms.core.tuning import candidates, measure, tune
 
     trials = tune(list(candidates(job.cohort, job.precision)), lambda way: measure(job, way))
     clear(job.device)  # what trials took is not what the cell takes
     names = ("chunk", "lanes", "conv")
     best = trials[0]
-    choice = {name: getattr(best.lowering, name) for name in names} if isfinite(best.seconds) else dict(AGREED)
+    choice = (
+        {name: getattr(best.lowering, name) for name in names}
+        if isfinite(best.seconds)
+        else dict(AGREED)
+    )
     told = [
         {name: getattr(trial.lowering, name) for name in names}
-        | ({"microseconds": round(trial.seconds * 1e6, 2)} if isfinite(trial.seconds) else {"refused": trial.note})
+        | (
+            {"microseconds": round(trial.seconds * 1e6, 2)}
+            if isfinite(trial.seconds)
+            else {"refused": trial.note}
+        )
         for trial in trials
     ]
-    what = f"{job.model.name}, batch {job.recipe.training.batch}, {job.cohort} clients, {provenance.device_name(job.device)}"
+    what = (
+        f"{job.model.name}, batch {job.recipe.training.batch}, {job.cohort} clients,"
+        f" {provenance.device_name(job.device)}"
+    )
     return {"what": what, "choice": choice, "trials": told}
 
 
@@ -100,7 +134,9 @@ def path() -> Path:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """One process measures, the others wait and then know: cells of one kind are computed alike, and trials disturb each other less."""
+    """One process measures, the others wait and then know: cells of one kind are computed alike,
+    and trials disturb each other less.
+    """
     with ExitStack() as held:
         with suppress(OSError):  # nowhere to remember anything, nowhere for a lock
             path().parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +150,11 @@ def _read() -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     usable = found.items() if isinstance(found, dict) else ()
-    return {key: told for key, told in usable if isinstance(told, dict) and told.get("choice", {}).keys() == AGREED.keys()}
+    return {
+        key: told
+        for key, told in usable
+        if isinstance(told, dict) and told.get("choice", {}).keys() == AGREED.keys()
+    }
 
 
 def _write(known: dict[str, Any]) -> None:

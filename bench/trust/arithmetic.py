@@ -1,6 +1,6 @@
-"""Arithmetic that can be redone: what a record says of itself follows from its own curves, counts and arrays, and
-from the partition where the data are here. Somebody who writes a number would have to write all of them, and then
-computing the cell again still tells.
+"""Arithmetic that can be redone: what a record says of itself follows from its own curves, counts
+and arrays, and from the partition where the data are here. Somebody who writes a number would have
+to write all of them, and then computing the cell again still tells.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench.records.digest import of_arrays, of_curves
-from bench.records.store import Record, Store
-from bench.running.metrics import Rows, judged, reported, summarise
+from repfl.bench.records.digest import of_arrays, of_curves
+from repfl.bench.records.store import Record, Store
+from repfl.bench.running.metrics import Rows, judged, reported, summarise
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from algorithms.core.layout import Layout
-    from bench.cells.cell import Cell
+    from repfl.algorithms.core.layout import Layout
+    from repfl.bench.cells.cell import Cell
 
 CLOSE = 1e-12
 """Relative difference that another order of additions may make."""
@@ -33,16 +33,24 @@ def of_store(store: Store, record: Record) -> list[str]:
     if record.status != "done":
         return []
     rows = _tuples(store.frame(record, "rounds.parquet"), "round", "name", "value")
-    clients = _tuples(store.frame(record, "clients.parquet"), "round", "point", "client", "correct", "total")
+    clients = _tuples(
+        store.frame(record, "clients.parquet"), "round", "point", "client", "correct", "total"
+    )
     digests = record.provenance["digests"]
-    wrong = [] if digests["curves"] == of_curves(rows, clients) else ["digests.curves is not that of its curves"]
+    wrong = (
+        []
+        if digests["curves"] == of_curves(rows, clients)
+        else ["digests.curves is not that of its curves"]
+    )
     if digests["arrays"] != of_arrays(store.arrays(record)):
         wrong.append("digests.arrays is not that of its arrays")
     return [*wrong, *_from_counts(rows, clients), *_from_curves(record, rows), *bounds(record)]
 
 
 def _tuples(frame: pd.DataFrame | None, *names: str) -> list[Any]:
-    return [] if frame is None else list(zip(*(frame[name].tolist() for name in names), strict=True))
+    return (
+        [] if frame is None else list(zip(*(frame[name].tolist() for name in names), strict=True))
+    )
 
 
 def _from_counts(rows: Rows, clients: ClientRows) -> Iterator[str]:
@@ -84,7 +92,13 @@ def differing(one: Any, other: Any, place: str = "") -> list[str]:
     """The places at which two nested tables differ."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         names = dict.fromkeys((*one, *other))
-        return [path for name in names for path in differing(one.get(name), other.get(name), f"{place}.{name}" if place else str(name))]
+        return [
+            path
+            for name in names
+            for path in differing(
+                one.get(name), other.get(name), f"{place}.{name}" if place else str(name)
+            )
+        ]
     return [] if one == other else [place]
 
 
@@ -102,7 +116,9 @@ def bounds(record: Record) -> Iterator[str]:
 
 
 def of_line(record: Record, curves: Mapping[str, Any], counts: Any) -> list[str]:
-    """What does not follow in a measured line: its value from its curve and its counts, its summary from both."""
+    """What does not follow in a measured line: its value from its curve and its counts, its summary
+    from both.
+    """
     if record.status != "done":
         return []
     return [*_line_from_curve(record, curves), *_line_from_counts(record, counts), *bounds(record)]
@@ -112,7 +128,10 @@ def _line_from_curve(record: Record, curves: Mapping[str, Any]) -> Iterator[str]
     """The value, its round, and the summary of the reported point."""
     evaluation = record.cell["recipe"]["evaluation"]
     point, average = judged(evaluation)
-    plain = {name: dict(zip(c.rounds.tolist(), c.values.tolist(), strict=True)) for name, c in curves.items()}
+    plain = {
+        name: dict(zip(c.rounds.tolist(), c.values.tolist(), strict=True))
+        for name, c in curves.items()
+    }
     curve, said = plain.get(f"{point}/{average}"), record.metrics.get("points", {}).get(point)
     if record.metrics["value"] is None and curve is None:
         return
@@ -135,7 +154,10 @@ def _line_from_counts(record: Record, counts: Any) -> Iterator[str]:
     """The value, and the spread over clients where the last round is the reported one."""
     if counts is None:
         return
-    found, (point, average) = accuracies(counts.correct, counts.total), judged(record.cell["recipe"]["evaluation"])
+    found, (point, average) = (
+        accuracies(counts.correct, counts.total),
+        judged(record.cell["recipe"]["evaluation"]),
+    )
     if not _same(record.metrics["value"], found.get(average)):
         yield "value is not that of its counts"
     last = record.metrics["points"][point]["last"]
@@ -151,8 +173,10 @@ def _same(one: float | None, other: float | None) -> bool:
 
 
 def of_partition(record: Record, cell: Cell) -> list[str]:
-    """What does not follow from the data that are here: floor, partition, samples, size of the model, dense bytes."""
-    from bench.running.clients import clients_of
+    """What does not follow from the data that are here: floor, partition, samples, size of the
+    model, dense bytes.
+    """
+    from repfl.bench.running.clients import clients_of
 
     clients, metrics = clients_of(cell), record.metrics
     size, made = clients.model.layout.parameters, record.provenance
@@ -162,7 +186,11 @@ def of_partition(record: Record, cell: Cell) -> list[str]:
         "samples": (made.get("samples"), clients.samples),
         "parameters": (metrics.get("parameters"), size),
     }
-    wrong = [f"{name} is not that of the data here" for name, (said, right) in expected.items() if said != right]
+    wrong = [
+        f"{name} is not that of the data here"
+        for name, (said, right) in expected.items()
+        if said != right
+    ]
     if cell.method in DENSE and metrics["traffic"] != _dense(cell, clients.model.layout):
         wrong.append("traffic is not that of whole models")
     return wrong

@@ -1,4 +1,6 @@
-"""What a commit's code makes of today's gate, smoke scale and grids: computed here, in processes."""
+"""What a commit's code makes of today's gate, smoke scale and grids: computed here, in
+processes.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,16 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from bench.cells.cell import Cell, build_cell, canonical, recipe_from, spec
-from bench.cells.grid import SCALES
-from bench.cells.plan import Planned, Selection, plan, unique
-from bench.errors import FAILED, UserError
-from bench.records import provenance
-from bench.running import devices, progress
-from bench.running.cost import Speeds
-from bench.running.task import Outcome
-from bench.running.work import ONE_THREAD
-from bench.trust import regress
+from repfl.bench.cells.cell import Cell, build_cell, canonical, recipe_from, spec
+from repfl.bench.cells.grid import SCALES
+from repfl.bench.cells.plan import Planned, Selection, plan, unique
+from repfl.bench.errors import FAILED, UserError
+from repfl.bench.records import provenance
+from repfl.bench.running import devices, progress
+from repfl.bench.running.cost import Speeds
+from repfl.bench.running.task import Outcome
+from repfl.bench.running.work import ONE_THREAD
+from repfl.bench.trust import regress
 
 SCRIPT = Path(__file__).with_name("under_ref.py")
 DATA = ("dataset", "clients", "partition", "norm", "input", "classes")
@@ -60,19 +62,28 @@ class Trial:
     def variant(self) -> str:
         """The method, with the options that are not as they are by default."""
         usual = build_cell(self.cell.method, {}, recipe_from(self.cell.recipe, "recipe"), 0).hp
-        return spec(self.cell.method, {name: value for name, value in self.cell.hp.items() if value != usual[name]})
+        return spec(
+            self.cell.method,
+            {name: value for name, value in self.cell.hp.items() if value != usual[name]},
+        )
 
 
 def trials(methods: Sequence[str] = ()) -> list[Trial]:
     """All cells of the gate and of the smoke scale, and every way in which the grids deal data."""
     found = [Trial("gate", place.key, planned.cell) for place, planned in regress.places(methods)]
-    smoke = [item for item in unique(plan(Selection(scale="smoke"))) if not methods or item.cell.method in methods]
+    smoke = [
+        item
+        for item in unique(plan(Selection(scale="smoke")))
+        if not methods or item.cell.method in methods
+    ]
     found += [Trial("smoke", _label(item), item.cell) for item in smoke]
     views: dict[str, Trial] = {}
     for scale in SCALES:
         for item in plan(Selection(scale=scale)):
             held = canonical({name: item.cell.recipe[name] for name in DATA})
-            views.setdefault(held, Trial("view", f"{item.paper} {item.column} at scale {scale}", item.cell))
+            views.setdefault(
+                held, Trial("view", f"{item.paper} {item.column} at scale {scale}", item.cell)
+            )
     return [*found, *views.values()]
 
 
@@ -80,7 +91,7 @@ def _label(item: Planned) -> str:
     return f"{item.key}, {item.row}, {item.column_label}, seed {item.cell.seed}"
 
 
-# -- asking a commit -----------------------------------------------------------------------------------------------------------------------
+# -- asking a commit -------------------------------------------------------------------------------
 
 
 def commit_of(ref: str) -> str:
@@ -88,7 +99,9 @@ def commit_of(ref: str) -> str:
     try:
         return _git("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").decode().strip()
     except (OSError, subprocess.SubprocessError):
-        raise UserError(f"{ref!r} is no commit of {provenance.ROOT}; `git log --oneline` lists them") from None
+        raise UserError(
+            f"{ref!r} is no commit of {provenance.ROOT}; `git log --oneline` lists them"
+        ) from None
 
 
 def changed(*beside: Path) -> bool:
@@ -98,7 +111,9 @@ def changed(*beside: Path) -> bool:
 
 
 def _git(*arguments: str) -> bytes:
-    return subprocess.run(["git", "-C", str(provenance.ROOT), *arguments], capture_output=True, check=True).stdout
+    return subprocess.run(
+        ["git", "-C", str(provenance.ROOT), *arguments], capture_output=True, check=True
+    ).stdout
 
 
 @contextmanager
@@ -115,13 +130,22 @@ def ask(commit: str, asked: Sequence[Trial], keep: Path, workers: int | None) ->
     keep.mkdir(parents=True, exist_ok=True)
     path = keep / f"{platform()}-{commit}.jsonl"
     known = _kept(path)
-    costs = {trial.key: Speeds().seconds(trial.cell) if trial.kind != "view" else 0.0 for trial in asked}
-    todo = sorted((trial for trial in asked if trial.key not in known), key=lambda trial: -costs[trial.key])
+    costs = {
+        trial.key: Speeds().seconds(trial.cell) if trial.kind != "view" else 0.0 for trial in asked
+    }
+    todo = sorted(
+        (trial for trial in asked if trial.key not in known), key=lambda trial: -costs[trial.key]
+    )
     if todo or "sources" not in known:
         told = progress.make()
         told.note(f"commit {commit[:8]}:")
         cells = {trial.key: trial.cell for trial in todo if trial.kind != "view"}
-        with told.running(list(cells.values()), {cells[key].id: costs[key] for key in cells}, 0, workers or devices.processors()):
+        with told.running(
+            list(cells.values()),
+            {cells[key].id: costs[key] for key in cells},
+            0,
+            workers or devices.processors(),
+        ):
             for line in _answers(commit, todo, workers or devices.processors()):
                 with path.open("a", encoding="utf-8") as file:
                     file.write(line)
@@ -152,8 +176,15 @@ def _answers(commit: str, asked: Sequence[Trial], workers: int) -> Iterator[str]
     """Lines of JSON, as they come; each process takes its share of the trials."""
     lines: SimpleQueue[str] = SimpleQueue()
     with tree_of(commit) as tree, tempfile.TemporaryDirectory(prefix="repfl-asked-") as folder:
-        running = [_process(tree, Path(folder), json.dumps([trial.json for trial in asked]), (share, workers)) for share in range(workers)]
-        listeners = [Thread(target=_listen, args=(process, lines), daemon=True) for process in running]
+        running = [
+            _process(
+                tree, Path(folder), json.dumps([trial.json for trial in asked]), (share, workers)
+            )
+            for share in range(workers)
+        ]
+        listeners = [
+            Thread(target=_listen, args=(process, lines), daemon=True) for process in running
+        ]
         for listener in listeners:
             listener.start()
         try:
@@ -164,16 +195,23 @@ def _answers(commit: str, asked: Sequence[Trial], workers: int) -> Iterator[str]
                 process.terminate()
         if any(process.wait() for process in running):
             said = " ".join((Path(folder) / "said").read_text(encoding="utf-8").split())
-            raise UserError(f"commit {commit[:8]}: its code does not run here: {said[-300:]}", FAILED)
+            raise UserError(
+                f"commit {commit[:8]}: its code does not run here: {said[-300:]}", FAILED
+            )
 
 
 def _process(tree: Path, folder: Path, asked: str, share: tuple[int, int]) -> subprocess.Popen[str]:
     """One process under a commit's code; it sees that tree and nothing of this one."""
     (folder / "asked").write_text(asked, encoding="utf-8")
     command = [sys.executable, "-P", str(SCRIPT), str(tree), *map(str, share)]
-    with (folder / "asked").open(encoding="utf-8") as given, (folder / "said").open("a", encoding="utf-8") as said:
+    with (
+        (folder / "asked").open(encoding="utf-8") as given,
+        (folder / "said").open("a", encoding="utf-8") as said,
+    ):
         environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(tree)}
-        return subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE, stderr=said, text=True, env=environment)
+        return subprocess.Popen(
+            command, stdin=given, stdout=subprocess.PIPE, stderr=said, text=True, env=environment
+        )
 
 
 def _listen(process: subprocess.Popen[str], lines: SimpleQueue[str]) -> None:

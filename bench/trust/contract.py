@@ -1,7 +1,7 @@
 """What every method must keep, checked on clients that are as awkward as real ones.
 
-`check(name)` runs the whole contract on one registered method; the test suite runs it on all of them, and `repfl methods NAME --contract`
-runs it on a third party's.
+`check(name)` runs the whole contract on one registered method; the test suite runs it on all of
+them, and `repfl methods NAME --contract` runs it on a third party's.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms import models
-from algorithms.core.data import ClientData
-from algorithms.core.method import build, methods
-from algorithms.core.run import Run
-from bench.trust.tape import TapeLane
-from bench.trust.wiretap import TappedRun, Wiretap
-from datasets.core.recipe import Evaluation, Partition, Recipe, Training
+from repfl.algorithms import models
+from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.method import build, methods
+from repfl.algorithms.core.run import Run
+from repfl.bench.trust.tape import TapeLane
+from repfl.bench.trust.wiretap import TappedRun, Wiretap
+from repfl.datasets.core.recipe import Evaluation, Partition, Recipe, Training
 
 RAGGED, EVEN = (25, 7, 0, 40, 1, 16), (18, 17, 0, 19)
-"""Samples per client: short last batches, nobody at all, a single sample; the last client has one class only."""
+"""Samples per client: short last batches, nobody at all, a single sample; the last client has one
+class only.
+"""
 TOLERANCE = 1e-9
 MODELS = ("tiny", "tiny-bn")
 QUICK: dict[str, dict[str, Any]] = {"fedap": {"pretrain_epochs": 2}}
@@ -32,24 +34,41 @@ QUICK: dict[str, dict[str, Any]] = {"fedap": {"pretrain_epochs": 2}}
 PARTICIPATION = (1.0, 0.5)
 
 
-# -- toy clients -------------------------------------------------------------------------------------------------------------------------
+# -- toy clients -----------------------------------------------------------------------------------
 
 
-def toy_data(sizes: tuple[int, ...] = RAGGED, *, seed: int = 0, classes: int = 4, test: int = 9) -> ClientData:
-    """Learnable random images: every class has a mean image; client i sees two classes, and the last client only one."""
+def toy_data(
+    sizes: tuple[int, ...] = RAGGED, *, seed: int = 0, classes: int = 4, test: int = 9
+) -> ClientData:
+    """Learnable random images: every class has a mean image; client i sees two classes, and the
+    last client only one.
+    """
     rng = np.random.default_rng(seed)
     total = sum(sizes) + test * len(sizes)
-    owner = np.concatenate([np.repeat(np.arange(len(sizes)), sizes), np.repeat(np.arange(len(sizes)), test)])
+    owner = np.concatenate(
+        [np.repeat(np.arange(len(sizes)), sizes), np.repeat(np.arange(len(sizes)), test)]
+    )
     labels = (owner + rng.integers(0, 2, total)) % classes
     labels[owner == len(sizes) - 1] = 0
     prototypes = rng.integers(0, 200, (classes, 8, 8, 1))
     images = (prototypes[labels] + rng.integers(0, 56, (total, 8, 8, 1))).astype(np.uint8)
     stops = np.cumsum(sizes)
     train = [torch.arange(stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
-    tests = [torch.arange(stops[-1] + i * test, stops[-1] + (i + 1) * test) for i in range(len(sizes))]
+    tests = [
+        torch.arange(stops[-1] + i * test, stops[-1] + (i + 1) * test) for i in range(len(sizes))
+    ]
     empty = [torch.arange(0) for _ in sizes]
     scale = torch.full((1,), 1 / 255)
-    return ClientData(torch.from_numpy(images), torch.from_numpy(labels), train, tests, empty, scale, -0.5 * torch.ones(1), classes)
+    return ClientData(
+        torch.from_numpy(images),
+        torch.from_numpy(labels),
+        train,
+        tests,
+        empty,
+        scale,
+        -0.5 * torch.ones(1),
+        classes,
+    )
 
 
 def toy_recipe(
@@ -82,7 +101,7 @@ def gap(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
     return max(((a - b).abs().max() / a.abs().max().clamp(min=1e-12)).item() for a, b in pairs)
 
 
-# -- the contract ------------------------------------------------------------------------------------------------------------------------
+# -- the contract ----------------------------------------------------------------------------------
 
 
 class Broken(Exception):
@@ -104,7 +123,14 @@ class Situation:
     participation: float
     hp: tuple[tuple[str, Any], ...] = ()
 
-    def run(self, *, rounds: int | None = None, kind: type[Run] = Run, sizes: tuple[int, ...] = RAGGED, **how: Any) -> Run:
+    def run(
+        self,
+        *,
+        rounds: int | None = None,
+        kind: type[Run] = Run,
+        sizes: tuple[int, ...] = RAGGED,
+        **how: Any,
+    ) -> Run:
         """The method in this situation, after some rounds (default: all)."""
         run = self.fresh(kind=kind, sizes=sizes, **how)
         run.start()
@@ -113,26 +139,43 @@ class Situation:
         return run
 
     def fresh(self, *, kind: type[Run] = Run, sizes: tuple[int, ...] = RAGGED, **how: Any) -> Run:
-        """The method in this situation, not yet started; `how`: fields of the training protocol and of the lowering."""
+        """The method in this situation, not yet started; `how`: fields of the training protocol and
+        of the lowering.
+        """
         lowering = {name: how.pop(name) for name in ("chunk", "lanes", "lane") if name in how}
         data = toy_data(sizes)
         model = models.build(self.model, channels=1, size=8, classes=data.classes)
         recipe = toy_recipe(clients=len(sizes), participation=self.participation, **how)
-        return kind(build(self.method, dict(self.hp)), recipe, data, model, seed=0, dtype=torch.float64, **lowering)
+        return kind(
+            build(self.method, dict(self.hp)),
+            recipe,
+            data,
+            model,
+            seed=0,
+            dtype=torch.float64,
+            **lowering,
+        )
 
 
 def finite(case: Situation) -> None:
-    """States, scores and notes are finite numbers on clients with no sample, one sample, one class."""
+    """States, scores and notes are finite numbers on clients with no sample, one sample, one
+    class.
+    """
     run = case.run()
     for name, tensor in run.state.items():
-        keep(not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()), f"state {name!r} is not finite")
+        keep(
+            not tensor.is_floating_point() or bool(torch.isfinite(tensor).all()),
+            f"state {name!r} is not finite",
+        )
     keep(all(np.isfinite(value) for _, _, value in run.rows), "a recorded number is not finite")
 
 
 def deterministic(case: Situation) -> None:
     """The same cell gives the same bits twice."""
     one, two = case.run(), case.run()
-    keep(all(torch.equal(one.state[name], two.state[name]) for name in one.state), "two runs differ")
+    keep(
+        all(torch.equal(one.state[name], two.state[name]) for name in one.state), "two runs differ"
+    )
 
 
 def resumable(case: Situation) -> None:
@@ -143,16 +186,25 @@ def resumable(case: Situation) -> None:
     resumed.restore({name: value.clone() for name, value in halfway.snapshot().items()})
     while not resumed.done:
         resumed.step()
-    keep(all(torch.equal(whole.state[name], resumed.state[name]) for name in whole.state), "the resumed run differs")
-    timeless = [[row for row in run.rows if not row[1].startswith("time/")] for run in (whole, resumed)]
+    keep(
+        all(torch.equal(whole.state[name], resumed.state[name]) for name in whole.state),
+        "the resumed run differs",
+    )
+    timeless = [
+        [row for row in run.rows if not row[1].startswith("time/")] for run in (whole, resumed)
+    ]
     keep(timeless[0] == timeless[1], "the resumed curves differ")
 
 
 def billed(case: Situation) -> None:
-    """The ledger's bytes are the lengths of real encoded messages, and nobody learns from anybody else without them."""
+    """The ledger's bytes are the lengths of real encoded messages, and nobody learns from anybody
+    else without them.
+    """
     run = case.fresh(kind=TappedRun, chunk=len(RAGGED))
     traffic = _bytes(run)
-    between_clients = run.fed.ledger.edges is not None  # then sender and receiver are both billed for one message
+    between_clients = (
+        run.fed.ledger.edges is not None
+    )  # then sender and receiver are both billed for one message
     lines = "traffic/up" if between_clients else "traffic/"
     bytes_billed = int(sum(value for _, name, value in run.rows if name.startswith(lines)))
     encoded = run.fed.wire if isinstance(run.fed, Wiretap) else -1
@@ -173,7 +225,9 @@ def _bytes(run: Run) -> dict[str, Tensor]:
 
 
 def _heard(case: Situation, run: Run, traffic: dict[str, Tensor]) -> None:
-    """Where a client's pictures are others, its own model may change; every other model that does has cost bytes on both sides."""
+    """Where a client's pictures are others, its own model may change; every other model that does
+    has cost bytes on both sides.
+    """
     teacher, other = int(np.argmax(RAGGED)), case.fresh(chunk=len(RAGGED))
     own = other.fed.data.train[teacher]
     other.fed.data.images[own] = 255 - other.fed.data.images[own]
@@ -181,23 +235,36 @@ def _heard(case: Situation, run: Run, traffic: dict[str, Tensor]) -> None:
     for one, two in zip(_personal(run), _personal(other), strict=True):
         learnt = ((one - two).abs().amax(1) > 0).cpu()
         learnt[teacher] = False
-        keep(not learnt.any() or bool(traffic["up"][teacher] > 0), "clients learn from one that sends nothing")
-        keep(bool((traffic["down"][learnt] > 0).all()), "a client that receives nothing learns from another one")
+        keep(
+            not learnt.any() or bool(traffic["up"][teacher] > 0),
+            "clients learn from one that sends nothing",
+        )
+        keep(
+            bool((traffic["down"][learnt] > 0).all()),
+            "a client that receives nothing learns from another one",
+        )
 
 
 def _personal(run: Run) -> list[Tensor]:
-    """The models that all clients are scored with  [N, D]; several where their predictions are mixed."""
+    """The models that all clients are scored with  [N, D]; several where their predictions are
+    mixed.
+    """
     with run.fed.among(run.fed.everybody):
         personal = run.method.personal(run.state, run.fed)
     return [models for _, models in personal.parts] if hasattr(personal, "parts") else [personal]
 
 
 def newcomers(case: Situation) -> None:
-    """After one round with a small cohort, clients that never took part have a finite model of the right length."""
+    """After one round with a small cohort, clients that never took part have a finite model of the
+    right length.
+    """
     run = replace(case, participation=1 / 6).run(rounds=1)
     for part in _personal(run):
         keep(part.shape == (run.fed.N, run.fed.D), f"personal() returned {tuple(part.shape)}")
-        keep(bool(torch.isfinite(part).all()), "a client that never took part has a model that is not finite")
+        keep(
+            bool(torch.isfinite(part).all()),
+            "a client that never took part has a model that is not finite",
+        )
 
 
 def chunk_free(case: Situation) -> None:
@@ -209,22 +276,34 @@ def chunk_free(case: Situation) -> None:
 
 
 def recordable(case: Situation) -> None:
-    """A GPU may record a step and play it again: steps depend on their chunk and their batch, and on nothing that Python remembers."""
+    """A GPU may record a step and play it again: steps depend on their chunk and their batch, and
+    on nothing that Python remembers.
+    """
     if case.participation < 1:
         return  # who takes part changes no step
-    recorded, plain = (case.run(rounds=2, sizes=EVEN, batch=4, lanes=2, lane=partial(TapeLane, records)) for records in (True, False))
-    different = [name for name, value in recorded.state.items() if not torch.equal(value, plain.state[name])]
+    recorded, plain = (
+        case.run(rounds=2, sizes=EVEN, batch=4, lanes=2, lane=partial(TapeLane, records))
+        for records in (True, False)
+    )
+    different = [
+        name for name, value in recorded.state.items() if not torch.equal(value, plain.state[name])
+    ]
     keep(not different, f"recorded steps give another {', '.join(different)}")
 
 
 def lonely(case: Situation) -> None:
     """A federation of one client runs."""
     run = replace(case, participation=1.0).run(sizes=(12,))
-    keep(all(bool(torch.isfinite(t).all()) for t in run.state.values() if t.is_floating_point()), "not finite with one client")
+    keep(
+        all(bool(torch.isfinite(t).all()) for t in run.state.values() if t.is_floating_point()),
+        "not finite with one client",
+    )
 
 
 def pure_scoring(case: Situation) -> None:
-    """Scoring changes nothing: the same state gives the same models, whoever is asked together with whom."""
+    """Scoring changes nothing: the same state gives the same models, whoever is asked together with
+    whom.
+    """
     run = case.run(rounds=2)
     before = {name: value.clone() for name, value in run.state.items()}
     whole: list[Tensor] = []
@@ -233,9 +312,19 @@ def pure_scoring(case: Situation) -> None:
         for block in run.fed.everybody.chunk(blocks):
             with run.fed.among(block):
                 personal = run.method.personal(run.state, run.fed)
-            out.append(torch.cat([m for _, m in personal.parts], 1) if hasattr(personal, "parts") else personal)
-    keep(gap({"w": torch.cat(whole)}, {"w": torch.cat(halves)}) < TOLERANCE, "a client's model depends on who else is scored")
-    keep(all(torch.equal(before[name], run.state[name]) for name in before), "scoring changed the state")
+            out.append(
+                torch.cat([m for _, m in personal.parts], 1)
+                if hasattr(personal, "parts")
+                else personal
+            )
+    keep(
+        gap({"w": torch.cat(whole)}, {"w": torch.cat(halves)}) < TOLERANCE,
+        "a client's model depends on who else is scored",
+    )
+    keep(
+        all(torch.equal(before[name], run.state[name]) for name in before),
+        "scoring changed the state",
+    )
 
 
 CONTRACT: tuple[Callable[[Situation], None], ...] = (
@@ -252,7 +341,9 @@ CONTRACT: tuple[Callable[[Situation], None], ...] = (
 
 
 def situations(name: str) -> Iterator[Situation]:
-    """Every situation in which a method is checked: with and without BN, everybody and half of the clients."""
+    """Every situation in which a method is checked: with and without BN, everybody and half of the
+    clients.
+    """
     entry = methods()[name]
     for model in MODELS:
         if "bn" in entry.needs and model == "tiny":
@@ -269,7 +360,10 @@ def check(name: str) -> Iterator[tuple[str, Situation, str]]:
                 promise(case)
             except Broken as error:
                 yield promise.__name__, case, str(error)
-            except (Exception, SystemExit) as error:  # a third party's method may fail in any way; the finding names it
+            except (
+                Exception,
+                SystemExit,
+            ) as error:  # a third party's method may fail in any way; the finding names it
                 yield promise.__name__, case, f"{type(error).__name__}: {error}"
             else:
                 yield promise.__name__, case, ""

@@ -3,7 +3,8 @@
 engines.csv has one row per method and pair of commits whose code was compared. A row is written by
 `repfl compare OLD NEW --record`, never by hand, and stays for good. What it rests on:
 
-code     The method's file and the engine are the same in both, but for comments, docstrings, layout.
+code     The method's file and the engine are the same in both, but for comments, docstrings,
+         layout.
 cells    Otherwise every cell of the gate (float64) and of the smoke scale that both commits can
          build was computed by both, in one place, and came out equal: the bits of the final state,
          of all curves and diagnostics, and every metric. And the clients of every recipe of every
@@ -30,8 +31,8 @@ After a change of code, one command compares and writes the rows, and one commit
 
 It takes as long as the gate and the smoke scale, once per commit: answers are kept, also when it is
 stopped, so that it goes on where it was. What moved is told method by method. Values whose method
-moved by intent are stale from then on: `repfl plan --stale` lists them, `repfl run --stale` computes
-them again.
+moved by intent are stale from then on: `repfl plan --stale` lists them, `repfl run --stale`
+computes them again.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.errors import Corrupt
-from bench.records import sources as code
+from repfl.bench.errors import Corrupt
+from repfl.bench.records import sources as code
 
 FILE = Path(__file__).with_name("engines.csv")
 DIGITS = 16
@@ -100,7 +101,9 @@ class Step:
 
     def _sides(self) -> tuple[set[str], set[str]]:
         words = self.but.split()
-        return {word[1:] for word in words if word[0] == "!"}, {word for word in words if word[0] != "!"}
+        return {word[1:] for word in words if word[0] == "!"}, {
+            word for word in words if word[0] != "!"
+        }
 
 
 class Standing(NamedTuple):
@@ -125,7 +128,8 @@ def _leaves(place: str, values: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(value, Mapping):
             yield from _leaves(f"{place}{name}.", value)
         else:
-            yield f"{place}{name}={json.dumps(value, separators=(',', ':')).strip(chr(34)).replace(' ', '_')}"
+            text = json.dumps(value, separators=(",", ":")).strip('"').replace(" ", "_")
+            yield f"{place}{name}={text}"
 
 
 def apart(moved: Sequence[Mapping[str, Any]], equal: Sequence[Mapping[str, Any]]) -> str:
@@ -152,7 +156,9 @@ def standing(sources: Mapping[str, str], cell: Mapping[str, Any]) -> Standing:
 def of_line(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Standing:
     """The standing of a measured value; what a clone with changes computed, nobody can look at."""
     if provenance.get("dirty"):
-        return Standing(False, f"made from a clone with changes, at commit {str(provenance.get('commit'))[:8]}")
+        return Standing(
+            False, f"made from a clone with changes, at commit {str(provenance.get('commit'))[:8]}"
+        )
     return standing(provenance.get("sources") or {}, cell)
 
 
@@ -170,11 +176,14 @@ def _led(made: Code, today: Code, steps: Sequence[Step], known: frozenset[str]) 
         return Standing(True)
     for pair, step in broken.items():
         if pair & reached:
-            return Standing(False, f"moved between {step.old_commit[:8]} and {step.new_commit[:8]}: {step.moved}")
+            return Standing(
+                False,
+                f"moved between {step.old_commit[:8]} and {step.new_commit[:8]}: {step.moved}",
+            )
     return Standing(False, f"made by {made}; nobody has compared that with today's")
 
 
-# -- the file ------------------------------------------------------------------------------------------------------------------------------
+# -- the file --------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
@@ -199,8 +208,12 @@ def _step(row: dict[str, Any], place: str) -> Step:
         counts = {name: int(row[name]) for name in ("gate", "smoke", "views")}
         step = Step(**row | counts)
     except (TypeError, ValueError):
-        raise Corrupt(f"{place}: is not a row; `git checkout` brings back what was written") from None
-    if any(len(key) != DIGITS or set(key) - set("0123456789abcdef") for key in (*step.old, *step.new)):
+        raise Corrupt(
+            f"{place}: is not a row; `git checkout` brings back what was written"
+        ) from None
+    if any(
+        len(key) != DIGITS or set(key) - set("0123456789abcdef") for key in (*step.old, *step.new)
+    ):
         raise Corrupt(f"{place}: its hashes are not of {DIGITS} hexadecimal digits")
     if not step.moved and step.platform and not step.gate + step.smoke:
         raise Corrupt(f"{place}: claims to have compared cells, and counts none")
@@ -213,6 +226,8 @@ def append(steps: Iterable[Step], path: Path | None = None) -> int:
     known = read(path)
     fresh = [step for step in dict.fromkeys(steps) if step not in known]
     with path.open("a", newline="", encoding="utf-8") as file:
-        csv.DictWriter(file, [field.name for field in fields(Step)], lineterminator="\n").writerows(map(asdict, fresh))
+        csv.DictWriter(file, [field.name for field in fields(Step)], lineterminator="\n").writerows(
+            map(asdict, fresh)
+        )
     _steps_of.cache_clear()
     return len(fresh)

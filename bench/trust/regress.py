@@ -1,7 +1,7 @@
 """The regression gate: small cells of every method, against a committed reference.
 
-On a platform that the reference knows, every bit and every metric must be equal. Elsewhere seeds are
-compared one by one: counts of correct predictions, sizes of states after every round, metrics,
+On a platform that the reference knows, every bit and every metric must be equal. Elsewhere seeds
+are compared one by one: counts of correct predictions, sizes of states after every round, metrics,
 bytes. See `gate.compare` for what may differ.
 """
 
@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.errors import FAILED, UserError
-from bench.records import provenance
-from bench.records.store import Store
-from bench.trust.gate.cells import Place, method_of, places
-from bench.trust.gate.compare import Move, difference, first_move
-from bench.trust.gate.entries import Entry, entry_of
-from bench.trust.gate.reference import FILE, SCHEMA, read, write
+from repfl.bench.errors import FAILED, UserError
+from repfl.bench.records import provenance
+from repfl.bench.records.store import Store
+from repfl.bench.trust.gate.cells import Place, method_of, places
+from repfl.bench.trust.gate.compare import Move, difference, first_move
+from repfl.bench.trust.gate.entries import Entry, entry_of
+from repfl.bench.trust.gate.reference import FILE, SCHEMA, read, write
 
 if TYPE_CHECKING:
-    from bench.cells.cell import Cell
-    from bench.running.task import Outcome
+    from repfl.bench.cells.cell import Cell
+    from repfl.bench.running.task import Outcome
 
 __all__ = [
     "Move",
@@ -53,13 +53,15 @@ class Regression:
 
 def entries(methods: Sequence[str], workers: int | None) -> dict[str, Entry]:
     """Today's entries of the gate's cells by key, computed in a folder of their own."""
-    from bench.running import progress, runner
-    from bench.running.task import Options
+    from repfl.bench.running import progress, runner
+    from repfl.bench.running.task import Options
 
     chosen = places(methods)
     with tempfile.TemporaryDirectory(prefix="repfl-check-") as folder:
         options = Options(folder, precision="fp64", checkpoint_every=1e9, norms=True)
-        found = runner.run([planned for _, planned in chosen], options, None, workers, progress.make())
+        found = runner.run(
+            [planned for _, planned in chosen], options, None, workers, progress.make()
+        )
         if found.signal:
             raise UserError("stopped by a signal; nothing was compared", found.exit_code)
         store, ends = Store(folder), {outcome.id: outcome for outcome in found.outcomes}
@@ -80,19 +82,36 @@ def _entry(cell: Cell, store: Store, ends: Mapping[str, Outcome]) -> Entry:
 
 
 def accept(path: Path | None, reason: str, methods: Sequence[str], workers: int | None) -> Path:
-    """Take today's numbers as the reference, and keep why; other platforms' digests stay where they hold."""
+    """Take today's numbers as the reference, and keep why; other platforms' digests stay where they
+    hold.
+    """
     path = path or FILE
     if not reason.strip():
         raise UserError('--accept needs --reason "why the new numbers are right"')
     places(methods)
-    old: dict[str, Any] = read(path) if path.exists() else {"schema": SCHEMA, "cells": {}, "history": []}
+    old: dict[str, Any] = (
+        read(path) if path.exists() else {"schema": SCHEMA, "cells": {}, "history": []}
+    )
     here, now = _platform(), entries(methods, workers)
-    failed = [f"{key} {entry['status']}: {entry['reason']}" for key, entry in now.items() if entry["status"] != "done"]
+    failed = [
+        f"{key} {entry['status']}: {entry['reason']}"
+        for key, entry in now.items()
+        if entry["status"] != "done"
+    ]
     if failed:
-        first = f"{len(failed)} cells of the gate failed, so the reference stays as it is; the first: {failed[0]}"
+        first = (
+            f"{len(failed)} cells of the gate failed, so the reference stays as it is; the first:"
+            f" {failed[0]}"
+        )
         raise UserError(first, FAILED)
-    moved = [key for key, entry in now.items() if key in old["cells"] and _moved(old["cells"][key], entry, here)]
-    cells = {key: cell for key, cell in old["cells"].items() if methods and method_of(key) not in methods}
+    moved = [
+        key
+        for key, entry in now.items()
+        if key in old["cells"] and _moved(old["cells"][key], entry, here)
+    ]
+    cells = {
+        key: cell for key, cell in old["cells"].items() if methods and method_of(key) not in methods
+    }
     for key, entry in now.items():
         others = {} if key in moved or key not in old["cells"] else old["cells"][key]["digests"]
         kept = {name: value for name, value in entry.items() if name not in ("digest", "reason")}
@@ -127,15 +146,28 @@ def check(path: Path | None, methods: Sequence[str], workers: int | None) -> Reg
     places(methods)
     reference, here = read(path), _platform()
     now = entries(methods, workers)
-    wanted = {key: cell for key, cell in reference["cells"].items() if not methods or method_of(key) in methods}
+    wanted = {
+        key: cell
+        for key, cell in reference["cells"].items()
+        if not methods or method_of(key) in methods
+    }
     then = {key: _seen_from(cell, here) for key, cell in wanted.items()}
     known = {key for key, cell in then.items() if cell["digest"]}
-    how = f"equal bits, platform {here}" if known else f"seed by seed, since platform {here} is not in the reference"
+    how = (
+        f"equal bits, platform {here}"
+        if known
+        else f"seed by seed, since platform {here} is not in the reference"
+    )
     if known and len(known) < len(then):
-        how += f"; {len(then) - len(known)} cells seed by seed, since they were computed elsewhere alone"
+        how += (
+            f"; {len(then) - len(known)} cells seed by seed, since they were computed elsewhere"
+            " alone"
+        )
     found = Regression(str(path or FILE), how, len(now), len({method_of(key) for key in now}))
     for exact in (True, False):
-        before, after = ({key: part[key] for key in part if (key in known) is exact} for part in (then, now))
+        before, after = (
+            {key: part[key] for key in part if (key in known) is exact} for part in (then, now)
+        )
         found.moved += difference(before, after, exact)
     if found.moved and reference["history"]:
         last = reference["history"][-1]

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.errors import FINDING, UserError
-from bench.records import sources as code
-from bench.trust import commits, ledger
-from bench.trust.commits import Trial
-from bench.trust.ledger import Step
-from datasets.core.store import data_root
+from repfl.bench.errors import FINDING, UserError
+from repfl.bench.records import sources as code
+from repfl.bench.trust import commits, ledger
+from repfl.bench.trust.commits import Trial
+from repfl.bench.trust.ledger import Step
+from repfl.datasets.core.store import data_root
 
 
 @dataclass(frozen=True)
@@ -50,28 +50,42 @@ class Comparison:
         return sorted({*self.same, *self.equal, *self.unknown, *moved})
 
     def moved(self, method: str) -> list[Move]:
-        return [move for move in self.moves if move.trial.kind != "view" and move.trial.cell.method == method]
+        return [
+            move
+            for move in self.moves
+            if move.trial.kind != "view" and move.trial.cell.method == method
+        ]
 
     @property
     def views_moved(self) -> list[Move]:
         return [move for move in self.moves if move.trial.kind == "view"]
 
 
-def compare(old: str, new: str, methods: Sequence[str] = (), keep: Path | None = None, workers: int | None = None) -> Comparison:
+def compare(
+    old: str,
+    new: str,
+    methods: Sequence[str] = (),
+    keep: Path | None = None,
+    workers: int | None = None,
+) -> Comparison:
     """Ask both commits; of methods whose code is the same in both, nothing needs to be asked."""
     refs = commits.commit_of(old), commits.commit_of(new)
     asked = commits.trials(methods)
     found = Comparison(*refs)
     names = list(dict.fromkeys(trial.cell.method for trial in asked if trial.kind != "view"))
     found.same = set(_same_code(refs, names))
-    asked = [trial for trial in asked if trial.cell.method not in found.same or trial.kind == "view"]
+    asked = [
+        trial for trial in asked if trial.cell.method not in found.same or trial.kind == "view"
+    ]
     if found.same:
         asked = [trial for trial in asked if trial.kind != "view"]  # nor has dealing moved
     keep = keep or Path(data_root()) / "compare"
     answers = [commits.ask(ref, asked, keep, workers) for ref in refs]
     for name in names:
         if all(name in each["sources"]["sources"] for each in answers):
-            found.sources[name] = tuple(ledger.code_of(each["sources"]["sources"][name]) for each in answers)  # type: ignore[assignment]
+            found.sources[name] = tuple(
+                ledger.code_of(each["sources"]["sources"][name]) for each in answers
+            )  # type: ignore[assignment]
     for trial in asked:
         _compare(trial, answers[0][trial.key], answers[1][trial.key], found)
     return found
@@ -90,10 +104,14 @@ def _hashes(method: str, tree: Path) -> Mapping[str, str]:
         return {}
 
 
-def _compare(trial: Trial, then: Mapping[str, Any], now: Mapping[str, Any], found: Comparison) -> None:
+def _compare(
+    trial: Trial, then: Mapping[str, Any], now: Mapping[str, Any], found: Comparison
+) -> None:
     """One trial: equal, moved, or unknown to one of the two."""
     method = trial.cell.method
-    reason = next((answer["unknown"] for answer in (then, now) if "unknown" in answer), "") or _not_run(then, now)
+    reason = next(
+        (answer["unknown"] for answer in (then, now) if "unknown" in answer), ""
+    ) or _not_run(then, now)
     if reason:
         if trial.kind != "view":
             found.unknown.setdefault(method, []).append(reason)
@@ -108,21 +126,30 @@ def _compare(trial: Trial, then: Mapping[str, Any], now: Mapping[str, Any], foun
 def _not_run(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Why two records say nothing about the code: the cell makes no sense, or does not run here."""
     ends = {answer.get("status") for answer in (then, now)}
-    return f"{then['reason'] or now['reason'] or 'skipped'}" if "skipped" in ends or ends == {"failed"} else ""
+    return (
+        f"{then['reason'] or now['reason'] or 'skipped'}"
+        if "skipped" in ends or ends == {"failed"}
+        else ""
+    )
 
 
-# -- what moved first ----------------------------------------------------------------------------------------------------------------------
+# -- what moved first ------------------------------------------------------------------------------
 
 
 def first_difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Where two answers first part, in words; empty where they are equal, in every bit and every metric."""
+    """Where two answers first part, in words; empty where they are equal, in every bit and every
+    metric.
+    """
     if "view" in then:
         return next(_parted("", then["view"], now["view"]), "")
     if then["status"] != now["status"]:
         return f"was {then['status']}, is {now['status']}: {now['reason'] or then['reason']}"
     made, remade = then["made"], now["made"]
     versions = [answer["cell"]["version"] for answer in (then, now)]
-    differing = [*_parted("", then["metrics"], now["metrics"]), *_parted("digests", made.get("digests", {}), remade.get("digests", {}))]
+    differing = [
+        *_parted("", then["metrics"], now["metrics"]),
+        *_parted("digests", made.get("digests", {}), remade.get("digests", {})),
+    ]
     if not differing:
         return ""
     differing.sort(key=lambda told: not told.startswith("value "))  # what tables show, if it moved
@@ -148,12 +175,18 @@ def _first_size(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     if all("norms" in each for each in (then, now)):
         return _first_round(then["norms"], now["norms"])
     sizes, resized = then.get("probe", {}), now.get("probe", {})
-    apart = {name: abs(resized[name] / size - 1) for name, size in sizes.items() if size and resized.get(name, size) != size}
+    apart = {
+        name: abs(resized[name] / size - 1)
+        for name, size in sizes.items()
+        if size and resized.get(name, size) != size
+    }
     name = max(apart, key=lambda name: apart[name], default="")
     return f"final {name} {sizes[name]:.6g} -> {resized[name]:.6g}" if name else ""
 
 
-def _first_round(then: Mapping[str, Sequence[float | None]], now: Mapping[str, Sequence[float | None]]) -> str:
+def _first_round(
+    then: Mapping[str, Sequence[float | None]], now: Mapping[str, Sequence[float | None]]
+) -> str:
     parted = (
         (round_, group, size, resized)
         for group in then
@@ -161,10 +194,14 @@ def _first_round(then: Mapping[str, Sequence[float | None]], now: Mapping[str, S
         if size != resized
     )
     first = min(parted, key=lambda each: each[0], default=None)
-    return "" if first is None else f"round {first[0]}, {first[1]} {_short(first[2])} -> {_short(first[3])}"
+    return (
+        ""
+        if first is None
+        else f"round {first[0]}, {first[1]} {_short(first[2])} -> {_short(first[3])}"
+    )
 
 
-# -- rows of the ledger --------------------------------------------------------------------------------------------------------------------
+# -- rows of the ledger ----------------------------------------------------------------------------
 
 
 def steps(found: Comparison) -> list[Step]:
@@ -172,7 +209,9 @@ def steps(found: Comparison) -> list[Step]:
     if found.views_moved:
         move = found.views_moved[0]
         raise UserError(
-            f"{move.trial.label}: clients hold other data now, {move.what}; no value that rests on them can be carried", FINDING
+            f"{move.trial.label}: clients hold other data now, {move.what}; no value that rests on"
+            " them can be carried",
+            FINDING,
         )
     return [step for name in found.sources if (step := _step(found, name))]
 
@@ -188,11 +227,23 @@ def _step(found: Comparison, method: str) -> Step | None:
         return row
     kinds = Counter(trial.kind for trial in equal)
     what = f"{moves[0].trial.variant}: {moves[0].what}" if moves else ""
-    but = ledger.apart([move.trial.cell.json for move in moves], [trial.cell.json for trial in equal])
-    return replace(row, platform=commits.platform(), gate=kinds["gate"], smoke=kinds["smoke"], views=found.views, moved=what, but=but)
+    but = ledger.apart(
+        [move.trial.cell.json for move in moves], [trial.cell.json for trial in equal]
+    )
+    return replace(
+        row,
+        platform=commits.platform(),
+        gate=kinds["gate"],
+        smoke=kinds["smoke"],
+        views=found.views,
+        moved=what,
+        but=but,
+    )
 
 
 def refuse_changes() -> None:
     """Rows rest on code that everybody can look at: on commits, compared by a commit."""
     if commits.changed(ledger.FILE):
-        raise UserError("--record: this clone has changes, and rows rest on commits; commit them first")
+        raise UserError(
+            "--record: this clone has changes, and rows rest on commits; commit them first"
+        )

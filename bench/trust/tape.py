@@ -1,7 +1,8 @@
-"""A stand-in for CUDA graphs on a CPU: it records the operations of a step and plays exactly these again.
+"""A stand-in for CUDA graphs on a CPU: it records the operations of a step and plays exactly these
+again.
 
-Like a CUDA graph it knows nothing of the Python that issued them, reads and writes memory where it was, does nothing while recording, and
-refuses whatever asks the host for a value.
+Like a CUDA graph it knows nothing of the Python that issued them, reads and writes memory where it
+was, does nothing while recording, and refuses whatever asks the host for a value.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-ASKS_THE_HOST = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "repeat_interleave", "equal"}
+ASKS_THE_HOST = {
+    "_local_scalar_dense",
+    "nonzero",
+    "masked_select",
+    "_unique2",
+    "unique_dim",
+    "repeat_interleave",
+    "equal",
+}
 
 
 class Recorder(TorchDispatchMode):
@@ -33,8 +42,14 @@ class Recorder(TorchDispatchMode):
         if name in ASKS_THE_HOST or (name in ("index", "index_put_") and _picks_by_mask(args)):
             raise RuntimeError(f"operation {name} is not permitted while recording")
         for place, argument in enumerate(func._schema.arguments):
-            if argument.alias_info is not None and argument.alias_info.is_write and place < len(args):
-                self.before += [(t, t.clone()) for t in tree_leaves(args[place]) if isinstance(t, Tensor)]
+            if (
+                argument.alias_info is not None
+                and argument.alias_info.is_write
+                and place < len(args)
+            ):
+                self.before += [
+                    (t, t.clone()) for t in tree_leaves(args[place]) if isinstance(t, Tensor)
+                ]
         if name == "native_batch_norm":  # changes its running statistics without saying so
             self.before += [(t, t.clone()) for t in args[3:5]]
         out = func(*args, **kwargs)
@@ -87,7 +102,9 @@ def _play(calls: list[tuple[Any, Any, Any, Any]]) -> None:
     for func, args, kwargs, out in calls:
         given = {_memory(t) for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)}
         for old, new in zip(tree_leaves(out), tree_leaves(func(*args, **kwargs)), strict=True):
-            if isinstance(old, Tensor) and _memory(old) not in given:  # neither a view nor changed in place
+            if (
+                isinstance(old, Tensor) and _memory(old) not in given
+            ):  # neither a view nor changed in place
                 old.copy_(new)
 
 

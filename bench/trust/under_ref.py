@@ -1,4 +1,5 @@
-"""Computes cells with the code of another commit: a script, for a process with that tree on its path.
+"""Computes cells with the code of another commit: a script, for a process with that tree on its
+path.
 
     python -P under_ref.py TREE SHARE SHARES < trials.json
 
@@ -29,44 +30,79 @@ def harness(tree: Path) -> str:
             found = find_spec(name)
         except ModuleNotFoundError:
             continue
-        if found and any(Path(place).resolve().is_relative_to(tree) for place in found.submodule_search_locations or ()):
+        if found and any(
+            Path(place).resolve().is_relative_to(tree)
+            for place in found.submodule_search_locations or ()
+        ):
             return name
     raise SystemExit(f"{tree}: has no harness that this script could use")
 
 
 def compute(name: str, trial: dict[str, Any], folder: str) -> dict[str, Any]:
     """One cell by this code: its record as plain values, or why there is none."""
-    cells, task, work, store = (import_module(f"{name}.{part}") for part in ("cells.cell", "running.task", "running.work", "records.store"))
+    cells, task, work, store = (
+        import_module(f"{name}.{part}")
+        for part in ("cells.cell", "running.task", "running.work", "records.store")
+    )
     cell = cells.reopen(trial["cell"])
     how = {"precision": trial["how"], "checkpoint_every": 1e9, "norms": trial["how"] == "fp64"}
     known = {field.name for field in fields(task.Options)}
     options = task.Options(folder, **{key: value for key, value in how.items() if key in known})
-    outcome = work.run_task(task.Task(cell, skip=cells.unmet(cell)), options, lambda *_: None, lambda: False)
+    outcome = work.run_task(
+        task.Task(cell, skip=cells.unmet(cell)), options, lambda *_: None, lambda: False
+    )
     record = store.Store(folder).get(cell.id)
     if record is None:
         return {"unknown": outcome.reason}
-    return {"cell": record.cell, "status": record.status, "reason": record.reason, "metrics": record.metrics, "made": record.provenance}
+    return {
+        "cell": record.cell,
+        "status": record.status,
+        "reason": record.reason,
+        "metrics": record.metrics,
+        "made": record.provenance,
+    }
 
 
 def view(name: str, trial: dict[str, Any]) -> dict[str, Any]:
     """What the clients of a cell hold, and how it is normalised (also where data are not here)."""
-    cells, registry = import_module(f"{name}.cells.cell"), import_module(f"{name.removesuffix('bench')}datasets.core.registry")
-    clients, errors = import_module(f"{name}.running.clients"), import_module(f"{name.removesuffix('bench')}datasets.core.errors")
+    cells, registry = (
+        import_module(f"{name}.cells.cell"),
+        import_module(f"{name.removesuffix('bench')}datasets.core.registry"),
+    )
+    clients, errors = (
+        import_module(f"{name}.running.clients"),
+        import_module(f"{name.removesuffix('bench')}datasets.core.errors"),
+    )
     cell = cells.reopen(trial["cell"])
     described = registry.get(cell.recipe["dataset"])
     norm = described.norm(cell.recipe["norm"])
-    facts = {"norm": [norm.scale, *norm.mean, *norm.std], "classes": len(described.classes), "shape": list(described.shape)}
+    facts = {
+        "norm": [norm.scale, *norm.mean, *norm.std],
+        "classes": len(described.classes),
+        "shape": list(described.shape),
+    }
     try:
         held = clients.clients_of(cell)
     except errors.DataError as error:
         return {"view": facts, "absent": str(error)}
-    return {"view": facts | {"digest": held.digest, "floor": list(held.floor), "fingerprints": dict(held.fingerprints)}}
+    return {
+        "view": facts
+        | {
+            "digest": held.digest,
+            "floor": list(held.floor),
+            "fingerprints": dict(held.fingerprints),
+        }
+    }
 
 
 def answer(name: str, trial: dict[str, Any], folder: str) -> dict[str, Any]:
     """What this code makes of a trial."""
     try:
-        return view(name, trial) if trial["how"] == "view" else compute(name, trial, f"{folder}/{trial['how']}")
+        return (
+            view(name, trial)
+            if trial["how"] == "view"
+            else compute(name, trial, f"{folder}/{trial['how']}")
+        )
     except import_module(f"{name}.errors").UserError as error:
         return {"unknown": str(error)}
 
@@ -80,7 +116,15 @@ def main(tree: Path, share: int, shares: int) -> None:
     if share == 0:
         known = import_module(f"{name.removesuffix('bench')}algorithms.core.method").methods()
         provenance = import_module(f"{name}.records.provenance")
-        print(json.dumps({"key": "sources", "sources": {method: provenance.sources(method) for method in sorted(known)}}), flush=True)
+        print(
+            json.dumps(
+                {
+                    "key": "sources",
+                    "sources": {method: provenance.sources(method) for method in sorted(known)},
+                }
+            ),
+            flush=True,
+        )
     with tempfile.TemporaryDirectory(prefix="repfl-ref-") as folder:
         for trial in trials[share::shares]:
             print(json.dumps({"key": trial["key"], **answer(name, trial, folder)}), flush=True)

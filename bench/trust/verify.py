@@ -1,4 +1,6 @@
-"""Verification: is every record as it was written, consistent with today's data, and does it come out again?"""
+"""Verification: is every record as it was written, consistent with today's data, and does it come
+out again?
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,19 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from bench.cells.cell import Cell, canonical, reopen
-from bench.errors import Corrupt, UserError, one_line
-from bench.records.shape import misshapen
-from bench.records.store import Record, Store
-from bench.running.devices import like
-from bench.running.task import Options, Task
-from bench.running.work import prepare_process, run_task
-from bench.trust import arithmetic
-from bench.trust.arithmetic import differing
-from datasets.core.errors import DataError
+from repfl.bench.cells.cell import Cell, canonical, reopen
+from repfl.bench.errors import Corrupt, UserError, one_line
+from repfl.bench.records.shape import misshapen
+from repfl.bench.records.store import Record, Store
+from repfl.bench.running.devices import like
+from repfl.bench.running.task import Options, Task
+from repfl.bench.running.work import prepare_process, run_task
+from repfl.bench.trust import arithmetic
+from repfl.bench.trust.arithmetic import differing
+from repfl.datasets.core.errors import DataError
 
 if TYPE_CHECKING:
-    from bench.running.progress import Progress
+    from repfl.bench.running.progress import Progress
 
 
 OUTCOME = ("partition", "samples", "data", "digests")
@@ -61,19 +63,25 @@ def verify(store: Store, rerun: int = 0, seed: int = 0) -> Verification:
     """Check every record of a store, and compute `rerun` of them again."""
     found, sound = Verification(), list[Subject]()
     if not store.root.is_dir():
-        raise UserError(f"results folder {store.root}: does not exist; name another with --results DIR")
+        raise UserError(
+            f"results folder {store.root}: does not exist; name another with --results DIR"
+        )
     for cell in _folders(store, found):
         found.records, before = found.records + 1, len(found.findings)
         try:
             record = store.get(cell)
             if record is None:
-                raise Corrupt(f"{store.folder(cell)}: has no record.json; delete it and run the cell again")
+                raise Corrupt(
+                    f"{store.folder(cell)}: has no record.json; delete it and run the cell again"
+                )
             store.verify(record)
         except (Corrupt, UserError) as error:
             found.findings.append(one_line(error))
             continue
         _check_data(record, found)
-        found.findings += [f"record {record.id[:12]}: {wrong}" for wrong in arithmetic.of_store(store, record)]
+        found.findings += [
+            f"record {record.id[:12]}: {wrong}" for wrong in arithmetic.of_store(store, record)
+        ]
         if len(found.findings) == before:
             sound.append(Subject(record))
     _debris(store, found)
@@ -82,7 +90,9 @@ def verify(store: Store, rerun: int = 0, seed: int = 0) -> Verification:
 
 
 def partitions(subjects: Sequence[Subject], found: Verification) -> list[Subject]:
-    """Hold what follows from partitions against the data that are here; gives back what holds or cannot be told."""
+    """Hold what follows from partitions against the data that are here; gives back what holds or
+    cannot be told.
+    """
     held = []
     for subject in sorted(subjects, key=lambda subject: canonical(subject.record.cell["recipe"])):
         wrong = _partition_faults(subject.record)
@@ -103,7 +113,7 @@ def _partition_faults(record: Record) -> list[str]:
 
 def sample(subjects: Sequence[Subject], rerun: int, seed: int, found: Verification) -> None:
     """Compute some finished records again, chosen by lot."""
-    from bench.running import progress
+    from repfl.bench.running import progress
 
     if not rerun:
         return
@@ -113,7 +123,9 @@ def sample(subjects: Sequence[Subject], rerun: int, seed: int, found: Verificati
     if not chosen:
         return
     told = progress.make()
-    costs = {subject.record.id: subject.record.provenance["seconds"]["wall"] for subject, _ in chosen}
+    costs = {
+        subject.record.id: subject.record.provenance["seconds"]["wall"] for subject, _ in chosen
+    }
     with told.running([cell for _, cell in chosen], costs, 0, 1):
         for subject, cell in chosen:
             found.rerun += 1
@@ -121,17 +133,21 @@ def sample(subjects: Sequence[Subject], rerun: int, seed: int, found: Verificati
 
 
 def _possible(subjects: Sequence[Subject], found: Verification) -> list[Subject]:
-    """Those that can be computed here at all, in the order of their ids; the others are noted by what they need."""
+    """Those that can be computed here at all, in the order of their ids; the others are noted by
+    what they need.
+    """
     needed = [(subject, _absent(subject.record)) for subject in subjects]
     for what, count in sorted(Counter(what for _, what in needed if what).items()):
         whose = "record needs" if count == 1 else "records need"
         found.notes.append(f"{count} {whose} {what}, not here; not computed again")
-    return sorted((subject for subject, what in needed if not what), key=lambda subject: subject.record.id)
+    return sorted(
+        (subject for subject, what in needed if not what), key=lambda subject: subject.record.id
+    )
 
 
 def _absent(record: Record) -> str:
     """What computing a record again would need that is not here."""
-    from datasets.core.store import open_dataset
+    from repfl.datasets.core.store import open_dataset
 
     dataset = record.cell["recipe"]["dataset"]
     try:
@@ -149,10 +165,15 @@ def _cell_of(record: Record, found: Verification) -> Cell | None:
     try:
         cell = reopen(record.cell)
     except UserError as error:
-        found.findings.append(f"record {record.id[:12]}: cannot be computed again: {one_line(error)}")
+        found.findings.append(
+            f"record {record.id[:12]}: cannot be computed again: {one_line(error)}"
+        )
         return None
     if cell.id != record.id:
-        found.notes.append(f"record {record.id[:12]}: {cell.method} is now another version or has other options; not computed again")
+        found.notes.append(
+            f"record {record.id[:12]}: {cell.method} is now another version or has other options;"
+            " not computed again"
+        )
         return None
     return cell
 
@@ -167,7 +188,9 @@ def _folders(store: Store, found: Verification) -> list[str]:
 
 
 def check(record: Record, found: Verification) -> bool:
-    """Does a record say where it comes from, and are its data those that are here? Tells whether it can be read at all."""
+    """Does a record say where it comes from, and are its data those that are here? Tells whether it
+    can be read at all.
+    """
     if wrong := misshapen(record.status, record.metrics, record.provenance):
         found.findings.append(f"record {record.id[:12]}: {wrong}")
     _check_data(record, found)
@@ -176,7 +199,7 @@ def check(record: Record, found: Verification) -> bool:
 
 def _check_data(record: Record, found: Verification) -> None:
     """The data here, if any, must be the data that the record was made with."""
-    from datasets.core.store import open_dataset
+    from repfl.datasets.core.store import open_dataset
 
     for name, mark in record.provenance.get("data", {}).items():
         dataset, _, split = name.partition("/")
@@ -185,7 +208,10 @@ def _check_data(record: Record, found: Verification) -> None:
         except DataError:
             continue
         if here != mark:
-            found.findings.append(f"record {record.id[:12]}: {name} had fingerprint {mark[:12]}, and here has {str(here)[:12]}")
+            found.findings.append(
+                f"record {record.id[:12]}: {name} had fingerprint {mark[:12]}, and here has"
+                f" {str(here)[:12]}"
+            )
 
 
 def _debris(store: Store, found: Verification) -> None:
@@ -193,45 +219,74 @@ def _debris(store: Store, found: Verification) -> None:
     if store.running.is_dir():
         left = sorted(path.suffix.lstrip(".") for path in store.running.iterdir())
         if left:
-            found.notes.append(f"{store.running}: {len(left)} files of running or killed cells ({', '.join(sorted(set(left)))})")
+            found.notes.append(
+                f"{store.running}: {len(left)} files of running or killed cells"
+                f" ({', '.join(sorted(set(left)))})"
+            )
 
 
 def again(subject: Subject, cell: Cell, found: Verification, told: Progress) -> None:
-    """Compute a record's cell in a folder of its own, and compare everything that comes out, field by field."""
+    """Compute a record's cell in a folder of its own, and compare everything that comes out, field
+    by field.
+    """
     record, origin = subject.record, subject.record.provenance
     options = {name: origin[name] for name in ("precision", "chunk")}
     with tempfile.TemporaryDirectory(prefix="repfl-verify-") as folder:
-        how = Options(folder, like(origin["device"]), **options, lanes=origin.get("lanes", 0), conv=origin.get("conv", "auto"))
+        how = Options(
+            folder,
+            like(origin["device"]),
+            **options,
+            lanes=origin.get("lanes", 0),
+            conv=origin.get("conv", "auto"),
+        )
         prepare_process(how)
         outcome = run_task(Task(cell), how, told.round, lambda: False)
         told.finish(outcome)
         fresh = Store(folder).get(cell.id)
         if outcome.status != "done" or fresh is None:
-            found.findings.append(f"record {record.id[:12]}: computed again, it {outcome.status}: {outcome.reason}")
+            found.findings.append(
+                f"record {record.id[:12]}: computed again, it {outcome.status}: {outcome.reason}"
+            )
             return
         here = fresh.provenance["platform"]["fingerprint"] == origin["platform"]["fingerprint"]
         wrong = differing(_outcome(record), _outcome(fresh))
-        _conclude(subject, fresh, [*wrong, *(subject.kept(Store(folder), fresh) if here else [])], here, found)
+        _conclude(
+            subject,
+            fresh,
+            [*wrong, *(subject.kept(Store(folder), fresh) if here else [])],
+            here,
+            found,
+        )
 
 
 def _outcome(record: Record) -> dict[str, Any]:
     return {"metrics": record.metrics, **{name: record.provenance.get(name) for name in OUTCOME}}
 
 
-def _conclude(subject: Subject, fresh: Record, wrong: list[str], here: bool, found: Verification) -> None:
-    """What differs is a finding where the same bits must come out, or where no platform can be the reason."""
+def _conclude(
+    subject: Subject, fresh: Record, wrong: list[str], here: bool, found: Verification
+) -> None:
+    """What differs is a finding where the same bits must come out, or where no platform can be the
+    reason.
+    """
     record, then, now = subject.record, subject.record.metrics["value"], fresh.metrics["value"]
     name, values = f"record {record.id[:12]}", f"value {then} then, {now} now"
     fields = ", ".join(wrong[:4]) + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else "")
     if not wrong:
         found.equal.append(subject)
     elif here and record.provenance["sources"] != fresh.provenance["sources"]:
-        found.findings.append(f"{name}: the code has changed since, and so has the result: {fields}; {values}")
+        found.findings.append(
+            f"{name}: the code has changed since, and so has the result: {fields}; {values}"
+        )
     elif here:
         found.findings.append(f"{name}: does not come out again: {fields}; {values}")
     elif exact := [field for field in wrong if field.startswith(EVERYWHERE)]:
-        found.findings.append(f"{name}: does not come out again on any platform: {', '.join(exact)}; {values}")
+        found.findings.append(
+            f"{name}: does not come out again on any platform: {', '.join(exact)}; {values}"
+        )
     elif (then is None) != (now is None) or (then is not None and abs(then - now) > subject.noise):
-        found.findings.append(f"{name}: made on another platform, and further off than its noise; {values}")
+        found.findings.append(
+            f"{name}: made on another platform, and further off than its noise; {values}"
+        )
     else:
         found.notes.append(f"{name}: made on another platform, where bits may differ; {values}")

@@ -1,4 +1,6 @@
-"""A federation that reads along: it encodes every message for real, so that its length can be held against the ledger."""
+"""A federation that reads along: it encodes every message for real, so that its length can be held
+against the ledger.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.core.federation import Federation
-from algorithms.core.messages import encode
-from algorithms.core.run import Run
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.messages import encode
+from repfl.algorithms.core.run import Run
 
 
 class Wiretap(Federation):
@@ -18,7 +20,15 @@ class Wiretap(Federation):
 
     wire = 0
 
-    def _send(self, direction: Any, x: Tensor, mask: Tensor | None, code: Any, domain: Tensor | None, scalars: int) -> Tensor:
+    def _send(
+        self,
+        direction: Any,
+        x: Tensor,
+        mask: Tensor | None,
+        code: Any,
+        domain: Tensor | None,
+        scalars: int,
+    ) -> Tensor:
         arrived = super()._send(direction, x, mask, code, domain, scalars)
         self._count(x, mask, code, domain, scalars)
         return arrived
@@ -31,7 +41,11 @@ class Wiretap(Federation):
         return mixed
 
     def tell(self, graph: Tensor, count: int) -> None:
-        self.wire += 4 * count * int((graph & ~torch.eye(self.N, dtype=torch.bool, device=graph.device)).sum())
+        self.wire += (
+            4
+            * count
+            * int((graph & ~torch.eye(self.N, dtype=torch.bool, device=graph.device)).sum())
+        )
         super().tell(graph, count)
 
     def up_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
@@ -58,9 +72,16 @@ class Wiretap(Federation):
     ) -> None:
         domain = self.exchanged if domain is None else domain
         masks = (self.exchanged if mask is None else mask).expand(len(x), -1)
-        packed = [4 * (int(own.sum()) - (int(own.sum()) * bits + 31) // 32) for own in masks]  # what narrower values save
-        lengths = [len(encode(row, own, code, domain)) + 4 * scalars - less for row, own, less in zip(x, masks, packed, strict=True)]
-        self.wire += sum(length * n for length, n in zip(lengths, times or [1] * len(x), strict=True))
+        packed = [
+            4 * (int(own.sum()) - (int(own.sum()) * bits + 31) // 32) for own in masks
+        ]  # what narrower values save
+        lengths = [
+            len(encode(row, own, code, domain)) + 4 * scalars - less
+            for row, own, less in zip(x, masks, packed, strict=True)
+        ]
+        self.wire += sum(
+            length * n for length, n in zip(lengths, times or [1] * len(x), strict=True)
+        )
 
 
 class TappedRun(Run):

@@ -1,7 +1,8 @@
 """Training augmentations, batched on the device.
 
-An augmentation draws its random parameters per sample on the CPU, from a generator that the caller keys by seed, round, client and epoch.
-It then transforms whole batches of tensors. It has two hooks, since protocols differ in what they do before and after normalisation.
+An augmentation draws its random parameters per sample on the CPU, from a generator that the caller
+keys by seed, round, client and epoch. It then transforms whole batches of tensors. It has two
+hooks, since protocols differ in what they do before and after normalisation.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from datasets.core.errors import DataError, nearest
+from repfl.datasets.core.errors import DataError, nearest
 
 Draws = Mapping[str, Tensor]  # one entry per parameter, each [B]
 PAD = 4  # pixels of zeros around an image before it is cropped back
@@ -28,7 +29,9 @@ class Augmentation:
     flip: bool = False  # horizontal, p = 1/2
     rotate: bool = False  # uniform within +-15 degrees, nearest pixel, zeros outside
     crop: bool = False  # pad 4, crop to the original size at random
-    crop_after: bool = False  # crop after normalisation: the border is then the mean colour, not black
+    crop_after: bool = (
+        False  # crop after normalisation: the border is then the mean colour, not black
+    )
 
     def draw(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
         """Parameters of n samples."""
@@ -37,9 +40,15 @@ class Augmentation:
             draws["flip"] = rng.random(n) < 0.5
         if self.rotate:
             angle = np.deg2rad(rng.uniform(-DEGREES, DEGREES, n))
-            draws |= {"cosine": np.cos(angle), "sine": np.sin(angle)}  # taken here, so that all devices rotate alike
+            draws |= {
+                "cosine": np.cos(angle),
+                "sine": np.sin(angle),
+            }  # taken here, so that all devices rotate alike
         if self.crop:
-            draws |= {"top": rng.integers(0, 2 * PAD + 1, n), "left": rng.integers(0, 2 * PAD + 1, n)}
+            draws |= {
+                "top": rng.integers(0, 2 * PAD + 1, n),
+                "left": rng.integers(0, 2 * PAD + 1, n),
+            }
         return draws
 
     def before(self, images: Tensor, draws: Draws) -> Tensor:
@@ -63,19 +72,33 @@ def flip(images: Tensor, chosen: Tensor) -> Tensor:
 
 
 def crop(images: Tensor, top: Tensor, left: Tensor) -> Tensor:
-    """Cut an image of the original size out of the zero-padded one, at (top, left)  [B, C, H, W]."""
+    """Cut an image of the original size out of the zero-padded one, at (top,
+    left)  [B, C, H, W].
+    """
     height, width = images.shape[-2:]
     rows = torch.arange(height, device=images.device) + top.view(-1, 1) - PAD  # [B, H]
     columns = torch.arange(width, device=images.device) + left.view(-1, 1) - PAD  # [B, W]
-    return _take(images, rows.unsqueeze(2).expand(-1, -1, width), columns.unsqueeze(1).expand(-1, height, -1))
+    return _take(
+        images, rows.unsqueeze(2).expand(-1, -1, width), columns.unsqueeze(1).expand(-1, height, -1)
+    )
 
 
 def rotate(images: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Turn images counter-clockwise about their centre; every pixel takes the nearest one of the original  [B, C, H, W]."""
+    """Turn images counter-clockwise about their centre; every pixel takes the nearest one of the
+    original  [B, C, H, W].
+    """
     height, width = images.shape[-2:]
     cosine, sine = cosine.double().view(-1, 1, 1), sine.double().view(-1, 1, 1)
-    y = torch.arange(height, device=images.device, dtype=torch.float64).view(1, -1, 1) + 0.5 - height / 2
-    x = torch.arange(width, device=images.device, dtype=torch.float64).view(1, 1, -1) + 0.5 - width / 2
+    y = (
+        torch.arange(height, device=images.device, dtype=torch.float64).view(1, -1, 1)
+        + 0.5
+        - height / 2
+    )
+    x = (
+        torch.arange(width, device=images.device, dtype=torch.float64).view(1, 1, -1)
+        + 0.5
+        - width / 2
+    )
     columns = (cosine * x - sine * y + width / 2).floor().long()  # [B, H, W]
     rows = (sine * x + cosine * y + height / 2).floor().long()
     return _take(images, rows, columns)
@@ -85,7 +108,11 @@ def _take(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """The pixels at (rows, columns), each [B, H, W], and zero outside of the image."""
     batch, channels, height, width = images.shape
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-    source = (rows.clamp(0, height - 1) * width + columns.clamp(0, width - 1)).view(batch, 1, -1).expand(-1, channels, -1)
+    source = (
+        (rows.clamp(0, height - 1) * width + columns.clamp(0, width - 1))
+        .view(batch, 1, -1)
+        .expand(-1, channels, -1)
+    )
     return images.flatten(2).gather(2, source).view(images.shape) * inside.unsqueeze(1)
 
 
@@ -94,7 +121,9 @@ _REGISTRY: dict[str, Augmentation | None] = {
     "flip": Augmentation("flip", flip=True),
     "crop": Augmentation("crop", crop=True),
     "crop-flip": Augmentation("crop-flip", crop=True, flip=True),  # FedSelect, Dis-PFL and PFedDST
-    "flip-rotate-crop": Augmentation("flip-rotate-crop", flip=True, rotate=True, crop=True, crop_after=True),  # FedPURIN on CIFAR-100
+    "flip-rotate-crop": Augmentation(
+        "flip-rotate-crop", flip=True, rotate=True, crop=True, crop_after=True
+    ),  # FedPURIN on CIFAR-100
 }
 
 

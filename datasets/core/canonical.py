@@ -1,7 +1,8 @@
 """The canonical form of a dataset, whatever channel its files came through.
 
-The samples of a split are sorted by label, then by the SHA-256 of the image's raw bytes (uint8, C order). A split's fingerprint is the
-SHA-256 over its image bytes in that order, followed by its labels as little-endian int64.
+The samples of a split are sorted by label, then by the SHA-256 of the image's raw bytes (uint8, C
+order). A split's fingerprint is the SHA-256 over its image bytes in that order, followed by its
+labels as little-endian int64.
 """
 
 from __future__ import annotations
@@ -21,14 +22,18 @@ class Arrays(NamedTuple):
     images: np.ndarray  # uint8 [n, H, W, C]
     labels: np.ndarray  # int64 [n]
     groups: np.ndarray | None = None  # int64 [n]: domain or corruption
-    origins: np.ndarray | None = None  # int64 [n]: which photograph, where one appears in several forms
+    origins: np.ndarray | None = (
+        None  # int64 [n]: which photograph, where one appears in several forms
+    )
 
 
 def canonical_order(arrays: Arrays) -> np.ndarray:
     """Positions of the samples in canonical order  [n]."""
     digests = b"".join(sha256(image.tobytes()).digest() for image in arrays.images)
     words = np.frombuffer(digests, dtype=">u8").reshape(-1, 4).astype(np.uint64)
-    ties = [side for side in (arrays.origins, arrays.groups) if side is not None]  # equal images in a fixed order too
+    ties = [
+        side for side in (arrays.origins, arrays.groups) if side is not None
+    ]  # equal images in a fixed order too
     return np.lexsort([*ties, *words.T[::-1], arrays.labels])
 
 
@@ -36,7 +41,9 @@ def chunks(images: np.ndarray, order: np.ndarray | None = None) -> Iterator[np.n
     """The images in order, some thousands at a time."""
     for start in range(0, len(images), CHUNK):
         stop = start + CHUNK
-        yield np.ascontiguousarray(images[start:stop] if order is None else images[order[start:stop]])
+        yield np.ascontiguousarray(
+            images[start:stop] if order is None else images[order[start:stop]]
+        )
 
 
 def fingerprint(images: np.ndarray, labels: np.ndarray, order: np.ndarray | None = None) -> str:

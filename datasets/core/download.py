@@ -1,4 +1,6 @@
-"""Downloads: resumable, checksummed, with mirrors. pooch verifies and places the files; this adds resuming and plain errors."""
+"""Downloads: resumable, checksummed, with mirrors. pooch verifies and places the files; this adds
+resuming and plain errors.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from datasets.core.errors import DataError
-from datasets.core.registry import File
-from datasets.core.store import unwritable
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.registry import File
+from repfl.datasets.core.store import unwritable
 
 Progress = Callable[[str, int, int], None]  # file name, bytes so far, bytes in all (0: unknown)
 BLOCK = 1 << 18
@@ -16,7 +18,9 @@ TIMEOUT = (15, 60)  # seconds to connect, and between bytes
 
 
 class Resuming:
-    """A pooch downloader that keeps what has arrived in `<name>.part` and goes on from there the next time."""
+    """A pooch downloader that keeps what has arrived in `<name>.part` and goes on from there the
+    next time.
+    """
 
     def __init__(self, part: Path, progress: Progress | None = None) -> None:
         self.part, self.progress = part, progress
@@ -27,7 +31,9 @@ class Resuming:
 
         have = self.part.stat().st_size if self.part.exists() else 0
         with self._ask(url, have) as reply:
-            if have and reply.status_code != requests.codes.partial_content:  # the server cannot resume: start over
+            if (
+                have and reply.status_code != requests.codes.partial_content
+            ):  # the server cannot resume: start over
                 self.part.unlink()
                 have = 0
             if reply.status_code != requests.codes.requested_range_not_satisfiable:
@@ -41,7 +47,9 @@ class Resuming:
         """Request a file from some byte on."""
         import requests
 
-        return requests.get(url, headers={"Range": f"bytes={have}-"} if have else {}, stream=True, timeout=TIMEOUT)
+        return requests.get(
+            url, headers={"Range": f"bytes={have}-"} if have else {}, stream=True, timeout=TIMEOUT
+        )
 
     def _receive(self, reply: Any, have: int, output_file: Any) -> None:
         """Append the body to the part file, and give it its name when it is whole."""
@@ -60,7 +68,9 @@ class Resuming:
 
 
 def fetch(file: File, folder: Path, progress: Progress | None = None) -> Path:
-    """Bring one official file to a folder, trying its addresses in turn; a file with the right checksum is not fetched again."""
+    """Bring one official file to a folder, trying its addresses in turn; a file with the right
+    checksum is not fetched again.
+    """
     import pooch
     import requests
 
@@ -69,7 +79,11 @@ def fetch(file: File, folder: Path, progress: Progress | None = None) -> Path:
     troubles = []
     for url in file.urls:
         try:
-            return Path(pooch.retrieve(url, file.checksum, file.name, folder, downloader=Resuming(part, progress)))
+            return Path(
+                pooch.retrieve(
+                    url, file.checksum, file.name, folder, downloader=Resuming(part, progress)
+                )
+            )
         except requests.RequestException as error:  # an OSError too, so it is caught first
             troubles.append(f"{url}: {_reason(error)}")
         except OSError as error:
@@ -77,7 +91,11 @@ def fetch(file: File, folder: Path, progress: Progress | None = None) -> Path:
         except ValueError:
             part.unlink(missing_ok=True)
             troubles.append(f"{url}: wrong checksum, not {file.checksum}")
-    kept = f" {part.stat().st_size:,} bytes are kept and the next attempt goes on from there." if part.exists() else ""
+    kept = (
+        f" {part.stat().st_size:,} bytes are kept and the next attempt goes on from there."
+        if part.exists()
+        else ""
+    )
     advice = "Try again later, or fetch it by hand and use `repfl data import`"
     raise DataError(f"could not download {file.name} ({'; '.join(troubles)}).{kept} {advice}")
 

@@ -7,7 +7,9 @@ from difflib import get_close_matches
 
 
 class DataError(ValueError):
-    """Something about a dataset, a partition or a recipe is wrong: one line that says what, where and what to do."""
+    """Something about a dataset, a partition or a recipe is wrong: one line that says what, where
+    and what to do.
+    """
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

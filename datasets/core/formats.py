@@ -1,4 +1,6 @@
-"""Readers for the formats in which people hold image datasets: .npz, idx, .mat, pickles, image folders, and archives of these."""
+"""Readers for the formats in which people hold image datasets: .npz, idx, .mat, pickles, image
+folders, and archives of these.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,19 @@ from typing import IO, Any
 
 import numpy as np
 
-from datasets.core.canonical import Arrays
-from datasets.core.errors import DataError, nearest
+from repfl.datasets.core.canonical import Arrays
+from repfl.datasets.core.errors import DataError, nearest
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 LEAST = 512
-"""Bytes that a member of an archive counts for at least, since files take room whatever is in them."""
+"""Bytes that a member of an archive counts for at least, since files take room whatever is in them.
+"""
 PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
-FOLDERS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}  # a split's folder
+FOLDERS = {
+    "train": ("train", "training"),
+    "val": ("val", "valid", "validation"),
+    "test": ("test", "testing"),
+}  # a split's folder
 
 
 class NothingFoundError(DataError):
@@ -42,14 +49,21 @@ def reading(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
-    except Exception as error:  # readers of other people raise whatever they like, of encrypted or newer files as well
-        raise DataError(f"cannot read {path}: damaged, cut short or not as expected ({type(error).__name__}: {error})") from error
+    # readers of other people raise whatever they like, of encrypted or newer files as well
+    except Exception as error:
+        raise DataError(
+            f"cannot read {path}: damaged, cut short or not as expected ({type(error).__name__}:"
+            f" {error})"
+        ) from error
 
 
 def locate(folder: Path, *file_names: str) -> Path | None:
     """The first of some file names anywhere under a folder, in any case."""
     wanted = [name.lower() for name in file_names]
-    found = sorted((path for path in folder.rglob("*") if path.name.lower() in wanted and path.is_file()), key=lambda path: len(path.parts))
+    found = sorted(
+        (path for path in folder.rglob("*") if path.name.lower() in wanted and path.is_file()),
+        key=lambda path: len(path.parts),
+    )
     return min(found, key=lambda path: wanted.index(path.name.lower())) if found else None
 
 
@@ -62,7 +76,9 @@ def need(folder: Path, *file_names: str) -> Path:
 
 
 def as_arrays(images: np.ndarray, labels: np.ndarray, **sides: np.ndarray) -> Arrays:
-    """Images as uint8 [n, H, W, C] and labels as int64 [n], refusing what would lose information."""
+    """Images as uint8 [n, H, W, C] and labels as int64 [n], refusing what would lose
+    information.
+    """
     if images.dtype != np.uint8:
         raise DataError(f"images are {images.dtype}, not uint8: keep the original pixel values")
     labels = np.asarray(labels).reshape(-1)
@@ -70,10 +86,12 @@ def as_arrays(images: np.ndarray, labels: np.ndarray, **sides: np.ndarray) -> Ar
         raise DataError(f"labels are {labels.dtype}, not integers")
     if len(labels) != len(images):
         raise DataError(f"{len(images)} images but {len(labels)} labels")
-    return Arrays(images if images.ndim == 4 else images[..., None], labels.astype(np.int64), **sides)
+    return Arrays(
+        images if images.ndim == 4 else images[..., None], labels.astype(np.int64), **sides
+    )
 
 
-# --- archives --------------------------------------------------------------------------------------------------------------------------
+# -- archives --------------------------------------------------------------------------------------
 
 
 def is_archive(path: Path) -> bool:
@@ -83,7 +101,9 @@ def is_archive(path: Path) -> bool:
 
 @contextmanager
 def unpacked(archives: Sequence[Path], scratch: Path, room: int) -> Iterator[Path]:
-    """A temporary folder with the content of some archives, `room` bytes at most; it is removed whatever happens."""
+    """A temporary folder with the content of some archives, `room` bytes at most; it is removed
+    whatever happens.
+    """
     scratch.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".unpack-", dir=scratch))
     try:
@@ -105,7 +125,9 @@ def _unzip(archive: Path, folder: Path, room: int) -> None:
 
 
 def _fit(archive: Path, file: zipfile.ZipFile, room: int) -> None:
-    """Refuse a zip file that would unpack to more than a dataset can be; what it says of its members, none may exceed."""
+    """Refuse a zip file that would unpack to more than a dataset can be; what it says of its
+    members, none may exceed.
+    """
     if (size := sum(max(member.file_size, LEAST) for member in file.infolist())) > room:
         raise _too_large(archive, size, room)
 
@@ -125,21 +147,31 @@ def _untar(archive: Path, folder: Path, room: int) -> None:
 
 
 def _too_large(archive: Path, size: int, room: int) -> DataError:
-    return DataError(f"{archive} unpacks to {size:,} bytes or more; the dataset needs less than {room:,}: get the original file")
+    return DataError(
+        f"{archive} unpacks to {size:,} bytes or more; the dataset needs less than {room:,}: get"
+        " the original file"
+    )
 
 
-# --- single formats --------------------------------------------------------------------------------------------------------------------
+# -- single formats --------------------------------------------------------------------------------
 
 
 def read_npz(path: Path, room: int) -> dict[str, Arrays]:
-    """`<split>_images` and `<split>_labels` for the splits train, val and test (or all), `room` bytes at most."""
+    """`<split>_images` and `<split>_labels` for the splits train, val and test (or all), `room`
+    bytes at most.
+    """
     with reading(path), np.load(path, allow_pickle=False) as file:
         _fit(path, file.zip, room)
         splits = {name.removesuffix("_images") for name in file.files if name.endswith("_images")}
         if not splits:
             found = ", ".join(file.files) or "nothing"
-            raise DataError(f"{path} has no train_images, train_labels, test_images, test_labels; it has {found}")
-        return {split: as_arrays(file[f"{split}_images"], file[f"{split}_labels"]) for split in splits}
+            raise DataError(
+                f"{path} has no train_images, train_labels, test_images, test_labels; it has"
+                f" {found}"
+            )
+        return {
+            split: as_arrays(file[f"{split}_images"], file[f"{split}_labels"]) for split in splits
+        }
 
 
 def read_idx(path: Path, room: int) -> np.ndarray:
@@ -156,7 +188,7 @@ def read_idx(path: Path, room: int) -> np.ndarray:
             return np.frombuffer(file.read(size + 1), np.uint8).reshape(shape)
 
 
-# --- pickles: official files hold arrays of bytes and integers in lists and dicts, and nothing else is made from a pickle ---------------
+# -- pickles: official files hold arrays of bytes and integers in lists and dicts, and nothing else
 
 
 class _Type:
@@ -164,7 +196,9 @@ class _Type:
 
     def __init__(self, code: str, *_: Any) -> None:
         if not re.fullmatch(r"[iu][1248]", code):
-            raise pickle.UnpicklingError(f"the file has an array of type {code!r}, and no official file has one")
+            raise pickle.UnpicklingError(
+                f"the file has an array of type {code!r}, and no official file has one"
+            )
         self.dtype = np.dtype(code)
 
     def __setstate__(self, state: Any) -> None:
@@ -173,15 +207,21 @@ class _Type:
 
 
 class _Array:
-    """An array that is made of its bytes alone; NumPy itself would trust what the file says, and follow its pointers."""
+    """An array that is made of its bytes alone; NumPy itself would trust what the file says, and
+    follow its pointers.
+    """
 
     def __init__(self, *_: Any) -> None:
         self.array = np.zeros(0, np.uint8)
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, data = state
-        content = data if isinstance(data, bytes) else data.encode("latin1")  # Python 2 wrote its texts
-        self.array = np.frombuffer(content, kind.dtype).reshape(shape, order="F" if fortran else "C")
+        content = (
+            data if isinstance(data, bytes) else data.encode("latin1")
+        )  # Python 2 wrote its texts
+        self.array = np.frombuffer(content, kind.dtype).reshape(
+            shape, order="F" if fortran else "C"
+        )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self.array if dtype is None else self.array.astype(dtype)
@@ -213,7 +253,9 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Only what the official files need."""
         if (module, name) not in STAND_INS:
-            raise pickle.UnpicklingError(f"the file asks for {module}.{name}, which no official file needs: do not trust it")
+            raise pickle.UnpicklingError(
+                f"the file asks for {module}.{name}, which no official file needs: do not trust it"
+            )
         return STAND_INS[module, name]
 
 
@@ -222,14 +264,22 @@ def unpickle(file: IO[bytes]) -> Any:
     return _Unpickler(file, encoding="latin1").load()
 
 
-# --- folders of pictures ---------------------------------------------------------------------------------------------------------------
+# -- folders of pictures ---------------------------------------------------------------------------
 
 
-def read_pictures(folder: Path, classes: Sequence[str], shape: tuple[int, int, int], resize: bool, whole: bool) -> dict[str, Arrays]:
+def read_pictures(
+    folder: Path, classes: Sequence[str], shape: tuple[int, int, int], resize: bool, whole: bool
+) -> dict[str, Arrays]:
     """`<split>/<class>/*.png`, or `<class>/*.png` where a dataset has no official split."""
-    roots = {"all": folder} if whole else {split: root for split, names in FOLDERS.items() if (root := _child(folder, names))}
+    roots = (
+        {"all": folder}
+        if whole
+        else {split: root for split, names in FOLDERS.items() if (root := _child(folder, names))}
+    )
     if not roots:
-        raise NothingFoundError(f"{folder} holds neither official files nor folders train/ and test/ of pictures")
+        raise NothingFoundError(
+            f"{folder} holds neither official files nor folders train/ and test/ of pictures"
+        )
     return {split: read_classes(root, classes, shape, resize) for split, root in roots.items()}
 
 
@@ -239,7 +289,9 @@ def _child(folder: Path, names: Sequence[str]) -> Path | None:
     return min(found, key=lambda path: (len(path.parts), path.name), default=None)
 
 
-def read_classes(folder: Path, classes: Sequence[str], shape: tuple[int, int, int], resize: bool) -> Arrays:
+def read_classes(
+    folder: Path, classes: Sequence[str], shape: tuple[int, int, int], resize: bool
+) -> Arrays:
     """The pictures of one split or domain."""
     found = list_classes(folder, classes)
     images = load_pictures([path for path, _ in found], shape, resize)
@@ -254,7 +306,9 @@ def list_classes(folder: Path, classes: Sequence[str]) -> list[tuple[Path, int]]
         label = known.get(child.name, known.get(plain(child.name)))
         if label is None:
             raise DataError(f"{child} is not named after a class: {nearest(child.name, classes)}")
-        found += [(path, label) for path in sorted(child.rglob("*")) if path.suffix.lower() in PICTURES]
+        found += [
+            (path, label) for path in sorted(child.rglob("*")) if path.suffix.lower() in PICTURES
+        ]
     if not found:
         raise NothingFoundError(f"{folder} holds no pictures in class folders")
     return found
@@ -275,7 +329,9 @@ def plain(name: str) -> str:
 
 
 def _names(classes: Sequence[str]) -> Mapping[str, int]:
-    """Every spelling under which a class folder is recognised; exact names win over loose ones, and those over indices."""
+    """Every spelling under which a class folder is recognised; exact names win over loose ones, and
+    those over indices.
+    """
     loose = [plain(name) for name in classes]
     known = {str(label): label for label in range(len(classes))}
     known |= {name: label for label, name in enumerate(loose) if loose.count(name) == 1}
@@ -283,7 +339,9 @@ def _names(classes: Sequence[str]) -> Mapping[str, int]:
 
 
 def read_picture(source: Any, shape: tuple[int, int, int], resize: bool = False) -> np.ndarray:
-    """One picture as uint8 [H, W, C], from a path or an open file; resized (bilinear) only where the dataset's pictures vary in size."""
+    """One picture as uint8 [H, W, C], from a path or an open file; resized (bilinear) only where
+    the dataset's pictures vary in size.
+    """
     from PIL import Image
 
     height, width, channels = shape
@@ -291,6 +349,8 @@ def read_picture(source: Any, shape: tuple[int, int, int], resize: bool = False)
         picture = file.convert("L" if channels == 1 else "RGB")
         if picture.size != (width, height):
             if not resize:
-                raise DataError(f"{source} is {picture.size[0]}x{picture.size[1]}, not {width}x{height}")
+                raise DataError(
+                    f"{source} is {picture.size[0]}x{picture.size[1]}, not {width}x{height}"
+                )
             picture = picture.resize((width, height), Image.Resampling.BILINEAR)
         return np.asarray(picture, np.uint8).reshape(shape)

@@ -1,7 +1,8 @@
 """Dealing a pool of samples to clients.
 
-A rule is a function (pool, clients, seed, options) -> Shares with a frozen dataclass of options. Rules live in `datasets/partitions/`.
-Whether a request can be met is decided before any loop, and every loop is bounded.
+A rule is a function (pool, clients, seed, options) -> Shares with a frozen dataclass of options.
+Rules live in `datasets/partitions/`. Whether a request can be met is decided before any loop, and
+every loop is bounded.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import ConfigDict, ValidationError
 
-from datasets.core.errors import DataError, nearest
-from datasets.core.recipe import Partition, Recipe
-from datasets.core.rng import generator
+from repfl.datasets.core.errors import DataError, nearest
+from repfl.datasets.core.recipe import Partition, Recipe
+from repfl.datasets.core.rng import generator
 
 OPTIONS = ConfigDict(strict=True, extra="forbid")  # configuration of every rule's options
 ATTEMPTS = 1000  # how often a rejected draw is repeated before the request counts as infeasible
@@ -49,14 +50,24 @@ class Pool:
         """All samples of all splits."""
         return range(len(self.labels))
 
-    def train_and_test(self, seed: int, test_share: float | None, span: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The official train and test split; of a dataset without one, a stratified cut with the given share of test samples."""
+    def train_and_test(
+        self, seed: int, test_share: float | None, span: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The official train and test split; of a dataset without one, a stratified cut with the
+        given share of test samples.
+        """
         if span is None and "train" in self.splits and "test" in self.splits:
             if test_share is not None:
-                raise DataError("partition option test_share is for datasets without an official test split: leave it out")
+                raise DataError(
+                    "partition option test_share is for datasets without an official test split:"
+                    " leave it out"
+                )
             return np.asarray(self.splits["train"]), np.asarray(self.splits["test"])
         if test_share is None:
-            raise DataError("this dataset has no official train and test split: set the partition option test_share, such as 0.2")
+            raise DataError(
+                "this dataset has no official train and test split: set the partition option"
+                " test_share, such as 0.2"
+            )
         train, test = [], []
         for label, index in enumerate(self.of(self.everything if span is None else span)):
             index = generator(seed, "partition/split", label).permutation(index)
@@ -75,9 +86,14 @@ class Shares:
     val: list[np.ndarray]
 
     @classmethod
-    def of(cls, train: Sequence[Any], test: Sequence[Any], val: Sequence[Any] | None = None) -> Shares:
+    def of(
+        cls, train: Sequence[Any], test: Sequence[Any], val: Sequence[Any] | None = None
+    ) -> Shares:
         """Shares from anything array-like; no validation part means an empty one for everybody."""
-        parts = [[np.asarray(index, dtype=np.int64) for index in part] for part in (train, test, val or [[]] * len(train))]
+        parts = [
+            [np.asarray(index, dtype=np.int64) for index in part]
+            for part in (train, test, val or [[]] * len(train))
+        ]
         return cls(*parts)
 
     @cached_property
@@ -110,9 +126,9 @@ def rule(name: str, options: type) -> Callable[[R], R]:
 
 @lru_cache(maxsize=1)
 def _load() -> None:
-    package = import_module("datasets.partitions")
+    package = import_module("repfl.datasets.partitions")
     for module in pkgutil.iter_modules(package.__path__):
-        import_module(f"datasets.partitions.{module.name}")
+        import_module(f"repfl.datasets.partitions.{module.name}")
 
 
 def rules() -> dict[str, tuple[Rule, type]]:
@@ -136,31 +152,46 @@ def _options(partition: Partition) -> tuple[Rule, Any]:
     """The rule of a partition and its validated options."""
     known = rules()
     if partition.rule not in known:
-        raise DataError(f"unknown partition rule {partition.rule!r}: {nearest(partition.rule, known)}")
+        raise DataError(
+            f"unknown partition rule {partition.rule!r}: {nearest(partition.rule, known)}"
+        )
     function, options = known[partition.rule]
     valid = [field.name for field in fields(options)]
     for name in partition.options:
         if name not in valid:
-            raise DataError(f"partition {partition.rule!r} has no option {name!r}: {nearest(name, valid) if valid else 'it has none'}")
+            raise DataError(
+                f"partition {partition.rule!r} has no option {name!r}:"
+                f" {nearest(name, valid) if valid else 'it has none'}"
+            )
     try:
         return function, options(**partition.options)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "options"
-        raise DataError(f"partition {partition.rule!r}, option {where}: {first['msg']} (got {first['input']!r})") from None
+        raise DataError(
+            f"partition {partition.rule!r}, option {where}: {first['msg']} (got {first['input']!r})"
+        ) from None
 
 
 def deal(prepared: Any, recipe: Recipe, seed: int) -> Shares:
-    """Deal a prepared dataset (or a Pool) to the clients of a recipe; the partition's own seed, if any, overrides the cell's."""
+    """Deal a prepared dataset (or a Pool) to the clients of a recipe; the partition's own seed, if
+    any, overrides the cell's.
+    """
     function, options = _options(recipe.partition)
     chosen = seed if recipe.partition.seed is None else recipe.partition.seed
     try:
         shares = function(pool_of(prepared), recipe.clients, chosen, options)
     except DataError as error:
-        raise DataError(f"{recipe.dataset}, partition {recipe.partition.rule!r} for {recipe.clients} clients: {error}") from None
+        raise DataError(
+            f"{recipe.dataset}, partition {recipe.partition.rule!r} for {recipe.clients} clients:"
+            f" {error}"
+        ) from None
     for client, (train, test) in enumerate(zip(shares.train, shares.test, strict=True)):
         if not len(train) or not len(test):
-            raise DataError(f"{recipe.dataset}, partition {recipe.partition.rule!r}: client {client} gets no samples: use fewer clients")
+            raise DataError(
+                f"{recipe.dataset}, partition {recipe.partition.rule!r}: client {client} gets no"
+                " samples: use fewer clients"
+            )
     return shares
 
 
@@ -180,7 +211,9 @@ def pool_of(prepared: Any) -> Pool:
 
 
 def floor(shares: Shares, labels: np.ndarray) -> tuple[float, float]:
-    """Accuracy of always predicting the client's most frequent train class (the lowest of equals): mean over clients, and pooled."""
+    """Accuracy of always predicting the client's most frequent train class (the lowest of equals):
+    mean over clients, and pooled.
+    """
     right, total = [], []
     for train, test in zip(shares.train, shares.test, strict=True):
         favourite = np.bincount(labels[train]).argmax()

@@ -1,4 +1,6 @@
-"""Paths that users write: unknown users and loops of links stay as they are, where pathlib would raise."""
+"""Paths that users write: unknown users and loops of links stay as they are, where pathlib would
+raise.
+"""
 
 from __future__ import annotations
 

@@ -9,17 +9,39 @@ from typing import NamedTuple
 
 import numpy as np
 
-from datasets.core.canonical import Arrays, canonical_order, fingerprint
-from datasets.core.download import Progress, fetch
-from datasets.core.errors import DataError
-from datasets.core.formats import NothingFoundError, is_archive, read_npz, read_pictures, reading, unpacked
-from datasets.core.paths import expanded
-from datasets.core.registry import SPLITS, Dataset, Edition, get
-from datasets.core.store import data_root, how_to_get, locked, open_dataset, prepared_path, writable, write
+from repfl.datasets.core.canonical import Arrays, canonical_order, fingerprint
+from repfl.datasets.core.download import Progress, fetch
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.formats import (
+    NothingFoundError,
+    is_archive,
+    read_npz,
+    read_pictures,
+    reading,
+    unpacked,
+)
+from repfl.datasets.core.paths import expanded
+from repfl.datasets.core.registry import SPLITS, Dataset, Edition, get
+from repfl.datasets.core.store import (
+    data_root,
+    how_to_get,
+    locked,
+    open_dataset,
+    prepared_path,
+    writable,
+    write,
+)
 
 
-def obtain(name: str, root: Path | str | None = None, progress: Progress | None = None, edition: str | None = None) -> Path | None:
-    """Download and prepare a dataset unless it is there; the path of its prepared file (None for an embedded one)."""
+def obtain(
+    name: str,
+    root: Path | str | None = None,
+    progress: Progress | None = None,
+    edition: str | None = None,
+) -> Path | None:
+    """Download and prepare a dataset unless it is there; the path of its prepared file (None for an
+    embedded one).
+    """
     dataset, base = get(name), data_root(root)
     files = dataset.edition(edition).files or dataset.files if edition else dataset.files
     if dataset.embedded or usable(name, base, edition):
@@ -49,12 +71,17 @@ def _obtain(dataset: Dataset, paths: list[Path], raw: Path, root: Path) -> Path:
 
 
 def bring(name: str, source: Path | str, root: Path | str | None = None) -> Path:
-    """Prepare a dataset from files the user has: an official archive or folder, an .npz, or a folder of pictures."""
+    """Prepare a dataset from files the user has: an official archive or folder, an .npz, or a
+    folder of pictures.
+    """
     dataset, base, path = get(name), data_root(root), expanded(source)
     if dataset.embedded:
         raise DataError(f"{name} comes with scikit-learn: there is nothing to import")
     if not path.exists():
-        raise DataError(f"{path} does not exist: give the official archive or folder of {name}, an .npz file or a folder of pictures")
+        raise DataError(
+            f"{path} does not exist: give the official archive or folder of {name}, an .npz file or"
+            " a folder of pictures"
+        )
     with locked(name, base):
         if path.is_dir():
             return _prepare(dataset, path, lambda: _read_folder(dataset, path), base)
@@ -67,7 +94,9 @@ def bring(name: str, source: Path | str, root: Path | str | None = None) -> Path
 
 
 def _read_folder(dataset: Dataset, folder: Path) -> Mapping[str, Arrays]:
-    """Official files where there are some, else an .npz of the dataset's name, else pictures in class folders."""
+    """Official files where there are some, else an .npz of the dataset's name, else pictures in
+    class folders.
+    """
     try:
         return dataset.read(folder)
     except NothingFoundError as official:
@@ -75,12 +104,19 @@ def _read_folder(dataset: Dataset, folder: Path) -> Mapping[str, Arrays]:
         if packed.is_file():
             return read_npz(packed, dataset.room)
         try:
-            return read_pictures(folder, dataset.classes, dataset.shape, dataset.resize, "all" in dataset.splits)
+            return read_pictures(
+                folder, dataset.classes, dataset.shape, dataset.resize, "all" in dataset.splits
+            )
         except NothingFoundError:
-            raise DataError(f"{official}, and no pictures in class folders: {dataset.name} comes from {dataset.homepage}") from None
+            raise DataError(
+                f"{official}, and no pictures in class folders: {dataset.name} comes from"
+                f" {dataset.homepage}"
+            ) from None
 
 
-def _prepare(dataset: Dataset, source: Path, read: Callable[[], Mapping[str, Arrays]], root: Path) -> Path:
+def _prepare(
+    dataset: Dataset, source: Path, read: Callable[[], Mapping[str, Arrays]], root: Path
+) -> Path:
     """Read, check against everything that is published, and write; the caller holds the lock."""
     with reading(source):
         splits = read()
@@ -88,12 +124,17 @@ def _prepare(dataset: Dataset, source: Path, read: Callable[[], Mapping[str, Arr
         orders = {split: canonical_order(arrays) for split, arrays in splits.items()}
     for split, known in (edition.fingerprints or {}).items():
         if fingerprint(splits[split].images, splits[split].labels, orders[split]) != known:
-            raise DataError(f"{source}: {dataset.name} {split} has other images than published: get the original files")
+            raise DataError(
+                f"{source}: {dataset.name} {split} has other images than published: get the"
+                " original files"
+            )
     return write(dataset, splits, edition.name, root, orders)
 
 
 def usable(name: str, root: Path | str | None = None, edition: str | None = None) -> bool:
-    """Whether a whole prepared file is there; a damaged one counts as absent, so that the next attempt replaces it."""
+    """Whether a whole prepared file is there; a damaged one counts as absent, so that the next
+    attempt replaces it.
+    """
     try:
         prepared = open_dataset(name, root)
     except DataError:
@@ -101,18 +142,31 @@ def usable(name: str, root: Path | str | None = None, edition: str | None = None
     return edition in (None, prepared.edition)
 
 
-# --- checks ----------------------------------------------------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------
 
 
 def check(dataset: Dataset, splits: Mapping[str, Arrays], source: Path) -> Edition:
-    """The edition that arrays belong to; sizes, shapes and class counts must all be as published."""
+    """The edition that arrays belong to; sizes, shapes and class counts must all be as
+    published.
+    """
     for split, arrays in splits.items():
         if arrays.images.shape[1:] != dataset.shape:
-            raise DataError(f"{source}: {split} images are {arrays.images.shape[1:]}, {dataset.name} has {dataset.shape}")
-        low, high = (int(arrays.labels.min()), int(arrays.labels.max())) if len(arrays.labels) else (0, 0)
+            raise DataError(
+                f"{source}: {split} images are {arrays.images.shape[1:]}, {dataset.name} has"
+                f" {dataset.shape}"
+            )
+        low, high = (
+            (int(arrays.labels.min()), int(arrays.labels.max())) if len(arrays.labels) else (0, 0)
+        )
         if low < 0 or high >= len(dataset.classes):
-            raise DataError(f"{source}: {split} labels reach from {low} to {high}, not from 0 to {len(dataset.classes) - 1}")
-    counts = {split: np.bincount(arrays.labels, minlength=len(dataset.classes)) for split, arrays in splits.items()}
+            raise DataError(
+                f"{source}: {split} labels reach from {low} to {high}, not from 0 to"
+                f" {len(dataset.classes) - 1}"
+            )
+    counts = {
+        split: np.bincount(arrays.labels, minlength=len(dataset.classes))
+        for split, arrays in splits.items()
+    }
     for edition in dataset.editions:
         if not _differences(dataset, edition, counts):
             return edition
@@ -123,21 +177,33 @@ def _differences(dataset: Dataset, edition: Edition, counts: Mapping[str, np.nda
     """The first way in which class counts depart from an edition, or nothing."""
     missing = [split for split in edition.sizes if split not in counts]
     if missing or len(counts) != len(edition.sizes):
-        return f"splits {', '.join(sorted(counts))} found, {dataset.name} has {', '.join(edition.sizes)}"
+        return (
+            f"splits {', '.join(sorted(counts))} found, {dataset.name} has"
+            f" {', '.join(edition.sizes)}"
+        )
     for split in (split for split in SPLITS if split in edition.sizes):
         published = edition.counts[split] if edition.counts else None
         for label, count in enumerate(counts[split]):
             if published and count != published[label]:
                 name = dataset.classes[label]
-                return f"{dataset.name} {split} has {count:,} samples of class {name!r}, {published[label]:,} are published"
+                return (
+                    f"{dataset.name} {split} has {count:,} samples of class {name!r},"
+                    f" {published[label]:,} are published"
+                )
             if not count:
                 return f"{dataset.name} {split} has no sample of class {dataset.classes[label]!r}"
         if counts[split].sum() != edition.sizes[split]:
-            return f"{dataset.name} {split} has {counts[split].sum():,} samples, {edition.sizes[split]:,} are published"
+            return (
+                f"{dataset.name} {split} has {counts[split].sum():,} samples,"
+                f" {edition.sizes[split]:,} are published"
+            )
     pooled = np.sum(list(counts.values()), axis=0)
     for label, published_total in enumerate(edition.totals or ()):
         if pooled[label] != published_total:
-            return f"{dataset.name} has {pooled[label]:,} samples of class {dataset.classes[label]!r}, {published_total:,} are published"
+            return (
+                f"{dataset.name} has {pooled[label]:,} samples of class {dataset.classes[label]!r},"
+                f" {published_total:,} are published"
+            )
     return ""
 
 
@@ -153,18 +219,35 @@ class Verdict(NamedTuple):
 def verify(name: str, root: Path | str | None = None) -> list[Verdict]:
     """Recompute the fingerprints of a prepared dataset from its bytes."""
     prepared = open_dataset(name, root)
-    edition = next((edition for edition in prepared.description.editions if edition.name == prepared.edition), None)
+    edition = next(
+        (edition for edition in prepared.description.editions if edition.name == prepared.edition),
+        None,
+    )
     known = (edition.fingerprints if edition else None) or {}
     verdicts = []
     for split, span in prepared.splits.items():
-        mark = fingerprint(prepared.images[span.start : span.stop], prepared.labels[span.start : span.stop])
-        verdicts.append(Verdict(split, mark, mark == prepared.fingerprints[split], mark == known[split] if split in known else None))
+        mark = fingerprint(
+            prepared.images[span.start : span.stop], prepared.labels[span.start : span.stop]
+        )
+        verdicts.append(
+            Verdict(
+                split,
+                mark,
+                mark == prepared.fingerprints[split],
+                mark == known[split] if split in known else None,
+            )
+        )
     return verdicts
 
 
 def damaged(name: str, verdicts: list[Verdict]) -> str:
     """One line about splits that are not as they should be, or nothing."""
-    bad = [verdict.split for verdict in verdicts if not verdict.intact or verdict.published is False]
+    bad = [
+        verdict.split for verdict in verdicts if not verdict.intact or verdict.published is False
+    ]
     if not bad:
         return ""
-    return f"{name}: split {', '.join(bad)} does not match its fingerprint: delete the prepared file and {how_to_get(get(name))}"
+    return (
+        f"{name}: split {', '.join(bad)} does not match its fingerprint: delete the prepared file"
+        f" and {how_to_get(get(name))}"
+    )

@@ -1,7 +1,7 @@
 """A recipe: everything about an experiment that is neither the method nor the seed.
 
-Dataset x partition x model x protocol, frozen and validated. Fields are plain values, so a recipe has one canonical JSON form; nothing
-here computes anything.
+Dataset x partition x model x protocol, frozen and validated. Fields are plain values, so a recipe
+has one canonical JSON form; nothing here computes anything.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ class Partition:
     """How the pool of samples is dealt to clients."""
 
     rule: str = Field(description="name of a partitioner")
-    seed: int | None = Field(default=None, ge=0, description="seed of the partition; none means the seed of the cell")
-    options: Mapping[str, Any] = Field(default_factory=dict, description="the partitioner's own parameters")
+    seed: int | None = Field(
+        default=None, ge=0, description="seed of the partition; none means the seed of the cell"
+    )
+    options: Mapping[str, Any] = Field(
+        default_factory=dict, description="the partitioner's own parameters"
+    )
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -32,36 +36,72 @@ class Training:
     epochs: int = Field(ge=0, description="local epochs per round")
     batch: int = Field(ge=1, description="mini-batch size")
     lr: float = Field(gt=0, description="SGD learning rate")
-    momentum: float = Field(default=0.0, ge=0, lt=1, description="SGD momentum; the buffer starts at zero in every round")
+    momentum: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="SGD momentum; the buffer starts at zero in every round",
+    )
     weight_decay: float = Field(default=0.0, ge=0, description="SGD weight decay")
-    lr_decay: float = Field(default=1.0, gt=0, le=1, description="factor on the learning rate after every round")
-    clip: float = Field(default=0.0, ge=0, description="limit of a client's gradient norm; 0 switches it off")
-    skip_single: bool = Field(default=False, description="skip mini-batches of one sample, as FL-bench does")
-    weighting: Literal["samples", "uniform"] = Field(default="samples", description="weights of the server's averages")
-    buffers: Literal["local", "global"] = Field(default="local", description="BN statistics: each client's own, or averaged like weights")
-    start: Literal["common", "own"] = Field(default="common", description="initial values of entries that are never synchronised")
+    lr_decay: float = Field(
+        default=1.0, gt=0, le=1, description="factor on the learning rate after every round"
+    )
+    clip: float = Field(
+        default=0.0, ge=0, description="limit of a client's gradient norm; 0 switches it off"
+    )
+    skip_single: bool = Field(
+        default=False, description="skip mini-batches of one sample, as FL-bench does"
+    )
+    weighting: Literal["samples", "uniform"] = Field(
+        default="samples", description="weights of the server's averages"
+    )
+    buffers: Literal["local", "global"] = Field(
+        default="local", description="BN statistics: each client's own, or averaged like weights"
+    )
+    start: Literal["common", "own"] = Field(
+        default="common", description="initial values of entries that are never synchronised"
+    )
 
 
 @dataclass(frozen=True, config=STRICT)
 class Evaluation:
     """When models are scored, and which number is reported."""
 
-    every: int = Field(default=1, ge=0, description="score every so many rounds, and after the last; 0: only after the last")
-    start_every: int | None = Field(
-        default=None, ge=0, description="the same for point `start`, which scores the cohort alone; none: as `every`"
+    every: int = Field(
+        default=1,
+        ge=0,
+        description="score every so many rounds, and after the last; 0: only after the last",
     )
-    finetuned_every: int = Field(default=0, ge=0, description="the same for methods that must train before they can be scored")
+    start_every: int | None = Field(
+        default=None,
+        ge=0,
+        description="the same for point `start`, which scores the cohort alone; none: as `every`",
+    )
+    finetuned_every: int = Field(
+        default=0,
+        ge=0,
+        description="the same for methods that must train before they can be scored",
+    )
     points: tuple[Literal["start", "pre_agg", "post_agg"], ...] = Field(
         default=("pre_agg", "post_agg"),
-        description="scoring points: the cohort before training, the cohort after it, everybody after the round",
+        description=(
+            "scoring points: the cohort before training, the cohort after it, everybody after the"
+            " round"
+        ),
     )
     point: str = Field(default="post_agg", description="the scoring point that is reported")
     average: Literal["clients", "pooled"] = Field(
         default="clients", description="unweighted mean over clients, or pooled over test samples"
     )
-    rule: Literal["last", "max", "best-val"] = Field(default="last", description="which of the scored rounds is reported")
-    rounds: tuple[int, ...] = Field(default=(), description="the rounds that rule `max` looks at; empty: all scored ones")
-    tallies: tuple[str, ...] = Field(default=(), description="diagnostics to keep, such as mask frequencies")
+    rule: Literal["last", "max", "best-val"] = Field(
+        default="last", description="which of the scored rounds is reported"
+    )
+    rounds: tuple[int, ...] = Field(
+        default=(), description="the rounds that rule `max` looks at; empty: all scored ones"
+    )
+    tallies: tuple[str, ...] = Field(
+        default=(), description="diagnostics to keep, such as mask frequencies"
+    )
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -76,11 +116,20 @@ class Recipe:
     evaluation: Evaluation = Field(default=Evaluation(), description="scoring")
     norm: str = Field(default="unit", description="input normalisation, one of the dataset's own")
     augment: str = Field(default="none", description="training augmentation")
-    participation: float = Field(default=1.0, gt=0, le=1, description="share of the clients that take part in a round")
+    participation: float = Field(
+        default=1.0, gt=0, le=1, description="share of the clients that take part in a round"
+    )
     sampling: Literal["keyed", "flbench"] = Field(
         default="keyed", description="who takes part: our keyed draw, or FL-bench's stream replayed"
     )
     input: tuple[int, int, int] | None = Field(
-        default=None, description="(channels, height, width) that images are repeated and padded to; none: as they are"
+        default=None,
+        description=(
+            "(channels, height, width) that images are repeated and padded to; none: as they are"
+        ),
     )
-    classes: int | None = Field(default=None, ge=2, description="width of the model's head; none: the dataset's number of classes")
+    classes: int | None = Field(
+        default=None,
+        ge=2,
+        description="width of the model's head; none: the dataset's number of classes",
+    )

@@ -1,4 +1,6 @@
-"""Descriptions of datasets, registered by name: where they come from, what must be in them, how pixels become inputs."""
+"""Descriptions of datasets, registered by name: where they come from, what must be in them, how
+pixels become inputs.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,19 @@ from importlib import import_module
 from math import prod
 from pathlib import Path
 
-from datasets.core.canonical import Arrays
-from datasets.core.errors import DataError, nearest
+from repfl.datasets.core.canonical import Arrays
+from repfl.datasets.core.errors import DataError, nearest
 
-Reader = Callable[[Path], Mapping[str, Arrays]]  # a folder of official files -> one Arrays per split
+Reader = Callable[
+    [Path], Mapping[str, Arrays]
+]  # a folder of official files -> one Arrays per split
 LABEL = 8  # bytes
-SPLITS = ("train", "val", "test", "all")  # the order in which splits follow each other; `all`: there is no official split
+SPLITS = (
+    "train",
+    "val",
+    "test",
+    "all",
+)  # the order in which splits follow each other; `all`: there is no official split
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,9 @@ class Norm:
 
 @dataclass(frozen=True)
 class File:
-    """One official file: its name, its addresses in the order they are tried, its checksum as `algorithm:hex`."""
+    """One official file: its name, its addresses in the order they are tried, its checksum as
+    `algorithm:hex`.
+    """
 
     name: str
     urls: tuple[str, ...]
@@ -38,14 +49,20 @@ class File:
 
 @dataclass(frozen=True)
 class Edition:
-    """One published state of a dataset, recognised by its split sizes; what nobody has published is None."""
+    """One published state of a dataset, recognised by its split sizes; what nobody has published is
+    None.
+    """
 
     name: str
     sizes: Mapping[str, int]
     counts: Mapping[str, tuple[int, ...]] | None = None
     fingerprints: Mapping[str, str] | None = None
-    totals: tuple[int, ...] | None = None  # class counts over all splits, where only these are published
-    files: Callable[[], tuple[File, ...]] | None = None  # where it is fetched, unless it is the edition the papers use
+    totals: tuple[int, ...] | None = (
+        None  # class counts over all splits, where only these are published
+    )
+    files: Callable[[], tuple[File, ...]] | None = (
+        None  # where it is fetched, unless it is the edition the papers use
+    )
 
 
 @dataclass(frozen=True)
@@ -61,7 +78,9 @@ class Dataset:
     shape: tuple[int, int, int]  # H, W, C
     editions: tuple[Edition, ...]  # the one that the papers use first
     read: Reader
-    files: Callable[[], tuple[File, ...]] = tuple  # a function, so that listing datasets imports no heavy library
+    files: Callable[[], tuple[File, ...]] = (
+        tuple  # a function, so that listing datasets imports no heavy library
+    )
     manual: str = ""  # what a user does by hand where a licence forbids fetching
     embedded: bool = False  # comes with an installed library: needs neither download nor cache
     groups: tuple[str, ...] = ()  # names of domains or corruptions
@@ -73,7 +92,11 @@ class Dataset:
     @property
     def splits(self) -> dict[str, int]:
         """Split sizes of the papers' edition, in canonical order."""
-        return {split: self.editions[0].sizes[split] for split in SPLITS if split in self.editions[0].sizes}
+        return {
+            split: self.editions[0].sizes[split]
+            for split in SPLITS
+            if split in self.editions[0].sizes
+        }
 
     @property
     def counts(self) -> Mapping[str, tuple[int, ...]] | None:
@@ -88,13 +111,21 @@ class Dataset:
 
     @cached_property
     def norms(self) -> dict[str, Norm]:
-        """All normalisations; every dataset has `unit` (pixels in 0..1) and `raw` (pixels as stored)."""
+        """All normalisations; every dataset has `unit` (pixels in 0..1) and `raw` (pixels as
+        stored).
+        """
         zeros, ones = (0.0,) * self.shape[2], (1.0,) * self.shape[2]
-        return {"unit": Norm(self.scale, zeros, ones), "raw": Norm(1.0, zeros, ones), **self.own_norms}
+        return {
+            "unit": Norm(self.scale, zeros, ones),
+            "raw": Norm(1.0, zeros, ones),
+            **self.own_norms,
+        }
 
     @property
     def room(self) -> int:
-        """Bytes that its files may unpack to: four times what is downloaded and what its largest edition holds as arrays."""
+        """Bytes that its files may unpack to: four times what is downloaded and what its largest
+        edition holds as arrays.
+        """
         samples = max(sum(edition.sizes.values()) for edition in self.editions)
         return 4 * (self.size + samples * (prod(self.shape) + LABEL))
 
@@ -108,7 +139,9 @@ class Dataset:
     def norm(self, name: str) -> Norm:
         """One normalisation by name."""
         if name not in self.norms:
-            raise DataError(f"{self.name} has no normalisation {name!r}: {nearest(name, self.norms)}")
+            raise DataError(
+                f"{self.name} has no normalisation {name!r}: {nearest(name, self.norms)}"
+            )
         return self.norms[name]
 
 
@@ -131,10 +164,10 @@ def register(dataset: Dataset) -> Dataset:
 @lru_cache(maxsize=1)
 def _load() -> None:
     """Import every module directly under `datasets`: each registers what it describes."""
-    package = import_module("datasets")
+    package = import_module("repfl.datasets")
     for module in pkgutil.iter_modules(package.__path__):
         if not module.ispkg:
-            import_module(f"datasets.{module.name}")
+            import_module(f"repfl.datasets.{module.name}")
 
 
 def names() -> list[str]:

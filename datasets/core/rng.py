@@ -8,6 +8,12 @@ import numpy as np
 
 
 def generator(seed: int, purpose: str, *address: int) -> np.random.Generator:
-    """A fresh counter-based generator; the same address gives the same draws in every process and order."""
+    """A fresh counter-based generator; the same address gives the same draws in every process and
+    order.
+    """
     name = ":".join([str(seed), purpose, *map(str, address)])
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(blake2b(name.encode(), digest_size=16).digest(), "little")))
+    return np.random.Generator(
+        np.random.Philox(
+            key=int.from_bytes(blake2b(name.encode(), digest_size=16).digest(), "little")
+        )
+    )

@@ -1,7 +1,8 @@
 """The prepared cache: one memory-mappable file per dataset.
 
-The file is in the safetensors format (a JSON header, then plain arrays), so other tools read it too. It is written under a temporary name,
-synced and renamed: it exists whole or not at all. Opening maps it into memory; nothing is copied and nothing is written.
+The file is in the safetensors format (a JSON header, then plain arrays), so other tools read it
+too. It is written under a temporary name, synced and renamed: it exists whole or not at all.
+Opening maps it into memory; nothing is copied and nothing is written.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Any
 import numpy as np
 from filelock import Timeout
 
-from datasets.core.canonical import Arrays, canonical_order, chunks, fingerprint
-from datasets.core.errors import DataError
-from datasets.core.locks import elsewhere, file_lock
-from datasets.core.paths import expanded
-from datasets.core.registry import SPLITS, Dataset, get
+from repfl.datasets.core.canonical import Arrays, canonical_order, chunks, fingerprint
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.locks import elsewhere, file_lock
+from repfl.datasets.core.paths import expanded
+from repfl.datasets.core.registry import SPLITS, Dataset, get
 
 FORMAT = 1
 _TYPES: dict[str, np.dtype[Any]] = {"U8": np.dtype(np.uint8), "I64": np.dtype("<i8")}
@@ -31,7 +32,9 @@ _TYPES: dict[str, np.dtype[Any]] = {"U8": np.dtype(np.uint8), "I64": np.dtype("<
 
 @dataclass(frozen=True)
 class Prepared:
-    """A dataset ready for use: all splits one after another in the order train, val, test, each in canonical order."""
+    """A dataset ready for use: all splits one after another in the order train, val, test, each in
+    canonical order.
+    """
 
     description: Dataset
     images: np.ndarray  # uint8 [n, H, W, C]
@@ -57,7 +60,8 @@ def prepared_path(name: str, root: Path | str | None = None) -> Path:
 def unwritable(root: Path, error: OSError) -> DataError:
     """One line for the many faces of an unwritable or full data root."""
     return DataError(
-        f"cannot write under {root} ({error.strerror or error}): point REPFL_DATA to a folder with space that you may write to"
+        f"cannot write under {root} ({error.strerror or error}): point REPFL_DATA to a folder with"
+        " space that you may write to"
     )
 
 
@@ -89,25 +93,44 @@ def locked(name: str, root: Path) -> Iterator[None]:
         lock.release()
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------------------------
+# -- writing ---------------------------------------------------------------------------------------
 
 
-def write(dataset: Dataset, splits: Mapping[str, Arrays], edition: str, root: Path, orders: Mapping[str, np.ndarray]) -> Path:
+def write(
+    dataset: Dataset,
+    splits: Mapping[str, Arrays],
+    edition: str,
+    root: Path,
+    orders: Mapping[str, np.ndarray],
+) -> Path:
     """Write the prepared file of a dataset; the caller holds its lock."""
     present = [split for split in SPLITS if split in splits]
-    marks = {split: fingerprint(splits[split].images, splits[split].labels, orders[split]) for split in present}
+    marks = {
+        split: fingerprint(splits[split].images, splits[split].labels, orders[split])
+        for split in present
+    }
     sizes = {split: len(splits[split].labels) for split in present}
-    meta = {"format": FORMAT, "name": dataset.name, "edition": edition, "sizes": sizes, "fingerprints": marks}
+    meta = {
+        "format": FORMAT,
+        "name": dataset.name,
+        "edition": edition,
+        "sizes": sizes,
+        "fingerprints": marks,
+    }
     path = prepared_path(dataset.name, root)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with writable(root):
         path.parent.mkdir(parents=True, exist_ok=True)
-        for leftover in path.parent.glob(f".{path.name}.*.partial"):  # of a writer that was killed: the lock is ours
+        for leftover in path.parent.glob(
+            f".{path.name}.*.partial"
+        ):  # of a writer that was killed: the lock is ours
             leftover.unlink()
         try:
             with partial.open("wb") as file:
                 file.write(_header(dataset, meta, splits[present[0]]))
-                for block in _payload([splits[split] for split in present], [orders[split] for split in present]):
+                for block in _payload(
+                    [splits[split] for split in present], [orders[split] for split in present]
+                ):
                     np.ascontiguousarray(block).tofile(file)
                 file.flush()
                 os.fsync(file.fileno())
@@ -118,16 +141,30 @@ def write(dataset: Dataset, splits: Mapping[str, Arrays], edition: str, root: Pa
 
 
 def _header(dataset: Dataset, meta: Mapping[str, Any], like: Arrays) -> bytes:
-    """Length and JSON of a safetensors file; arrays of int64 come first, so that all are aligned."""
+    """Length and JSON of a safetensors file; arrays of int64 come first, so that all are
+    aligned.
+    """
     n = sum(meta["sizes"].values())
     entries: dict[str, Any] = {"__metadata__": {"repfl": json.dumps(meta, sort_keys=True)}}
     position = 0
-    for name, present in (("labels", True), ("groups", like.groups is not None), ("origins", like.origins is not None)):
+    for name, present in (
+        ("labels", True),
+        ("groups", like.groups is not None),
+        ("origins", like.origins is not None),
+    ):
         if present:
-            entries[name] = {"dtype": "I64", "shape": [n], "data_offsets": [position, position + 8 * n]}
+            entries[name] = {
+                "dtype": "I64",
+                "shape": [n],
+                "data_offsets": [position, position + 8 * n],
+            }
             position += 8 * n
     shape = [n, *dataset.shape]
-    entries["images"] = {"dtype": "U8", "shape": shape, "data_offsets": [position, position + int(np.prod(shape, dtype=np.int64))]}
+    entries["images"] = {
+        "dtype": "U8",
+        "shape": shape,
+        "data_offsets": [position, position + int(np.prod(shape, dtype=np.int64))],
+    }
     text = json.dumps(entries).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text
@@ -144,7 +181,7 @@ def _payload(splits: list[Arrays], orders: list[np.ndarray]) -> Iterator[np.ndar
         yield from chunks(split.images, order)
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def open_dataset(name: str, root: Path | str | None = None) -> Prepared:
@@ -156,11 +193,16 @@ def open_dataset(name: str, root: Path | str | None = None) -> Prepared:
     try:
         meta, arrays = _map(path, name)
     except FileNotFoundError:
-        raise DataError(f"{name} is not prepared under {data_root(root)}: {how_to_get(dataset)}") from None
+        raise DataError(
+            f"{name} is not prepared under {data_root(root)}: {how_to_get(dataset)}"
+        ) from None
     except PermissionError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
     if arrays["images"].shape[1:] != dataset.shape:
-        raise DataError(f"{path} holds images of {arrays['images'].shape[1:]}, not {dataset.shape}: {how_to_get(dataset)}")
+        raise DataError(
+            f"{path} holds images of {arrays['images'].shape[1:]}, not {dataset.shape}:"
+            f" {how_to_get(dataset)}"
+        )
     return Prepared(
         dataset,
         arrays["images"],
@@ -192,7 +234,9 @@ def _ranges(sizes: Mapping[str, int]) -> dict[str, range]:
 
 def _map(path: Path, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Header and memory-mapped arrays of a prepared file."""
-    again = f"run `repfl data get {name}` or `repfl data import {name} --from PATH` to prepare it again"
+    again = (
+        f"run `repfl data get {name}` or `repfl data import {name} --from PATH` to prepare it again"
+    )
     size = path.stat().st_size
     with path.open("rb") as file:
         try:
@@ -205,10 +249,20 @@ def _map(path: Path, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if size != end:
         raise DataError(f"{path} is incomplete ({size:,} of {end:,} bytes): {again}")
     if meta.get("format") != FORMAT or meta.get("name") != name:
-        raise DataError(f"{path} holds {meta.get('name')!r} in format {meta.get('format')}, not {name!r} in format {FORMAT}: {again}")
-    # mode "c": pages are shared with every other process; torch may wrap the array, and a stray write would stay private to its process
+        raise DataError(
+            f"{path} holds {meta.get('name')!r} in format {meta.get('format')}, not {name!r} in"
+            f" format {FORMAT}: {again}"
+        )
+    # mode "c": pages are shared with every other process; torch may wrap the array, and a stray
+    # write would stay private to its process
     arrays: dict[str, np.ndarray] = {
-        key: np.memmap(path, _TYPES[entry["dtype"]], mode="c", offset=8 + length + entry["data_offsets"][0], shape=tuple(entry["shape"]))
+        key: np.memmap(
+            path,
+            _TYPES[entry["dtype"]],
+            mode="c",
+            offset=8 + length + entry["data_offsets"][0],
+            shape=tuple(entry["shape"]),
+        )
         for key, entry in entries.items()
     }
     return meta, arrays
@@ -223,9 +277,15 @@ def _embedded(name: str) -> Prepared:
     orders = {split: canonical_order(splits[split]) for split in present}
     images = np.concatenate([splits[split].images[orders[split]] for split in present])
     labels = np.concatenate([splits[split].labels[orders[split]] for split in present])
-    marks = {split: fingerprint(splits[split].images, splits[split].labels, orders[split]) for split in present}
+    marks = {
+        split: fingerprint(splits[split].images, splits[split].labels, orders[split])
+        for split in present
+    }
     for split, known in dataset.fingerprints.items():
         if known is not None and known != marks[split]:
-            raise DataError(f"{name} {split}: the installed library holds other images than expected: reinstall scikit-learn")
+            raise DataError(
+                f"{name} {split}: the installed library holds other images than expected: reinstall"
+                " scikit-learn"
+            )
     spans = _ranges({split: len(splits[split].labels) for split in present})
     return Prepared(dataset, images, labels, spans, marks, dataset.editions[0].name)

@@ -1,7 +1,8 @@
-"""FedOBP's split: every class is cut over the clients by its own Dirichlet draw, until the smallest client has enough.
+"""FedOBP's split: every class is cut over the clients by its own Dirichlet draw, until the smallest
+client has enough.
 
-All official splits are merged and re-split per client. The legacy NumPy stream of the published code is replayed, so its partition with
-seed 42 comes out index for index.
+All official splits are merged and re-split per client. The legacy NumPy stream of the published
+code is replayed, so its partition with seed 42 comes out index for index.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from datasets.core.errors import DataError
-from datasets.core.partition import ATTEMPTS, OPTIONS, Pool, Shares, rule
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.partition import ATTEMPTS, OPTIONS, Pool, Shares, rule
 
 
 @dataclass(frozen=True, config=OPTIONS)
@@ -19,7 +20,9 @@ class ClassDirichlet:
     """Options."""
 
     alpha: float = Field(gt=0, description="concentration of a class over the clients")
-    test_share: float = Field(default=0.25, gt=0, lt=1, description="share of a client's samples that is its test part")
+    test_share: float = Field(
+        default=0.25, gt=0, lt=1, description="share of a client's samples that is its test part"
+    )
     minimum: int = Field(default=10, ge=1, description="samples that the smallest client must have")
 
 
@@ -37,20 +40,31 @@ def class_dirichlet(pool: Pool, clients: int, seed: int, options: ClassDirichlet
     return Shares.of(train, test)
 
 
-def draw(classes: list[np.ndarray], clients: int, options: ClassDirichlet, stream: np.random.RandomState) -> tuple[list[np.ndarray], int]:
+def draw(
+    classes: list[np.ndarray], clients: int, options: ClassDirichlet, stream: np.random.RandomState
+) -> tuple[list[np.ndarray], int]:
     """The clients' samples before the test part is cut off, and the number of draws it took."""
     samples = sum(len(index) for index in classes)
     if clients * options.minimum > samples:
-        raise DataError(f"{clients} clients with at least {options.minimum} samples each need more than the {samples:,} there are")
+        raise DataError(
+            f"{clients} clients with at least {options.minimum} samples each need more than the"
+            f" {samples:,} there are"
+        )
     if int(options.test_share * options.minimum) == 0:
-        raise DataError(f"a client of {options.minimum} samples would have no test sample: raise minimum or test_share")
+        raise DataError(
+            f"a client of {options.minimum} samples would have no test sample: raise minimum or"
+            " test_share"
+        )
     for attempt in range(1, ATTEMPTS + 1):
         parts: list[list[np.ndarray]] = [[] for _ in range(clients)]
         for index in classes:
             stream.shuffle(index)  # in place: the order persists into the next attempt
             weights = stream.dirichlet(np.repeat(options.alpha, clients))
             if not np.isfinite(weights).all():
-                raise DataError(f"the Dirichlet draw is not a number at alpha={options.alpha:g}: use a larger alpha")
+                raise DataError(
+                    f"the Dirichlet draw is not a number at alpha={options.alpha:g}: use a larger"
+                    " alpha"
+                )
             cuts = (np.cumsum(weights) * len(index)).astype(int)[:-1]
             for part, piece in zip(parts, np.split(index, cuts), strict=True):
                 part.append(piece)
@@ -58,5 +72,6 @@ def draw(classes: list[np.ndarray], clients: int, options: ClassDirichlet, strea
         if min(map(len, pieces)) >= options.minimum:
             return pieces, attempt
     raise DataError(
-        f"none of {ATTEMPTS} draws gave all clients {options.minimum} samples: fewer clients, a larger alpha or a smaller minimum"
+        f"none of {ATTEMPTS} draws gave all clients {options.minimum} samples: fewer clients, a"
+        " larger alpha or a smaller minimum"
     )

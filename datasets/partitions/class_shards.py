@@ -1,10 +1,13 @@
-"""FedSelect's split: every class is cut into blocks in dataset order, and a client takes a few blocks of its classes.
+"""FedSelect's split: every class is cut into blocks in dataset order, and a client takes a few
+blocks of its classes.
 
-A client may draw the same class twice. Its test blocks are of the classes it trains on. The published code's Python and NumPy streams are
-replayed. Its second slice, which starts one sample late, is kept.
+A client may draw the same class twice. Its test blocks are of the classes it trains on. The
+published code's Python and NumPy streams are replayed. Its second slice, which starts one sample
+late, is kept.
 
-Two data sets need a choice of ours: one without official splits is first cut per class by `test_share`; for CIFAR-10-C the rule deals
-photographs of the CIFAR-10 test set, and each client sees its own through one corruption, so no photograph is in a train and a test part.
+Two data sets need a choice of ours: one without official splits is first cut per class by
+`test_share`; for CIFAR-10-C the rule deals photographs of the CIFAR-10 test set, and each client
+sees its own through one corruption, so no photograph is in a train and a test part.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from datasets.core.errors import DataError, nearest
-from datasets.core.partition import OPTIONS, Pool, Shares, rule
+from repfl.datasets.core.errors import DataError, nearest
+from repfl.datasets.core.partition import OPTIONS, Pool, Shares, rule
 
 
 @dataclass(frozen=True, config=OPTIONS)
@@ -24,28 +27,52 @@ class ClassShards:
     """Options."""
 
     classes: int = Field(default=2, ge=1, description="blocks, and so at most classes, per client")
-    train: int | None = Field(default=None, ge=1, description="train samples kept per block; none: all")
-    test: int | None = Field(default=None, ge=1, description="test samples kept per block; none: all")
-    test_share: float | None = Field(default=None, gt=0, lt=1, description="share of test samples, for datasets without an official split")
-    severity: int = Field(default=5, ge=1, le=5, description="severity of the corruptions, for CIFAR-10-C")
-    corruptions: list[str] | None = Field(default=None, description="one corruption per client, for CIFAR-10-C; none: the first N")
+    train: int | None = Field(
+        default=None, ge=1, description="train samples kept per block; none: all"
+    )
+    test: int | None = Field(
+        default=None, ge=1, description="test samples kept per block; none: all"
+    )
+    test_share: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="share of test samples, for datasets without an official split",
+    )
+    severity: int = Field(
+        default=5, ge=1, le=5, description="severity of the corruptions, for CIFAR-10-C"
+    )
+    corruptions: list[str] | None = Field(
+        default=None, description="one corruption per client, for CIFAR-10-C; none: the first N"
+    )
 
 
 @rule("class-shards", ClassShards)
 def class_shards(pool: Pool, clients: int, seed: int, options: ClassShards) -> Shares:
     """N clients with a few classes each and no sample in common."""
     if clients * options.classes % pool.classes:
-        raise DataError(f"{clients} clients x {options.classes} blocks must be a multiple of the {pool.classes} classes")
+        raise DataError(
+            f"{clients} clients x {options.classes} blocks must be a multiple of the {pool.classes}"
+            " classes"
+        )
     if pool.origins is None:
-        return Shares.of(*deal_blocks(pool, pool.train_and_test(seed, options.test_share), clients, seed, options))
+        return Shares.of(
+            *deal_blocks(
+                pool, pool.train_and_test(seed, options.test_share), clients, seed, options
+            )
+        )
     photos = _photographs(pool)
     halves = photos.train_and_test(seed, options.test_share, np.arange(len(photos.labels)))
     views = [_view(pool, name, options.severity) for name in _corruptions(pool, clients, options)]
     parts = deal_blocks(photos, halves, clients, seed, options)
-    return Shares.of(*([view[index] for view, index in zip(views, part, strict=True)] for part in parts))
+    return Shares.of(
+        *([view[index] for view, index in zip(views, part, strict=True)] for part in parts)
+    )
 
 
-def deal_blocks(pool: Pool, halves: tuple[np.ndarray, np.ndarray], clients: int, seed: int, options: ClassShards) -> list[list[np.ndarray]]:
+def deal_blocks(
+    pool: Pool, halves: tuple[np.ndarray, np.ndarray], clients: int, seed: int, options: ClassShards
+) -> list[list[np.ndarray]]:
     """Blocks of train and test samples, dealt by one list of classes."""
     count = clients * options.classes // pool.classes  # blocks per class
     wanted = list(range(pool.classes)) * count
@@ -53,23 +80,33 @@ def deal_blocks(pool: Pool, halves: tuple[np.ndarray, np.ndarray], clients: int,
     held = np.array(wanted).reshape(clients, options.classes)  # [N, s]
     stream = np.random.RandomState(seed)
     parts = []
-    for name, index, size in zip(("train", "test"), halves, (options.train, options.test), strict=True):
+    for name, index, size in zip(
+        ("train", "test"), halves, (options.train, options.test), strict=True
+    ):
         blocks = []
         for label, samples in enumerate(pool.of(index)):
             least = count * (size or 1)
             if len(samples) < least:
-                raise DataError(f"class {label} has {len(samples)} {name} samples, not {least}: use fewer clients or smaller blocks")
+                raise DataError(
+                    f"class {label} has {len(samples)} {name} samples, not {least}: use fewer"
+                    " clients or smaller blocks"
+                )
             blocks.append(cut(samples, count))
         shares = []
         for labels in held:
-            taken = [blocks[label].pop(stream.choice(len(blocks[label]), replace=False)) for label in labels]
+            taken = [
+                blocks[label].pop(stream.choice(len(blocks[label]), replace=False))
+                for label in labels
+            ]
             shares.append(keep(np.concatenate(taken), options.classes, size))
         parts.append(shares)
     return parts
 
 
 def cut(samples: np.ndarray, count: int) -> list[np.ndarray]:
-    """Consecutive blocks of equal size; what is left over goes to the first blocks, one sample each."""
+    """Consecutive blocks of equal size; what is left over goes to the first blocks, one sample
+    each.
+    """
     size = len(samples) // count
     blocks = list(samples[: size * count].reshape(count, size))
     for k, extra in enumerate(samples[size * count :]):
@@ -82,7 +119,9 @@ def keep(samples: np.ndarray, blocks: int, size: int | None) -> np.ndarray:
     if size is None:
         return samples
     stride = len(samples) // blocks + 1
-    return np.concatenate([samples[start : start + size] for start in range(0, len(samples), stride)])
+    return np.concatenate(
+        [samples[start : start + size] for start in range(0, len(samples), stride)]
+    )
 
 
 def _photographs(pool: Pool) -> Pool:
@@ -90,7 +129,9 @@ def _photographs(pool: Pool) -> Pool:
     assert pool.origins is not None
     origins, first = np.unique(pool.origins, return_index=True)
     if not np.array_equal(origins, np.arange(len(origins))):
-        raise DataError("the photographs are not numbered from 0 without gaps: prepare the dataset again")
+        raise DataError(
+            "the photographs are not numbered from 0 without gaps: prepare the dataset again"
+        )
     return Pool(pool.labels[first], {"all": range(len(first))}, pool.classes)
 
 

@@ -1,7 +1,9 @@
-"""Dis-PFL's pathological split, also used for PFedDST: every client draws a few classes and gets its samples one at a time.
+"""Dis-PFL's pathological split, also used for PFedDST: every client draws a few classes and gets
+its samples one at a time.
 
-A class that runs out starts again at a random position, so clients may share samples. Test parts are drawn per client from the classes
-it holds, and overlap between clients. The legacy Python and NumPy streams of the published code are replayed.
+A class that runs out starts again at a random position, so clients may share samples. Test parts
+are drawn per client from the classes it holds, and overlap between clients. The legacy Python and
+NumPy streams of the published code are replayed.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from datasets.core.errors import DataError
-from datasets.core.partition import ATTEMPTS, OPTIONS, Pool, Shares, rule
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.partition import ATTEMPTS, OPTIONS, Pool, Shares, rule
 
 
 @dataclass(frozen=True, config=OPTIONS)
@@ -22,14 +24,21 @@ class NCls:
     """Options."""
 
     classes: int = Field(default=2, ge=1, description="classes per client")
-    truncate: bool = Field(default=False, description="one train sample fewer per client, as a rounding slip of the published code has it")
+    truncate: bool = Field(
+        default=False,
+        description=(
+            "one train sample fewer per client, as a rounding slip of the published code has it"
+        ),
+    )
 
 
 @rule("n-cls", NCls)
 def n_cls(pool: Pool, clients: int, seed: int, options: NCls) -> Shares:
     """N clients of equal size with a fixed number of classes, uniformly drawn."""
     if not {"train", "test"} <= set(pool.splits):
-        raise DataError("the rule needs official train and test splits, which this dataset does not have")
+        raise DataError(
+            "the rule needs official train and test splits, which this dataset does not have"
+        )
     train, test = pool.splits["train"], pool.splits["test"]
     size = len(train) // clients - options.truncate
     if options.classes > pool.classes:
@@ -39,14 +48,22 @@ def n_cls(pool: Pool, clients: int, seed: int, options: NCls) -> Shares:
     if min(map(len, pool.of(train))) < 2 or min(map(len, pool.of(test))) < 1:
         raise DataError("every class needs at least two train samples and one test sample")
     classes, stream = random.Random(seed), np.random.RandomState(seed)
-    stream.lognormal(mean=np.log(len(train) / clients), sigma=0, size=clients)  # the published code draws sizes that never vary
+    stream.lognormal(
+        mean=np.log(len(train) / clients), sigma=0, size=clients
+    )  # the published code draws sizes that never vary
     held = [classes.sample(range(pool.classes), options.classes) for _ in range(clients)]
     shares = deal_singly(pool.of(train), held, size, stream)
-    return Shares.of(shares, [draw_test(pool, share, math.ceil(len(test) / clients), stream) for share in shares])
+    return Shares.of(
+        shares, [draw_test(pool, share, math.ceil(len(test) / clients), stream) for share in shares]
+    )
 
 
-def deal_singly(lists: list[np.ndarray], held: list[list[int]], size: int, stream: np.random.RandomState) -> list[np.ndarray]:
-    """One sample at a time to a random client with room, from one of its classes, from the end of the class's list."""
+def deal_singly(
+    lists: list[np.ndarray], held: list[list[int]], size: int, stream: np.random.RandomState
+) -> list[np.ndarray]:
+    """One sample at a time to a random client with room, from one of its classes, from the end of
+    the class's list.
+    """
     clients = len(held)
     cumulative = np.zeros((clients, len(lists)))
     for row, labels in zip(cumulative, held, strict=True):
@@ -56,7 +73,9 @@ def deal_singly(lists: list[np.ndarray], held: list[list[int]], size: int, strea
     pointer = [len(index) for index in lists]
     shares: list[list[int]] = [[] for _ in range(clients)]
     left = size * clients
-    for _ in range(left * (20 + 20 * clients)):  # every draw meets a client with room with chance 1/N at least
+    for _ in range(
+        left * (20 + 20 * clients)
+    ):  # every draw meets a client with room with chance 1/N at least
         if left == 0:
             return [np.array(share) for share in shares]
         client = stream.randint(clients)
@@ -70,8 +89,15 @@ def deal_singly(lists: list[np.ndarray], held: list[list[int]], size: int, strea
     raise DataError("the clients could not be filled: use fewer clients")
 
 
-def next_class(cumulative: np.ndarray, lists: list[np.ndarray], pointer: list[int], stream: np.random.RandomState) -> int:
-    """A class of the client with samples before its pointer; an exhausted class restarts at random and the class is drawn again."""
+def next_class(
+    cumulative: np.ndarray,
+    lists: list[np.ndarray],
+    pointer: list[int],
+    stream: np.random.RandomState,
+) -> int:
+    """A class of the client with samples before its pointer; an exhausted class restarts at random
+    and the class is drawn again.
+    """
     for _ in range(ATTEMPTS):
         label = int(np.argmax(stream.uniform() <= cumulative))
         if pointer[label] > 0:
@@ -80,7 +106,9 @@ def next_class(cumulative: np.ndarray, lists: list[np.ndarray], pointer: list[in
     raise DataError("the classes could not be restarted: use fewer clients")
 
 
-def draw_test(pool: Pool, share: np.ndarray, size: int, stream: np.random.RandomState) -> np.ndarray:
+def draw_test(
+    pool: Pool, share: np.ndarray, size: int, stream: np.random.RandomState
+) -> np.ndarray:
     """Test samples in the proportions of a client's train classes, rounded up per class."""
     counts = np.bincount(pool.labels[share], minlength=pool.classes)
     picked = []

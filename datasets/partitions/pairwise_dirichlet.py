@@ -1,7 +1,7 @@
 """Star-PFL's split: clients come in pairs, and each pair jointly holds an IID part of all samples.
 
-Only within a pair are the classes skewed, so heterogeneity is mild. All official splits are pooled. The legacy NumPy stream of the
-published code is replayed.
+Only within a pair are the classes skewed, so heterogeneity is mild. All official splits are pooled.
+The legacy NumPy stream of the published code is replayed.
 """
 
 from __future__ import annotations
@@ -12,17 +12,26 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from datasets.core.errors import DataError
-from datasets.core.partition import ATTEMPTS, OPTIONS, Pool, Shares, rule
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.partition import ATTEMPTS, OPTIONS, Pool, Shares, rule
 
 
 @dataclass(frozen=True, config=OPTIONS)
 class PairwiseDirichlet:
     """Options."""
 
-    alpha: float = Field(gt=0, description="concentration of a class over the two clients of a pair")
-    train_share: float = Field(default=0.6, gt=0, lt=1, description="share of a client's class that comes first: train")
-    test_share: float = Field(default=0.2, gt=0, lt=1, description="share that comes second: test; the rest is for validation")
+    alpha: float = Field(
+        gt=0, description="concentration of a class over the two clients of a pair"
+    )
+    train_share: float = Field(
+        default=0.6, gt=0, lt=1, description="share of a client's class that comes first: train"
+    )
+    test_share: float = Field(
+        default=0.2,
+        gt=0,
+        lt=1,
+        description="share that comes second: test; the rest is for validation",
+    )
 
 
 @rule("pairwise-dirichlet", PairwiseDirichlet)
@@ -33,7 +42,10 @@ def pairwise_dirichlet(pool: Pool, clients: int, seed: int, options: PairwiseDir
     if clients % 2:
         raise DataError("clients come in pairs: use an even number")
     if step < 2 * pool.classes:
-        raise DataError(f"{samples:,} samples leave {step} per client, too few to cut {pool.classes} classes in three: use fewer clients")
+        raise DataError(
+            f"{samples:,} samples leave {step} per client, too few to cut {pool.classes} classes in"
+            " three: use fewer clients"
+        )
     stream = np.random.RandomState(seed)
     rows = np.arange(samples)
     stream.shuffle(rows)
@@ -46,8 +58,12 @@ def pairwise_dirichlet(pool: Pool, clients: int, seed: int, options: PairwiseDir
     return cut_by_class(pool, [line[k * step : (k + 1) * step] for k in range(clients)], options)
 
 
-def split_pair(pool: Pool, rows: np.ndarray, alpha: float, stream: np.random.RandomState) -> list[np.ndarray]:
-    """Deal one group of samples to two clients, repeated until the smaller has half of its fair share."""
+def split_pair(
+    pool: Pool, rows: np.ndarray, alpha: float, stream: np.random.RandomState
+) -> list[np.ndarray]:
+    """Deal one group of samples to two clients, repeated until the smaller has half of its fair
+    share.
+    """
     fair = len(rows) / 2
     labels = pool.labels[rows]
     for _ in range(ATTEMPTS):
@@ -55,15 +71,21 @@ def split_pair(pool: Pool, rows: np.ndarray, alpha: float, stream: np.random.Ran
         sizes = np.zeros(2, dtype=np.int64)
         for label in range(pool.classes):
             index = rows[labels == label]
-            weights = stream.dirichlet(np.repeat(alpha, 2)) * (sizes < fair)  # who has a fair share gets no more
+            weights = stream.dirichlet(np.repeat(alpha, 2)) * (
+                sizes < fair
+            )  # who has a fair share gets no more
             total = weights.sum()
-            cut = int(weights[0] / total * len(index)) if total > 0 else 0  # no weight left, also by underflow: all to the second
+            cut = (
+                int(weights[0] / total * len(index)) if total > 0 else 0
+            )  # no weight left, also by underflow: all to the second
             pair[0].append(index[:cut])
             pair[1].append(index[cut:])
             sizes += (cut, len(index) - cut)
         if sizes.min() >= int(0.5 * fair):
             return [np.concatenate(side) for side in pair]
-    raise DataError(f"no draw of {ATTEMPTS} split a pair of clients evenly enough: use a larger alpha")
+    raise DataError(
+        f"no draw of {ATTEMPTS} split a pair of clients evenly enough: use a larger alpha"
+    )
 
 
 def cut_by_class(pool: Pool, clients: list[np.ndarray], options: PairwiseDirichlet) -> Shares:

@@ -1,1 +1,3 @@
-"""What all papers share: published numbers, verdicts, tables, figures and the statistics behind them."""
+"""What all papers share: published numbers, verdicts, tables, figures and the statistics behind
+them.
+"""

@@ -7,10 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from paper_tables.core.result import Claim
+from repfl.paper_tables.core.result import Claim
 
 Check = Callable[[pd.DataFrame], tuple[bool, str]]
-"""From a table (index: rows, columns: column keys) to whether the sentence holds, and the numbers that say so."""
+"""From a table (index: rows, columns: column keys) to whether the sentence holds, and the numbers
+that say so.
+"""
 
 
 def wide(frame: pd.DataFrame, side: str) -> pd.DataFrame:
@@ -24,7 +26,9 @@ def numbers(table: pd.DataFrame, row: str) -> np.ndarray:
 
 
 def compare(frame: pd.DataFrame, text: str, check: Check, *, complete: bool = True) -> Claim:
-    """A claim checked on both sides; ours has no verdict while numbers that the paper prints are missing."""
+    """A claim checked on both sides; ours has no verdict while numbers that the paper prints are
+    missing.
+    """
     printed = frame[frame["source"] != ""]
     holds_printed, said = _try(check, wide(printed, "published"))
     missing = int(printed["ours"].isna().sum())

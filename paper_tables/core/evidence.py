@@ -9,11 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from paper_tables.core.noise import Noise
+from repfl.paper_tables.core.noise import Noise
 
 Arrays = Mapping[str, np.ndarray]
 Reduce = Callable[[Arrays], Arrays]
-"""From the diagnostics of a run, which may be as large as its models, to the little that an artefact shows of them."""
+"""From the diagnostics of a run, which may be as large as its models, to the little that an
+artefact shows of them.
+"""
 
 
 class Evidence(Protocol):
@@ -29,23 +31,34 @@ class Evidence(Protocol):
     """What is known of the noise between runs."""
 
     def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
-        """Curves of these names: id, round, name, value. A name that ends in a slash stands for all that start so."""
+        """Curves of these names: id, round, name, value. A name that ends in a slash stands for all
+        that start so.
+        """
 
     def arrays(self, cell: str, reduce: Reduce) -> Arrays:
-        """What `reduce` makes of the diagnostics of one cell. What is read here is all that travels with the code, so read no more."""
+        """What `reduce` makes of the diagnostics of one cell. What is read here is all that travels
+        with the code, so read no more.
+        """
 
 
 def wanted(name: str, names: Sequence[str]) -> bool:
-    """Whether a curve is among the named ones; a name that ends in a slash stands for all that start so."""
+    """Whether a curve is among the named ones; a name that ends in a slash stands for all that
+    start so.
+    """
     return name in names or any(each.endswith("/") and name.startswith(each) for each in names)
 
 
 def places(evidence: Evidence) -> dict[tuple[str, str], pd.DataFrame]:
     """The planned cells of every (row, column)."""
-    return {(str(row), str(column)): cells for (row, column), cells in evidence.cells.groupby(["row", "column"], sort=False)}
+    return {
+        (str(row), str(column)): cells
+        for (row, column), cells in evidence.cells.groupby(["row", "column"], sort=False)
+    }
 
 
-def pick(evidence: Evidence, *, row: str | None = None, column: str | None = None, done: bool = False) -> pd.DataFrame:
+def pick(
+    evidence: Evidence, *, row: str | None = None, column: str | None = None, done: bool = False
+) -> pd.DataFrame:
     """The planned cells of a table row, a column, or both."""
     cells = evidence.cells
     keep = pd.Series(True, index=cells.index)
@@ -63,14 +76,21 @@ AVERAGES = {"clients": "mean", "pooled": "pooled"}
 
 
 def scores(cells: pd.DataFrame, point: str | None = None, rule: str | None = None) -> list[float]:
-    """The cells' reported accuracies in percent; with a point or a rule, at that scoring point or by that rule instead."""
+    """The cells' reported accuracies in percent; with a point or a rule, at that scoring point or
+    by that rule instead.
+    """
     if point is None and rule is None:
         return [100 * float(value) for value in cells["value"]]
     return [_score_at(cell, point, rule) for _, cell in cells.iterrows()]
 
 
 def _score_at(cell: pd.Series, point: str | None, rule: str | None) -> float:
-    found = _metrics(cell).get("points", {}).get(point or str(cell.get("recipe.evaluation.point", "post_agg"))) or {}
+    found = (
+        _metrics(cell)
+        .get("points", {})
+        .get(point or str(cell.get("recipe.evaluation.point", "post_agg")))
+        or {}
+    )
     at_rule = found.get(RULES[rule or str(cell.get("recipe.evaluation.rule", "last"))]) or {}
     value = at_rule.get(AVERAGES[str(cell.get("recipe.evaluation.average", "clients"))])
     return nan if value is None else 100 * float(value)
@@ -94,7 +114,9 @@ STALE = "stale"
 
 
 def tier(cells: pd.DataFrame) -> str:
-    """The weakest tier among finished cells, and whether any is stale; nothing where all were computed here."""
+    """The weakest tier among finished cells, and whether any is stale; nothing where all were
+    computed here.
+    """
     done = cells[cells["status"] == "done"].get("tier", pd.Series(dtype=object))
     words = [str(each).split(", ") for each in done if each]
     if not words:
@@ -120,11 +142,21 @@ def setting(cells: pd.DataFrame) -> str:
     """What a scale means for these cells: data, clients, rounds."""
 
     def span(name: str, one: str, many: str) -> str:
-        values = sorted(pd.to_numeric(cells[name], errors="coerce").dropna().astype(int).unique()) if name in cells else []
+        values = (
+            sorted(pd.to_numeric(cells[name], errors="coerce").dropna().astype(int).unique())
+            if name in cells
+            else []
+        )
         if not values:
             return ""
         return f"{'/'.join(map(str, values))} {one if values == [1] else many}"
 
-    data = ", ".join(sorted({str(d) for d in cells["dataset"].dropna()})) if "dataset" in cells else ""
-    parts = [data, span("recipe.clients", "client", "clients"), span("recipe.training.rounds", "round", "rounds")]
+    data = (
+        ", ".join(sorted({str(d) for d in cells["dataset"].dropna()})) if "dataset" in cells else ""
+    )
+    parts = [
+        data,
+        span("recipe.clients", "client", "clients"),
+        span("recipe.training.rounds", "round", "rounds"),
+    ]
     return ", ".join(p for p in parts if p)

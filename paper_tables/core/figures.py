@@ -17,8 +17,17 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure as Canvas
 
 PALETTE = tuple(sns.color_palette("colorblind").as_hex())
-"""Seaborn's colour-blind-safe colours; lines differ in dash and marker as well, so no colour carries meaning alone."""
-DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (5, 2, 1, 2)), (0, (8, 3)), (0, (3, 1, 1, 1, 1, 1)))
+"""Seaborn's colour-blind-safe colours; lines differ in dash and marker as well, so no colour
+carries meaning alone.
+"""
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 2)),
+    (0, (1, 1.4)),
+    (0, (5, 2, 1, 2)),
+    (0, (8, 3)),
+    (0, (3, 1, 1, 1, 1, 1)),
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 RC = {
     "font.size": 9,
@@ -69,13 +78,17 @@ def limits(values: np.ndarray, margin: float = 0.06) -> tuple[float, float]:
         return 0.0, 100.0
     low, high = float(finite.min()), float(finite.max())
     gap = max(high - low, 2.0)
-    return max(0.0, low - 2 * margin * gap), min(100.0, high + margin * gap) if high <= 100 else high
+    return max(0.0, low - 2 * margin * gap), min(
+        100.0, high + margin * gap
+    ) if high <= 100 else high
 
 
 def legend_below(canvas: Canvas, axes: Axes, columns: int = 4) -> None:
     """One legend for all panels, under them."""
     handles, labels = axes.get_legend_handles_labels()
-    canvas.legend(handles, labels, loc="outside lower center", ncols=min(columns, max(1, len(labels))))
+    canvas.legend(
+        handles, labels, loc="outside lower center", ncols=min(columns, max(1, len(labels)))
+    )
 
 
 def literal(name: str) -> str:
@@ -84,35 +97,69 @@ def literal(name: str) -> str:
 
 
 def curves(axes: Axes, data: pd.DataFrame, order: Sequence[str], *, band: bool = False) -> None:
-    """Lines of mean against round, one per label; data: label, round, mean (and low, high for the band)."""
+    """Lines of mean against round, one per label; data: label, round, mean (and low, high for the
+    band).
+    """
     for index, label in enumerate(order):
         line = data[data["label"] == label].sort_values("round")
         if line.empty:
             continue
         axes.plot(line["round"], line["mean"], label=literal(label), linewidth=1.4, **look(index))
         if band:
-            axes.fill_between(line["round"], line["low"], line["high"], color=PALETTE[index % len(PALETTE)], alpha=0.18, linewidth=0)
+            axes.fill_between(
+                line["round"],
+                line["low"],
+                line["high"],
+                color=PALETTE[index % len(PALETTE)],
+                alpha=0.18,
+                linewidth=0,
+            )
 
 
-def bars(axes: Axes, ours: pd.DataFrame, published: pd.DataFrame, groups: Sequence[str], labels: Sequence[str]) -> None:
-    """Grouped bars of ours with deviation, the published value as a diamond on each; frames: index label, columns group."""
+def bars(
+    axes: Axes,
+    ours: pd.DataFrame,
+    published: pd.DataFrame,
+    groups: Sequence[str],
+    labels: Sequence[str],
+) -> None:
+    """Grouped bars of ours with deviation, the published value as a diamond on each; frames: index
+    label, columns group.
+    """
     width = 0.84 / max(1, len(labels))
     places = np.arange(len(groups), dtype=float)
     for index, label in enumerate(labels):
         x = places + (index - (len(labels) - 1) / 2) * width
         heights = [ours["ours"].get((label, g), np.nan) for g in groups]
         spread = np.nan_to_num([ours["std"].get((label, g), np.nan) for g in groups])
-        axes.bar(x, heights, width * 0.92, yerr=spread, color=PALETTE[index % len(PALETTE)], label=label, error_kw={"linewidth": 0.8})
+        axes.bar(
+            x,
+            heights,
+            width * 0.92,
+            yerr=spread,
+            color=PALETTE[index % len(PALETTE)],
+            label=label,
+            error_kw={"linewidth": 0.8},
+        )
         printed = [published["published"].get((label, g), np.nan) for g in groups]
         axes.plot(
-            x, printed, "D", color="black", markerfacecolor="white", markersize=3, linestyle="none", label="" if index else "as printed"
+            x,
+            printed,
+            "D",
+            color="black",
+            markerfacecolor="white",
+            markersize=3,
+            linestyle="none",
+            label="" if index else "as printed",
         )
     axes.set_xticks(places, list(groups))
     axes.grid(axis="x", visible=False)
 
 
 def ridge(axes: Axes, samples: Sequence[np.ndarray], labels: Sequence[str], step: float) -> None:
-    """Overlapping densities of shares in 0..1, one line per sample, the first on top: histograms, smoothed over at least their `step`."""
+    """Overlapping densities of shares in 0..1, one line per sample, the first on top: histograms,
+    smoothed over at least their `step`.
+    """
     limits, width = (0.0, 1.0), max(0.03, 0.6 * step)
     grid = np.linspace(*limits, 241)
     for place, sample in enumerate(samples):
@@ -122,7 +169,9 @@ def ridge(axes: Axes, samples: Sequence[np.ndarray], labels: Sequence[str], step
         density = np.exp(-0.5 * ((grid[:, None] - centres) / width) ** 2) @ counts
         height = 1.45 * density / max(float(density.max()), 1e-12)
         colour = PALETTE[place % len(PALETTE)]
-        axes.fill_between(grid, base, base + height, color=colour, alpha=0.75, linewidth=0, zorder=place + 1)
+        axes.fill_between(
+            grid, base, base + height, color=colour, alpha=0.75, linewidth=0, zorder=place + 1
+        )
         axes.plot(grid, base + height, color="white", linewidth=1, zorder=place + 1)
     axes.set_yticks(range(len(samples)), list(reversed(list(labels))))
     axes.set_xlim(*limits)
@@ -136,7 +185,14 @@ HEAT = "mako_r"
 
 def heat(axes: Axes, values: np.ndarray, *, top: float, bottom: float = 0.0) -> None:
     """A heat map of values from `bottom`, mostly zero, to `top`."""
-    axes.imshow(values, aspect="auto", interpolation="nearest", cmap=sns.color_palette(HEAT, as_cmap=True), vmin=bottom, vmax=top)
+    axes.imshow(
+        values,
+        aspect="auto",
+        interpolation="nearest",
+        cmap=sns.color_palette(HEAT, as_cmap=True),
+        vmin=bottom,
+        vmax=top,
+    )
     axes.set_xticks([])
     axes.set_yticks([])
     axes.grid(visible=False)

@@ -1,9 +1,11 @@
 """The noise of a run: how far apart runs lie that differ in their seed alone.
 
-Most cells have one run, so most deviations are unknown. This model learns from the cells that have several, ours and those that print
-a deviation, what to expect of a cell: the logarithm of its variance is a sum of four random effects (the pool, which is the scale and
-whether every seed draws a partition of its own; the setting, which is a column of a paper; the method; the cell itself). What is
-expected is a variance worth so many degrees of freedom: the less is known, the fewer. `bench/STATISTICS.md` tells it in full.
+Most cells have one run, so most deviations are unknown. This model learns from the cells that have
+several, ours and those that print a deviation, what to expect of a cell: the logarithm of its
+variance is a sum of four random effects (the pool, which is the scale and whether every seed draws
+a partition of its own; the setting, which is a column of a paper; the method; the cell itself).
+What is expected is a variance worth so many degrees of freedom: the less is known, the fewer.
+`bench/STATISTICS.md` tells it in full.
 """
 
 from __future__ import annotations
@@ -18,14 +20,15 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, special
 
-from paper_tables.core.published import Printing
-from paper_tables.core.statistics import Expected
+from repfl.paper_tables.core.published import Printing
+from repfl.paper_tables.core.statistics import Expected
 
 LABELS = ("pool", "setting", "method")
 GROUPS = (*LABELS, "variance", "df", "shared")
 RUNS = (*LABELS, "variant", "seed", "value", "n_test", "shared")
 TYPICAL = 0.0
-"""Logarithm of the variance that is expected where nothing is known: a deviation of one point ..."""
+"""Logarithm of the variance that is expected where nothing is known: a deviation of one point ...
+"""
 TYPICAL_VARIANCE = 4.0
 """... give or take a factor of e, in the deviation."""
 COMPONENT = 0.0
@@ -33,7 +36,12 @@ COMPONENT = 0.0
 COMPONENT_SPREAD = 0.7
 """... give or take a factor of two."""
 MOST_DF = 30.0
-ALIASES = {"Local-Only": "local", "Separate": "local", "Local Only": "local", "FedAvg + FT": "fedavg-ft"}
+ALIASES = {
+    "Local-Only": "local",
+    "Separate": "local",
+    "Local Only": "local",
+    "FedAvg + FT": "fedavg-ft",
+}
 """What papers call methods whose name is not ours."""
 
 
@@ -43,11 +51,14 @@ def pool(scale: str, *, one_partition: bool) -> str:
 
 
 def groups_of(runs: pd.DataFrame) -> pd.DataFrame:
-    """Cells with several seeds (columns `RUNS`, accuracies in percent) as groups: their variance and its degrees of freedom."""
+    """Cells with several seeds (columns `RUNS`, accuracies in percent) as groups: their variance
+    and its degrees of freedom.
+    """
     found = []
     for labels, cell in runs.groupby([*LABELS, "variant"], sort=True):
         if len(cell) > 1:
-            # equal accuracies of a few hundred images are equal by their rounding, not for want of noise
+            # equal accuracies of a few hundred images are equal by their rounding, not for want of
+            # noise
             least = (100 / float(cell["n_test"].iloc[0])) ** 2 / 12
             variance = max(float(cell["value"].var(ddof=1)), least)
             found.append((*labels[:-1], variance, len(cell) - 1, bool(cell["shared"].iloc[0])))
@@ -59,14 +70,22 @@ def method_of(name: str) -> str:
     return ALIASES.get(name, name.lower())
 
 
-def printed_groups(published: pd.DataFrame, paper: str, table: str, places: Mapping[str, Any], printing: Printing) -> pd.DataFrame:
-    """Printed deviations as groups. `places` are the columns of a table, and where the csv has them."""
+def printed_groups(
+    published: pd.DataFrame, paper: str, table: str, places: Mapping[str, Any], printing: Printing
+) -> pd.DataFrame:
+    """Printed deviations as groups. `places` are the columns of a table, and where the csv has
+    them.
+    """
     found = []
     where = {(place.dataset, place.setting): column for column, place in places.items()}
     for _, row in published[published["table"] == table].iterrows():
         std, column = printing.deviation(row["std"]), where.get((row["dataset"], row["setting"]))
         if column is not None and isfinite(std):
-            labels = (pool("paper", one_partition=not printing.own_partitions), f"{paper}/{column}", method_of(row["method"]))
+            labels = (
+                pool("paper", one_partition=not printing.own_partitions),
+                f"{paper}/{column}",
+                method_of(row["method"]),
+            )
             found.append((*labels, std**2, printing.runs - 1, printing.own_partitions))
     return pd.DataFrame(found, columns=list(GROUPS))
 
@@ -81,15 +100,27 @@ def fit(groups: pd.DataFrame) -> Noise:
     half = groups["df"].to_numpy(dtype=float) / 2
     heard = np.log(groups["variance"].to_numpy(dtype=float)) - special.digamma(half) + np.log(half)
     # rows of one column whose seeds share their partitions err together: all of them count as one
-    together = groups.groupby(["pool", "setting"])["df"].transform("size").where(groups["shared"].astype(bool), 1)
+    together = (
+        groups.groupby(["pool", "setting"])["df"]
+        .transform("size")
+        .where(groups["shared"].astype(bool), 1)
+    )
     error = special.polygamma(1, half) * together.to_numpy(dtype=float)
-    data = Heard(cells, {level: place for place, level in enumerate(levels, start=1)}, design, heard - TYPICAL, error)
+    data = Heard(
+        cells,
+        {level: place for place, level in enumerate(levels, start=1)},
+        design,
+        heard - TYPICAL,
+        error,
+    )
     return Noise(data, _most_likely(data))
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What groups tell: logarithms of their variances, corrected for bias, with sampling variances; which effects each one has."""
+    """What groups tell: logarithms of their variances, corrected for bias, with sampling variances;
+    which effects each one has.
+    """
 
     cells: list[tuple[str, str, str]]
     levels: Mapping[tuple[str, str], int]
@@ -102,7 +133,9 @@ class Heard:
         return sorted({cell[0] for cell in self.cells})
 
     def before(self, sizes: np.ndarray) -> np.ndarray:
-        """Variances of the effects before any data; `sizes` are those of `LABELS`, then of the cells of every pool."""
+        """Variances of the effects before any data; `sizes` are those of `LABELS`, then of the
+        cells of every pool.
+        """
         kinds = [LABELS.index(name) for name, _ in self.levels]
         return np.concatenate([[TYPICAL_VARIANCE], sizes[kinds]])
 
@@ -123,10 +156,18 @@ def _most_likely(data: Heard) -> np.ndarray:
         pull = data.design.T @ (data.logs / noise)
         determinant = np.log(noise).sum() + np.log(before).sum() + np.linalg.slogdet(precision)[1]
         distance = data.logs @ (data.logs / noise) - pull @ np.linalg.solve(precision, pull)
-        return float((determinant + distance) / 2 + (((logs - COMPONENT) / COMPONENT_SPREAD) ** 2).sum() / 2)
+        return float(
+            (determinant + distance) / 2 + (((logs - COMPONENT) / COMPONENT_SPREAD) ** 2).sum() / 2
+        )
 
     if data.cells:
-        start = optimize.minimize(surprise, start, method="L-BFGS-B", bounds=[(-4, 2)] * len(start), options={"ftol": 1e-5}).x
+        start = optimize.minimize(
+            surprise,
+            start,
+            method="L-BFGS-B",
+            bounds=[(-4, 2)] * len(start),
+            options={"ftol": 1e-5},
+        ).x
     return np.asarray(np.exp(2 * start))
 
 
@@ -163,15 +204,23 @@ class Noise:
             covariance = covariance + np.outer(turned, turned) / (noise[row] - seen @ turned)
             pull = pull - seen * self.data.logs[row] / noise[row]
         pools = self.data.pools
-        unknown = float(self.sizes[len(LABELS) + pools.index(key[0])]) if key[0] in pools else float(np.exp(2 * COMPONENT))
+        unknown = (
+            float(self.sizes[len(LABELS) + pools.index(key[0])])
+            if key[0] in pools
+            else float(np.exp(2 * COMPONENT))
+        )
         place = np.zeros(len(pull))
         place[0] = 1.0
-        for size, label in zip(self.sizes[: len(LABELS)], zip(LABELS, key, strict=True), strict=True):
+        for size, label in zip(
+            self.sizes[: len(LABELS)], zip(LABELS, key, strict=True), strict=True
+        ):
             if label in self.data.levels:
                 place[self.data.levels[label]] = 1.0
             else:
                 unknown += float(size)
-        return TYPICAL + float(place @ covariance @ pull), float(place @ covariance @ place) + unknown
+        return TYPICAL + float(place @ covariance @ pull), float(
+            place @ covariance @ place
+        ) + unknown
 
 
 def _as_variance(mean: float, spread: float) -> Expected:

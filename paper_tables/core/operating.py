@@ -1,4 +1,6 @@
-"""How often the verdicts err: simulated from what the noise model expects, through the rule itself."""
+"""How often the verdicts err: simulated from what the noise model expects, through the rule
+itself.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paper_tables.core.statistics import Expected, half_width
-from paper_tables.core.verdict import MARGIN, Verdict, words
+from repfl.paper_tables.core.statistics import Expected, half_width
+from repfl.paper_tables.core.verdict import MARGIN, Verdict, words
 
 DRAWS = 60_000
 CLEAR = 3.0
@@ -41,9 +43,18 @@ class Characteristics:
 
 
 def simulate(
-    expected: Sequence[Expected], ours: int, theirs: int, gap: float, *, printed: bool, margin: float = MARGIN, draws: int = DRAWS
+    expected: Sequence[Expected],
+    ours: int,
+    theirs: int,
+    gap: float,
+    *,
+    printed: bool,
+    margin: float = MARGIN,
+    draws: int = DRAWS,
 ) -> Rates:
-    """Cells in turn, each with a variance that the model thinks possible; `printed`: whether the paper prints its runs' deviation."""
+    """Cells in turn, each with a variance that the model thinks possible; `printed`: whether the
+    paper prints its runs' deviation.
+    """
     rng = np.random.Generator(np.random.Philox(0))
     df, variance = np.array([(each.df, each.variance) for each in expected]).T
     turn = np.arange(draws) % len(expected)
@@ -57,16 +68,30 @@ def simulate(
     seen = gap + np.sqrt(true * share) * rng.standard_normal(draws)
     half = half_width(1 / df, df, share)[turn] * np.sqrt(squares)
     given = words(seen - half, seen + half, margin)
-    return Rates({str(v): float(np.mean(given == str(v))) for v in Verdict}, float(np.mean(np.abs(seen - gap) <= half)))
+    return Rates(
+        {str(v): float(np.mean(given == str(v))) for v in Verdict},
+        float(np.mean(np.abs(seen - gap) <= half)),
+    )
 
 
 def operating_characteristics(
-    expected: Sequence[Expected], ours: int, theirs: int, *, printed: bool, margin: float = MARGIN, draws: int = DRAWS
+    expected: Sequence[Expected],
+    ours: int,
+    theirs: int,
+    *,
+    printed: bool,
+    margin: float = MARGIN,
+    draws: int = DRAWS,
 ) -> Characteristics:
     """How the rule does with so many runs of ours and of theirs."""
     none, one, clear = (
-        simulate(expected, ours, theirs, gap * margin, printed=printed, margin=margin, draws=draws) for gap in (0.0, 1.0, CLEAR)
+        simulate(expected, ours, theirs, gap * margin, printed=printed, margin=margin, draws=draws)
+        for gap in (0.0, 1.0, CLEAR)
     )
     return Characteristics(
-        none.said[Verdict.DIFFERS], one.said[Verdict.REPRODUCED], none.said[Verdict.REPRODUCED], clear.said[Verdict.DIFFERS], none.covered
+        none.said[Verdict.DIFFERS],
+        one.said[Verdict.REPRODUCED],
+        none.said[Verdict.REPRODUCED],
+        clear.said[Verdict.DIFFERS],
+        none.covered,
     )

@@ -12,7 +12,12 @@ import pandas as pd
 
 FIELDS = ("paper", "table", "dataset", "setting", "method", "metric", "mean", "std", "unit", "note")
 KEY = ("table", "dataset", "setting", "method", "metric")
-LIMITS = {"%": (0.0, 100.0), "percent": (0.0, 100.0), "fraction": (0.0, 1.0), "count": (0.0, float("inf"))}
+LIMITS = {
+    "%": (0.0, 100.0),
+    "percent": (0.0, 100.0),
+    "fraction": (0.0, 1.0),
+    "count": (0.0, float("inf")),
+}
 RANGE = re.compile(r"^-?\d+(\.\d+)?(-|x)\d+(\.\d+)?$")
 WORDS = frozenset({"N_total"})
 LOGS = "author logs"
@@ -24,18 +29,26 @@ class Printing:
     """What a paper tells of the runs behind a table's accuracies, where the csv cannot say it."""
 
     runs: int = 1
-    """Runs behind each mean; where the paper does not tell, one, which gives the widest interval."""
+    """Runs behind each mean; where the paper does not tell, one, which gives the widest interval.
+    """
     rule: str = ""
-    """The rule by which it picked a round, as the text or the code tells: last or max; empty: unknown."""
+    """The rule by which it picked a round, as the text or the code tells: last or max; empty:
+    unknown.
+    """
     own_partitions: bool = True
-    """Whether each of its runs drew a partition of its own; else they share one, which ours have too."""
+    """Whether each of its runs drew a partition of its own; else they share one, which ours have
+    too.
+    """
 
     def deviation(self, printed: float) -> float:
-        """A printed deviation as that of a sample. No paper says what it divides by; by n, as NumPy does, it has to be widened.
+        """A printed deviation as that of a sample. No paper says what it divides by; by n, as NumPy
+        does, it has to be widened.
 
         One of 0.00 is no deviation: a single run, or one seed repeated.
         """
-        return printed * (self.runs / (self.runs - 1)) ** 0.5 if self.runs > 1 and printed > 0 else nan
+        return (
+            printed * (self.runs / (self.runs - 1)) ** 0.5 if self.runs > 1 and printed > 0 else nan
+        )
 
 
 class PublishedError(ValueError):
@@ -47,12 +60,16 @@ class Published:
     """All published numbers of a folder: the good rows, and one line per bad one."""
 
     frame: pd.DataFrame
-    """The columns of the files, the number as `value` (NaN where a cell is no single number), `file`, `line` and `source`."""
+    """The columns of the files, the number as `value` (NaN where a cell is no single number),
+    `file`, `line` and `source`.
+    """
     problems: tuple[str, ...]
 
 
 def read(folder: Path) -> Published:
-    """Every csv of a folder. A bad row is left out and reported, so that everything else can still be shown."""
+    """Every csv of a folder. A bad row is left out and reported, so that everything else can still
+    be shown.
+    """
     rows: list[dict[str, object]] = []
     problems: list[str] = []
     for path in sorted(folder.glob("*.csv")):
@@ -78,7 +95,10 @@ def _read_file(path: Path, rows: list[dict[str, object]], problems: list[str]) -
             reader = csv.reader(file, strict=True)
             header = next(reader, [])
             if tuple(header) != FIELDS:
-                problems.append(f"{path}:1: columns are {', '.join(header) or 'absent'}; expected {', '.join(FIELDS)}")
+                problems.append(
+                    f"{path}:1: columns are {', '.join(header) or 'absent'}; expected"
+                    f" {', '.join(FIELDS)}"
+                )
                 return
             for values in reader:
                 place, line = f"{path}:{reader.line_num}", reader.line_num

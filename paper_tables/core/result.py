@@ -36,10 +36,12 @@ CELL_FIELDS = (
     "source",
     "ids",
 )
-"""Columns of `Table.frame`. Values are in the unit of their table column; `low` and `high` bound ours, `gap_low` and
-`gap_high` the difference; `kind` is what kind of number the published one is, `mark` what stands beside its verdict,
-`basis` what that rests on; `tier` how well ours is founded where it came with the code; `source` is the file and line of
-the published number, `ids` the cells that ours was computed from."""
+"""Columns of `Table.frame`. Values are in the unit of their table column; `low` and `high` bound
+ours, `gap_low` and `gap_high` the difference; `kind` is what kind of number the published one is,
+`mark` what stands beside its verdict, `basis` what that rests on; `tier` how well ours is founded
+where it came with the code; `source` is the file and line of the published number, `ids` the cells
+that ours was computed from.
+"""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,9 @@ class Column:
     @property
     def name(self) -> str:
         """The column with its heading."""
-        return f"{self.group}, {self.label}" if self.group and self.group != self.label else self.label
+        return (
+            f"{self.group}, {self.label}" if self.group and self.group != self.label else self.label
+        )
 
 
 @dataclass(frozen=True)
@@ -167,12 +171,26 @@ class Absent(Result):
 
 
 def shown(result: Result) -> pd.DataFrame:
-    """The published numbers that a table or a figure shows, one line each: source, verdict and kind."""
-    frame = result.frame if isinstance(result, Table) else result.data if isinstance(result, Figure) else pd.DataFrame()
+    """The published numbers that a table or a figure shows, one line each: source, verdict and
+    kind.
+    """
+    frame = (
+        result.frame
+        if isinstance(result, Table)
+        else result.data
+        if isinstance(result, Figure)
+        else pd.DataFrame()
+    )
     fields = ["source", "verdict", "kind"]
-    return frame.loc[frame["source"] != "", fields] if set(fields) <= set(frame.columns) else pd.DataFrame(columns=fields)
+    return (
+        frame.loc[frame["source"] != "", fields]
+        if set(fields) <= set(frame.columns)
+        else pd.DataFrame(columns=fields)
+    )
 
 
 def stated(result: Result) -> list[str]:
-    """The sources of the published numbers that stand in no table, but in a sentence that is held against ours."""
+    """The sources of the published numbers that stand in no table, but in a sentence that is held
+    against ours.
+    """
     return [source for claim in result.claims for source in claim.sources]

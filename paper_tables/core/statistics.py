@@ -15,14 +15,18 @@ from scipy import stats
 
 LEVEL = 0.95
 FEWEST = 3
-"""Of fewer runs the deviation alone tells too little; see `noise.Expected` for what can be said of them."""
+"""Of fewer runs the deviation alone tells too little; see `noise.Expected` for what can be said of
+them.
+"""
 ENUMERATED = 12
 """Up to so many pairs all changes of signs are tried."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """A variance between runs, in squared points, and how many degrees of freedom its knowledge is worth."""
+    """A variance between runs, in squared points, and how many degrees of freedom its knowledge is
+    worth.
+    """
 
     variance: float
     df: float
@@ -37,12 +41,16 @@ class Spread:
     """Standard deviation with ddof 1; NaN for a single seed."""
     low: float
     high: float
-    """95 % interval of the mean: Student's t of three seeds or more, and of fewer where a noise model says what to expect."""
+    """95 % interval of the mean: Student's t of three seeds or more, and of fewer where a noise
+    model says what to expect.
+    """
     count: int
 
 
 def spread(values: Sequence[float], expected: Expected | None = None) -> Spread:
-    """Mean, deviation and interval of the finite values. What a noise model expects counts as further degrees of freedom."""
+    """Mean, deviation and interval of the finite values. What a noise model expects counts as
+    further degrees of freedom.
+    """
     kept = np.asarray([v for v in values if np.isfinite(v)], dtype=float)
     if not len(kept):
         return Spread(nan, nan, nan, nan, 0)
@@ -55,7 +63,9 @@ def spread(values: Sequence[float], expected: Expected | None = None) -> Spread:
 
 
 def pooled(expected: Expected | None, *known: tuple[float, float]) -> Expected:
-    """One variance out of several (variance, degrees of freedom), each weighted by its degrees of freedom."""
+    """One variance out of several (variance, degrees of freedom), each weighted by its degrees of
+    freedom.
+    """
     parts = [(variance, df) for variance, df in known if df > 0 and isfinite(variance)]
     parts += [(expected.variance, expected.df)] if expected is not None else []
     df = sum(df for _, df in parts)
@@ -63,7 +73,9 @@ def pooled(expected: Expected | None, *known: tuple[float, float]) -> Expected:
 
 
 def half_width(variance: Any, df: Any, share: Any, level: float = LEVEL) -> Any:
-    """Half of a t interval; `share` is what is left of one run's variance, such as 1/n of a mean over n runs. Arrays go through."""
+    """Half of a t interval; `share` is what is left of one run's variance, such as 1/n of a mean
+    over n runs. Arrays go through.
+    """
     return stats.t.ppf((1 + level) / 2, df) * np.sqrt(np.asarray(variance) * share)
 
 
@@ -81,7 +93,9 @@ def interquartile_mean(values: Sequence[float]) -> float:
 
 
 def average_ranks(wide: pd.DataFrame, best: str = "high") -> pd.Series:
-    """Average rank of every row over the columns in which all rows have a number (1 is best, ties share their mean rank)."""
+    """Average rank of every row over the columns in which all rows have a number (1 is best, ties
+    share their mean rank).
+    """
     complete = wide.dropna(axis="columns")
     if complete.shape[1] == 0:
         return pd.Series(nan, index=wide.index)
@@ -89,11 +103,13 @@ def average_ranks(wide: pd.DataFrame, best: str = "high") -> pd.Series:
 
 
 def paired_difference(first: pd.Series, second: pd.Series) -> tuple[float, float, int]:
-    """Mean of first - second over the keys that both have, the p-value of a paired test, and how many pairs there are.
+    """Mean of first - second over the keys that both have, the p-value of a paired test, and how
+    many pairs there are.
 
-    Methods of one table share partition, initialisation and batches per seed, so their scores are paired by (column, seed). The test
-    changes signs: all ways of doing so for few pairs, the t-test for many. It needs no normal law, and its p is never below 2 / 2^pairs,
-    however equal the gaps are. Of fewer than three pairs there is no p.
+    Methods of one table share partition, initialisation and batches per seed, so their scores are
+    paired by (column, seed). The test changes signs: all ways of doing so for few pairs, the t-test
+    for many. It needs no normal law, and its p is never below 2 / 2^pairs, however equal the gaps
+    are. Of fewer than three pairs there is no p.
     """
     both = pd.concat([first, second], axis=1, join="inner").dropna()
     gap = (both.iloc[:, 0] - both.iloc[:, 1]).to_numpy(dtype=float)
@@ -106,7 +122,11 @@ def _sign_test(gap: np.ndarray) -> float:
     least = 2.0 ** (1 - len(gap))
     if len(gap) > ENUMERATED:
         flat = float(gap.std(ddof=1)) <= 1e-9 * float(np.abs(gap).max())
-        return (least if gap.any() else 1.0) if flat else max(least, float(stats.ttest_1samp(gap, 0.0).pvalue))
+        return (
+            (least if gap.any() else 1.0)
+            if flat
+            else max(least, float(stats.ttest_1samp(gap, 0.0).pvalue))
+        )
     sums = np.abs(_signs(len(gap)) @ gap)
     return float(np.mean(sums >= abs(gap.sum()) - 1e-9 * np.abs(gap).sum()))
 
@@ -118,7 +138,9 @@ def _signs(count: int) -> np.ndarray:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values of several tests, adjusted so that any false one has at most the chance of one (Holm); NaN are no tests."""
+    """The p-values of several tests, adjusted so that any false one has at most the chance of one
+    (Holm); NaN are no tests.
+    """
     given = np.asarray(p_values, dtype=float)
     adjusted = np.full(len(given), nan)
     order = [place for place in np.argsort(given) if isfinite(given[place])]
@@ -132,9 +154,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def client_variance(counts: np.ndarray, average: str = "clients") -> Expected:
     """The variance of one run's accuracy, in squared points, that comes from which clients it drew.
 
-    `counts` [seeds, clients, 2] are correct and total test decisions. Clients are resampled within seeds by leaving
-    out one at a time: `clients` is the mean of their accuracies, `pooled` the share of all their test images. It is a lower bound on the
-    variance between runs whose partitions differ; where all runs share a partition it is no part of it.
+    `counts` [seeds, clients, 2] are correct and total test decisions. Clients are resampled within
+    seeds by leaving out one at a time: `clients` is the mean of their accuracies, `pooled` the
+    share of all their test images. It is a lower bound on the variance between runs whose
+    partitions differ; where all runs share a partition it is no part of it.
     """
     correct, total = np.moveaxis(np.asarray(counts, dtype=float), -1, 0)  # [seeds, clients] each
     seeds, clients = correct.shape

@@ -1,4 +1,6 @@
-"""Accuracy tables: published beside ours, with a verdict, the floor and an ordering check per column."""
+"""Accuracy tables: published beside ours, with a verdict, the floor and an ordering check per
+column.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,25 @@ from typing import Any
 
 import pandas as pd
 
-from paper_tables.core import statistics
-from paper_tables.core.evidence import Evidence, decile, pick, places, scores, setting, tier, why_missing
-from paper_tables.core.noise import pool
-from paper_tables.core.published import Printing
-from paper_tables.core.result import CELL_FIELDS, Column, Layout, Ordering
-from paper_tables.core.statistics import Expected
-from paper_tables.core.verdict import UNJUDGED, Kind, Runs, at_floor, judge
+from repfl.paper_tables.core import statistics
+from repfl.paper_tables.core.evidence import (
+    Evidence,
+    places,
+    scores,
+    tier,
+    why_missing,
+)
+from repfl.paper_tables.core.noise import pool
+from repfl.paper_tables.core.published import Printing
+from repfl.paper_tables.core.result import CELL_FIELDS, Column, Layout
+from repfl.paper_tables.core.statistics import Expected
+from repfl.paper_tables.core.verdict import UNJUDGED, Kind, Runs, at_floor, judge
 
 FLOOR = "predicting each client's most frequent training class"
 GLOBAL = frozenset({"fedavg"})
-"""Methods that score one model for all clients where they score after aggregation: a client's own floor says nothing of it."""
+"""Methods that score one model for all clients where they score after aggregation: a client's own
+floor says nothing of it.
+"""
 AT_FLOOR, BEST_ROUND = "at the floor", "best round on test"
 
 
@@ -59,9 +69,15 @@ class Place:
     metric: str = ""
 
 
-def published_row(published: pd.DataFrame, table: str, place: Place, method: str) -> pd.Series | None:
+def published_row(
+    published: pd.DataFrame, table: str, place: Place, method: str
+) -> pd.Series | None:
     """The one published number at a place of a table."""
-    keep = (published["table"] == table) & (published["dataset"] == place.dataset) & (published["setting"] == place.setting)
+    keep = (
+        (published["table"] == table)
+        & (published["dataset"] == place.dataset)
+        & (published["setting"] == place.setting)
+    )
     keep &= published["method"] == method
     if place.metric:
         keep &= published["metric"] == place.metric
@@ -69,10 +85,16 @@ def published_row(published: pd.DataFrame, table: str, place: Place, method: str
     return found.iloc[0] if len(found) else None
 
 
-def measure(evidence: Evidence, cells: pd.DataFrame, point: str | None = None, rule: str | None = None) -> dict[str, Any]:
-    """Our side of a table cell: the accuracy of one row and column, all seeds in one number, beside its floor."""
+def measure(
+    evidence: Evidence, cells: pd.DataFrame, point: str | None = None, rule: str | None = None
+) -> dict[str, Any]:
+    """Our side of a table cell: the accuracy of one row and column, all seeds in one number, beside
+    its floor.
+    """
     done = cells[cells["status"] == "done"]
-    floors = pd.to_numeric(done.get(f"floor.{_average(done)}", pd.Series(dtype=float)), errors="coerce")
+    floors = pd.to_numeric(
+        done.get(f"floor.{_average(done)}", pd.Series(dtype=float)), errors="coerce"
+    )
     found = gather(cells, evidence.scale, scores(done, point, rule), expected(evidence, cells))
     found["floor"] = 100 * float(floors.mean()) if floors.notna().any() else nan
     if cells.empty:
@@ -92,10 +114,14 @@ def expected(evidence: Evidence, cells: pd.DataFrame) -> Expected | None:
         return None
     first = cells.iloc[0]
     where = pool(evidence.scale, one_partition=bool(pd.notna(first.get("recipe.partition.seed"))))
-    return evidence.noise.expected(where, f"{str(first['artefact']).split('/')[0]}/{first['column']}", str(first["method"]))
+    return evidence.noise.expected(
+        where, f"{str(first['artefact']).split('/')[0]}/{first['column']}", str(first["method"])
+    )
 
 
-def gather(cells: pd.DataFrame, scale: str, values: Sequence[float], expected: Expected | None = None) -> dict[str, Any]:
+def gather(
+    cells: pd.DataFrame, scale: str, values: Sequence[float], expected: Expected | None = None
+) -> dict[str, Any]:
     """Our side of a table cell, from whatever was read off its finished cells."""
     spread = statistics.spread(values, expected)
     return {
@@ -114,21 +140,43 @@ def gather(cells: pd.DataFrame, scale: str, values: Sequence[float], expected: E
 
 
 def _average(cells: pd.DataFrame) -> str:
-    return str(cells["recipe.evaluation.average"].iloc[0]) if len(cells) and "recipe.evaluation.average" in cells else "clients"
+    return (
+        str(cells["recipe.evaluation.average"].iloc[0])
+        if len(cells) and "recipe.evaluation.average" in cells
+        else "clients"
+    )
 
 
 def printed_fields(found: pd.Series | None) -> dict[str, Any]:
     """The paper's side of a table cell."""
     if found is None:
         return {"published": nan, "published_std": nan, "printed": "", "source": ""}
-    return {"published": found["value"], "published_std": found["std"], "printed": found["mean"], "source": found["source"]}
+    return {
+        "published": found["value"],
+        "published_std": found["std"],
+        "printed": found["mean"],
+        "source": found["source"],
+    }
 
 
-NO_VERDICT = {"difference": nan, "gap_low": nan, "gap_high": nan, "verdict": None, "kind": "", "mark": "", "basis": ""}
+NO_VERDICT = {
+    "difference": nan,
+    "gap_low": nan,
+    "gap_high": nan,
+    "verdict": None,
+    "kind": "",
+    "mark": "",
+    "basis": "",
+}
 
 
 def conclude(
-    cell: dict[str, Any], unit: str, kind: Kind = Kind.TRAINED, *, rounding: float = 0.0, printing: Printing | None = None
+    cell: dict[str, Any],
+    unit: str,
+    kind: Kind = Kind.TRAINED,
+    *,
+    rounding: float = 0.0,
+    printing: Printing | None = None,
 ) -> dict[str, Any]:
     """A table cell with its difference and verdict; without a published number it has neither."""
     cell = {**cell, **NO_VERDICT}
@@ -138,7 +186,16 @@ def conclude(
     ours, model = Runs(cell["ours"], cell["std"], max(1, cell["seeds"])), cell.get("expected")
     printed = Runs(cell["published"], printing.deviation(cell["published_std"]), printing.runs)
     apart = _other_rule(printing.rule, cell.get("rule", ""))
-    found = judge(printed, ours, kind=kind, scale=cell["scale"], unit=unit, expected=model, rounding=rounding, apart=apart)
+    found = judge(
+        printed,
+        ours,
+        kind=kind,
+        scale=cell["scale"],
+        unit=unit,
+        expected=model,
+        rounding=rounding,
+        apart=apart,
+    )
     alike = found.verdict not in UNJUDGED
     return cell | {
         "difference": cell["ours"] - cell["published"] if alike else nan,
@@ -152,14 +209,28 @@ def conclude(
 
 
 def _other_rule(printed: str, ours: str) -> str:
-    """Why two numbers that were picked from their rounds by different rules are not held against each other."""
-    words = {"max": "the best round on the test images", "last": "the last round", "best-val": "the best round on validation images"}
-    return f"the paper's is {words[printed]}, ours {words[ours]}" if printed and ours and printed != ours else ""
+    """Why two numbers that were picked from their rounds by different rules are not held against
+    each other.
+    """
+    words = {
+        "max": "the best round on the test images",
+        "last": "the last round",
+        "best-val": "the best round on validation images",
+    }
+    return (
+        f"the paper's is {words[printed]}, ours {words[ours]}"
+        if printed and ours and printed != ours
+        else ""
+    )
 
 
 def _mark(cell: dict[str, Any], printing: Printing) -> str:
     """What a reader must know beside the verdict."""
-    low = cell["scale"] == "paper" and not cell.get("global") and at_floor(cell["published"], cell["floor"])
+    low = (
+        cell["scale"] == "paper"
+        and not cell.get("global")
+        and at_floor(cell["published"], cell["floor"])
+    )
     best = printing.rule == cell.get("rule", "") == "max"
     return "; ".join(mark for mark, applies in ((AT_FLOOR, low), (BEST_ROUND, best)) if applies)
 
@@ -173,29 +244,57 @@ def accuracy_frame(
     printing: Printing | None = None,
     kind: Kind = Kind.TRAINED,
 ) -> pd.DataFrame:
-    """The long form of an accuracy table; `printing` is what the paper tells of the runs behind it."""
+    """The long form of an accuracy table; `printing` is what the paper tells of the runs behind
+    it.
+    """
     cells, planned_at, nothing = [], places(evidence), evidence.cells.iloc[:0]
     for row in rows:
         for column in columns:
             if row.only and column.key not in row.only:
                 continue
-            place = printed[column.key] if row.setting is None else replace(printed[column.key], setting=row.setting)
-            found = published_row(evidence.published, table, place, row.printed) if row.printed else None
-            planned = planned_at.get((row.source or row.label, row.recipes.get(column.key, column.key)), nothing)
+            place = (
+                printed[column.key]
+                if row.setting is None
+                else replace(printed[column.key], setting=row.setting)
+            )
+            found = (
+                published_row(evidence.published, table, place, row.printed)
+                if row.printed
+                else None
+            )
+            planned = planned_at.get(
+                (row.source or row.label, row.recipes.get(column.key, column.key)), nothing
+            )
             if found is None and planned.empty:
                 continue
-            cell = {"row": row.label, "column": column.key, **printed_fields(found), **measure(evidence, planned, row.point, row.rule)}
+            cell = {
+                "row": row.label,
+                "column": column.key,
+                **printed_fields(found),
+                **measure(evidence, planned, row.point, row.rule),
+            }
             cells.append(conclude(cell, column.unit, kind, printing=printing))
     return pd.DataFrame(cells, columns=list(CELL_FIELDS))
 
 
 def with_guests(rows: Sequence[Row], evidence: Evidence) -> tuple[Row, ...]:
-    """The paper's rows, and one for every further row of the evidence, such as a method somebody adds to the grid."""
+    """The paper's rows, and one for every further row of the evidence, such as a method somebody
+    adds to the grid.
+    """
     known = {row.source or row.label for row in rows}
-    return (*rows, *(Row(label, published="") for label in dict.fromkeys(evidence.cells["row"]) if label not in known))
+    return (
+        *rows,
+        *(
+            Row(label, published="")
+            for label in dict.fromkeys(evidence.cells["row"])
+            if label not in known
+        ),
+    )
 
 
-def layout_of(frame: pd.DataFrame, rows: Sequence[Row], columns: Sequence[Column], **options: Any) -> Layout:
+def layout_of(
+    frame: pd.DataFrame, rows: Sequence[Row], columns: Sequence[Column], **options: Any
+) -> Layout:
     """The rows that have anything to show, in their order."""
     shown = set(frame["row"])
     competing = tuple(r.label for r in rows if r.label in shown and not r.aside)
@@ -218,96 +317,3 @@ def remarks(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:
             who = "all rows" if len(rows) == len(cells) > 1 else ", ".join(rows)
             lines.append(f"{column.name}: {who}: {reason}")
     return lines
-
-
-def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering, ...]:
-    """Per column, whether our numbers rank the rows as the paper's do; only rows that have both numbers count."""
-    found = []
-    for column in columns:
-        both = frame[(frame["column"] == column.key) & frame["published"].notna() & frame["ours"].notna()]
-        if len(both) < 2 or column.best is None:
-            continue
-        pick_best = "idxmax" if column.best == "high" else "idxmin"
-        winners = [str(both.loc[getattr(both[name].astype(float), pick_best)(), "row"]) for name in ("published", "ours")]
-        tau = statistics.kendall(list(both["published"]), list(both["ours"]))
-        found.append(Ordering(column.key, len(both), tau, *winners))
-    return tuple(found)
-
-
-P_VALUE = "p (paired, Holm)"
-
-
-def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row], against: str) -> pd.DataFrame:
-    """Per row over all columns: average ranks, interquartile mean, the worst clients, and the paired difference to one row."""
-    ranked = [row for row in rows if not row.aside]
-    labels = [r.label for r in ranked if r.label in set(frame["row"])]
-    wide = {name: frame.pivot(index="row", columns="column", values=name).astype(float).reindex(labels) for name in ("published", "ours")}
-    known = {row.label: _scores(evidence, row) for row in ranked if row.label in labels}
-    lines: list[dict[str, Any]] = []
-    for row in (r for r in ranked if r.label in labels):
-        gap, p_value, pairs = statistics.paired_difference(known[row.label], known.get(against, pd.Series(dtype=float)))
-        done = pick(evidence, row=row.source or row.label, done=True)
-        lines.append(
-            {
-                "row": row.label,
-                "interquartile mean": statistics.interquartile_mean(list(known[row.label])),
-                "worst tenth of clients": statistics.spread([decile(c) for _, c in done.iterrows()]).mean,
-                f"minus {against}": nan if row.label == against else gap,
-                P_VALUE: nan if row.label == against else p_value,
-                "pairs": 0 if row.label == against else pairs,
-            }
-        )
-    for line, p_value in zip(lines, statistics.holm([line[P_VALUE] for line in lines]), strict=True):
-        line[P_VALUE] = p_value
-    table = pd.DataFrame(lines).set_index("row") if lines else pd.DataFrame()
-    for position, (name, label) in enumerate((("published", "average rank, published"), ("ours", "average rank, ours"))):
-        if lines:
-            table.insert(position, label, statistics.average_ranks(wide[name]))
-    return table
-
-
-def _scores(evidence: Evidence, row: Row) -> pd.Series:
-    """The scores of a row's finished cells by (column, seed); a cell that stands in two columns counts once."""
-    done = pick(evidence, row=row.source or row.label, done=True).drop_duplicates("id")
-    index = pd.MultiIndex.from_frame(done[["column", "seed"]])
-    return pd.Series(scores(done, row.point, row.rule), index=index, dtype=float)
-
-
-RULE_WORDS = {
-    "last": "after the last round",
-    "max": "in the best round, chosen on the test images as the paper does",
-    "best-val": "in the round that is best on validation images",
-}
-POINT_WORDS = {
-    "pre_agg": "after local training and before aggregation",
-    "post_agg": "after aggregation",
-    "start": "at the start of a round",
-}
-AVERAGE_WORDS = {"clients": "unweighted mean over clients", "pooled": "pooled over all test images"}
-
-
-def caption(evidence: Evidence, what: str, *, floor: bool = True, accuracy: bool = True) -> str:
-    """A caption: what is shown, the metric and rule where it is accuracy, scale, seeds, floor."""
-    cells = evidence.cells
-    if cells.empty:
-        return f"{what} Nothing is planned at the {evidence.scale} scale."
-
-    def words(name: str, dictionary: Mapping[str, str]) -> str:
-        values = sorted(cells[name].dropna().unique()) if name in cells else []
-        return dictionary.get(str(values[0]), str(values[0])) if len(values) == 1 else ""
-
-    metric = ", ".join(
-        w
-        for w in (
-            words("recipe.evaluation.average", AVERAGE_WORDS),
-            words("recipe.evaluation.point", POINT_WORDS),
-            words("recipe.evaluation.rule", RULE_WORDS),
-        )
-        if w
-    )
-    seeds = ", ".join(str(s) for s in sorted(cells["seed"].unique()))
-    scale = f"Scale {evidence.scale}: {setting(cells)}; {'seeds' if ',' in seeds else 'seed'} {seeds}"
-    if not accuracy:
-        return f"{what} {scale}."
-    text = f"{what} Test accuracy in percent on the clients' own test images ({metric}). {scale}; mean ± standard deviation over seeds"
-    return f"{text} (ddof 1)." + (f" Floor: the accuracy of {FLOOR}." if floor else "")

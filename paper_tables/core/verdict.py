@@ -1,8 +1,10 @@
 """What became of a published number: a word read off an interval, and what kind of number it is.
 
-Ours and the printed number are both means over runs. The interval is Student's, for the difference ours - printed, from one variance
-between runs (`statistics.pooled`): our seeds, the printed deviation and the noise model each add what they know, weighted by their
-degrees of freedom. A number that needs no run is held to its printed digits. `bench/STATISTICS.md` tells why, and how often it errs.
+Ours and the printed number are both means over runs. The interval is Student's, for the difference
+ours - printed, from one variance between runs (`statistics.pooled`): our seeds, the printed
+deviation and the noise model each add what they know, weighted by their degrees of freedom. A
+number that needs no run is held to its printed digits. `bench/STATISTICS.md` tells why, and how
+often it errs.
 """
 
 from __future__ import annotations
@@ -14,16 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from paper_tables.core.statistics import FEWEST, Expected, half_width, pooled
+from repfl.paper_tables.core.statistics import FEWEST, Expected, half_width, pooled
 
 MARGIN = 1.0
 """Points by which two accuracies may differ and still tell the same."""
 RELATIVE = 0.01
 """Likewise for measured costs, as a share of the printed number."""
 WIDE = 3.0
-"""An interval that reaches further to either side than so many margins agrees with nearly anything."""
+"""An interval that reaches further to either side than so many margins agrees with nearly anything.
+"""
 FLOOR_POINTS = 1.0
-SLACK = 1e-9  # numbers were rounded to decimals, and differences of decimals are not exact in binary
+SLACK = (
+    1e-9  # numbers were rounded to decimals, and differences of decimals are not exact in binary
+)
 ACCURACY_UNITS = frozenset({"%", "percent", "percentage points"})
 
 
@@ -59,18 +64,23 @@ class Kind(StrEnum):
 
 EXACT = frozenset({Kind.CLOSED, Kind.LOOKUP})
 RULE = (
-    "A verdict is read off the 95 % interval for the difference ours − printed. It is *reproduced* when the interval lies within one point "
-    "to either side, *differs* when it leaves out zero and reaches beyond that, *consistent* when it contains zero and reaches no further "
-    "than three points, *inconclusive* when it is wider or cannot be formed, *not comparable* when ours is of a smaller scale, another "
-    "rule or other data than the paper's, *not measured* when there is no number of ours. Measured costs have a margin of 1 % of the "
-    "printed value. Numbers that need no run are *equal* to the printed digits, or they differ. A mark beside the verdict says where the "
-    "printed accuracy is not above what a constant prediction gives, and where both are the best round on the test images."
+    "A verdict is read off the 95 % interval for the difference ours − printed. It is *reproduced*"
+    " when the interval lies within one point to either side, *differs* when it leaves out zero and"
+    " reaches beyond that, *consistent* when it contains zero and reaches no further than three"
+    " points, *inconclusive* when it is wider or cannot be formed, *not comparable* when ours is of"
+    " a smaller scale, another rule or other data than the paper's, *not measured* when there is no"
+    " number of ours. Measured costs have a margin of 1 % of the printed value. Numbers that need"
+    " no run are *equal* to the printed digits, or they differ. A mark beside the verdict says"
+    " where the printed accuracy is not above what a constant prediction gives, and where both are"
+    " the best round on the test images."
 )
 
 
 @dataclass(frozen=True)
 class Runs:
-    """One side of a comparison: a mean over so many runs, and their deviation (n - 1; NaN where it is not known)."""
+    """One side of a comparison: a mean over so many runs, and their deviation (n - 1; NaN where it
+    is not known).
+    """
 
     mean: float
     std: float = nan
@@ -84,7 +94,9 @@ class Runs:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, the interval for the difference that it was read off, and what the interval rests on."""
+    """A verdict, the interval for the difference that it was read off, and what the interval rests
+    on.
+    """
 
     verdict: Verdict
     low: float = nan
@@ -102,22 +114,32 @@ def words(low: Any, high: Any, margin: Any = MARGIN) -> np.ndarray:
         Verdict.DIFFERS: (low > SLACK) | (high < -SLACK),
         Verdict.CONSISTENT: reach <= WIDE * np.asarray(margin),
     }
-    return np.select(list(choices.values()), [str(verdict) for verdict in choices], str(Verdict.INCONCLUSIVE))
+    return np.select(
+        list(choices.values()), [str(verdict) for verdict in choices], str(Verdict.INCONCLUSIVE)
+    )
 
 
-def compare(printed: Runs, ours: Runs, expected: Expected | None, margin: float = MARGIN) -> Judgement:
+def compare(
+    printed: Runs, ours: Runs, expected: Expected | None, margin: float = MARGIN
+) -> Judgement:
     """The verdict on a mean over runs."""
     sources = {"our seeds": ours.known, "the printed deviation": printed.known}
-    told = {name: df for name, (_, df) in sources.items() if df > 0} | ({"the noise model": expected.df} if expected else {})
+    told = {name: df for name, (_, df) in sources.items() if df > 0} | (
+        {"the noise model": expected.df} if expected else {}
+    )
     if sum(told.values()) < (1 if expected else FEWEST - 1):
-        return Judgement(Verdict.INCONCLUSIVE, basis="too few runs on either side to know their noise")
+        return Judgement(
+            Verdict.INCONCLUSIVE, basis="too few runs on either side to know their noise"
+        )
     known = pooled(expected, *sources.values())
     gap = ours.mean - printed.mean
     half = float(half_width(known.variance, known.df, 1 / ours.count + 1 / printed.count))
     counts = f"{_runs(ours.count)} of ours, {_runs(printed.count)} of theirs"
     weights = ", ".join(f"{df:.2g} from {name}" for name, df in told.items())
     basis = f"{counts}; deviation of a run {sqrt(known.variance):.2f}, degrees of freedom {weights}"
-    return Judgement(Verdict(str(words(gap - half, gap + half, margin))), gap - half, gap + half, basis)
+    return Judgement(
+        Verdict(str(words(gap - half, gap + half, margin))), gap - half, gap + half, basis
+    )
 
 
 def _runs(count: int) -> str:
@@ -137,18 +159,25 @@ def judge(
 ) -> Judgement:
     """The verdict on one published number.
 
-    `rounding` is how far printed digits may round a number away that needs no run; `apart` says why the two sides are not comparable.
+    `rounding` is how far printed digits may round a number away that needs no run; `apart` says why
+    the two sides are not comparable.
     """
     if not isfinite(ours.mean):
         return Judgement(Verdict.MISSING)
     if kind in EXACT:
         same = abs(ours.mean - printed.mean) <= rounding + SLACK
-        return Judgement(Verdict.EQUAL if same else Verdict.DIFFERS, basis="held to the printed digits")
+        return Judgement(
+            Verdict.EQUAL if same else Verdict.DIFFERS, basis="held to the printed digits"
+        )
     if scale != "paper" or apart:
         return Judgement(Verdict.OTHER_SCALE, basis=apart or f"{scale} scale")
-    return compare(printed, ours, expected, MARGIN if unit in ACCURACY_UNITS else RELATIVE * abs(printed.mean))
+    return compare(
+        printed, ours, expected, MARGIN if unit in ACCURACY_UNITS else RELATIVE * abs(printed.mean)
+    )
 
 
 def at_floor(printed: float, floor: float) -> bool:
-    """Whether a printed accuracy is not above what a constant prediction gives, by more than a point."""
+    """Whether a printed accuracy is not above what a constant prediction gives, by more than a
+    point.
+    """
     return isfinite(floor) and printed <= floor + FLOOR_POINTS + SLACK

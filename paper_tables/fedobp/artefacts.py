@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paper_tables.core.evidence import Evidence
-from paper_tables.core.result import Result
-from paper_tables.fedobp import ablation, accuracy, curves, downlink, facts, layers, sweeps
+from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.result import Result
+from repfl.paper_tables.fedobp import ablation, accuracy, curves, downlink, facts, layers, sweeps
 
 ARTEFACTS: dict[str, Callable[[Evidence], Result]] = {
     "table1": facts.table1,

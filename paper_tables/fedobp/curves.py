@@ -11,17 +11,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from scipy.signal import savgol_filter
 
-from paper_tables.core import figures, tables
-from paper_tables.core.curves import accuracy_curves
-from paper_tables.core.evidence import Evidence, pick, why_missing
-from paper_tables.core.result import Claim, Figure, Sheet
-from paper_tables.fedobp import ablation, accuracy, text
-from paper_tables.fedobp.settings import BASELINES, DATASETS, DRAWN, OURS, PAPER, PLACES, key, smoke_note
+from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.curves import accuracy_curves
+from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
+from repfl.paper_tables.core.result import Claim, Figure, Sheet
+from repfl.paper_tables.fedobp import ablation, accuracy, text
+from repfl.paper_tables.fedobp.settings import (
+    BASELINES,
+    DATASETS,
+    DRAWN,
+    OURS,
+    PAPER,
+    PLACES,
+    key,
+    smoke_note,
+)
 
 WINDOW, ORDER = 20, 2
 COHORT = (
-    "Lines: accuracy of the round's participants before they train, pooled, smoothed by a Savitzky-Golay filter of 20 rounds and order "
-    "2, as the published script does; ten clients are a noisy sample of a hundred. The tables score all clients. README, 30."
+    "Lines: accuracy of the round's participants before they train, pooled, smoothed by a"
+    " Savitzky-Golay filter of 20 rounds and order 2, as the published script does; ten clients are"
+    " a noisy sample of a hundred. The tables score all clients. README, 30."
 )
 SHORT = f"Runs of fewer than {WINDOW} rounds are drawn unsmoothed."
 ROUND = "round"
@@ -32,12 +42,20 @@ def smooth(values: np.ndarray) -> np.ndarray:
     return values if len(values) < WINDOW else np.asarray(savgol_filter(values, WINDOW, ORDER))
 
 
-def cohort_curves(evidence: Evidence, labels: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
+def cohort_curves(
+    evidence: Evidence, labels: Sequence[str], columns: Sequence[str]
+) -> pd.DataFrame:
     """Column, label, round, value as stored, and smoothed as drawn."""
-    data = accuracy_curves(evidence, labels, columns, "start/pooled").rename(columns={"mean": "value"})
+    data = accuracy_curves(evidence, labels, columns, "start/pooled").rename(
+        columns={"mean": "value"}
+    )
     data = data.drop(columns=["low", "high"]).sort_values(["column", "label", ROUND], kind="stable")
     data["mean"] = (
-        data.groupby(["column", "label"])["value"].transform(lambda part: smooth(part.to_numpy(dtype=float))) if len(data) else []
+        data.groupby(["column", "label"])["value"].transform(
+            lambda part: smooth(part.to_numpy(dtype=float))
+        )
+        if len(data)
+        else []
     )
     return data.reset_index(drop=True)
 
@@ -51,7 +69,9 @@ def gaps(evidence: Evidence, labels: Sequence[str], columns: Sequence[str]) -> t
         for label in labels:
             places = planned.get((label, column), ())
             if not len(places) or not done[places].all():
-                found.setdefault(why_missing(cells.iloc[list(places)], evidence.scale), []).append(f"{label} on {column}")
+                found.setdefault(why_missing(cells.iloc[list(places)], evidence.scale), []).append(
+                    f"{label} on {column}"
+                )
     total = len(labels) * len(columns)
     return tuple(f"{_listed(lines, total)}: {reason}" for reason, lines in found.items())
 
@@ -59,10 +79,14 @@ def gaps(evidence: Evidence, labels: Sequence[str], columns: Sequence[str]) -> t
 def _listed(lines: Sequence[str], total: int) -> str:
     if len(lines) == total:
         return "All lines"
-    return ", ".join(lines) if len(lines) <= 6 else f"{', '.join(lines[:4])} and {len(lines) - 4} other lines"
+    return (
+        ", ".join(lines)
+        if len(lines) <= 6
+        else f"{', '.join(lines[:4])} and {len(lines) - 4} other lines"
+    )
 
 
-# -- figures 2 and 3 -----------------------------------------------------------------------------------------------------------------------
+# -- figures 2 and 3 -------------------------------------------------------------------------------
 
 
 def fig2(evidence: Evidence) -> Figure:
@@ -83,20 +107,32 @@ def _convergence(evidence: Evidence, name: str, alpha: str, claims: Claims) -> F
     columns = [key(short, alpha) for short in DATASETS]
     data = cohort_curves(evidence, DRAWN, columns)
     printed = {column: _printed(evidence, column) for column in columns}
-    what = f"{OURS} and eleven baselines at Dir({alpha}). Dotted: the accuracy that the paper's tables print for {OURS}."
-    notes = (COHORT, SHORT, accuracy.COMPAT, *smoke_note(evidence.scale), *gaps(evidence, DRAWN, columns))
+    what = (
+        f"{OURS} and eleven baselines at Dir({alpha}). Dotted: the accuracy that the paper's tables"
+        f" print for {OURS}."
+    )
+    notes = (
+        COHORT,
+        SHORT,
+        accuracy.COMPAT,
+        *smoke_note(evidence.scale),
+        *gaps(evidence, DRAWN, columns),
+    )
     return Figure(
         PAPER,
         name,
         f"Figure {name[-1]}: convergence at Dir({alpha})",
-        tables.caption(evidence, what, accuracy=False),
+        captions.caption(evidence, what, accuracy=False),
         evidence.scale,
         notes,
         claims(evidence, data),
         tables.done_ids(evidence),
         draw=lambda sheet: draw_convergence(sheet, data, columns, printed),
         data=data,
-        alt=f"Accuracy of participants before training against rounds at Dir({alpha}), one panel per data set, one line per method.",
+        alt=(
+            f"Accuracy of participants before training against rounds at Dir({alpha}), one panel"
+            " per data set, one line per method."
+        ),
     )
 
 
@@ -115,7 +151,9 @@ def look(label: str) -> dict[str, Any]:
     return {**figures.look(BASELINES.index(label)), "linewidth": 1.1}
 
 
-def draw_convergence(sheet: Sheet, data: pd.DataFrame, columns: Sequence[str], printed: Mapping[str, float]) -> Canvas:
+def draw_convergence(
+    sheet: Sheet, data: pd.DataFrame, columns: Sequence[str], printed: Mapping[str, float]
+) -> Canvas:
     """One panel per data set."""
     canvas = sheet(12, 6.2)
     axes = figures.panels(canvas, len(columns), 4)
@@ -134,9 +172,17 @@ def draw_convergence(sheet: Sheet, data: pd.DataFrame, columns: Sequence[str], p
 def finish(panel: Axes, title: str, lines: pd.DataFrame, printed: float, last: int) -> None:
     """Title, limits and the published value of a panel."""
     if np.isfinite(printed):
-        panel.axhline(printed, color="0.35", linestyle=":", linewidth=1.1, label=f"{OURS} in the paper's tables")
+        panel.axhline(
+            printed,
+            color="0.35",
+            linestyle=":",
+            linewidth=1.1,
+            label=f"{OURS} in the paper's tables",
+        )
     if lines.empty:
-        panel.text(0.5, 0.5, "not run at this scale", transform=panel.transAxes, ha="center", color="0.35")
+        panel.text(
+            0.5, 0.5, "not run at this scale", transform=panel.transAxes, ha="center", color="0.35"
+        )
     panel.set_title(title)
     panel.set_xlim(1, max(2, last))
     panel.set_ylim(*figures.limits(np.append(lines["mean"].to_numpy(dtype=float), printed)))
@@ -149,40 +195,89 @@ def share_labels(canvas: Canvas, axes: Sequence[Axes], columns: int) -> None:
             panel.set_ylabel("Accuracy (%)")
         if place >= len(axes) - 4:
             panel.set_xlabel("Round")
-    figures.legend_below(canvas, max(axes, key=lambda a: len(a.get_legend_handles_labels()[1])), columns=columns)
+    figures.legend_below(
+        canvas, max(axes, key=lambda a: len(a.get_legend_handles_labels()[1])), columns=columns
+    )
 
 
 def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     """Section V-C on Dir(0.1)."""
     count = text.told(evidence, "V-C", metric="number_of_methods_in_figures_2_3")
     planned = [name for name in DRAWN if name != OURS]
-    cifar, organa, organc = (data[data["column"] == key(short)] for short in ("cifar10", "organa", "organc"))
+    cifar, organa, organc = (
+        data[data["column"] == key(short)] for short in ("cifar10", "organa", "organc")
+    )
     high = text.told(evidence, "V-C", dataset="CIFAR10", metric="accuracy_lower_bound")
     low = text.told(evidence, "V-C", dataset="CIFAR10", metric="accuracy_upper_bound")
     axial = text.told(evidence, "V-C", dataset="MEDMNISTA")
     coronal = text.told(evidence, "V-C", dataset="MEDMNISTC")
     return (
-        text.claim("FedOBP is drawn with eleven baselines", count, len(planned) == text.number(count), f"{len(planned)} are drawn"),
+        text.claim(
+            "FedOBP is drawn with eleven baselines",
+            count,
+            len(planned) == text.number(count),
+            f"{len(planned)} are drawn",
+        ),
         *(
             _bound(evidence.scale, lines, rows, sentence, names, sign)
             for lines, rows, sentence, names, sign in (
-                (cifar, high, "pFedFDA and FedPer both exceed 85 % on CIFAR-10", ("pFedFDA", "FedPer"), 1),
-                (cifar, low, "APFL, FLUTE and FedALA stay below 75 % on CIFAR-10", ("APFL", "FLUTE", "FedALA"), -1),
-                (organa, axial, "LG-FedAvg and pFedFDA surpass 67 % on OrganAMNIST", ("LG-FedAvg", "pFedFDA"), 1),
-                (organc, coronal, "LG-FedAvg and pFedFDA surpass 66 % on OrganCMNIST", ("LG-FedAvg", "pFedFDA"), 1),
+                (
+                    cifar,
+                    high,
+                    "pFedFDA and FedPer both exceed 85 % on CIFAR-10",
+                    ("pFedFDA", "FedPer"),
+                    1,
+                ),
+                (
+                    cifar,
+                    low,
+                    "APFL, FLUTE and FedALA stay below 75 % on CIFAR-10",
+                    ("APFL", "FLUTE", "FedALA"),
+                    -1,
+                ),
+                (
+                    organa,
+                    axial,
+                    "LG-FedAvg and pFedFDA surpass 67 % on OrganAMNIST",
+                    ("LG-FedAvg", "pFedFDA"),
+                    1,
+                ),
+                (
+                    organc,
+                    coronal,
+                    "LG-FedAvg and pFedFDA surpass 66 % on OrganCMNIST",
+                    ("LG-FedAvg", "pFedFDA"),
+                    1,
+                ),
             )
         ),
     )
 
 
-def _bound(scale: str, lines: pd.DataFrame, rows: pd.DataFrame, sentence: str, names: Sequence[str], sign: int) -> Claim:
-    """A sentence on the figure's curves, held against the curves; the paper's own are a picture, and the tables score something else."""
+def _bound(
+    scale: str,
+    lines: pd.DataFrame,
+    rows: pd.DataFrame,
+    sentence: str,
+    names: Sequence[str],
+    sign: int,
+) -> Claim:
+    """A sentence on the figure's curves, held against the curves; the paper's own are a picture,
+    and the tables score something else.
+    """
     bound, tops = text.number(rows), lines.groupby("label")["mean"].max().reindex(list(names))
     if tops.isna().any():
-        return text.claim(sentence, rows, None, f"not all of these curves have been run at the {scale} scale")
+        return text.claim(
+            sentence, rows, None, f"not all of these curves have been run at the {scale} scale"
+        )
     told = ", ".join(f"{name} {top:.2f}" for name, top in tops.items())
     holds = bool((sign * (tops - bound) > 0).all()) if scale == "paper" else None
-    return text.claim(sentence, rows, holds, f"highest points of the curves as drawn, at the {scale} scale: {told}")
+    return text.claim(
+        sentence,
+        rows,
+        holds,
+        f"highest points of the curves as drawn, at the {scale} scale: {told}",
+    )
 
 
 def fig3_claims(evidence: Evidence, _: pd.DataFrame) -> tuple[Claim, ...]:
@@ -196,13 +291,29 @@ def fig3_claims(evidence: Evidence, _: pd.DataFrame) -> tuple[Claim, ...]:
         if len(scored):
             first = int(scored.index[scored >= scored.max() - 1][0])
             reached.append(first)
-            parts.append(f"{DATASETS[short]}: within a point of the best {scored.max():.2f} from round {first}")
-    holds = all(first <= bound for first in reached) if len(reached) == 2 and evidence.scale == "paper" else None
-    detail = f"ours at the {evidence.scale} scale, among scored rounds: " + ("; ".join(parts) or "no run")
-    return (text.claim("On CIFAR-10 and CIFAR-100 FedOBP is near its optimum at around 200 rounds", rows, holds, detail),)
+            parts.append(
+                f"{DATASETS[short]}: within a point of the best {scored.max():.2f} from round"
+                f" {first}"
+            )
+    holds = (
+        all(first <= bound for first in reached)
+        if len(reached) == 2 and evidence.scale == "paper"
+        else None
+    )
+    detail = f"ours at the {evidence.scale} scale, among scored rounds: " + (
+        "; ".join(parts) or "no run"
+    )
+    return (
+        text.claim(
+            "On CIFAR-10 and CIFAR-100 FedOBP is near its optimum at around 200 rounds",
+            rows,
+            holds,
+            detail,
+        ),
+    )
 
 
-# -- figure 5 ------------------------------------------------------------------------------------------------------------------------------
+# -- figure 5 --------------------------------------------------------------------------------------
 
 
 def fig5(evidence: Evidence) -> Figure:
@@ -211,25 +322,39 @@ def fig5(evidence: Evidence) -> Figure:
     data = pd.concat(
         [
             cohort_curves(evidence, ablation.NORMS, logged).assign(kind="as logged"),
-            cohort_curves(evidence, [f"{name}, as defined" for name in ablation.NORMS], defined).assign(kind="as defined"),
+            cohort_curves(
+                evidence, [f"{name}, as defined" for name in ablation.NORMS], defined
+            ).assign(kind="as defined"),
         ],
         ignore_index=True,
     )
     data["label"] = data["label"].str.removesuffix(", as defined")
     data["column"] = data["column"].str.removesuffix("-m0.7")
-    what = "FedOBP under four normalisations. Solid: as logged by the authors; dashed: as defined. NoNorm and GlobalNorm coincide."
+    what = (
+        "FedOBP under four normalisations. Solid: as logged by the authors; dashed: as defined."
+        " NoNorm and GlobalNorm coincide."
+    )
     return Figure(
         PAPER,
         "fig5",
         "Figure 5: convergence under four normalisations",
-        tables.caption(evidence, what, accuracy=False),
+        captions.caption(evidence, what, accuracy=False),
         evidence.scale,
-        (COHORT, SHORT, ablation.TWICE, *smoke_note(evidence.scale), *gaps(evidence, ablation.NORMS, logged)),
+        (
+            COHORT,
+            SHORT,
+            ablation.TWICE,
+            *smoke_note(evidence.scale),
+            *gaps(evidence, ablation.NORMS, logged),
+        ),
         (ablation.same_masks(evidence),),
         tables.done_ids(evidence),
         draw=lambda sheet: draw_norms(sheet, data, defined),
         data=data,
-        alt="Accuracy of participants before training against rounds for four normalisations of the score, one panel per data set.",
+        alt=(
+            "Accuracy of participants before training against rounds for four normalisations of the"
+            " score, one panel per data set."
+        ),
     )
 
 
@@ -237,7 +362,9 @@ WIDTHS = {"NoNorm": 3.2, "LayerNorm": 1.3, "GlobalNorm w/o CLS": 1.1, "GlobalNor
 
 
 def draw_norms(sheet: Sheet, data: pd.DataFrame, columns: Sequence[str]) -> Canvas:
-    """One panel per data set; the wide NoNorm line shows on both sides of the thin GlobalNorm line on top of it."""
+    """One panel per data set; the wide NoNorm line shows on both sides of the thin GlobalNorm line
+    on top of it.
+    """
     canvas = sheet(12, 6)
     axes = figures.panels(canvas, len(columns), 4)
     last = int(data[ROUND].max()) if len(data) else 2

@@ -9,21 +9,25 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from paper_tables.core import figures, tables
-from paper_tables.core.evidence import Evidence
-from paper_tables.core.result import Claim, Figure, Sheet
-from paper_tables.fedobp import sweeps, text
-from paper_tables.fedobp.settings import DATASETS, PAPER, SWEPT, smoke_note
+from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.result import Claim, Figure, Sheet
+from repfl.paper_tables.fedobp import sweeps, text
+from repfl.paper_tables.fedobp.settings import DATASETS, PAPER, SWEPT, smoke_note
 
 BILLED = (
-    "The ratio is measured: float values that the ledger billed downwards, over all rounds, as a share of full models. On the wire "
-    "there is also the position of each value (a bitmap, or a list where that is shorter), which the paper leaves out: `wire` in the "
-    "data. README, 20."
+    "The ratio is measured: float values that the ledger billed downwards, over all rounds, as a"
+    " share of full models. On the wire there is also the position of each value (a bitmap, or a"
+    " list where that is shorter), which the paper leaves out: `wire` in the data. README, 20."
 )
-NOT_SAVED = "In the authors' code the client computes the mask from a full download, so its runs save nothing. README, 20."
+NOT_SAVED = (
+    "In the authors' code the client computes the mask from a full download, so its runs save"
+    " nothing. README, 20."
+)
 WHOLE = (
-    "In the first round all scores are equal and everybody is sent a whole model, and entries that never moved tie at the lowest score and "
-    "stay global, so the measured ratio exceeds q, most of all in short runs of small models."
+    "In the first round all scores are equal and everybody is sent a whole model, and entries that"
+    " never moved tie at the lowest score and stay global, so the measured ratio exceeds q, most of"
+    " all in short runs of small models."
 )
 STABLE = 0.9
 
@@ -31,24 +35,42 @@ STABLE = 0.9
 def fig7(evidence: Evidence) -> Figure:
     """The I_O sweep of figure 4 against its measured downlink."""
     data = sweeps.points(evidence).sort_values(["column", "q"], kind="stable", ignore_index=True)
-    labels, columns = list(dict.fromkeys(evidence.cells["row"])), list(dict.fromkeys(evidence.cells["column"]))
+    labels, columns = (
+        list(dict.fromkeys(evidence.cells["row"])),
+        list(dict.fromkeys(evidence.cells["column"])),
+    )
     return Figure(
         PAPER,
         "fig7",
         "Figure 7: accuracy against the downlink",
-        tables.caption(evidence, "FedOBP's I_O at Dir(0.1): accuracy against the share of a full model that goes down.", accuracy=False),
+        captions.caption(
+            evidence,
+            "FedOBP's I_O at Dir(0.1): accuracy against the share of a full model that goes down.",
+            accuracy=False,
+        ),
         evidence.scale,
-        (BILLED, NOT_SAVED, WHOLE, *smoke_note(evidence.scale), *sweeps.absent(evidence, labels, columns)),
+        (
+            BILLED,
+            NOT_SAVED,
+            WHOLE,
+            *smoke_note(evidence.scale),
+            *sweeps.absent(evidence, labels, columns),
+        ),
         claims(evidence, data),
         tables.done_ids(evidence),
         draw=lambda sheet: draw(sheet, data),
         data=data.drop(columns=["score", "version", *sweeps.OURS_ALONE]),
-        alt="Accuracy against the share of the model that is sent to clients, over the whole range and near one, one line per data set.",
+        alt=(
+            "Accuracy against the share of the model that is sent to clients, over the whole range"
+            " and near one, one line per data set."
+        ),
     )
 
 
 def draw(sheet: Sheet, data: pd.DataFrame) -> Canvas:
-    """The whole range, then the end where almost everything is sent: by ratio, and by what stays behind."""
+    """The whole range, then the end where almost everything is sent: by ratio, and by what stays
+    behind.
+    """
     canvas = sheet(12, 4.2)
     whole, tenth, near = figures.panels(canvas, 3, 3)
     for place, short in enumerate(SWEPT):
@@ -72,7 +94,9 @@ def draw(sheet: Sheet, data: pd.DataFrame) -> Canvas:
 
 def _finish(axes: Sequence[Axes], data: pd.DataFrame) -> None:
     whole, tenth, near = axes
-    for panel, title in zip(axes, ("Whole range", "Nine tenths and more", "By what stays behind"), strict=True):
+    for panel, title in zip(
+        axes, ("Whole range", "Nine tenths and more", "By what stays behind"), strict=True
+    ):
         panel.set_title(title)
         panel.set_xlabel("Downlink ratio")
         panel.set_ylim(*figures.limits(data["ours"].to_numpy(dtype=float)))
@@ -83,7 +107,7 @@ def _finish(axes: Sequence[Axes], data: pd.DataFrame) -> None:
     sweeps.log_axis(near)
 
 
-# -- section V-G ---------------------------------------------------------------------------------------------------------------------------
+# -- section V-G -----------------------------------------------------------------------------------
 
 
 def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
@@ -93,16 +117,26 @@ def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
 
 def _uplink(evidence: Evidence) -> Claim:
     rows = text.told(evidence, "V-G", metric="uplink_per_client_round")
-    words, done = "Every participant uploads the whole model", evidence.cells[evidence.cells["status"] == "done"]
+    words, done = (
+        "Every participant uploads the whole model",
+        evidence.cells[evidence.cells["status"] == "done"],
+    )
     if done.empty:
         return text.claim(words, rows, None, f"no run at the {evidence.scale} scale")
-    shares = {round(sweeps.ratio(cell, direction="up"), 9) for _, cell in done.drop_duplicates("id").iterrows()}
-    detail = "uplink as a share of N per client and round, measured: " + ", ".join(f"{share:g}" for share in sorted(shares))
+    shares = {
+        round(sweeps.ratio(cell, direction="up"), 9)
+        for _, cell in done.drop_duplicates("id").iterrows()
+    }
+    detail = "uplink as a share of N per client and round, measured: " + ", ".join(
+        f"{share:g}" for share in sorted(shares)
+    )
     return text.claim(words, rows, shares == {1.0}, detail)
 
 
 def _drop(evidence: Evidence, data: pd.DataFrame) -> Claim:
-    """Whether accuracy is higher at every ratio up to 0.9 than at 1: in print (the logged sweep) and in ours."""
+    """Whether accuracy is higher at every ratio up to 0.9 than at 1: in print (the logged sweep)
+    and in ours.
+    """
     rows = text.told(evidence, "V-G", metric="stable_downlink_ratio_range")
     words = "On most data sets accuracy at ratios of 0 to 0.9 lies above that at 1.0"
     logged = sweeps.logs(evidence)
@@ -118,8 +152,13 @@ def _drops(data: pd.DataFrame, side: str) -> tuple[bool | None, str]:
     parts, holds = [], []
     for short in SWEPT:
         line = data[data["column"] == short].dropna(subset=[side])
-        inner, end = line[line["q"] <= STABLE][side].astype(float), line[line["q"] == 1][side].astype(float)
-        low, high, last = (inner.min(), inner.max(), end.iloc[-1]) if len(inner) and len(end) else (nan, nan, nan)
+        inner, end = (
+            line[line["q"] <= STABLE][side].astype(float),
+            line[line["q"] == 1][side].astype(float),
+        )
+        low, high, last = (
+            (inner.min(), inner.max(), end.iloc[-1]) if len(inner) and len(end) else (nan, nan, nan)
+        )
         if isfinite(low):
             holds.append(bool(low > last))
             parts.append(f"{DATASETS[short]} {low:.2f} to {high:.2f}, then {last:.2f}")

@@ -1,4 +1,6 @@
-"""Tables I and II: facts that need no accuracy. Sizes are looked up, personal entries are counted in real masks."""
+"""Tables I and II: facts that need no accuracy. Sizes are looked up, personal entries are counted
+in real masks.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ from typing import Any
 
 import pandas as pd
 
-from paper_tables.core import tables
-from paper_tables.core.evidence import Evidence, pick, why_missing
-from paper_tables.core.result import CELL_FIELDS, Claim, Column, Layout, Table
-from paper_tables.core.tables import Place
-from paper_tables.core.verdict import Kind, Verdict
-from paper_tables.fedobp import text
-from paper_tables.fedobp.settings import ALPHAS, DATASETS, OURS, PAPER, PRINTED
+from repfl.paper_tables.core import tables
+from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
+from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Layout, Table
+from repfl.paper_tables.core.tables import Place
+from repfl.paper_tables.core.verdict import Kind, Verdict
+from repfl.paper_tables.fedobp import text
+from repfl.paper_tables.fedobp.settings import ALPHAS, DATASETS, OURS, PAPER, PRINTED
 
 FACTS = (
     Column("samples", "samples", unit="", digits=0, best=None),
@@ -30,7 +32,9 @@ FACTS = (
 @cache
 def official() -> pd.DataFrame:
     """Sizes and years as the data sets' own publications state them."""
-    return pd.read_csv(Path(__file__).parent / "official.csv", keep_default_na=False).set_index("dataset")
+    return pd.read_csv(Path(__file__).parent / "official.csv", keep_default_na=False).set_index(
+        "dataset"
+    )
 
 
 def blank(evidence: Evidence, cells: pd.DataFrame) -> dict[str, Any]:
@@ -48,7 +52,7 @@ def blank(evidence: Evidence, cells: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-# -- Table I -------------------------------------------------------------------------------------------------------------------------------
+# -- Table I ---------------------------------------------------------------------------------------
 
 
 def table1(evidence: Evidence) -> Table:
@@ -56,9 +60,15 @@ def table1(evidence: Evidence) -> Table:
     cells = [_fact(evidence, short, column.key) for short in DATASETS for column in FACTS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     notes = (
-        "Ours: sizes and years as the data sets' own publications state them (tests hold the sizes against the data sets' descriptions), "
-        "classes and resolution as the models of our runs have them. README, 29.",
-        "CIFAR-10 and CIFAR-100, and OrganAMNIST and OrganCMNIST, share a line in the paper; here each has its own.",
+        (
+            "Ours: sizes and years as the data sets' own publications state them (tests hold the"
+            " sizes against the data sets' descriptions), classes and resolution as the models of"
+            " our runs have them. README, 29."
+        ),
+        (
+            "CIFAR-10 and CIFAR-100, and OrganAMNIST and OrganCMNIST, share a line in the paper;"
+            " here each has its own."
+        ),
     )
     return Table(
         PAPER,
@@ -75,12 +85,20 @@ def table1(evidence: Evidence) -> Table:
 
 def _fact(evidence: Evidence, short: str, name: str) -> dict[str, Any]:
     planned = pick(evidence, row=DATASETS[short])
-    printed = tables.printed_fields(tables.published_row(evidence.published, "I", Place(PRINTED[short], "", name), ""))
+    printed = tables.printed_fields(
+        tables.published_row(evidence.published, "I", Place(PRINTED[short], "", name), "")
+    )
     if name == "resolution" and (match := re.match(r"(\d+)x\1$", str(printed["printed"]))):
         printed["published"] = float(match[1])
     known = official().loc[short].to_dict()
     ours = {"samples": known["samples"], "year": known["year"], **_shape(planned)}[name]
-    cell = {"row": DATASETS[short], "column": name, **printed, "ours": float(ours), **blank(evidence, planned)}
+    cell = {
+        "row": DATASETS[short],
+        "column": name,
+        **printed,
+        "ours": float(ours),
+        **blank(evidence, planned),
+    }
     cell = tables.conclude(cell, "", Kind.LOOKUP)
     evidence_of_error = str(known["evidence"])
     return cell | ({"reason": evidence_of_error} if cell["verdict"] == Verdict.DIFFERS else {})
@@ -94,7 +112,7 @@ def _shape(planned: pd.DataFrame) -> dict[str, float]:
     return {"classes": float(cell["recipe.classes"]), "resolution": float(cell["recipe.input"][1])}
 
 
-# -- Table II ------------------------------------------------------------------------------------------------------------------------------
+# -- Table II --------------------------------------------------------------------------------------
 
 KINDS = (
     ("q", "q", 5),
@@ -112,7 +130,9 @@ COUNTS = (
 )
 METRICS = {"q": "quantile_q", "personal": "personalized_params"}
 SLIP = ("organa", "0.1")
-SLIP_WORDS = "53 does not follow from q = 0.9999, which gives 59; q = 0.99991 would give 53 (README, 28)"
+SLIP_WORDS = (
+    "53 does not follow from q = 0.9999, which gives 59; q = 0.99991 would give 53 (README, 28)"
+)
 
 
 def table2(evidence: Evidence) -> Table:
@@ -120,11 +140,17 @@ def table2(evidence: Evidence) -> Table:
     cells = [_count(evidence, short, column) for short in DATASETS for column in COUNTS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     notes = (
-        "N is the size of the model that ran; personal is (N − 1)(1 − q) rounded up, which is what linear interpolation of the quantile "
-        "and a strict comparison leave above it, and here equals N (1 − q) rounded up. The paper's own definition of a quantile, and its "
-        "prose, round down. README, 6.",
-        "In masks: entries above the quantile in real masks of the true model (second round, mean over three clients). Scores that tie at "
-        "the quantile stay global, so a mask may have an entry fewer.",
+        (
+            "N is the size of the model that ran; personal is (N − 1)(1 − q) rounded up, which is"
+            " what linear interpolation of the quantile and a strict comparison leave above it, and"
+            " here equals N (1 − q) rounded up. The paper's own definition of a quantile, and its"
+            " prose, round down. README, 6."
+        ),
+        (
+            "In masks: entries above the quantile in real masks of the true model (second round,"
+            " mean over three clients). Scores that tie at the quantile stay global, so a mask may"
+            " have an entry fewer."
+        ),
         "The quantile q is an input; a test holds that the runs of tables III and IV use it.",
     )
     return Table(
@@ -146,9 +172,19 @@ def _count(evidence: Evidence, short: str, column: Column) -> dict[str, Any]:
     planned = pick(evidence, row=f"{DATASETS[short]}, Dir({alpha or ALPHAS[0]})")
     found = None
     if kind in METRICS:
-        found = tables.published_row(evidence.published, "II", Place(PRINTED[short], f"Dir({alpha})", METRICS[kind]), OURS)
-    cell = {"row": DATASETS[short], "column": column.key, **tables.printed_fields(found), **blank(evidence, planned)}
-    cell |= {"ours": _counted(planned, kind), "reason": why_missing(planned, evidence.scale) if kind == "masks" else ""}
+        found = tables.published_row(
+            evidence.published, "II", Place(PRINTED[short], f"Dir({alpha})", METRICS[kind]), OURS
+        )
+    cell = {
+        "row": DATASETS[short],
+        "column": column.key,
+        **tables.printed_fields(found),
+        **blank(evidence, planned),
+    }
+    cell |= {
+        "ours": _counted(planned, kind),
+        "reason": why_missing(planned, evidence.scale) if kind == "masks" else "",
+    }
     cell = tables.conclude(cell, "", Kind.LOOKUP if kind == "q" else Kind.CLOSED)
     if kind == "personal" and (short, alpha) == SLIP and cell["verdict"] == Verdict.DIFFERS:
         cell["reason"] = SLIP_WORDS
@@ -156,7 +192,9 @@ def _count(evidence: Evidence, short: str, column: Column) -> dict[str, Any]:
 
 
 def _counted(planned: pd.DataFrame, kind: str) -> float:
-    """One number about the runs of a setting: its quantile, what N and q say, or the personal entries in its masks."""
+    """One number about the runs of a setting: its quantile, what N and q say, or the personal
+    entries in its masks.
+    """
     if planned.empty:
         return nan
     cell = planned.iloc[0]
@@ -164,7 +202,9 @@ def _counted(planned: pd.DataFrame, kind: str) -> float:
         return float(cell["hp.q"])
     metrics = cell["metrics"] if isinstance(cell["metrics"], Mapping) else {}
     if kind == "masks":
-        return round(float(metrics.get("notes", {}).get("personal", nan)), 3)  # a float32 mean over clients of whole numbers
+        return round(
+            float(metrics.get("notes", {}).get("personal", nan)), 3
+        )  # a float32 mean over clients of whole numbers
     size = float(cell["parameters"]) if pd.notna(cell["parameters"]) else nan
     if kind == "size" or not isfinite(size):
         return size
@@ -174,7 +214,10 @@ def _counted(planned: pd.DataFrame, kind: str) -> float:
 
 def table2_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """The rounding, the share of the abstract, and the 18 parameters of section V-D."""
-    ours, printed = frame.set_index(["row", "column"])["ours"], frame.set_index(["row", "column"])["published"]
+    ours, printed = (
+        frame.set_index(["row", "column"])["ours"],
+        frame.set_index(["row", "column"])["published"],
+    )
     places = [(label, alpha) for label in DATASETS.values() for alpha in ALPHAS]
     printed_counts, counted, masks = (
         {p: float(side[p[0], f"{p[1]}/{kind}"]) for p in places}
@@ -191,7 +234,11 @@ def table2_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
         text.claim(
             "With 400 rounds I_O needs 18 personal parameters on CIFAR-10",
             last,
-            counted["CIFAR-10", "0.1"] == text.number(last) if isfinite(counted["CIFAR-10", "0.1"]) else None,
+            (
+                counted["CIFAR-10", "0.1"] == text.number(last)
+                if isfinite(counted["CIFAR-10", "0.1"])
+                else None
+            ),
             f"N (1 − q), rounded up, is {counted['CIFAR-10', '0.1']:.0f}",
             printed_counts["CIFAR-10", "0.1"] == text.number(last),
         ),
@@ -210,7 +257,12 @@ def _rounding(printed: Counts, counted: Counts, known: bool) -> Claim:
         for label, alpha in counted
         if printed[label, alpha] != counted[label, alpha]
     ]
-    return Claim(words, not wrong, f"{len(counted) - len(wrong)} of {len(counted)} do; {'; '.join(wrong)} (README, 28)", not wrong)
+    return Claim(
+        words,
+        not wrong,
+        f"{len(counted) - len(wrong)} of {len(counted)} do; {'; '.join(wrong)} (README, 28)",
+        not wrong,
+    )
 
 
 def _masks(counted: Counts, masks: Counts) -> Claim:
@@ -220,15 +272,31 @@ def _masks(counted: Counts, masks: Counts) -> Claim:
         return Claim(words, None, f"{len(known)} of {len(counted)} settings have run")
     equal = sum(value == counted[place] for place, value in known.items())
     gap = max(counted[place] - value for place, value in known.items())
-    detail = f"{equal} of {len(known)} settings; at most {gap:g} entries fewer, where scores tie at the quantile"
-    return Claim(words, all(0 <= counted[place] - value <= 1 for place, value in known.items()), detail)
+    detail = (
+        f"{equal} of {len(known)} settings; at most {gap:g} entries fewer, where scores tie at the"
+        " quantile"
+    )
+    return Claim(
+        words, all(0 <= counted[place] - value <= 1 for place, value in known.items()), detail
+    )
 
 
-def _share(rows: pd.DataFrame, printed: Counts, counted: Counts, sizes: Counts, known: bool) -> Claim:
+def _share(
+    rows: pd.DataFrame, printed: Counts, counted: Counts, sizes: Counts, known: bool
+) -> Claim:
     words, bound = "Fewer than 0.5 % of the parameters are personal", text.number(rows)
     if not known:
         return text.claim(words, rows, None, "the runs of the true models are missing")
     shares = {p: 100 * counted[p] / sizes[p] for p in counted}
     top = max(shares, key=lambda p: shares[p])
-    detail = f"at most {shares[top]:.5f} %, on {top[0]} at Dir({top[1]}): {counted[top]:.0f} of {sizes[top]:.0f} (README, 15)"
-    return text.claim(words, rows, shares[top] < bound, detail, max(100 * printed[p] / sizes[p] for p in printed) < bound)
+    detail = (
+        f"at most {shares[top]:.5f} %, on {top[0]} at Dir({top[1]}): {counted[top]:.0f} of"
+        f" {sizes[top]:.0f} (README, 15)"
+    )
+    return text.claim(
+        words,
+        rows,
+        shares[top] < bound,
+        detail,
+        max(100 * printed[p] / sizes[p] for p in printed) < bound,
+    )

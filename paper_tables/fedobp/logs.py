@@ -1,7 +1,9 @@
-"""The authors' logged accuracies beside Tables III to V: what they say of momentum, of workers and of printed deviations.
+"""The authors' logged accuracies beside Tables III to V: what they say of momentum, of workers and
+of printed deviations.
 
-`author_logs.csv` has all finished runs of 400 rounds in uglyghost/FedOBP_results at f64b10a (`results/accuracy`, `results/ablation`,
-`bak`): momentum 0.7, seed 42, accuracy pooled over all clients. `python -m paper_tables.fedobp.logs` prints what the page says of them.
+`author_logs.csv` has all finished runs of 400 rounds in uglyghost/FedOBP_results at f64b10a
+(`results/accuracy`, `results/ablation`, `bak`): momentum 0.7, seed 42, accuracy pooled over all
+clients. `python -m repfl.paper_tables.fedobp.logs` prints what the page says of them.
 """
 
 from __future__ import annotations
@@ -11,28 +13,33 @@ from pathlib import Path
 
 import pandas as pd
 
-from paper_tables.core import published
+from repfl.paper_tables.core import published
 
 FOLDER = Path(__file__).parent
 KEYS = ["dataset", "setting", "method"]
 EVALUATIONS = [f"round_{r}" for r in (100, 200, 300, 400)]
 COMMON = ("Local-Only", "FedAvg", "FedPer", "APFL", "LG-FedAvg", "FedRep", "pFedFDA", "FLOCO")
-"""Baselines logged in every column as the tables have them. FLUTE's logs are of swapped heads in half of the columns, FedDPA's of
-another variant (README, 17 and 18)."""
+"""Baselines logged in every column as the tables have them. FLUTE's logs are of swapped heads in
+half of the columns, FedDPA's of another variant (README, 17 and 18).
+"""
 PAIRS = ("Local-Only", "FedAvg", "FedPer", "FedRep", "FLOCO", "LG-FedAvg", "FLUTE")
 """Baselines with logs of two workers and of one on MNIST at Dir(0.1)."""
 LAST_DIGIT = 0.005
 
 
 def logged() -> pd.DataFrame:
-    """Every logged run, with the maximum over its four evaluations, which is what the code reports."""
+    """Every logged run, with the maximum over its four evaluations, which is what the code
+    reports.
+    """
     frame = pd.read_csv(FOLDER / "author_logs.csv")
     started = frame["run"].str.rsplit("/", n=1).str[1]
     return frame.assign(best=frame[EVALUATIONS].max(axis=1), started=started)
 
 
 def beside_print(*numbers: str) -> pd.DataFrame:
-    """The printed cells of some tables that have a log: mean, std, and the log's best. Of several runs the last one that was started."""
+    """The printed cells of some tables that have a log: mean, std, and the log's best. Of several
+    runs the last one that was started.
+    """
     rows = published.load(FOLDER / "published")
     rows = rows[rows["table"].isin(numbers)]
     printed = rows[["dataset", "method"]].assign(
@@ -45,33 +52,45 @@ def beside_print(*numbers: str) -> pd.DataFrame:
 
 
 def differences() -> pd.DataFrame:
-    """Printed minus logged for the common baselines in the twelve columns without organ data: methods against columns."""
+    """Printed minus logged for the common baselines in the twelve columns without organ data:
+    methods against columns.
+    """
     cells = beside_print("III", "IV")
     cells = cells[cells["method"].isin(COMMON) & ~cells["dataset"].str.startswith("MEDMNIST")]
     cells = cells.assign(column=cells["dataset"] + " " + cells["setting"])
     cells = cells.assign(difference=(cells["mean"] - cells["best"]).round(2))
-    return cells.pivot_table(index="method", columns="column", values="difference").loc[list(COMMON)]
+    return cells.pivot_table(index="method", columns="column", values="difference").loc[
+        list(COMMON)
+    ]
 
 
 def lies_at(cells: pd.DataFrame, distance: float = sqrt(3)) -> pd.Series:
-    """Whether the log lies this many printed deviations from the printed mean, as far as two decimals can tell.
+    """Whether the log lies this many printed deviations from the printed mean, as far as two
+    decimals can tell.
 
-    None of four values lies farther than √3 deviations (over n) from their mean, and only one beside three equal ones lies that far.
+    None of four values lies farther than √3 deviations (over n) from their mean, and only one
+    beside three equal ones lies that far.
     """
     slack = LAST_DIGIT * (1 + 1 / distance)
     return ((cells["best"] - cells["mean"]).abs() / distance - cells["std"]).abs() <= slack
 
 
 def informative() -> pd.DataFrame:
-    """Cells of Tables III and IV whose printed deviation is large enough to tell distances apart."""
+    """Cells of Tables III and IV whose printed deviation is large enough to tell distances
+    apart.
+    """
     cells = beside_print("III", "IV")
     return cells[cells["std"] >= 0.1]
 
 
 def workers() -> pd.DataFrame:
-    """Best logged accuracy on MNIST at Dir(0.1) by mode, the one setting that was logged with two workers and in serial."""
+    """Best logged accuracy on MNIST at Dir(0.1) by mode, the one setting that was logged with two
+    workers and in serial.
+    """
     runs = logged()
-    runs = runs[(runs["dataset"] == "MNIST") & (runs["setting"] == "Dir(0.1)") & runs["method"].isin(PAIRS)]
+    runs = runs[
+        (runs["dataset"] == "MNIST") & (runs["setting"] == "Dir(0.1)") & runs["method"].isin(PAIRS)
+    ]
     return runs.pivot_table(index="method", columns="mode", values="best").loc[list(PAIRS)]
 
 
@@ -79,13 +98,24 @@ def main() -> None:
     """Print what the page quotes."""
     gaps = differences()
     below, equal = int((gaps < 0).to_numpy().sum()), int((gaps == 0).to_numpy().sum())
-    print(f"Printed minus logged (momentum 0.7), points: {below} of {gaps.size} below zero, {equal} equal\n{gaps.to_string()}\n")
+    print(
+        f"Printed minus logged (momentum 0.7), points: {below} of {gaps.size} below zero, {equal}"
+        f" equal\n{gaps.to_string()}\n"
+    )
     cells = informative()
     for distance in (1.25, 1.5, sqrt(3), 2.0, 2.25):
-        print(f"{int(lies_at(cells, distance).sum())} of {len(cells)} logs lie {distance:.2f} printed deviations from the printed mean")
+        print(
+            f"{int(lies_at(cells, distance).sum())} of {len(cells)} logs lie {distance:.2f} printed"
+            " deviations from the printed mean"
+        )
     ends = cells[lies_at(cells)]
-    ends = ends.assign(others=(4 * ends["mean"] - ends["best"]) / 3)[[*KEYS, "mean", "std", "best", "others"]]
-    print(f"\nWhat three equal runs beside the log would have\n{ends.round(2).to_string(index=False)}\n")
+    ends = ends.assign(others=(4 * ends["mean"] - ends["best"]) / 3)[
+        [*KEYS, "mean", "std", "best", "others"]
+    ]
+    print(
+        "\nWhat three equal runs beside the log would"
+        f" have\n{ends.round(2).to_string(index=False)}\n"
+    )
     print(f"MNIST, Dir(0.1), two workers and one\n{workers().to_string()}\n")
     ablation = beside_print("V")
     same = int((ablation["mean"] == ablation["best"]).sum())

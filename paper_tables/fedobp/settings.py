@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from paper_tables.core.published import Printing
-from paper_tables.core.result import Column
-from paper_tables.core.tables import Place, Row
+from repfl.paper_tables.core.published import Printing
+from repfl.paper_tables.core.result import Column
+from repfl.paper_tables.core.tables import Place, Row
 
 PAPER = "fedobp"
 OURS = "FedOBP"
@@ -18,7 +18,13 @@ DATASETS = {
     "organa": "OrganAMNIST",
     "organc": "OrganCMNIST",
 }
-PRINTED = dict(zip(DATASETS, ("CIFAR10", "CIFAR100", "EMNIST", "SVHN", "MNIST", "FMNIST", "MEDMNISTA", "MEDMNISTC"), strict=True))
+PRINTED = dict(
+    zip(
+        DATASETS,
+        ("CIFAR10", "CIFAR100", "EMNIST", "SVHN", "MNIST", "FMNIST", "MEDMNISTA", "MEDMNISTC"),
+        strict=True,
+    )
+)
 """The paper's names of the data sets."""
 ALPHAS = ("0.1", "0.5")
 SWEPT = ("cifar10", "cifar100", "mnist", "fmnist", "organa", "organc")
@@ -33,15 +39,25 @@ def key(short: str, alpha: str = "0.1", tail: str = "") -> str:
 
 def columns(shorts: tuple[str, ...]) -> tuple[Column, ...]:
     """Two columns per data set."""
-    return tuple(Column(key(short, alpha), f"Dir({alpha})", DATASETS[short]) for short in shorts for alpha in ALPHAS)
+    return tuple(
+        Column(key(short, alpha), f"Dir({alpha})", DATASETS[short])
+        for short in shorts
+        for alpha in ALPHAS
+    )
 
 
 TABLE3 = ("cifar10", "cifar100", "emnist", "svhn")
 TABLE4 = ("mnist", "fmnist", *ORGANS)
-PLACES = {key(short, alpha): Place(PRINTED[short], f"Dir({alpha})") for short in DATASETS for alpha in ALPHAS}
+PLACES = {
+    key(short, alpha): Place(PRINTED[short], f"Dir({alpha})")
+    for short in DATASETS
+    for alpha in ALPHAS
+}
 
 PRINTING = Printing(runs=4, rule="max", own_partitions=False)
-"""Tables III and IV: four runs (section V-A), the best of the evaluations at rounds 100 to 400, which the code prints (README, 2)."""
+"""Tables III and IV: four runs (section V-A), the best of the evaluations at rounds 100 to 400,
+which the code prints (README, 2).
+"""
 SINGLE, LOGGED_ROUND = (Printing(rule=rule, own_partitions=False) for rule in ("max", "last"))
 """Table V and figure 4 equal logs of single runs; the calibration logs are read at a round."""
 DEVIATIONS = {"III": PLACES, "IV": PLACES}
@@ -69,7 +85,9 @@ REPAIRED = ("APFL", "LG-FedAvg", "pFedFDA", "FLUTE", "FedDPA", "FedALA")
 """The baselines that the benchmark behind the paper computes otherwise than their own papers do."""
 CORRECTED = (LOCAL, GLOBAL, "FedPer", "pFedFDA", OURS)
 """The methods that also run on organ images with the right normalisation."""
-ORGAN_KEYS = {key(short, alpha): key(short, alpha, "-corrected") for short in ORGANS for alpha in ALPHAS}
+ORGAN_KEYS = {
+    key(short, alpha): key(short, alpha, "-corrected") for short in ORGANS for alpha in ALPHAS
+}
 
 DEFINED = tuple(Row(f"{name}, as defined", published="", aside=True) for name in REPAIRED)
 TABLE3_ROWS = (
@@ -80,30 +98,61 @@ TABLE3_ROWS = (
 TABLE4_ROWS = (
     *(Row(name) for name in METHODS),
     *DEFINED,
-    *(Row(f"{name}, corrected inputs", published="", recipes=ORGAN_KEYS, only=tuple(ORGAN_KEYS), aside=True) for name in CORRECTED),
+    *(
+        Row(
+            f"{name}, corrected inputs",
+            published="",
+            recipes=ORGAN_KEYS,
+            only=tuple(ORGAN_KEYS),
+            aside=True,
+        )
+        for name in CORRECTED
+    ),
 )
 LOGGED = (LOCAL, GLOBAL, "FedPer", "APFL", "LG-FedAvg", "FedRep", "pFedFDA", "FLUTE", "FLOCO", OURS)
 """The methods whose logs give an accuracy at round 400 on CIFAR-10, Dir(0.1)."""
 LOG_RECIPE = {key("cifar10"): key("cifar10", "0.1", "-m0.7-last")}
-LOG_ROWS = tuple(Row(f"{name}, momentum 0.7", published=name, recipes=LOG_RECIPE, only=tuple(LOG_RECIPE), aside=True) for name in LOGGED)
+LOG_ROWS = tuple(
+    Row(
+        f"{name}, momentum 0.7",
+        published=name,
+        recipes=LOG_RECIPE,
+        only=tuple(LOG_RECIPE),
+        aside=True,
+    )
+    for name in LOGGED
+)
 SHORT_LOG_RECIPE = {key("cifar10"): "calibration-m0.7"}
 SHORT_LOG_ROWS = tuple(
-    Row(f"{name}, momentum 0.7, 100 rounds", published=name, recipes=SHORT_LOG_RECIPE, only=tuple(SHORT_LOG_RECIPE), aside=True)
+    Row(
+        f"{name}, momentum 0.7, 100 rounds",
+        published=name,
+        recipes=SHORT_LOG_RECIPE,
+        only=tuple(SHORT_LOG_RECIPE),
+        aside=True,
+    )
     for name in LOGGED
 )
 """The whole protocol up to the first evaluation, against what the logs have there."""
 SHORT_ROWS = tuple(
-    Row(f"{name}, 100 rounds", published="", recipes={key("cifar10"): "calibration-m0"}, only=(key("cifar10"),), aside=True)
+    Row(
+        f"{name}, 100 rounds",
+        published="",
+        recipes={key("cifar10"): "calibration-m0"},
+        only=(key("cifar10"),),
+        aside=True,
+    )
     for name in (LOCAL, GLOBAL)
 )
 """The same without momentum."""
 
 SAME_DATA = (
-    "At the smoke scale all data sets are the embedded digits, so columns and panels with the same setting are the same cells, run once."
+    "At the smoke scale all data sets are the embedded digits, so columns and panels with the same"
+    " setting are the same cells, run once."
 )
 ONE_PARTITION = (
-    "All runs share one partition (seed 42, the published code's own stream); seeds change the initial model, the batches and who takes "
-    "part. README, 22."
+    "All runs share one partition (seed 42, the published code's own stream); seeds change the"
+    " initial model, the batches and who takes part. README, 22."
 )
 
 

@@ -13,14 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from paper_tables.core import figures, tables
-from paper_tables.core.evidence import Evidence
-from paper_tables.core.result import Figure, Sheet
-from paper_tables.core.statistics import spread
-from paper_tables.core.verdict import Kind
-from paper_tables.fedobp.curves import gaps
-from paper_tables.fedobp.optima import SCORES, fig4_claims
-from paper_tables.fedobp.settings import DATASETS, PAPER, PRINTED, SINGLE, SWEPT, smoke_note
+from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.result import Figure, Sheet
+from repfl.paper_tables.core.statistics import spread
+from repfl.paper_tables.core.verdict import Kind
+from repfl.paper_tables.fedobp.curves import gaps
+from repfl.paper_tables.fedobp.optima import SCORES, fig4_claims
+from repfl.paper_tables.fedobp.settings import DATASETS, PAPER, PRINTED, SINGLE, SWEPT, smoke_note
 
 SIGNS = {"I_G": "$I_G$", "I_F": "$I_F$", "I_O": "$I_O$"}
 MARK = {"I_G": "s", "I_F": "^", "I_O": "o"}
@@ -28,11 +28,32 @@ LOGS = "author logs (Fig 4)"
 LOGGED_AS = {"I_G": "I_G", "I_F": "I_F", "I_O": "I_O(old score)"}
 VERSIONS = ("as defined", "as logged")
 JUDGED = ("published", *tables.NO_VERDICT, "source")
-FIELDS = ["column", "score", "version", "rounds", "q", "ours", "std", "seeds", *JUDGED, "ratio", "wire"]
+FIELDS = [
+    "column",
+    "score",
+    "version",
+    "rounds",
+    "q",
+    "ours",
+    "std",
+    "seeds",
+    *JUDGED,
+    "ratio",
+    "wire",
+]
 NEEDED = (
     *("row", "id", "artefact", "method", "seed", "reason", "floor.pooled", "recipe.partition.seed"),
     *(f"recipe.evaluation.{name}" for name in ("point", "rule", "average")),
-    *("column", "status", "value", "parameters", "hp.q", "recipe.clients", "recipe.participation", "recipe.training.rounds"),
+    *(
+        "column",
+        "status",
+        "value",
+        "parameters",
+        "hp.q",
+        "recipe.clients",
+        "recipe.participation",
+        "recipe.training.rounds",
+    ),
     *("traffic.down_values", "traffic.down_codes"),
 )
 OURS_ALONE = ("floor", "global", "rule", "expected")
@@ -47,7 +68,9 @@ def quantile(cell: pd.Series) -> float:
 
 
 def points(evidence: Evidence) -> pd.DataFrame:
-    """One line per data set, score, kind, number of rounds and quantile that is planned: ours, and what went down the wire."""
+    """One line per data set, score, kind, number of rounds and quantile that is planned: ours, and
+    what went down the wire.
+    """
     cells = evidence.cells.reindex(columns=list(NEEDED))
     cells = cells[cells["row"].str.contains(", q = ", regex=False)]
     rows = []
@@ -71,10 +94,17 @@ def points(evidence: Evidence) -> pd.DataFrame:
 
 
 def ratio(cell: pd.Series, *, direction: str = "down", codes: bool = False) -> float:
-    """Bytes that went down (or up), as a share of a full model for every participant of every round."""
-    participants = max(1, round(float(cell["recipe.participation"]) * float(cell["recipe.clients"])))
+    """Bytes that went down (or up), as a share of a full model for every participant of every
+    round.
+    """
+    participants = max(
+        1, round(float(cell["recipe.participation"]) * float(cell["recipe.clients"]))
+    )
     full = 4.0 * float(cell["parameters"]) * participants * float(cell["recipe.training.rounds"])
-    return (float(cell[f"traffic.{direction}_values"]) + (float(cell[f"traffic.{direction}_codes"]) if codes else 0.0)) / full
+    return (
+        float(cell[f"traffic.{direction}_values"])
+        + (float(cell[f"traffic.{direction}_codes"]) if codes else 0.0)
+    ) / full
 
 
 def logs(evidence: Evidence) -> pd.DataFrame:
@@ -87,47 +117,78 @@ def logs(evidence: Evidence) -> pd.DataFrame:
         match = SETTING.search(str(row["setting"]))
         if match is None or row["dataset"] not in names or row["method"] not in scores:
             continue
-        place = {"column": names[row["dataset"]], "score": scores[row["method"]], "version": VERSIONS[1]}
-        found.append({**place, "rounds": int(match[1]), "q": float(match[2]), "published": row["value"], "source": row["source"]})
-    return pd.DataFrame(found, columns=["column", "score", "version", "rounds", "q", "published", "source"])
+        place = {
+            "column": names[row["dataset"]],
+            "score": scores[row["method"]],
+            "version": VERSIONS[1],
+        }
+        found.append(
+            {
+                **place,
+                "rounds": int(match[1]),
+                "q": float(match[2]),
+                "published": row["value"],
+                "source": row["source"],
+            }
+        )
+    return pd.DataFrame(
+        found, columns=["column", "score", "version", "rounds", "q", "published", "source"]
+    )
 
 
 def sweep(evidence: Evidence) -> pd.DataFrame:
-    """Ours beside the logged points, with a verdict on each of these; points that the scale leaves out are missing."""
+    """Ours beside the logged points, with a verdict on each of these; points that the scale leaves
+    out are missing.
+    """
     ours, printed = points(evidence), logs(evidence)
     where = ["column", "score", "version", "q"] + (["rounds"] if evidence.scale == "paper" else [])
     if evidence.scale != "paper":
         ours = ours.rename(columns={"rounds": "own rounds"})
     data = printed.merge(ours, on=where, how="outer", sort=True)
-    data["rounds"] = data["rounds"].fillna(data["own rounds"]) if "own rounds" in data else data["rounds"]
+    data["rounds"] = (
+        data["rounds"].fillna(data["own rounds"]) if "own rounds" in data else data["rounds"]
+    )
     data["source"] = data["source"].fillna("")
     rows = ({str(name): value for name, value in row.items()} for _, row in data.iterrows())
     judged = pd.DataFrame([_judged(evidence.scale, row) for row in rows], index=data.index)
-    return data.assign(**judged)[FIELDS].sort_values(["column", "score", "version", "rounds", "q"], kind="stable", ignore_index=True)
+    return data.assign(**judged)[FIELDS].sort_values(
+        ["column", "score", "version", "rounds", "q"], kind="stable", ignore_index=True
+    )
 
 
 def _judged(scale: str, row: dict[Any, Any]) -> dict[str, Any]:
     """A point with its verdict; one that is planned nowhere at this scale has no seeds."""
-    missing: dict[str, Any] = {"seeds": 0, "floor": nan, "global": False, "rule": "", "expected": None}
-    known = {name: missing[name] if isinstance(row[name], float) and isnan(row[name]) else row[name] for name in missing}
+    missing: dict[str, Any] = {
+        "seeds": 0,
+        "floor": nan,
+        "global": False,
+        "rule": "",
+        "expected": None,
+    }
+    known = {
+        name: missing[name] if isinstance(row[name], float) and isnan(row[name]) else row[name]
+        for name in missing
+    }
     cell = row | known | {"scale": scale, "published_std": nan, "seeds": int(known["seeds"])}
     found = tables.conclude(cell, "%", Kind.LOGGED, printing=SINGLE)
     return {name: found[name] for name in tables.NO_VERDICT}
 
 
-# -- figure 4 ------------------------------------------------------------------------------------------------------------------------------
+# -- figure 4 --------------------------------------------------------------------------------------
 
 DEFINED = (
-    "Solid: as the paper defines the three scores, one quantile over all entries. Dashed: as the authors' logs have them, quantiles per "
-    "tensor for I_G and I_F, the first score with an average over visits for I_O, momentum 0.7. Hollow marks: the logged accuracies. "
-    "README, 19 and 26."
+    "Solid: as the paper defines the three scores, one quantile over all entries. Dashed: as the"
+    " authors' logs have them, quantiles per tensor for I_G and I_F, the first score with an"
+    " average over visits for I_O, momentum 0.7. Hollow marks: the logged accuracies. README, 19"
+    " and 26."
 )
 PARALLEL = (
-    "The logged CIFAR sweeps ran on two workers that did not share clients' models, so these panels cannot be met exactly. README, 19."
+    "The logged CIFAR sweeps ran on two workers that did not share clients' models, so these panels"
+    " cannot be met exactly. README, 19."
 )
 AXIS = (
-    "Right-hand panels: the same curves against 1 − q on a logarithmic axis, where the paper's optima lie; a quantile of one stands at "
-    "the end."
+    "Right-hand panels: the same curves against 1 − q on a logarithmic axis, where the paper's"
+    " optima lie; a quantile of one stands at the end."
 )
 
 
@@ -140,14 +201,21 @@ def fig4(evidence: Evidence) -> Figure:
         PAPER,
         "fig4",
         "Figure 4: accuracy against the quantile of three scores",
-        tables.caption(evidence, "Accuracy at Dir(0.1) against the quantile q above which entries stay personal.", accuracy=False),
+        captions.caption(
+            evidence,
+            "Accuracy at Dir(0.1) against the quantile q above which entries stay personal.",
+            accuracy=False,
+        ),
         evidence.scale,
         (DEFINED, PARALLEL, AXIS, *smoke_note(evidence.scale), *absent(evidence, labels, columns)),
         fig4_claims(evidence, data),
         tables.done_ids(evidence),
         draw=lambda sheet: draw_sweeps(sheet, data),
         data=data,
-        alt="Accuracy against the quantile for three scores on six data sets, over the whole range and near one, with the logged values.",
+        alt=(
+            "Accuracy against the quantile for three scores on six data sets, over the whole range"
+            " and near one, with the logged values."
+        ),
     )
 
 
@@ -181,7 +249,9 @@ def draw_sweeps(sheet: Sheet, data: pd.DataFrame) -> Canvas:
                 "markeredgewidth": 0.8,
             }
             whole.plot(logged["q"], logged["published"], color=figures.PALETTE[index], **hollow)
-            near.plot(near_one(logged["q"]), logged["published"], color=figures.PALETTE[index], **hollow)
+            near.plot(
+                near_one(logged["q"]), logged["published"], color=figures.PALETTE[index], **hollow
+            )
         _finish(whole, near, DATASETS[short], lines[["ours", "published"]].to_numpy(dtype=float))
     for panel in axes[-4:]:
         panel.set_xlabel("q" if panel in axes[::2] else "1 − q")
@@ -194,7 +264,9 @@ def _lines(data: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
     found = []
     for score in SCORES:
         for version in VERSIONS:
-            line = data[(data["score"] == score) & (data["version"] == version) & data["ours"].notna()].drop_duplicates("q", keep="last")
+            line = data[
+                (data["score"] == score) & (data["version"] == version) & data["ours"].notna()
+            ].drop_duplicates("q", keep="last")
             if len(line):
                 found.append((score, version, line.sort_values("q")))
     return found
@@ -202,14 +274,25 @@ def _lines(data: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
 
 def _style(score: str, version: str) -> dict[str, Any]:
     own = version == VERSIONS[0]
-    line = {"linestyle": "-", "linewidth": 1.5} if own else {"linestyle": (0, (4, 2)), "linewidth": 1.0}
-    return {"color": figures.PALETTE[SCORES.index(score)], "marker": MARK[score], "markersize": 3.5 if own else 2.5, **line}
+    line = (
+        {"linestyle": "-", "linewidth": 1.5}
+        if own
+        else {"linestyle": (0, (4, 2)), "linewidth": 1.0}
+    )
+    return {
+        "color": figures.PALETTE[SCORES.index(score)],
+        "marker": MARK[score],
+        "markersize": 3.5 if own else 2.5,
+        **line,
+    }
 
 
 def near_one(q: pd.Series) -> pd.Series:
     """Places on the logarithmic axis of 1 − q, a quantile of one at its end."""
     rest = (1 - q.astype(float)).round(9)
-    return pd.Series(np.where(rest > 0, -np.log10(rest.where(rest > 0, 1.0)), POSITION), index=q.index)
+    return pd.Series(
+        np.where(rest > 0, -np.log10(rest.where(rest > 0, 1.0)), POSITION), index=q.index
+    )
 
 
 def _finish(whole: Axes, near: Axes, title: str, values: np.ndarray) -> None:
@@ -224,14 +307,32 @@ def _finish(whole: Axes, near: Axes, title: str, values: np.ndarray) -> None:
 def log_axis(panel: Axes, first: float = 0.9) -> None:
     """From a tenth of all entries to one in a million, and none."""
     panel.set_xlim(first, POSITION + 0.3)
-    panel.set_xticks([1, 2, 3, 4, 5, 6, POSITION], ["$10^{-1}$", "$10^{-2}$", "$10^{-3}$", "$10^{-4}$", "$10^{-5}$", "$10^{-6}$", "0"])
+    panel.set_xticks(
+        [1, 2, 3, 4, 5, 6, POSITION],
+        ["$10^{-1}$", "$10^{-2}$", "$10^{-3}$", "$10^{-4}$", "$10^{-5}$", "$10^{-6}$", "0"],
+    )
 
 
 def _handles() -> list[Line2D]:
-    scores = [Line2D([], [], color=figures.PALETTE[i], marker=MARK[s], markersize=4, label=SIGNS[s]) for i, s in enumerate(SCORES)]
-    kinds = [Line2D([], [], color="0.3", label=VERSIONS[0]), Line2D([], [], color="0.3", linestyle=(0, (4, 2)), label=VERSIONS[1])]
+    scores = [
+        Line2D([], [], color=figures.PALETTE[i], marker=MARK[s], markersize=4, label=SIGNS[s])
+        for i, s in enumerate(SCORES)
+    ]
+    kinds = [
+        Line2D([], [], color="0.3", label=VERSIONS[0]),
+        Line2D([], [], color="0.3", linestyle=(0, (4, 2)), label=VERSIONS[1]),
+    ]
     return [
         *scores,
         *kinds,
-        Line2D([], [], color="0.3", marker="o", linestyle="none", markerfacecolor="none", markersize=4, label="logged"),
+        Line2D(
+            [],
+            [],
+            color="0.3",
+            marker="o",
+            linestyle="none",
+            markerfacecolor="none",
+            markersize=4,
+            label="logged",
+        ),
     ]

@@ -8,32 +8,53 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from paper_tables.core import figures, tables
-from paper_tables.core.claims import numbers
-from paper_tables.core.curves import accuracy_curves
-from paper_tables.core.evidence import Evidence, pick, scores, why_missing
-from paper_tables.core.result import Claim, Figure, Sheet
-from paper_tables.core.statistics import spread
-from paper_tables.fedpurin.settings import ALPHAS, CIFAR10, OURS, PAPER, PLACES
+from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.claims import numbers
+from repfl.paper_tables.core.curves import accuracy_curves
+from repfl.paper_tables.core.evidence import Evidence, pick, scores, why_missing
+from repfl.paper_tables.core.result import Claim, Figure, Sheet
+from repfl.paper_tables.core.statistics import spread
+from repfl.paper_tables.fedpurin.settings import ALPHAS, CIFAR10, OURS, PAPER, PLACES
 
 BN_ROWS = ("w/o BN", "w/ BN (masked)", "w/ BN (in full)")
 TAUS = ("0.2", "0.3", "0.4", "0.5", "0.6")
 TAU_ROWS = tuple(f"τ = {tau}" for tau in TAUS)
-GRADIENT = "The paper does not say which gradient these runs use; ours use the exact one, as its tables do."
-BN_ARM = "“w/ BN” may mean that BN weights are masked like all others (primary), or sent in full; the code has both, and both are drawn."
+GRADIENT = (
+    "The paper does not say which gradient these runs use; ours use the exact one, as its"
+    " tables do."
+)
+BN_ARM = (
+    "“w/ BN” may mean that BN weights are masked like all others (primary), or sent in full; the"
+    " code has both, and both are drawn."
+)
 
 
 def fig3(evidence: Evidence) -> Figure:
     """BN weights kept local, masked and shared, or shared in full."""
-    what = "Lines: mean over seeds. Dotted: the best value printed in Table 1 for FedPURIN (w/o BN)."
-    return _figure(evidence, "fig3", "Figure 3: BN kept local or collaborated", what, BN_ROWS, (BN_ARM, GRADIENT), bn_claims(evidence))
+    what = (
+        "Lines: mean over seeds. Dotted: the best value printed in Table 1 for FedPURIN (w/o BN)."
+    )
+    return _figure(
+        evidence,
+        "fig3",
+        "Figure 3: BN kept local or collaborated",
+        what,
+        BN_ROWS,
+        (BN_ARM, GRADIENT),
+        bn_claims(evidence),
+    )
 
 
 def fig4(evidence: Evidence) -> Figure:
     """Five shares of critical parameters."""
-    what = "Lines: mean over seeds; bands: lowest to highest. Dotted: the best value printed in Table 1 (τ = 0.5)."
+    what = (
+        "Lines: mean over seeds; bands: lowest to highest. Dotted: the best value printed in Table"
+        " 1 (τ = 0.5)."
+    )
     title = "Figure 4: the share τ of critical parameters"
-    return _figure(evidence, "fig4", title, what, TAU_ROWS, (GRADIENT,), tau_claims(evidence), band=True)
+    return _figure(
+        evidence, "fig4", title, what, TAU_ROWS, (GRADIENT,), tau_claims(evidence), band=True
+    )
 
 
 def _figure(
@@ -52,14 +73,17 @@ def _figure(
         PAPER,
         name,
         title,
-        tables.caption(evidence, what, floor=False),
+        captions.caption(evidence, what, floor=False),
         evidence.scale,
         notes + _gaps(evidence, rows),
         claims,
         tables.done_ids(evidence),
         draw=lambda sheet: draw_curves(sheet, data, rows, printed, band=band),
         data=data,
-        alt=f"Test accuracy against communication rounds on CIFAR-10 for {', '.join(rows)}; one panel per α.",
+        alt=(
+            f"Test accuracy against communication rounds on CIFAR-10 for {', '.join(rows)}; one"
+            " panel per α."
+        ),
     )
 
 
@@ -79,7 +103,14 @@ def _gaps(evidence: Evidence, rows: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{key}: {', '.join(labels)}: {reason}" for (key, reason), labels in found.items())
 
 
-def draw_curves(sheet: Sheet, data: pd.DataFrame, rows: Sequence[str], printed: dict[str, float | None], *, band: bool) -> Canvas:
+def draw_curves(
+    sheet: Sheet,
+    data: pd.DataFrame,
+    rows: Sequence[str],
+    printed: dict[str, float | None],
+    *,
+    band: bool,
+) -> Canvas:
     """One panel per α."""
     canvas = sheet(10.5, 3.4)
     axes = figures.panels(canvas, len(CIFAR10), 3)
@@ -89,14 +120,25 @@ def draw_curves(sheet: Sheet, data: pd.DataFrame, rows: Sequence[str], printed: 
         figures.curves(panel, lines, rows, band=band)
         value = printed[key]
         if value is not None:
-            panel.axhline(value, color="0.35", linestyle=":", linewidth=1.1, label="Table 1 of the paper")
+            panel.axhline(
+                value, color="0.35", linestyle=":", linewidth=1.1, label="Table 1 of the paper"
+            )
         if lines.empty:
-            panel.text(0.5, 0.5, "not run at this scale", transform=panel.transAxes, ha="center", color="0.35")
+            panel.text(
+                0.5,
+                0.5,
+                "not run at this scale",
+                transform=panel.transAxes,
+                ha="center",
+                color="0.35",
+            )
         panel.set_title(f"({'abc'[place]}) α = {alpha}")
         panel.set_xlabel("Round")
         panel.set_xlim(1, max(2, full))
     axes[0].set_ylabel("Test accuracy (%)")
-    figures.legend_below(canvas, max(axes, key=lambda a: len(a.get_legend_handles_labels()[1])), columns=6)
+    figures.legend_below(
+        canvas, max(axes, key=lambda a: len(a.get_legend_handles_labels()[1])), columns=6
+    )
     return canvas
 
 
@@ -107,7 +149,10 @@ def axes_with_lines(data: pd.DataFrame) -> list[int]:
 
 def _means(evidence: Evidence, rows: Sequence[str]) -> pd.DataFrame:
     """Reported accuracy, mean over seeds: rows against α."""
-    table = {key: [spread(scores(pick(evidence, row=r, column=key, done=True))).mean for r in rows] for key in CIFAR10}
+    table = {
+        key: [spread(scores(pick(evidence, row=r, column=key, done=True))).mean for r in rows]
+        for key in CIFAR10
+    }
     return pd.DataFrame(table, index=list(rows))
 
 
@@ -116,9 +161,15 @@ def bn_claims(evidence: Evidence) -> tuple[Claim, ...]:
     wide = _means(evidence, BN_ROWS)
     lead = numbers(wide, BN_ROWS[0]) - numbers(wide, BN_ROWS[1])
     known = bool(np.isfinite(lead).all())
-    detail = f"lead over the masked arm at α = {', '.join(ALPHAS['cifar10'])}: " + ", ".join(f"{v:+.2f}" for v in lead)
+    detail = f"lead over the masked arm at α = {', '.join(ALPHAS['cifar10'])}: " + ", ".join(
+        f"{v:+.2f}" for v in lead
+    )
     return (
-        Claim("Keeping BN local is better at every α", bool((lead > 0).all()) if known else None, detail),
+        Claim(
+            "Keeping BN local is better at every α",
+            bool((lead > 0).all()) if known else None,
+            detail,
+        ),
         Claim("The lead widens with α", list(lead) == sorted(lead) if known else None, detail),
     )
 
@@ -131,5 +182,7 @@ def tau_claims(evidence: Evidence) -> tuple[Claim, ...]:
         return (Claim(text, None, "no α has all five τ"),)
     holds = all(list(wide[key].iloc[:4]) == sorted(wide[key].iloc[:4]) for key in wide)
     alphas = dict(zip(CIFAR10, ALPHAS["cifar10"], strict=True))
-    told = "; ".join(f"α = {alphas[str(key)]}: " + " → ".join(f"{v:.2f}" for v in wide[key]) for key in wide)
+    told = "; ".join(
+        f"α = {alphas[str(key)]}: " + " → ".join(f"{v:.2f}" for v in wide[key]) for key in wide
+    )
     return (Claim(text, holds, f"τ = {' '.join(TAUS)} at {told}"),)

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from paper_tables.core import figures, tables
-from paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
-from paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
-from paper_tables.fedpurin.settings import OURS, PAPER
+from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
+from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
+from repfl.paper_tables.fedpurin.settings import OURS, PAPER
 
 COLUMN = "cifar10-dir0.1"
 SHOWN_CLIENTS = 3
@@ -24,8 +24,14 @@ PAPER_TENSORS = {
     "layers.2.0.conv1.weight": "layers.2.0.conv1",
     "fc.weight": "fc",
 }
-UNSTATED = "The paper states neither α nor τ of these runs; ours use α = 0.1 and τ = 0.5, the first three clients, and one seed."
-SLICES = "Of a convolution the first output kernel is shown, of the classifier all weights, as in the paper."
+UNSTATED = (
+    "The paper states neither α nor τ of these runs; ours use α = 0.1 and τ = 0.5, the first three"
+    " clients, and one seed."
+)
+SLICES = (
+    "Of a convolution the first output kernel is shown, of the classifier all weights, as in the"
+    " paper."
+)
 
 
 @dataclass(frozen=True)
@@ -34,8 +40,10 @@ class Tally:
 
     rounds: int
     counts: Mapping[str, np.ndarray]
-    """Per shown tensor, how often each of its shown entries was critical at the first clients, and in the last row how often the global
-    mean's was non-zero  [clients + 1, entries]."""
+    """Per shown tensor, how often each of its shown entries was critical at the first clients, and
+    in the last row how often the global
+    mean's was non-zero  [clients + 1, entries].
+    """
     shapes: Mapping[str, tuple[int, ...]]
     agreement: Mapping[str, float]
     """Per shown tensor, the mean correlation between clients over all its entries."""
@@ -62,14 +70,24 @@ def _part(shape: tuple[int, ...]) -> int:
 
 
 def tallies(arrays: Arrays) -> Arrays:
-    """What the figures show of the tallies of all parameters of all clients; nothing where there are none."""
+    """What the figures show of the tallies of all parameters of all clients; nothing where there
+    are none.
+    """
     if not {"mask", "server", "layout/names"} <= set(arrays):
         return {}
-    names, starts, stops = (arrays[f"layout/{field}"].tolist() for field in ("names", "starts", "stops"))
+    names, starts, stops = (
+        arrays[f"layout/{field}"].tolist() for field in ("names", "starts", "stops")
+    )
     texts = dict(zip(names, arrays["layout/shapes"].tolist(), strict=True))
-    spans = {name: slice(start, stop) for name, start, stop in zip(names, starts, stops, strict=True)}
-    chosen = {name: spans[name] for name in shown({name: _shape(text) for name, text in texts.items()})}
-    exchanged = [arrays["mask"][:, span] for span in spans.values() if arrays["mask"][:, span].any()]
+    spans = {
+        name: slice(start, stop) for name, start, stop in zip(names, starts, stops, strict=True)
+    }
+    chosen = {
+        name: spans[name] for name in shown({name: _shape(text) for name, text in texts.items()})
+    }
+    exchanged = [
+        arrays["mask"][:, span] for span in spans.values() if arrays["mask"][:, span].any()
+    ]
     never = sum(int((~counts.any(axis=0)).sum()) for counts in exchanged)
     kept = {
         "shapes": np.array([texts[name] for name in chosen]),
@@ -79,7 +97,9 @@ def tallies(arrays: Arrays) -> Arrays:
     }
     for name, span in chosen.items():
         part = slice(span.start, span.start + _part(_shape(texts[name])))
-        kept[f"counts/{name}"] = np.vstack([arrays["mask"][:SHOWN_CLIENTS, part], arrays["server"][None, part]])
+        kept[f"counts/{name}"] = np.vstack(
+            [arrays["mask"][:SHOWN_CLIENTS, part], arrays["server"][None, part]]
+        )
     return kept
 
 
@@ -104,24 +124,38 @@ def read(evidence: Evidence) -> Tally | str:
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    return tuple(int(size) for size in str(text).replace(",", "x").strip("()").split("x") if size.strip())
+    return tuple(
+        int(size) for size in str(text).replace(",", "x").strip("()").split("x") if size.strip()
+    )
 
 
 def fig5(evidence: Evidence) -> Result:
     """Ridge plots of activation frequencies."""
-    what = "Distribution over parameters of the share of rounds in which each was critical (clients) or non-zero in the global mean (S)."
-    return _figure(evidence, "fig5", "Figure 5: how often each parameter is critical", what, draw_ridges)
+    what = (
+        "Distribution over parameters of the share of rounds in which each was critical (clients)"
+        " or non-zero in the global mean (S)."
+    )
+    return _figure(
+        evidence, "fig5", "Figure 5: how often each parameter is critical", what, draw_ridges
+    )
 
 
 def fig6(evidence: Evidence) -> Result:
     """Heat maps of activation counts."""
-    what = "Rounds in which each parameter was critical (clients) or non-zero in the global mean (S); darker is more often."
-    return _figure(evidence, "fig6", "Figure 6: activation counts, parameter by parameter", what, draw_heat)
+    what = (
+        "Rounds in which each parameter was critical (clients) or non-zero in the global mean (S);"
+        " darker is more often."
+    )
+    return _figure(
+        evidence, "fig6", "Figure 6: activation counts, parameter by parameter", what, draw_heat
+    )
 
 
-def _figure(evidence: Evidence, name: str, title: str, what: str, draw: Callable[[Sheet, Tally], Canvas]) -> Result:
+def _figure(
+    evidence: Evidence, name: str, title: str, what: str, draw: Callable[[Sheet, Tally], Canvas]
+) -> Result:
     tally = read(evidence)
-    caption = tables.caption(evidence, what, accuracy=False)
+    caption = captions.caption(evidence, what, accuracy=False)
     if isinstance(tally, str):
         return Absent(PAPER, name, title, f"{caption} No figure: {tally}.", evidence.scale)
     return Figure(
@@ -144,7 +178,16 @@ def data(tally: Tally) -> pd.DataFrame:
     parts = []
     for name, label in shown(tally.shapes).items():
         for who, counts in zip(tally.rows, tally.counts[name], strict=True):
-            parts.append(pd.DataFrame({"tensor": label, "who": who, "entry": np.arange(len(counts)), "rounds": counts.astype(int)}))
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "tensor": label,
+                        "who": who,
+                        "entry": np.arange(len(counts)),
+                        "rounds": counts.astype(int),
+                    }
+                )
+            )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -154,7 +197,9 @@ def draw_ridges(sheet: Sheet, tally: Tally) -> Canvas:
     tensors = shown(tally.shapes)
     axes = figures.panels(canvas, len(tensors), len(tensors))
     for panel, (name, label) in zip(axes, tensors.items(), strict=True):
-        figures.ridge(panel, list(tally.counts[name] / tally.rounds), tally.rows, step=1 / tally.rounds)
+        figures.ridge(
+            panel, list(tally.counts[name] / tally.rounds), tally.rows, step=1 / tally.rounds
+        )
         panel.set_title(label)
         panel.set_xlabel("Share of rounds")
     axes[0].set_ylabel("Client, server")
@@ -178,13 +223,21 @@ def draw_heat(sheet: Sheet, tally: Tally) -> Canvas:
 
 
 def _grid(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """A flat tensor as a picture: input channels beside each other in a kernel, classes above each other in a classifier."""
+    """A flat tensor as a picture: input channels beside each other in a kernel, classes above each
+    other in a classifier.
+    """
     if len(shape) == 2:
         return values.reshape(shape)
     channels, height, width = shape[1:]
-    per_row = next(n for n in range(math.isqrt(channels - 1) + 1, channels + 1) if channels % n == 0)
+    per_row = next(
+        n for n in range(math.isqrt(channels - 1) + 1, channels + 1) if channels % n == 0
+    )
     rows = channels // per_row
-    return values.reshape(rows, per_row, height, width).transpose(0, 2, 1, 3).reshape(rows * height, per_row * width)
+    return (
+        values.reshape(rows, per_row, height, width)
+        .transpose(0, 2, 1, 3)
+        .reshape(rows * height, per_row * width)
+    )
 
 
 def claims(tally: Tally) -> tuple[Claim, ...]:
@@ -195,20 +248,24 @@ def claims(tally: Tally) -> tuple[Claim, ...]:
     known = all(np.isfinite(v) for v in agreement.values())
     return (
         Claim(
-            "Clients agree on critical parameters in the feature extractor and differ in the classifier",
+            "Clients agree on critical parameters in the feature extractor and differ in the"
+            " classifier",
             bool(head < min(body)) if known else None,
             f"mean correlation of frequencies between clients: {told}",
         ),
         Claim(
             "Dynamic selection prevents any parameter from being permanently silenced",
             tally.silent == 0,
-            f"{100 * tally.silent:.1f} % of the exchanged parameters were critical at no client in any of {tally.rounds} rounds",
+            f"{100 * tally.silent:.1f} % of the exchanged parameters were critical at no client in"
+            f" any of {tally.rounds} rounds",
         ),
     )
 
 
 def _agreement(counts: np.ndarray) -> float:
-    """Mean Pearson correlation between clients' counts [N, entries]; clients whose counts do not vary are left out."""
+    """Mean Pearson correlation between clients' counts [N, entries]; clients whose counts do not
+    vary are left out.
+    """
     varied = counts[counts.std(axis=1) > 0].astype(float)
     if len(varied) < 2:
         return float("nan")

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from paper_tables.core.published import Printing
-from paper_tables.core.result import Column
-from paper_tables.core.tables import Place, Row
+from repfl.paper_tables.core.published import Printing
+from repfl.paper_tables.core.result import Column
+from repfl.paper_tables.core.tables import Place, Row
 
 PAPER = "fedpurin"
 OURS = "FedPURIN"
 DATASETS = {"fmnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
-ALPHAS = {"fmnist": ("0.1", "0.5", "1.0"), "cifar10": ("0.1", "0.5", "1.0"), "cifar100": ("0.01", "0.1", "0.5")}
-KEYS = {(short, alpha): f"{short}-dir{alpha}" for short, alphas in ALPHAS.items() for alpha in alphas}
-COLUMNS = tuple(Column(key, f"α = {alpha}", DATASETS[short]) for (short, alpha), key in KEYS.items())
+ALPHAS = {
+    "fmnist": ("0.1", "0.5", "1.0"),
+    "cifar10": ("0.1", "0.5", "1.0"),
+    "cifar100": ("0.01", "0.1", "0.5"),
+}
+KEYS = {
+    (short, alpha): f"{short}-dir{alpha}" for short, alphas in ALPHAS.items() for alpha in alphas
+}
+COLUMNS = tuple(
+    Column(key, f"α = {alpha}", DATASETS[short]) for (short, alpha), key in KEYS.items()
+)
 PLACES = {key: Place(DATASETS[short], f"alpha={alpha}") for (short, alpha), key in KEYS.items()}
 PRINTING = Printing(runs=3, rule="max")
 """Three seeds, each with a partition of its own; the best round of the run on the test images."""
@@ -26,11 +34,27 @@ LONG = {key: f"{key}-60" for key in CIFAR10[1:]}
 LONGER = ("Separate", "FedAvg", "pFedSD", "FedCAC", OURS)
 TABLE1_ROWS = (
     *(Row(name) for name in METHODS),
-    Row("FedPer, 40 clients", published="", recipes={key: f"{key}-n40" for key in CIFAR100}, only=CIFAR100, aside=True),
+    Row(
+        "FedPer, 40 clients",
+        published="",
+        recipes={key: f"{key}-n40" for key in CIFAR100},
+        only=CIFAR100,
+        aside=True,
+    ),
     Row("FedPURIN, dense model", published="", source=OURS, point="dense", aside=True),
     Row("FedPURIN, after aggregation", published="", source=OURS, point="post_agg", aside=True),
-    *(Row(f"{name}, 60 rounds", published="", recipes=LONG, only=tuple(LONG), aside=True) for name in LONGER),
-    Row("FedPURIN, after aggregation, 60 rounds", published="", source=f"{OURS}, 60 rounds", point="post_agg", recipes=LONG, aside=True),
+    *(
+        Row(f"{name}, 60 rounds", published="", recipes=LONG, only=tuple(LONG), aside=True)
+        for name in LONGER
+    ),
+    Row(
+        "FedPURIN, after aggregation, 60 rounds",
+        published="",
+        source=f"{OURS}, 60 rounds",
+        point="post_agg",
+        recipes=LONG,
+        aside=True,
+    ),
 )
 TABLE2_ROWS = (
     Row("Δθ, H off", published="FedPURIN[g=delta_theta,H=off]"),
@@ -41,7 +65,10 @@ TABLE2_ROWS = (
     Row("exact g in float32", published="", only=CIFAR10, aside=True),
     Row("exact g, own rest (isLocal)", published="", only=CIFAR10, aside=True),
 )
-SAME_DATA = "At the smoke scale all three data sets are the embedded digits, so columns with the same α are the same cells, run once."
+SAME_DATA = (
+    "At the smoke scale all three data sets are the embedded digits, so columns with the same α are"
+    " the same cells, run once."
+)
 
 
 def smoke_note(scale: str) -> tuple[str, ...]:

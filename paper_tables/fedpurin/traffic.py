@@ -9,18 +9,25 @@ from typing import Any
 
 import pandas as pd
 
-from paper_tables.core import tables
-from paper_tables.core.evidence import Evidence, pick, setting
-from paper_tables.core.result import CELL_FIELDS, Claim, Column, Layout, Table
-from paper_tables.core.tables import Place
-from paper_tables.core.verdict import Kind
-from paper_tables.fedpurin.settings import DATASETS, OURS, PAPER, PRINTING
+from repfl.paper_tables.core import tables
+from repfl.paper_tables.core.evidence import Evidence, pick, setting
+from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Layout, Table
+from repfl.paper_tables.core.tables import Place
+from repfl.paper_tables.core.verdict import Kind
+from repfl.paper_tables.fedpurin.settings import DATASETS, OURS, PAPER, PRINTING
 
 MIB = 2**20
 RUNS = {"fmnist": "fmnist-dir0.1", "cifar10": "cifar10-dir0.1", "cifar100": "cifar100-dir0.1"}
 PAPER_WAY, WIRE = "as the paper counts", "on the wire"
-COLUMNS = tuple(Column(f"{short}/{way}", DATASETS[short], way, unit="MiB", best=None) for way in (PAPER_WAY, WIRE) for short in DATASETS)
-HALF, UNIT = 0.005, 0.01  # how far printed decimals round a number away, and a sum or difference of two rounded numbers
+COLUMNS = tuple(
+    Column(f"{short}/{way}", DATASETS[short], way, unit="MiB", best=None)
+    for way in (PAPER_WAY, WIRE)
+    for short in DATASETS
+)
+HALF, UNIT = (
+    0.005,
+    0.01,
+)  # how far printed decimals round a number away, and a sum or difference of two rounded numbers
 
 
 @dataclass(frozen=True)
@@ -33,12 +40,17 @@ class Line:
     exact: float | None = None
     """Closed form: how far the two printed decimals may round it away."""
     dead: bool = False
-    """On CIFAR-100 it depends on which weights ever get a gradient, hence on data; no closed form there."""
+    """On CIFAR-100 it depends on which weights ever get a gradient, hence on data; no closed form
+    there.
+    """
 
     @property
     def label(self) -> str:
         arrow = "↑" if self.direction == "up" else "↓"
-        return f"{self.method} {arrow}" + {"all_rounds": "", "pre_beta": ", t ≤ β", "post_beta": ", t > β"}[self.phase]
+        return (
+            f"{self.method} {arrow}"
+            + {"all_rounds": "", "pre_beta": ", t ≤ β", "post_beta": ", t > β"}[self.phase]
+        )
 
 
 LINES = (
@@ -47,24 +59,39 @@ LINES = (
     Line("FedCAC", "up", exact=UNIT),
     Line("FedCAC", "down", "pre_beta", exact=HALF),
     Line("FedCAC", "down", "post_beta", exact=UNIT, dead=True),
-    *(Line(OURS, direction, phase) for direction in ("up", "down") for phase in ("pre_beta", "post_beta")),
+    *(
+        Line(OURS, direction, phase)
+        for direction in ("up", "down")
+        for phase in ("pre_beta", "post_beta")
+    ),
 )
 MASK_SLIP = (
-    "The paper adds 0.15 MB of mask to every FedCAC uplink. That is the mask of a ResNet-8 (0.147 MiB); a ResNet-10 has 0.591 MiB, as the "
-    "paper's own FedPURIN row (6.28) has it."
+    "The paper adds 0.15 MB of mask to every FedCAC uplink. That is the mask of a ResNet-8 (0.147"
+    " MiB); a ResNet-10 has 0.591 MiB, as the paper's own FedPURIN row (6.28) has it."
 )
 NOTES = (
-    "The paper writes MB; its FedAvg rows are MiB (2^20 bytes), so this table is in MiB. BN weights count, BN statistics never travel.",
-    "As the paper counts: uplink values plus one bit of mask per element, downlink values only. On the wire: values plus whatever code "
-    "tells the receiver which positions they belong to.",
+    (
+        "The paper writes MB; its FedAvg rows are MiB (2^20 bytes), so this table is in MiB. BN"
+        " weights count, BN statistics never travel."
+    ),
+    (
+        "As the paper counts: uplink values plus one bit of mask per element, downlink values only."
+        " On the wire: values plus whatever code tells the receiver which positions they belong to."
+    ),
     "FedCAC on CIFAR-100: " + MASK_SLIP,
-    "ResNet-10 on 32x32 images: the last stage sees a 1x1 map, so 8/9 of the taps of its second convolution and 5/9 of those of its "
-    "first never meet data: 2,752,512 weights (55.5 % of the model) have zero gradient for every input and never become critical. About "
-    "20 of the 67 points of saving on CIFAR-100 come from there; without dead weights the cap of the uplink would be 10.03 MiB (46.9 %). "
-    "Section 4.5 names the cause itself, perturbations that vanish in an “excessively large model”; this is its size. FedAvg could leave "
-    "out these 10.5 MiB as well.",
-    "The text's “at least 53.3 %” holds: Table 3 gives 55.9 % and 53.5 %. The figure itself comes out if CIFAR-10's volume is divided by "
-    "Fashion-MNIST's FedAvg volume.",
+    (
+        "ResNet-10 on 32x32 images: the last stage sees a 1x1 map, so 8/9 of the taps of its second"
+        " convolution and 5/9 of those of its first never meet data: 2,752,512 weights (55.5 % of"
+        " the model) have zero gradient for every input and never become critical. About 20 of the"
+        " 67 points of saving on CIFAR-100 come from there; without dead weights the cap of the"
+        " uplink would be 10.03 MiB (46.9 %). Section 4.5 names the cause itself, perturbations"
+        " that vanish in an “excessively large model”; this is its size. FedAvg could leave out"
+        " these 10.5 MiB as well."
+    ),
+    (
+        "The text's “at least 53.3 %” holds: Table 3 gives 55.9 % and 53.5 %. The figure itself"
+        " comes out if CIFAR-10's volume is divided by Fashion-MNIST's FedAvg volume."
+    ),
 )
 
 
@@ -76,13 +103,26 @@ def table3(evidence: Evidence) -> Table:
             short, way = column.key.split("/")
             planned, billed = _source(evidence, line.method, short)
             found = _published(evidence, line, short) if way == PAPER_WAY else None
-            cell = {"row": line.label, "column": column.key, **tables.printed_fields(found), **_measure(evidence, line, way, planned)}
+            cell = {
+                "row": line.label,
+                "column": column.key,
+                **tables.printed_fields(found),
+                **_measure(evidence, line, way, planned),
+            }
             if line.exact is None or (line.dead and short == "cifar100"):
                 cell = tables.conclude(cell, "MiB", Kind.COST, printing=PRINTING)
             else:
                 cell = tables.conclude(cell, "MiB", Kind.CLOSED, rounding=line.exact)
-            slip = MASK_SLIP if (line.label, column.key) == ("FedCAC ↑", f"cifar100/{PAPER_WAY}") else ""
-            cell["reason"] = "; ".join(r for r in (cell["reason"], slip, "billing run on embedded images" if billed else "") if r)
+            slip = (
+                MASK_SLIP
+                if (line.label, column.key) == ("FedCAC ↑", f"cifar100/{PAPER_WAY}")
+                else ""
+            )
+            cell["reason"] = "; ".join(
+                r
+                for r in (cell["reason"], slip, "billing run on embedded images" if billed else "")
+                if r
+            )
             cells.append(cell)
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     return Table(
@@ -108,14 +148,17 @@ def lines_of(evidence: Evidence) -> tuple[Line, ...]:
 
 def _caption(evidence: Evidence) -> str:
     return (
-        "MiB per client and round at α = 0.1, averaged over clients, rounds of the phase, and seeds; read from the ledger that every "
-        f"message passes. Scale {evidence.scale}: {setting(evidence.cells)}. The rows of FedAvg and FedCAC are closed-form and held to the "
-        "printed digits, but for CIFAR-100 after β."
+        "MiB per client and round at α = 0.1, averaged over clients, rounds of the phase, and"
+        f" seeds; read from the ledger that every message passes. Scale {evidence.scale}:"
+        f" {setting(evidence.cells)}. The rows of FedAvg and FedCAC are closed-form and held to the"
+        " printed digits, but for CIFAR-100 after β."
     )
 
 
 def _source(evidence: Evidence, method: str, short: str) -> tuple[pd.DataFrame, bool]:
-    """The cells a number is read from: the main runs, or the billing runs where those are not planned or not done."""
+    """The cells a number is read from: the main runs, or the billing runs where those are not
+    planned or not done.
+    """
     main = pick(evidence, row=method, column=RUNS[short])
     billing = pick(evidence, row=method, column=f"billing-{short}")
     if (main["status"] == "done").any() or billing.empty:
@@ -124,7 +167,11 @@ def _source(evidence: Evidence, method: str, short: str) -> tuple[pd.DataFrame, 
 
 
 def _published(evidence: Evidence, line: Line, short: str) -> pd.Series | None:
-    place = Place(DATASETS[short], f"alpha=0.1;phase={line.phase}", f"{line.direction}link_per_client_per_round")
+    place = Place(
+        DATASETS[short],
+        f"alpha=0.1;phase={line.phase}",
+        f"{line.direction}link_per_client_per_round",
+    )
     return tables.published_row(evidence.published, "3", place, line.method)
 
 
@@ -132,7 +179,9 @@ def _measure(evidence: Evidence, line: Line, way: str, planned: pd.DataFrame) ->
     """MiB per client and round of one line."""
     done = planned[planned["status"] == "done"]
     rounds = evidence.rounds(list(done["id"]), "traffic/")
-    values = [_mib(cell, rounds[rounds["id"] == cell["id"]], line, way) for _, cell in done.iterrows()]
+    values = [
+        _mib(cell, rounds[rounds["id"] == cell["id"]], line, way) for _, cell in done.iterrows()
+    ]
     return tables.gather(planned, evidence.scale, values)
 
 
@@ -149,7 +198,7 @@ def _mib(cell: pd.Series, rounds: pd.DataFrame, line: Line, way: str) -> float:
     return float(per_round.mean()) / int(cell["recipe.clients"]) / MIB if len(per_round) else nan
 
 
-# -- the savings that the text states ------------------------------------------------------------------------------------------------------
+# -- the savings that the text states --------------------------------------------------------------
 
 
 def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
@@ -159,16 +208,34 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     simple, hard = ("fmnist", "cifar10"), ("cifar100",)
     found = {
         "uplink_reduction_lower_bound": _at_least(
-            "The uplink falls by at least 53.3 % on Fashion-MNIST and CIFAR-10", printed, ours, real, "up", simple, 53.3
+            "The uplink falls by at least 53.3 % on Fashion-MNIST and CIFAR-10",
+            printed,
+            ours,
+            real,
+            "up",
+            simple,
+            53.3,
         ),
         "downlink_reduction_lower_bound": _at_least(
-            "The downlink falls by at least 46.3 % on Fashion-MNIST and CIFAR-10", printed, ours, real, "down", simple, 46.3
+            "The downlink falls by at least 46.3 % on Fashion-MNIST and CIFAR-10",
+            printed,
+            ours,
+            real,
+            "down",
+            simple,
+            46.3,
         ),
-        "uplink_reduction": _at_least("The uplink falls by 67.0 % on CIFAR-100", printed, ours, real, "up", hard, 66.95),
-        "downlink_reduction": _at_least("The downlink falls by 72.6 % on CIFAR-100", printed, ours, real, "down", hard, 72.55),
+        "uplink_reduction": _at_least(
+            "The uplink falls by 67.0 % on CIFAR-100", printed, ours, real, "up", hard, 66.95
+        ),
+        "downlink_reduction": _at_least(
+            "The downlink falls by 72.6 % on CIFAR-100", printed, ours, real, "down", hard, 72.55
+        ),
         "overhead_reduction": _between("Overheads fall by 46 % to 73 %", printed, ours, real),
     }
-    rows = evidence.published[evidence.published["table"].str.startswith("text")].set_index("metric")["source"]
+    rows = evidence.published[evidence.published["table"].str.startswith("text")].set_index(
+        "metric"
+    )["source"]
     return tuple(replace(claim, sources=(rows[metric],)) for metric, claim in found.items())
 
 
@@ -182,20 +249,32 @@ def _savings(frame: pd.DataFrame, side: str) -> Savings:
     found = {}
     for short, (beta, rounds) in SPLITS.items():
         for direction in ("up", "down"):
-            at = {phase: values[(Line(OURS, direction, phase).label, f"{short}/{PAPER_WAY}")] for phase in ("pre_beta", "post_beta")}
+            at = {
+                phase: values[(Line(OURS, direction, phase).label, f"{short}/{PAPER_WAY}")]
+                for phase in ("pre_beta", "post_beta")
+            }
             mean = (beta * at["pre_beta"] + (rounds - beta) * at["post_beta"]) / rounds
-            found[direction, short] = 100 * (1 - mean / values[(Line("FedAvg", direction).label, f"{short}/{PAPER_WAY}")])
+            found[direction, short] = 100 * (
+                1 - mean / values[(Line("FedAvg", direction).label, f"{short}/{PAPER_WAY}")]
+            )
     return found
 
 
 def _told(savings: Savings, keys: list[tuple[str, str]]) -> str:
     return ", ".join(
-        f"{DATASETS[short]} {'↑' if direction == 'up' else '↓'} {savings[direction, short]:.1f} %" for direction, short in keys
+        f"{DATASETS[short]} {'↑' if direction == 'up' else '↓'} {savings[direction, short]:.1f} %"
+        for direction, short in keys
     )
 
 
 def _at_least(
-    text: str, printed: Savings, ours: Savings, real: Mapping[str, bool], direction: str, shorts: tuple[str, ...], bar: float
+    text: str,
+    printed: Savings,
+    ours: Savings,
+    real: Mapping[str, bool],
+    direction: str,
+    shorts: tuple[str, ...],
+    bar: float,
 ) -> Claim:
     keys = [(direction, short) for short in shorts]
     return _judge(text, printed, ours, real, keys, lambda value: value >= bar)
@@ -205,10 +284,19 @@ def _between(text: str, printed: Savings, ours: Savings, real: Mapping[str, bool
     return _judge(text, printed, ours, real, list(printed), lambda value: 45.5 <= value < 73.5)
 
 
-def _judge(text: str, printed: Savings, ours: Savings, real: Mapping[str, bool], keys: list[tuple[str, str]], test: Any) -> Claim:
+def _judge(
+    text: str,
+    printed: Savings,
+    ours: Savings,
+    real: Mapping[str, bool],
+    keys: list[tuple[str, str]],
+    test: Any,
+) -> Claim:
     in_print = all(test(printed[key]) for key in keys)
     known = all(real[short] for _, short in keys) and all(ours[key] == ours[key] for key in keys)
     detail = f"printed: {_told(printed, keys)}; "
     if not known:
         return Claim(text, None, detail + "ours: needs the full runs on the real data", in_print)
-    return Claim(text, all(test(ours[key]) for key in keys), detail + f"ours: {_told(ours, keys)}", in_print)
+    return Claim(
+        text, all(test(ours[key]) for key in keys), detail + f"ours: {_told(ours, keys)}", in_print
+    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paper_tables.core.evidence import Evidence
-from paper_tables.core.result import Result
-from paper_tables.fedselect import accuracy, curves, overlap
+from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.result import Result
+from repfl.paper_tables.fedselect import accuracy, curves, overlap
 
 ARTEFACTS: dict[str, Callable[[Evidence], Result]] = {
     "table1": accuracy.table1,

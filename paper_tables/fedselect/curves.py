@@ -8,21 +8,31 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from paper_tables.core import figures, tables
-from paper_tables.core.curves import accuracy_curves
-from paper_tables.core.evidence import Evidence, pick, scores, why_missing
-from paper_tables.core.result import Claim, Figure, Sheet
-from paper_tables.core.statistics import spread
-from paper_tables.core.verdict import MARGIN
-from paper_tables.fedselect.settings import CIFAR10, DATASETS, METHODS, OURS, PAPER, PLACES, TUNED, Folded, smoke_note
+from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.curves import accuracy_curves
+from repfl.paper_tables.core.evidence import Evidence, pick, scores, why_missing
+from repfl.paper_tables.core.result import Claim, Figure, Sheet
+from repfl.paper_tables.core.statistics import spread
+from repfl.paper_tables.core.verdict import MARGIN
+from repfl.paper_tables.fedselect.settings import (
+    CIFAR10,
+    DATASETS,
+    METHODS,
+    OURS,
+    PAPER,
+    PLACES,
+    TUNED,
+    Folded,
+    smoke_note,
+)
 
 AFTER = ("FedAvg", *TUNED)
 """Methods whose curve is that of the global or fine-tuned model."""
 SIZES = ("cifar10-n20", "cifar10-n50", CIFAR10, "cifar10-n500")
 UNSTATED = "The data sets of Figure 2 are not named in the text; all four are drawn."
 SIZES_LOST = (
-    "The numbers of images are lost in the text. The fewest must be below the 100 of Table 1, where FedBABU still has 75.45 (README, 26). "
-    "Test images and rounds are those of Table 1."
+    "The numbers of images are lost in the text. The fewest must be below the 100 of Table 1, where"
+    " FedBABU still has 75.45 (README, 26). Test images and rounds are those of Table 1."
 )
 
 
@@ -34,11 +44,12 @@ def gaps(evidence: Evidence, columns: tuple[str, ...]) -> tuple[str, ...]:
             if reason := why_missing(pick(evidence, row=row, column=key), evidence.scale):
                 found.setdefault((key, reason), []).append(row)
     return tuple(
-        f"{key}: {'all methods' if len(rows) == len(METHODS) else ', '.join(rows)}: {reason}" for (key, reason), rows in found.items()
+        f"{key}: {'all methods' if len(rows) == len(METHODS) else ', '.join(rows)}: {reason}"
+        for (key, reason), rows in found.items()
     )
 
 
-# -- figure 2 ------------------------------------------------------------------------------------------------------------------------------
+# -- figure 2 --------------------------------------------------------------------------------------
 
 
 def fig2(evidence: Evidence) -> Figure:
@@ -46,12 +57,15 @@ def fig2(evidence: Evidence) -> Figure:
     evidence = Folded(evidence)
     data = round_curves(evidence)
     printed = {key: _printed(evidence, key) for key in DATASETS}
-    what = "Lines: mean over seeds. Dots on the right: the values of the paper's Table 1, in the colour of their line."
+    what = (
+        "Lines: mean over seeds. Dots on the right: the values of the paper's Table 1, in the"
+        " colour of their line."
+    )
     return Figure(
         PAPER,
         "fig2",
         "Figure 2: accuracy against rounds",
-        tables.caption(evidence, what, floor=False),
+        captions.caption(evidence, what, floor=False),
         evidence.scale,
         (UNSTATED, *gaps(evidence, tuple(DATASETS)), *smoke_note(evidence.scale)),
         (smoothness(data),),
@@ -66,13 +80,16 @@ def round_curves(evidence: Evidence) -> pd.DataFrame:
     """Mean accuracy per round, after local training, or of the global or fine-tuned model."""
     before = [name for name in METHODS if name not in AFTER]
     parts = [
-        accuracy_curves(evidence, labels, tuple(DATASETS), f"{point}/mean") for labels, point in ((before, "pre_agg"), (AFTER, "post_agg"))
+        accuracy_curves(evidence, labels, tuple(DATASETS), f"{point}/mean")
+        for labels, point in ((before, "pre_agg"), (AFTER, "post_agg"))
     ]
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 def _printed(evidence: Evidence, key: str) -> dict[str, float]:
-    found = {name: tables.published_row(evidence.published, "1", PLACES[key], name) for name in METHODS}
+    found = {
+        name: tables.published_row(evidence.published, "1", PLACES[key], name) for name in METHODS
+    }
     return {name: float(row["value"]) for name, row in found.items() if row is not None}
 
 
@@ -86,19 +103,40 @@ def draw_rounds(sheet: Sheet, data: pd.DataFrame, printed: dict[str, dict[str, f
         last = max(2.0, float(lines["round"].max()) if len(lines) else 2.0)
         panel.set_xlim(1, 1 + (last - 1) * 1.06)
         if lines.empty:
-            panel.text(0.5, 0.5, "not run at this scale", transform=panel.transAxes, ha="center", color="0.35")
+            panel.text(
+                0.5,
+                0.5,
+                "not run at this scale",
+                transform=panel.transAxes,
+                ha="center",
+                color="0.35",
+            )
         for place, method in enumerate(METHODS):
-            height, colour = printed[key].get(method, nan), figures.PALETTE[place % len(figures.PALETTE)]
-            panel.plot([1 + (last - 1) * 1.04], [height], "o", color=colour, markersize=4, label="_published")
+            height, colour = (
+                printed[key].get(method, nan),
+                figures.PALETTE[place % len(figures.PALETTE)],
+            )
+            panel.plot(
+                [1 + (last - 1) * 1.04],
+                [height],
+                "o",
+                color=colour,
+                markersize=4,
+                label="_published",
+            )
         panel.set_title(name)
         panel.set_xlabel("Round")
         panel.set_ylabel("Test accuracy (%)")
-    figures.legend_below(canvas, max(axes, key=lambda a: len(a.get_legend_handles_labels()[1])), columns=5)
+    figures.legend_below(
+        canvas, max(axes, key=lambda a: len(a.get_legend_handles_labels()[1])), columns=5
+    )
     return canvas
 
 
 def roughness(line: pd.DataFrame) -> float:
-    """Mean change of accuracy between scored rounds in the second half of a run, up or down, in points."""
+    """Mean change of accuracy between scored rounds in the second half of a run, up or down, in
+    points.
+    """
     values = line.sort_values("round")["mean"].to_numpy(dtype=float)
     late = values[len(values) // 2 :]
     return float(np.abs(np.diff(late)).mean()) if len(late) > 1 else nan
@@ -119,7 +157,7 @@ def smoothness(data: pd.DataFrame) -> Claim:
     return Claim(text, all(holds) if told else None, "; ".join(told) or "no run has ended")
 
 
-# -- figure 3 ------------------------------------------------------------------------------------------------------------------------------
+# -- figure 3 --------------------------------------------------------------------------------------
 
 
 def fig3(evidence: Evidence) -> Figure:
@@ -130,7 +168,11 @@ def fig3(evidence: Evidence) -> Figure:
         PAPER,
         "fig3",
         "Figure 3: accuracy against the number of training images",
-        tables.caption(evidence, "CIFAR-10, training images per client from few to many; mean over seeds.", floor=False),
+        captions.caption(
+            evidence,
+            "CIFAR-10, training images per client from few to many; mean over seeds.",
+            floor=False,
+        ),
         evidence.scale,
         (SIZES_LOST, *gaps(evidence, SIZES), *smoke_note(evidence.scale)),
         size_claims(evidence, data),
@@ -148,9 +190,19 @@ def size_curves(evidence: Evidence) -> pd.DataFrame:
         for key in SIZES:
             done = pick(evidence, row=label, column=key, done=True)
             if len(done):
-                images = int(done["partition.train"].iloc[0]) * int(done["partition.classes"].iloc[0])
+                images = int(done["partition.train"].iloc[0]) * int(
+                    done["partition.classes"].iloc[0]
+                )
                 found = spread(scores(done))
-                lines.append({"label": label, "images": images, "mean": found.mean, "std": found.std, "seeds": found.count})
+                lines.append(
+                    {
+                        "label": label,
+                        "images": images,
+                        "mean": found.mean,
+                        "std": found.std,
+                        "seeds": found.count,
+                    }
+                )
     return pd.DataFrame(lines, columns=["label", "images", "mean", "std", "seeds"])
 
 
@@ -162,7 +214,15 @@ def draw_sizes(sheet: Sheet, data: pd.DataFrame) -> Canvas:
         line = data[data["label"] == label].sort_values("images")
         marker = figures.MARKERS[place % len(figures.MARKERS)]
         width = 2.2 if label == OURS else 1.2
-        axes.plot(line["images"], line["mean"], label=label, marker=marker, markersize=5, linewidth=width, **figures.look(place))
+        axes.plot(
+            line["images"],
+            line["mean"],
+            label=label,
+            marker=marker,
+            markersize=5,
+            linewidth=width,
+            **figures.look(place),
+        )
     axes.set_xscale("log")
     sizes = sorted(data["images"].unique())
     axes.set_xticks(sizes, [str(size) for size in sizes], minor=False)
@@ -175,7 +235,11 @@ def draw_sizes(sheet: Sheet, data: pd.DataFrame) -> Canvas:
 
 def size_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     """Section 5.2 on few samples: two numbers, and the order of methods."""
-    fewest = data[data["images"] == data["images"].min()].set_index("label")["mean"] if len(data) else pd.Series(dtype=float)
+    fewest = (
+        data[data["images"] == data["images"].min()].set_index("label")["mean"]
+        if len(data)
+        else pd.Series(dtype=float)
+    )
     return (
         *(_fallen(evidence, fewest, name) for name in ("FedBABU", "FedPer")),
         _robust(fewest),
@@ -187,8 +251,17 @@ def _fallen(evidence: Evidence, fewest: pd.Series, method: str) -> Claim:
     rows = rows[(rows["table"] == "text 5.2") & (rows["method"] == method)]
     stated, ours = float(rows["value"].iloc[0]), float(fewest.get(method, nan))
     holds = abs(ours - stated) <= MARGIN if isfinite(ours) and evidence.scale == "paper" else None
-    detail = f"ours with the fewest images at the {evidence.scale} scale: {ours:.2f}; the paper's number of images is lost (README, 26)"
-    return Claim(f"With little data {method} degrades to {stated:g} %", holds, detail, None, tuple(rows["source"]))
+    detail = (
+        f"ours with the fewest images at the {evidence.scale} scale: {ours:.2f}; the paper's number"
+        " of images is lost (README, 26)"
+    )
+    return Claim(
+        f"With little data {method} degrades to {stated:g} %",
+        holds,
+        detail,
+        None,
+        tuple(rows["source"]),
+    )
 
 
 def _robust(fewest: pd.Series) -> Claim:
@@ -197,4 +270,8 @@ def _robust(fewest: pd.Series) -> Claim:
         return Claim(text, None, "not all of them have run")
     best = str(fewest.idxmax())
     told = ", ".join(f"{name} {fewest[name]:.2f}" for name in (OURS, "FedBABU", "FedPer"))
-    return Claim(text, bool(fewest[OURS] > max(fewest["FedBABU"], fewest["FedPer"])), f"{told}; best of all: {best} {fewest[best]:.2f}")
+    return Claim(
+        text,
+        bool(fewest[OURS] > max(fewest["FedBABU"], fewest["FedPer"])),
+        f"{told}; best of all: {best} {fewest[best]:.2f}",
+    )

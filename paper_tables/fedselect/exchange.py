@@ -8,16 +8,18 @@ from typing import Any
 
 import pandas as pd
 
-from paper_tables.core.evidence import Evidence, pick, scores
-from paper_tables.core.result import Claim
-from paper_tables.fedselect.settings import ALPHAS, CIFAR10
+from repfl.paper_tables.core.evidence import Evidence, pick, scores
+from repfl.paper_tables.core.result import Claim
+from repfl.paper_tables.fedselect.settings import ALPHAS, CIFAR10
 
 LARGE = ("0.50", "0.80")
 ROUNDING = 1e-6
 
 
 def personal(metrics: Any) -> float:
-    """The share of maskable parameters that are personal after the last round, mean over clients."""
+    """The share of maskable parameters that are personal after the last round, mean over
+    clients.
+    """
     notes = metrics.get("notes", {}) if isinstance(metrics, Mapping) else {}
     value = notes.get("personal")
     return nan if value is None else float(value)
@@ -29,7 +31,9 @@ def _by_seed(evidence: Evidence, row: str, point: str | None = None) -> pd.Serie
 
 
 def equals_fedavg(evidence: Evidence) -> Claim:
-    """Section 4.4: without personal parameters the method is FedAvg; compared are the locally trained models, seed by seed."""
+    """Section 4.4: without personal parameters the method is FedAvg; compared are the locally
+    trained models, seed by seed.
+    """
     text = "With α = 0 FedSelect reduces exactly to FedAvg"
     fedavg, gaps = _by_seed(evidence, "FedAvg", "pre_agg"), {}
     for name in ("α = 0", "α = 0, code's rules"):
@@ -38,31 +42,57 @@ def equals_fedavg(evidence: Evidence) -> Claim:
     exact, code = gaps.values()
     if not isfinite(exact):
         return Claim(text, None, f"not run at the {evidence.scale} scale")
-    share = [personal(m) for m in pick(evidence, row="α = 0, code's rules", column=CIFAR10, done=True)["metrics"]]
-    said = f"; by the code's rules {code:.2f} points, with {100 * max(share):.1f} % personal parameters (README, 1)" if share else ""
-    return Claim(text, exact <= ROUNDING, f"largest gap between equal seeds {exact:.2f} points{said}")
+    share = [
+        personal(m)
+        for m in pick(evidence, row="α = 0, code's rules", column=CIFAR10, done=True)["metrics"]
+    ]
+    said = (
+        f"; by the code's rules {code:.2f} points, with {100 * max(share):.1f} % personal"
+        " parameters (README, 1)"
+        if share
+        else ""
+    )
+    return Claim(
+        text, exact <= ROUNDING, f"largest gap between equal seeds {exact:.2f} points{said}"
+    )
 
 
 def within_limit(shares: pd.DataFrame) -> Claim:
     """Section 4.4: α is an upper limit; true for the paper's rules, overshot by the code's."""
     text = "The personal share never exceeds α"
     table = shares.dropna(subset="ours").groupby("row")["ours"].max()
-    over = {name: [a for a in ALPHAS if table.get(f"α = {a}{name}", nan) > 100 * float(a) + 1e-3] for name in ("", ", code's rules")}
+    over = {
+        name: [a for a in ALPHAS if table.get(f"α = {a}{name}", nan) > 100 * float(a) + 1e-3]
+        for name in ("", ", code's rules")
+    }
     if not any(f"α = {a}" in table for a in ALPHAS):
         return Claim(text, None, "no run has ended")
-    reached = ", ".join(f"{table[f'α = {a}']:.1f} % at α = {a}" for a in ALPHAS if f"α = {a}" in table)
-    code = [f"{table[f'α = {a}, code{chr(39)}s rules']:.1f} % at {a}" for a in over[", code's rules"]]
-    return Claim(text, not over[""], f"at most {reached}" + (f"; the code's rules reach {', '.join(code)} (README, 2)" if code else ""))
+    reached = ", ".join(
+        f"{table[f'α = {a}']:.1f} % at α = {a}" for a in ALPHAS if f"α = {a}" in table
+    )
+    code = [
+        f"{table[f'α = {a}, code{chr(39)}s rules']:.1f} % at {a}" for a in over[", code's rules"]
+    ]
+    return Claim(
+        text,
+        not over[""],
+        f"at most {reached}"
+        + (f"; the code's rules reach {', '.join(code)} (README, 2)" if code else ""),
+    )
 
 
 def cheaper_over_time(evidence: Evidence) -> Claim:
-    """Section 4.4: for a large α most parameters stay at home, so later rounds send less; masks are billed."""
+    """Section 4.4: for a large α most parameters stay at home, so later rounds send less; masks are
+    billed.
+    """
     text = "With α = 0.50 and more, communication falls over the rounds"
     told, holds = [], []
     for alpha in LARGE:
         first, last = _uplink(evidence, f"α = {alpha}")
         if isfinite(last):
-            told.append(f"with α = {alpha} {last / first:.2f} of the first round's bytes in the last")
+            told.append(
+                f"with α = {alpha} {last / first:.2f} of the first round's bytes in the last"
+            )
             holds.append(last < first)
     if not told:
         return Claim(text, None, "no run has ended")
@@ -70,7 +100,9 @@ def cheaper_over_time(evidence: Evidence) -> Claim:
 
 
 def _uplink(evidence: Evidence, row: str) -> tuple[float, float]:
-    """Bytes that clients send in the first and in the last round, values and masks, mean over runs."""
+    """Bytes that clients send in the first and in the last round, values and masks, mean over
+    runs.
+    """
     done = pick(evidence, row=row, column=CIFAR10, done=True)
     sent = evidence.rounds(list(done["id"]), "traffic/up_values", "traffic/up_codes")
     if sent.empty:

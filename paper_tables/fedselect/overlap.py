@@ -9,16 +9,20 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from paper_tables.core import figures, tables
-from paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
-from paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
-from paper_tables.fedselect.settings import ALPHA_LOST, CIFAR10, LIMITS, PAPER, smoke_note
+from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
+from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
+from repfl.paper_tables.fedselect.settings import ALPHA_LOST, CIFAR10, LIMITS, PAPER, smoke_note
 
 MEASURE = (
-    "Overlap of two clients: parameters personal to both, as a share of those personal to either. Two independent masks of share a would "
-    "overlap by a / (2 - a). The paper does not define its measure (README, 27)."
+    "Overlap of two clients: parameters personal to both, as a share of those personal to either."
+    " Two independent masks of share a would overlap by a / (2 - a). The paper does not define its"
+    " measure (README, 27)."
 )
-ORDER = "Clients are ordered by the labels of their training images, as in the paper; the labels stand at the axis."
+ORDER = (
+    "Clients are ordered by the labels of their training images, as in the paper; the labels stand"
+    " at the axis."
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,13 @@ class Overlap:
     def pairs(self) -> pd.DataFrame:
         """Every pair of clients: their overlap, and whether they have a class in common."""
         rows = [
-            {"alpha": self.alpha, "first": i, "second": j, "common": bool(set(a) & set(b)), "overlap": float(self.table[i, j])}
+            {
+                "alpha": self.alpha,
+                "first": i,
+                "second": j,
+                "common": bool(set(a) & set(b)),
+                "overlap": float(self.table[i, j]),
+            }
             for (i, a), (j, b) in combinations(enumerate(self.labels), 2)
         ]
         return pd.DataFrame(rows)
@@ -46,14 +56,26 @@ def overlaps(arrays: Arrays) -> Arrays:
     """From a run's mask tallies to its comparison; nothing where it kept none."""
     if not {"mask", "class_counts", "layout/names"} <= set(arrays):
         return {}
-    # masks only grow, so what was ever personal is personal at the end; running statistics are no parameters
-    spans = zip(arrays["layout/names"].tolist(), arrays["layout/starts"].tolist(), arrays["layout/stops"].tolist(), strict=True)
-    kept = [arrays["mask"][:, start:stop] > 0 for name, start, stop in spans if "running" not in str(name)]
+    # masks only grow, so what was ever personal is personal at the end; running statistics are no
+    # parameters
+    spans = zip(
+        arrays["layout/names"].tolist(),
+        arrays["layout/starts"].tolist(),
+        arrays["layout/stops"].tolist(),
+        strict=True,
+    )
+    kept = [
+        arrays["mask"][:, start:stop] > 0
+        for name, start, stop in spans
+        if "running" not in str(name)
+    ]
     return compare_masks(np.concatenate(kept, axis=1), arrays["class_counts"])
 
 
 def compare_masks(masks: np.ndarray, counts: np.ndarray) -> Arrays:
-    """From final masks [N, D] and training samples per class [N, C]: overlaps, who owns which classes, and the personal share."""
+    """From final masks [N, D] and training samples per class [N, C]: overlaps, who owns which
+    classes, and the personal share.
+    """
     owned = [tuple(np.flatnonzero(row).tolist()) for row in counts]
     order = sorted(range(len(masks)), key=lambda client: owned[client])
     packed, sizes = np.packbits(masks[order], axis=1), masks[order].sum(axis=1)
@@ -87,12 +109,18 @@ def read(evidence: Evidence) -> list[Overlap] | str:
 def fig4(evidence: Evidence) -> Result:
     """Heat maps of pairwise overlap, one per α."""
     what = "Overlap of the clients' final masks on CIFAR-10 for four limits α."
-    name, title, caption = "fig4", "Figure 4: how much the clients' masks overlap", tables.caption(evidence, what, accuracy=False)
+    name, title, caption = (
+        "fig4",
+        "Figure 4: how much the clients' masks overlap",
+        captions.caption(evidence, what, accuracy=False),
+    )
     found = read(evidence)
     if isinstance(found, str):
         return Absent(PAPER, name, title, f"{caption} No figure: {found}.", evidence.scale)
     missing = tuple(
-        f"{row}: {reason}" for row in LIMITS if (reason := why_missing(pick(evidence, row=row, column=CIFAR10), evidence.scale))
+        f"{row}: {reason}"
+        for row in LIMITS
+        if (reason := why_missing(pick(evidence, row=row, column=CIFAR10), evidence.scale))
     )
     return Figure(
         PAPER,
@@ -105,14 +133,18 @@ def fig4(evidence: Evidence) -> Result:
         tables.done_ids(evidence),
         draw=lambda sheet: draw(sheet, found),
         data=pd.concat([o.pairs for o in found], ignore_index=True),
-        alt="Heat maps of the pairwise overlap of ten clients' masks, ordered by labels, one per α.",
+        alt=(
+            "Heat maps of the pairwise overlap of ten clients' masks, ordered by labels, one per α."
+        ),
     )
 
 
 def draw(sheet: Sheet, compared: list[Overlap]) -> Canvas:
     """One square per α, each with colours of its own: what matters is who is alike at one α."""
     canvas = sheet(11.5, 3.9)
-    for panel, found in zip(figures.panels(canvas, len(compared), len(compared)), compared, strict=True):
+    for panel, found in zip(
+        figures.panels(canvas, len(compared), len(compared)), compared, strict=True
+    ):
         low, high = np.nanmin(found.table), np.nanmax(found.table)
         figures.heat(panel, found.table, top=float(high), bottom=float(low))
         names = [" ".join(map(str, labels)) for labels in found.labels]
@@ -127,7 +159,10 @@ def draw(sheet: Sheet, compared: list[Overlap]) -> Canvas:
 def claims(compared: list[Overlap]) -> tuple[Claim, ...]:
     """The two sentences of section 5.2 on masks."""
     inside = [_contrast(found) for found in compared]
-    told = "; ".join(f"{o.alpha}: {common:.3f} against {none:.3f}" for o, (common, none) in zip(compared, inside, strict=True))
+    told = "; ".join(
+        f"{o.alpha}: {common:.3f} against {none:.3f}"
+        for o, (common, none) in zip(compared, inside, strict=True)
+    )
     known = bool(np.isfinite(inside).all())
     means = [float(np.nanmean(o.table)) for o in compared]
     contrasts = [a - b for a, b in inside]
@@ -141,12 +176,19 @@ def claims(compared: list[Overlap]) -> tuple[Claim, ...]:
         Claim(
             "A larger α gives more overlap",
             means == sorted(means) if every else None,
-            "mean over pairs: " + ", ".join(f"{o.alpha}: {value:.3f}" for o, value in zip(compared, means, strict=True)),
+            "mean over pairs: "
+            + ", ".join(
+                f"{o.alpha}: {value:.3f}" for o, value in zip(compared, means, strict=True)
+            ),
         ),
         Claim(
-            "A larger α gives less distinct masks: the lead of common labels shrinks from the smallest α to the largest",
+            "A larger α gives less distinct masks: the lead of common labels shrinks from the"
+            " smallest α to the largest",
             contrasts[-1] < contrasts[0] if every and known else None,
-            "lead: " + ", ".join(f"{o.alpha}: {value:+.3f}" for o, value in zip(compared, contrasts, strict=True)),
+            "lead: "
+            + ", ".join(
+                f"{o.alpha}: {value:+.3f}" for o, value in zip(compared, contrasts, strict=True)
+            ),
         ),
     )
 

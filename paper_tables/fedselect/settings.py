@@ -7,12 +7,12 @@ from math import isfinite, nan
 
 import pandas as pd
 
-from paper_tables.core import tables
-from paper_tables.core.evidence import Evidence
-from paper_tables.core.published import Printing
-from paper_tables.core.result import Column
-from paper_tables.core.tables import Place, Row
-from paper_tables.core.verdict import Verdict
+from repfl.paper_tables.core import tables
+from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.published import Printing
+from repfl.paper_tables.core.result import Column
+from repfl.paper_tables.core.tables import Place, Row
+from repfl.paper_tables.core.verdict import Verdict
 
 PAPER = "fedselect"
 OURS = "FedSelect"
@@ -22,20 +22,40 @@ DATASETS = {CIFAR10: "CIFAR-10", CIFAR10C: "CIFAR10-C", MINI: "Mini-ImageNet", O
 COLUMNS = tuple(Column(key, name) for key, name in DATASETS.items())
 PLACES = {key: Place(name, "") for key, name in DATASETS.items()}
 PRINTING = Printing(rule="last")
-"""Multiples of a 2,000th are the accuracy of one run of ten clients with 200 test images each (README, 10)."""
+"""Multiples of a 2,000th are the accuracy of one run of ten clients with 200 test images each
+(README, 10).
+"""
 SUFFIXES = ("-single", "-twice")
-"""Recipes that stand in the column of their data set: one global model with averaged BN statistics, and twice the epochs."""
+"""Recipes that stand in the column of their data set: one global model with averaged BN statistics,
+and twice the epochs.
+"""
 ALPHAS = ("0.05", "0.30", "0.50", "0.80")
 LIMITS = tuple(f"α = {alpha}" for alpha in ALPHAS)
 
-METHODS = (LOCAL, "FedAvg", "FedAvg + FT", "Ditto", "FedPAC", "FedRep", "FedPer", "FedBABU", "LG-FedAvg", OURS)
+METHODS = (
+    LOCAL,
+    "FedAvg",
+    "FedAvg + FT",
+    "Ditto",
+    "FedPAC",
+    "FedRep",
+    "FedPer",
+    "FedBABU",
+    "LG-FedAvg",
+    OURS,
+)
 BASELINES = METHODS[:-1]
 ABLATIONS = ("Personalize Least", "Layer A", "Layer B", "Layer C", "Layer D", "Random")
 TUNED = ("FedAvg + FT", "FedBABU")
 """Methods that are fine-tuned before they are scored, hence scored more rarely."""
-ALPHA_LOST = "The values of α are lost in the text; .05, .30, .50 and .80 are inferred (README, 22)."
+ALPHA_LOST = (
+    "The values of α are lost in the text; .05, .30, .50 and .80 are inferred (README, 22)."
+)
 UNTRAINED = "ours starts from random weights, the paper's from ImageNet's (README, 19)"
-SAME_DATA = "At the smoke scale all data sets are the embedded digits; CIFAR-10 and CIFAR10-C are the same cells there, run once."
+SAME_DATA = (
+    "At the smoke scale all data sets are the embedded digits; CIFAR-10 and CIFAR10-C are the same"
+    " cells there, run once."
+)
 
 
 def smoke_note(scale: str) -> tuple[str, ...]:
@@ -56,7 +76,9 @@ class Folded:
 
 
 def printed_table(evidence: Evidence, table: str, rows: Sequence[Row]) -> pd.DataFrame:
-    """The long form of one of the three accuracy tables; OfficeHome's numbers are never judged, for want of pretrained weights."""
+    """The long form of one of the three accuracy tables; OfficeHome's numbers are never judged, for
+    want of pretrained weights.
+    """
     frame = tables.accuracy_frame(evidence, table, rows, COLUMNS, PLACES, PRINTING)
     judged = (frame["column"] == OFFICE) & frame["verdict"].notna() & frame["ours"].map(isfinite)
     frame.loc[judged, ["verdict", "basis"]] = str(Verdict.OTHER_SCALE), UNTRAINED

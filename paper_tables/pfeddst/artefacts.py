@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paper_tables.core.evidence import Evidence
-from paper_tables.core.result import Result
-from paper_tables.pfeddst import curves, peers, speed
+from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.result import Result
+from repfl.paper_tables.pfeddst import curves, peers, speed
 
 ARTEFACTS: dict[str, Callable[[Evidence], Result]] = {
     "table2": speed.table2,

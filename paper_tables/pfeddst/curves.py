@@ -6,19 +6,33 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from paper_tables.core import figures, tables
-from paper_tables.core.curves import accuracy_curves
-from paper_tables.core.evidence import Evidence, pick, scores, why_missing
-from paper_tables.core.result import Claim, Figure, Sheet
-from paper_tables.core.statistics import spread
-from paper_tables.core.verdict import MARGIN
-from paper_tables.pfeddst.settings import DATASETS, METHODS, OURS, PAPER, RIVAL, SERVERLESS, protocol, scale_note, told
+from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.curves import accuracy_curves
+from repfl.paper_tables.core.evidence import Evidence, pick, scores, why_missing
+from repfl.paper_tables.core.result import Claim, Figure, Sheet
+from repfl.paper_tables.core.statistics import spread
+from repfl.paper_tables.core.verdict import MARGIN
+from repfl.paper_tables.pfeddst.settings import (
+    DATASETS,
+    METHODS,
+    OURS,
+    PAPER,
+    RIVAL,
+    SERVERLESS,
+    protocol,
+    scale_note,
+    told,
+)
 
 WORK = (
-    "Client-epochs: rounds × clients that train in a round × epochs of each. Methods with a server train a part of the clients (README, "
-    "3), PFedDST and DFedPGP one epoch more than the others (README, 5)."
+    "Client-epochs: rounds × clients that train in a round × epochs of each. Methods with a server"
+    " train a part of the clients (README, 3), PFedDST and DFedPGP one epoch more than the others"
+    " (README, 5)."
 )
-INFERRED = "The paper's text does not say which figure shows which data set; the order of its sentences does."
+INFERRED = (
+    "The paper's text does not say which figure shows which data set; the order of its sentences"
+    " does."
+)
 
 
 def fig3(evidence: Evidence) -> Figure:
@@ -32,24 +46,37 @@ def fig4(evidence: Evidence) -> Figure:
 
 
 def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
-    labels = [row for row in dict.fromkeys(evidence.cells["row"]) if not pick(evidence, row=row, column=short).empty]
+    labels = [
+        row
+        for row in dict.fromkeys(evidence.cells["row"])
+        if not pick(evidence, row=row, column=short).empty
+    ]
     data = accuracy_curves(evidence, labels, [short], "post_agg/mean")
-    data = data.assign(work=data["round"] * data["label"].map({label: per_round(evidence, label, short) for label in labels}))
+    data = data.assign(
+        work=data["round"]
+        * data["label"].map({label: per_round(evidence, label, short) for label in labels})
+    )
     printed = told(evidence, "personalized_test_accuracy", dataset=DATASETS[short], method=best)
     value = None if printed is None else float(printed["value"])
-    what = f"Lines: mean over seeds. Dotted: the value printed for {best}. Left against rounds, right against work."
+    what = (
+        f"Lines: mean over seeds. Dotted: the value printed for {best}. Left against rounds, right"
+        " against work."
+    )
     return Figure(
         PAPER,
         name,
         f"Figure {name[3:]}: accuracy against rounds on {DATASETS[short]}",
-        tables.caption(evidence, what, floor=False),
+        captions.caption(evidence, what, floor=False),
         evidence.scale,
         (INFERRED, WORK, *scale_note(evidence.scale), *_gaps(evidence, labels, short)),
         claims(evidence, short),
         tables.done_ids(evidence),
         draw=lambda sheet: draw_curves(sheet, data, labels, (best, value)),
         data=data,
-        alt=f"Test accuracy on {DATASETS[short]} against communication rounds and against client-epochs, one line per method.",
+        alt=(
+            f"Test accuracy on {DATASETS[short]} against communication rounds and against"
+            " client-epochs, one line per method."
+        ),
     )
 
 
@@ -57,18 +84,27 @@ def per_round(evidence: Evidence, label: str, short: str) -> float:
     """Client-epochs of a round."""
     cell = pick(evidence, row=label, column=short).iloc[0]
     clients = int(cell["recipe.clients"])
-    cohort = clients if cell["method"] in SERVERLESS else max(1, round(float(cell["recipe.participation"]) * clients))
+    cohort = (
+        clients
+        if cell["method"] in SERVERLESS
+        else max(1, round(float(cell["recipe.participation"]) * clients))
+    )
     head = cell.get("hp.head_epochs", 0)
     return cohort * (float(cell["recipe.training.epochs"]) + (float(head) if head == head else 0.0))
 
 
 def _gaps(evidence: Evidence, labels: list[str], short: str) -> tuple[str, ...]:
     """One note per line that is absent or rests on fewer seeds."""
-    reasons = {label: why_missing(pick(evidence, row=label, column=short), evidence.scale) for label in labels}
+    reasons = {
+        label: why_missing(pick(evidence, row=label, column=short), evidence.scale)
+        for label in labels
+    }
     return tuple(f"{label}: {reason}" for label, reason in reasons.items() if reason)
 
 
-def draw_curves(sheet: Sheet, data: pd.DataFrame, labels: list[str], printed: tuple[str, float | None]) -> Canvas:
+def draw_curves(
+    sheet: Sheet, data: pd.DataFrame, labels: list[str], printed: tuple[str, float | None]
+) -> Canvas:
     """Two panels with one legend."""
     canvas = sheet(10.5, 4.1)
     left, right = figures.panels(canvas, 2, 2, sharey=True)
@@ -77,7 +113,9 @@ def draw_curves(sheet: Sheet, data: pd.DataFrame, labels: list[str], printed: tu
         lines = data if axis == "round" else data.assign(round=data["work"])
         figures.curves(panel, lines, labels)
         if value is not None:
-            panel.axhline(value, color="0.35", linestyle=":", linewidth=1.1, label=f"{who}, as printed")
+            panel.axhline(
+                value, color="0.35", linestyle=":", linewidth=1.1, label=f"{who}, as printed"
+            )
         if lines.empty:
             panel.text(0.5, 0.5, "no curve", transform=panel.transAxes, ha="center", color="0.35")
     left.set(xlabel="Round", ylabel="Test accuracy (%)")
@@ -105,9 +143,15 @@ def claims(evidence: Evidence, short: str) -> tuple[Claim, ...]:
 
 
 def _lead(evidence: Evidence, short: str) -> Claim:
-    """Who is ahead, and by how much: 1.0 for PFedDST on CIFAR-10, at least 0.7 for DFedPGP on CIFAR-100."""
+    """Who is ahead, and by how much: 1.0 for PFedDST on CIFAR-10, at least 0.7 for DFedPGP on
+    CIFAR-100.
+    """
     metric, who, text = {
-        "cifar10": ("margin_over_nearest_baseline", OURS, "PFedDST outperforms the nearest baseline by 1.0 points on CIFAR-10"),
+        "cifar10": (
+            "margin_over_nearest_baseline",
+            OURS,
+            "PFedDST outperforms the nearest baseline by 1.0 points on CIFAR-10",
+        ),
         "cifar100": (
             "margin_over_other_baselines_lower_bound",
             RIVAL,
@@ -116,13 +160,25 @@ def _lead(evidence: Evidence, short: str) -> Claim:
     }[short]
     printed = told(evidence, metric, dataset=DATASETS[short])
     sources = () if printed is None else (str(printed["source"]),)
-    means = {row: spread(scores(pick(evidence, row=row, column=short, done=True))).mean for row in METHODS}
+    means = {
+        row: spread(scores(pick(evidence, row=row, column=short, done=True))).mean
+        for row in METHODS
+    }
     others = [row for row in METHODS if row != who and (short == "cifar10" or row != OURS)]
     if printed is None or any(means[row] != means[row] for row in (who, *others)):
-        return Claim(text, None, f"not all methods have been run at the {evidence.scale} scale", None, sources)
+        return Claim(
+            text,
+            None,
+            f"not all methods have been run at the {evidence.scale} scale",
+            None,
+            sources,
+        )
     nearest = max(others, key=lambda row: means[row])
     lead, bar = means[who] - means[nearest], float(printed["value"])
     holds = abs(lead - bar) <= MARGIN if short == "cifar10" else lead >= bar
     top = max(means, key=lambda row: means[row])
-    detail = f"{who} {means[who]:.2f}, {nearest} {means[nearest]:.2f} ({lead:+.2f}); best of all: {top} {means[top]:.2f}"
+    detail = (
+        f"{who} {means[who]:.2f}, {nearest} {means[nearest]:.2f} ({lead:+.2f}); best of all: {top}"
+        f" {means[top]:.2f}"
+    )
     return Claim(text, holds if evidence.scale == "paper" else None, detail, None, sources)

@@ -1,4 +1,6 @@
-"""Figure 2: what the models of chosen peers are worth on one client's data, with peers by lot and by header."""
+"""Figure 2: what the models of chosen peers are worth on one client's data, with peers by lot and
+by header.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from paper_tables.core import figures, tables
-from paper_tables.core.evidence import Evidence, pick, why_missing
-from paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
-from paper_tables.pfeddst.settings import PAPER, protocol, scale_note, told
+from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
+from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
+from repfl.paper_tables.pfeddst.settings import PAPER, protocol, scale_note, told
 
 SELECTIONS = {"random": "(a) random selection", "header": "(b) selection by the header score"}
 PREFIX = "note/peers/"
@@ -21,8 +23,9 @@ SHOWN = 10
 LATER = 2
 """Claims leave out the first round, in which all models are equal."""
 UNSTATED = (
-    "The paper names neither the client, nor the data set, nor the rounds. Ours: client 0 on CIFAR-10's partition, seed 0, models as they "
-    "were at the end of the last round, on client 0's test images."
+    "The paper names neither the client, nor the data set, nor the rounds. Ours: client 0 on"
+    " CIFAR-10's partition, seed 0, models as they were at the end of the last round, on client 0's"
+    " test images."
 )
 FIELDS = ["selection", "round", "peer", "accuracy"]
 
@@ -31,11 +34,24 @@ def fig2(evidence: Evidence) -> Result:
     """Accuracy of each chosen peer's model and of the client's own."""
     title = "Figure 2: what chosen peers' models are worth at one client"
     data = read(evidence)
-    what = "Bars: models of the chosen peers on client 0's test images, by descending score. Diamonds and lines: its own model."
-    caption = tables.caption(evidence, what, accuracy=False)
+    what = (
+        "Bars: models of the chosen peers on client 0's test images, by descending score. Diamonds"
+        " and lines: its own model."
+    )
+    caption = captions.caption(evidence, what, accuracy=False)
     if data.empty:
-        return Absent(PAPER, "fig2", title, f"{caption} No figure: {why_missing(evidence.cells, evidence.scale)}.", evidence.scale)
-    gaps = [f"{name}: {reason}" for name in SELECTIONS if (reason := why_missing(pick(evidence, row=name), evidence.scale))]
+        return Absent(
+            PAPER,
+            "fig2",
+            title,
+            f"{caption} No figure: {why_missing(evidence.cells, evidence.scale)}.",
+            evidence.scale,
+        )
+    gaps = [
+        f"{name}: {reason}"
+        for name in SELECTIONS
+        if (reason := why_missing(pick(evidence, row=name), evidence.scale))
+    ]
     return Figure(
         PAPER,
         "fig2",
@@ -47,7 +63,10 @@ def fig2(evidence: Evidence) -> Result:
         tables.done_ids(evidence),
         draw=lambda sheet: draw_peers(sheet, data),
         data=data,
-        alt="Bars of peer models' accuracies per round for random and header-based selection, and their means over all rounds.",
+        alt=(
+            "Bars of peer models' accuracies per round for random and header-based selection, and"
+            " their means over all rounds."
+        ),
     )
 
 
@@ -58,7 +77,16 @@ def read(evidence: Evidence) -> pd.DataFrame:
         done = pick(evidence, row=name, done=True)
         kept = evidence.rounds(list(done["id"][:1]), PREFIX).sort_values("round", kind="stable")
         peers = kept["name"].astype(str).str.removeprefix(PREFIX).replace("own", "-1").astype(int)
-        parts.append(pd.DataFrame({"selection": name, "round": kept["round"], "peer": peers, "accuracy": 100 * kept["value"]}))
+        parts.append(
+            pd.DataFrame(
+                {
+                    "selection": name,
+                    "round": kept["round"],
+                    "peer": peers,
+                    "accuracy": 100 * kept["value"],
+                }
+            )
+        )
     return pd.concat(parts, ignore_index=True)[FIELDS].astype({"round": int})
 
 
@@ -78,8 +106,21 @@ def draw_peers(sheet: Sheet, data: pd.DataFrame) -> Canvas:
         peers, own = split(data, name)
         draw_bars(axes[index], peers, own, figures.PALETTE[3])
         axes[index].set_title(title)
-        axes[2].plot(peers.index, peers.mean(axis=1), label=f"peers, {name}", linewidth=1.4, **figures.look(index))
-        axes[2].plot(own.index, own, label=f"own, {name}", linewidth=1.0, alpha=0.8, **figures.look(index + 2))
+        axes[2].plot(
+            peers.index,
+            peers.mean(axis=1),
+            label=f"peers, {name}",
+            linewidth=1.4,
+            **figures.look(index),
+        )
+        axes[2].plot(
+            own.index,
+            own,
+            label=f"own, {name}",
+            linewidth=1.0,
+            alpha=0.8,
+            **figures.look(index + 2),
+        )
     axes[0].set_ylabel("Accuracy on client 0 (%)")
     axes[0].set_ylim(-3, 105)
     axes[2].set(title="Means over the chosen peers", xlabel="Round")
@@ -89,24 +130,47 @@ def draw_peers(sheet: Sheet, data: pd.DataFrame) -> Canvas:
 
 def draw_bars(panel: Axes, peers: pd.DataFrame, own: pd.Series, colour: str) -> None:
     """A group of bars per shown round."""
-    shown = peers.index[np.unique(np.linspace(0, len(peers) - 1, SHOWN).round().astype(int))] if len(peers) else peers.index
+    shown = (
+        peers.index[np.unique(np.linspace(0, len(peers) - 1, SHOWN).round().astype(int))]
+        if len(peers)
+        else peers.index
+    )
     places, width = np.arange(len(shown), dtype=float), 0.8 / max(1, peers.shape[1])
     for column, peer in enumerate(peers.columns):
         x = places + (column - (peers.shape[1] - 1) / 2) * width
-        panel.bar(x, peers.loc[shown, peer], 0.9 * width, color=colour, label="chosen peers" if column == 0 else "_peers")
-    panel.plot(places, own.reindex(shown), "D", color=figures.PALETTE[2], markersize=5, markeredgecolor="black", label="own model")
+        panel.bar(
+            x,
+            peers.loc[shown, peer],
+            0.9 * width,
+            color=colour,
+            label="chosen peers" if column == 0 else "_peers",
+        )
+    panel.plot(
+        places,
+        own.reindex(shown),
+        "D",
+        color=figures.PALETTE[2],
+        markersize=5,
+        markeredgecolor="black",
+        label="own model",
+    )
     panel.set_xticks(places, [str(round_) for round_ in shown])
     panel.set_xlabel("Round")
     panel.grid(axis="x", visible=False)
     panel.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16), ncols=2)
 
 
-# -- sentences -----------------------------------------------------------------------------------------------------------------------------
+# -- sentences -------------------------------------------------------------------------------------
 
 
 def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     """Section II-B."""
-    chosen = protocol(evidence, evidence.cells, "The client selects 10 peers in each round", {"peers_per_round": "hp.degree"})
+    chosen = protocol(
+        evidence,
+        evidence.cells,
+        "The client selects 10 peers in each round",
+        {"peers_per_round": "hp.degree"},
+    )
     return (chosen, recency(evidence), *_worth(data))
 
 
@@ -114,12 +178,21 @@ def recency(evidence: Evidence) -> Claim:
     """Equation 8, an exponential distribution's CDF, over a whole run."""
     row = told(evidence, "recency_range")
     scores = [1 - exp(-rate * gap) for rate in (0.1, 0.3, 1.0, inf) for gap in range(1, 501)]
-    text = "The peer recency score ranges from 0 to 1, near 0 just after a choice and 1 long after it"
+    text = (
+        "The peer recency score ranges from 0 to 1, near 0 just after a choice and 1 long after it"
+    )
     near = 1 - exp(-0.3)
     detail = (
-        f"from {min(scores):.2f} to {max(scores):.2f} for λ from 0.1 to ∞ and 1 to 500 rounds; at λ = 0.3 it is {near:.2f} after one round"
+        f"from {min(scores):.2f} to {max(scores):.2f} for λ from 0.1 to ∞ and 1 to 500 rounds; at λ"
+        f" = 0.3 it is {near:.2f} after one round"
     )
-    return Claim(text, min(scores) >= 0 and max(scores) <= 1, detail, None, () if row is None else (str(row["source"]),))
+    return Claim(
+        text,
+        min(scores) >= 0 and max(scores) <= 1,
+        detail,
+        None,
+        () if row is None else (str(row["source"]),),
+    )
 
 
 def _worth(data: pd.DataFrame) -> tuple[Claim, ...]:
@@ -133,10 +206,21 @@ def _worth(data: pd.DataFrame) -> tuple[Claim, ...]:
     means = {name: peers.mean(axis=1) for name, (peers, _) in sides.items()}
     better = float((means["header"] > means["random"]).mean())
     overall = {name: float(mean.mean()) for name, mean in means.items()}
-    shares = {name: float((own >= peers.max(axis=1)).mean()) for name, (peers, own) in sides.items()}
-    told_means = f"mean {overall['header']:.1f} against {overall['random']:.1f} %, better in {100 * better:.0f} % of rounds"
-    told_shares = ", ".join(f"{100 * share:.0f} % of rounds ({name})" for name, share in shares.items())
+    shares = {
+        name: float((own >= peers.max(axis=1)).mean()) for name, (peers, own) in sides.items()
+    }
+    told_means = (
+        f"mean {overall['header']:.1f} against {overall['random']:.1f} %, better in"
+        f" {100 * better:.0f} % of rounds"
+    )
+    told_shares = ", ".join(
+        f"{100 * share:.0f} % of rounds ({name})" for name, share in shares.items()
+    )
     return (
         Claim(texts[0], overall["header"] > overall["random"] and better > 0.5, told_means),
-        Claim(texts[1], min(shares.values()) > 0.5, f"at least as good as every chosen peer in {told_shares}"),
+        Claim(
+            texts[1],
+            min(shares.values()) > 0.5,
+            f"at least as good as every chosen peer in {told_shares}",
+        ),
     )

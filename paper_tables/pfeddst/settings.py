@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from paper_tables.core.evidence import Evidence
-from paper_tables.core.published import Printing
-from paper_tables.core.result import Claim
-from paper_tables.core.tables import Row
+from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.published import Printing
+from repfl.paper_tables.core.result import Claim
+from repfl.paper_tables.core.tables import Row
 
 PAPER = "pfeddst"
 OURS = "PFedDST"
@@ -38,7 +38,13 @@ READINGS = {preset: f"cifar10-{preset.lower()}" for preset in ("P2", "P3")}
 
 def reread(name: str, preset: str) -> Row:
     """A row whose runs use another reading of the decay rate."""
-    return Row(f"{name}, {preset}", published="", recipes={"cifar10": READINGS[preset]}, only=("cifar10",), aside=True)
+    return Row(
+        f"{name}, {preset}",
+        published="",
+        recipes={"cifar10": READINGS[preset]},
+        only=("cifar10",),
+        aside=True,
+    )
 
 
 def variant(label: str) -> Row:
@@ -51,7 +57,10 @@ ROWS = (
     variant("FedAvg + FT"),
     variant("FedBABU, fine-tuned 0 epochs"),
     variant("FedBABU, fine-tuned 1 epoch"),
-    *(Row(f"{name}, mixed models", published="", source=name, point="gossiped", aside=True) for name in DECENTRALISED[:3]),
+    *(
+        Row(f"{name}, mixed models", published="", source=name, point="gossiped", aside=True)
+        for name in DECENTRALISED[:3]
+    ),
     variant("DFedAvgM, symmetric graph"),
     variant("Dis-PFL, regrown by gradient"),
     variant("DFedPGP, push-sum"),
@@ -60,10 +69,13 @@ ROWS = (
 )
 
 SAME_DATA = (
-    "At the smoke scale both data sets are the embedded digits, with two and five of ten classes per client; levels are easier to reach "
-    "there."
+    "At the smoke scale both data sets are the embedded digits, with two and five of ten classes"
+    " per client; levels are easier to reach there."
 )
-DESK = "At the desk scale the model is a 4-layer CNN: ResNet-18 with group norm is beyond a processor's afternoon."
+DESK = (
+    "At the desk scale the model is a 4-layer CNN: ResNet-18 with group norm is beyond a"
+    " processor's afternoon."
+)
 
 
 def scale_note(scale: str) -> tuple[str, ...]:
@@ -71,7 +83,7 @@ def scale_note(scale: str) -> tuple[str, ...]:
     return {"smoke": (SAME_DATA,), "desk": (DESK,)}.get(scale, ())
 
 
-# -- sentences that state the protocol -----------------------------------------------------------------------------------------------------
+# -- sentences that state the protocol -------------------------------------------------------------
 
 
 def told(evidence: Evidence, metric: str, **where: str) -> pd.Series | None:
@@ -84,16 +96,31 @@ def told(evidence: Evidence, metric: str, **where: str) -> pd.Series | None:
     return found.iloc[0] if len(found) else None
 
 
-def protocol(evidence: Evidence, cells: pd.DataFrame, text: str, used: dict[str, str], **where: str) -> Claim:
-    """Whether cells run as the text says: published metrics against fields of the planned cells, exactly, at the paper scale."""
+def protocol(
+    evidence: Evidence, cells: pd.DataFrame, text: str, used: dict[str, str], **where: str
+) -> Claim:
+    """Whether cells run as the text says: published metrics against fields of the planned cells,
+    exactly, at the paper scale.
+    """
     rows = {metric: told(evidence, metric, **where) for metric in used}
-    found = {metric: sorted({_field(cell, field) for _, cell in cells.iterrows()}) for metric, field in used.items()}
+    found = {
+        metric: sorted({_field(cell, field) for _, cell in cells.iterrows()})
+        for metric, field in used.items()
+    }
     sources = tuple(row["source"] for row in rows.values() if row is not None)
     if cells.empty:
         return Claim(text, None, f"no cell at the {evidence.scale} scale", None, sources)
-    same = all(row is not None and _close(found[metric], float(row["value"])) for metric, row in rows.items())
-    detail = ", ".join(f"{metric.replace('_', ' ')} {'/'.join(f'{v:g}' for v in values)}" for metric, values in found.items())
-    return Claim(text, same if same or evidence.scale == "paper" else None, f"here: {detail}", None, sources)
+    same = all(
+        row is not None and _close(found[metric], float(row["value"]))
+        for metric, row in rows.items()
+    )
+    detail = ", ".join(
+        f"{metric.replace('_', ' ')} {'/'.join(f'{v:g}' for v in values)}"
+        for metric, values in found.items()
+    )
+    return Claim(
+        text, same if same or evidence.scale == "paper" else None, f"here: {detail}", None, sources
+    )
 
 
 def _close(values: list[float], published: float) -> bool:

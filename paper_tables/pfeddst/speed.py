@@ -1,4 +1,6 @@
-"""Table 2: accuracy, rounds to reach levels of it, and bytes. The paper's own table is lost; the text says what it was for."""
+"""Table 2: accuracy, rounds to reach levels of it, and bytes. The paper's own table is lost; the
+text says what it was for.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from paper_tables.core import tables
-from paper_tables.core.claims import numbers, wide
-from paper_tables.core.evidence import Evidence, pick
-from paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
-from paper_tables.core.tables import Row
-from paper_tables.pfeddst.settings import (
+from repfl.paper_tables.core import captions, ranking, tables
+from repfl.paper_tables.core.claims import numbers, wide
+from repfl.paper_tables.core.evidence import Evidence, pick
+from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
+from repfl.paper_tables.core.tables import Row
+from repfl.paper_tables.pfeddst.settings import (
     DATASETS,
     METHODS,
     OURS,
@@ -31,16 +33,30 @@ from paper_tables.pfeddst.settings import (
 
 MB = 1e6
 NOTES = (
-    "The text refers to a Table 2 with “learning curves illustrating the convergence speeds”; no version of the paper at hand has it "
-    "(README, 11). The levels and the mean over all rounds are ours.",
-    "The paper prints two accuracies and does not say whether they are of the last or the best round: they stand in the column of the last "
-    "(README, 10). CIFAR-100's is DFedPGP's; PFedDST's own is never given (README, 2).",
-    "Bytes: everything a client receives in a round, averaged over all clients, from the ledger. PFedDST's are extractors of the chosen "
-    "peers, everybody's header, and the models that peers send to have their loss taken (README, 13).",
-    "Methods with a server train a tenth of the clients per round, the others all of them (README, 3); figures 3 and 4 also show accuracy "
-    "against client-epochs.",
-    "FedBABU and FedAvg + FT are scored after five epochs of fine-tuning on copies, in few rounds (README, 14): their means over rounds "
-    "and rounds to a level say more about the fine-tuning than about the federation.",
+    (
+        "The text refers to a Table 2 with “learning curves illustrating the convergence speeds”;"
+        " no version of the paper at hand has it (README, 11). The levels and the mean over all"
+        " rounds are ours."
+    ),
+    (
+        "The paper prints two accuracies and does not say whether they are of the last or the best"
+        " round: they stand in the column of the last (README, 10). CIFAR-100's is DFedPGP's;"
+        " PFedDST's own is never given (README, 2)."
+    ),
+    (
+        "Bytes: everything a client receives in a round, averaged over all clients, from the"
+        " ledger. PFedDST's are extractors of the chosen peers, everybody's header, and the models"
+        " that peers send to have their loss taken (README, 13)."
+    ),
+    (
+        "Methods with a server train a tenth of the clients per round, the others all of them"
+        " (README, 3); figures 3 and 4 also show accuracy against client-epochs."
+    ),
+    (
+        "FedBABU and FedAvg + FT are scored after five epochs of fine-tuning on copies, in few"
+        " rounds (README, 14): their means over rounds and rounds to a level say more about the"
+        " fine-tuning than about the federation."
+    ),
     "Mixed models are scored between gossip and training, where the code of DFedPGP scores.",
 )
 Curve = Callable[[pd.Series, pd.DataFrame], float]
@@ -94,7 +110,10 @@ def received(cell: pd.Series, rounds: pd.DataFrame) -> float:
 
 def quantities(short: str) -> tuple[Quantity, ...]:
     """The columns of a data set."""
-    levels = (Quantity(f"r{level}", f"rounds to {level} %", "rounds", 0, "low", first_at(level)) for level in TARGETS[short])
+    levels = (
+        Quantity(f"r{level}", f"rounds to {level} %", "rounds", 0, "low", first_at(level))
+        for level in TARGETS[short]
+    )
     return (
         Quantity("last", "last round", "%", 2, "high"),
         Quantity("best", "best round", "%", 2, "high", rule="max"),
@@ -104,7 +123,11 @@ def quantities(short: str) -> tuple[Quantity, ...]:
     )
 
 
-COLUMNS = tuple(Column(f"{s}/{q.name}", q.label, name, q.unit, q.digits, q.best) for s, name in DATASETS.items() for q in quantities(s))
+COLUMNS = tuple(
+    Column(f"{s}/{q.name}", q.label, name, q.unit, q.digits, q.best)
+    for s, name in DATASETS.items()
+    for q in quantities(s)
+)
 
 
 CURVES = ("post_agg/mean", "traffic/down_values", "traffic/down_codes")
@@ -121,27 +144,39 @@ class Runs:
         """One cell's curves."""
         if not self._known:
             ids = list(tables.done_ids(self.evidence))
-            self._known = {str(key): rows for key, rows in self.evidence.rounds(ids, *CURVES).groupby("id")} if ids else {}
+            self._known = (
+                {str(key): rows for key, rows in self.evidence.rounds(ids, *CURVES).groupby("id")}
+                if ids
+                else {}
+            )
         return self._known.get(cell, pd.DataFrame(columns=["id", "round", "name", "value"]))
 
 
 def table2(evidence: Evidence) -> Table:
     """Seven methods on two data sets, and how what is open in the paper matters."""
     rows, runs = tables.with_guests(ROWS, evidence), Runs(evidence)
-    cells = [cell for row in rows for short in DATASETS if not row.only or short in row.only for cell in _cells(evidence, runs, row, short)]
+    cells = [
+        cell
+        for row in rows
+        for short in DATASETS
+        if not row.only or short in row.only
+        for cell in _cells(evidence, runs, row, short)
+    ]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     return Table(
         PAPER,
         "table2",
         "Table 2: accuracy and speed of convergence",
-        tables.caption(evidence, "Personalised accuracy, the rounds that it takes, and what clients receive."),
+        captions.caption(
+            evidence, "Personalised accuracy, the rounds that it takes, and what clients receive."
+        ),
         evidence.scale,
         (*NOTES, *scale_note(evidence.scale)),
         claims(evidence, frame),
         tables.done_ids(evidence),
         frame,
         tables.layout_of(frame, rows, COLUMNS),
-        tables.orderings(frame, COLUMNS),
+        ranking.orderings(frame, COLUMNS),
         _summary(evidence, frame, rows),
     )
 
@@ -149,7 +184,9 @@ def table2(evidence: Evidence) -> Table:
 def _cells(evidence: Evidence, runs: Runs, row: Row, short: str) -> list[dict[str, Any]]:
     """One row on one data set."""
     planned = pick(evidence, row=row.source or row.label, column=row.recipes.get(short, short))
-    printed = told(evidence, "personalized_test_accuracy", dataset=DATASETS[short], method=row.printed)
+    printed = told(
+        evidence, "personalized_test_accuracy", dataset=DATASETS[short], method=row.printed
+    )
     if planned.empty and printed is None:
         return []
     cells = []
@@ -161,7 +198,12 @@ def _cells(evidence: Evidence, runs: Runs, row: Row, short: str) -> list[dict[st
             ours = _from_curves(planned, evidence.scale, runs, quantity.curve)
         else:
             ours = tables.measure(evidence, planned, row.point, quantity.rule)
-        cell = {"row": row.label, "column": f"{short}/{quantity.name}", **tables.printed_fields(found), **ours}
+        cell = {
+            "row": row.label,
+            "column": f"{short}/{quantity.name}",
+            **tables.printed_fields(found),
+            **ours,
+        }
         cells.append(tables.conclude(cell, quantity.unit, printing=PRINTING))
     return cells
 
@@ -169,30 +211,55 @@ def _cells(evidence: Evidence, runs: Runs, row: Row, short: str) -> list[dict[st
 def _from_curves(planned: pd.DataFrame, scale: str, runs: Runs, curve: Curve) -> dict[str, Any]:
     """A quantity that is read off the stored curves."""
     done = planned[planned["status"] == "done"]
-    found = tables.gather(planned, scale, [curve(cell, runs.of(str(cell["id"]))) for _, cell in done.iterrows()])
+    found = tables.gather(
+        planned, scale, [curve(cell, runs.of(str(cell["id"]))) for _, cell in done.iterrows()]
+    )
     short = 0 < found["seeds"] < len(done)
     return found | ({"reason": f"reached in {found['seeds']} of {len(done)} runs"} if short else {})
 
 
 def _summary(evidence: Evidence, frame: pd.DataFrame, rows: tuple[Row, ...]) -> pd.DataFrame:
     """Statistics over the accuracies of the last round."""
-    last = frame[frame["column"].str.endswith("/last") & ~frame["row"].isin([row.label for row in rows if row.aside])]
-    return tables.summary(evidence, last, [row for row in rows if not row.aside], against=OURS)
+    last = frame[
+        frame["column"].str.endswith("/last")
+        & ~frame["row"].isin([row.label for row in rows if row.aside])
+    ]
+    return ranking.summary(evidence, last, [row for row in rows if not row.aside], against=OURS)
 
 
-# -- sentences -----------------------------------------------------------------------------------------------------------------------------
+# -- sentences -------------------------------------------------------------------------------------
 
 
 def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Sections III-A and III-B, the abstract and the conclusion."""
-    main = evidence.cells[evidence.cells["row"].isin(METHODS) & evidence.cells["column"].isin(DATASETS)]
+    main = evidence.cells[
+        evidence.cells["row"].isin(METHODS) & evidence.cells["column"].isin(DATASETS)
+    ]
     own = main[main["row"] == OURS].assign(extractor=lambda cells: cells["recipe.training.epochs"])
     both = {"table": "text III-A", "dataset": "CIFAR-10;CIFAR-100"}
     ranked = wide(frame[frame["row"].isin(METHODS)], "ours")
     return (
-        protocol(evidence, main, "500 rounds, 100 clients, a tenth of them per round with a server", _size(), **both),
-        protocol(evidence, own, "A client chooses 10 peers", {"neighbours_per_client": "hp.degree"}, **both),
-        protocol(evidence, main, "Batch 128, SGD at 0.1 with momentum 0.9, decay rate 0.005", _training(), **both),
+        protocol(
+            evidence,
+            main,
+            "500 rounds, 100 clients, a tenth of them per round with a server",
+            _size(),
+            **both,
+        ),
+        protocol(
+            evidence,
+            own,
+            "A client chooses 10 peers",
+            {"neighbours_per_client": "hp.degree"},
+            **both,
+        ),
+        protocol(
+            evidence,
+            main,
+            "Batch 128, SGD at 0.1 with momentum 0.9, decay rate 0.005",
+            _training(),
+            **both,
+        ),
         protocol(
             evidence,
             own,
@@ -200,19 +267,37 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
             {"extractor_epochs": "extractor", "header_epochs": "hp.head_epochs"},
             **both,
         ),
-        _rank(ranked, "PFedDST has the fastest convergence (highest mean over rounds)", "area", OURS, 1),
+        _rank(
+            ranked,
+            "PFedDST has the fastest convergence (highest mean over rounds)",
+            "area",
+            OURS,
+            1,
+        ),
         _rank(ranked, "DFedPGP converges faster than all others but PFedDST", "area", RIVAL, 2),
-        _rank(ranked, "PFedDST outperforms state-of-the-art methods (abstract, conclusion)", "last", OURS, 1),
+        _rank(
+            ranked,
+            "PFedDST outperforms state-of-the-art methods (abstract, conclusion)",
+            "last",
+            OURS,
+            1,
+        ),
     )
 
 
 def _size() -> dict[str, str]:
-    return {"rounds": "recipe.training.rounds", "clients": "recipe.clients", "client_sampling_ratio": "recipe.participation"}
+    return {
+        "rounds": "recipe.training.rounds",
+        "clients": "recipe.clients",
+        "client_sampling_ratio": "recipe.participation",
+    }
 
 
 def _training() -> dict[str, str]:
     training = {"batch_size": "batch", "learning_rate": "lr", "local_momentum": "momentum"}
-    return {metric: f"recipe.training.{name}" for metric, name in training.items()} | {"decay_rate": "1 - recipe.training.lr_decay"}
+    return {metric: f"recipe.training.{name}" for metric, name in training.items()} | {
+        "decay_rate": "1 - recipe.training.lr_decay"
+    }
 
 
 def _rank(table: pd.DataFrame, text: str, quantity: str, row: str, place: int) -> Claim:
@@ -231,5 +316,8 @@ def _rank(table: pd.DataFrame, text: str, quantity: str, row: str, place: int) -
         ranks = table[column].rank(ascending=False, method="min")
         rank = int(ranks.to_numpy()[list(table.index).index(row)])
         holds.append(rank <= place)
-        parts.append(f"{name}: place {rank} of {int(table[column].notna().sum())}, best {table[column].idxmax()}")
+        parts.append(
+            f"{name}: place {rank} of {int(table[column].notna().sum())}, best"
+            f" {table[column].idxmax()}"
+        )
     return Claim(text, all(holds) if holds else None, "; ".join(parts))

@@ -8,12 +8,12 @@ from math import isfinite
 import pandas as pd
 from scipy.special import beta
 
-from paper_tables.core import tables
-from paper_tables.core.claims import compare, numbers, wide
-from paper_tables.core.evidence import Evidence
-from paper_tables.core.result import Claim, Table
-from paper_tables.core.verdict import MARGIN
-from paper_tables.star_pfl.settings import (
+from repfl.paper_tables.core import captions, ranking, tables
+from repfl.paper_tables.core.claims import compare, numbers, wide
+from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.result import Claim, Table
+from repfl.paper_tables.core.verdict import MARGIN
+from repfl.paper_tables.star_pfl.settings import (
     ALPHAS,
     KEYS,
     METHODS,
@@ -31,16 +31,18 @@ from paper_tables.star_pfl.settings import (
 
 GAIN, PRINTED_SLACK = 3.1, 0.05
 SCORED = (
-    "Scored after local training and before aggregation, best round on the test images: what the code does for Star-PFL, here for all "
-    "methods (README, 12 and 19). The added rows take the same runs' round by validation accuracy, before aggregation or, as the code "
-    "base of the baselines does, after it."
+    "Scored after local training and before aggregation, best round on the test images: what the"
+    " code does for Star-PFL, here for all methods (README, 12 and 19). The added rows take the"
+    " same runs' round by validation accuracy, before aggregation or, as the code base of the"
+    " baselines does, after it."
 )
 VARIED = (
-    "Further added rows are runs of their own at α = 0.1: what the code does beyond the text, and baselines as their own code has them."
+    "Further added rows are runs of their own at α = 0.1: what the code does beyond the text, and"
+    " baselines as their own code has them."
 )
 MILD = (
-    "Heterogeneity is mild at every α: each pair of clients jointly holds an IID tenth of the images (README, 21), which is why the "
-    "accuracy of FedAvg hardly depends on α."
+    "Heterogeneity is mild at every α: each pair of clients jointly holds an IID tenth of the"
+    " images (README, 21), which is why the accuracy of FedAvg hardly depends on α."
 )
 
 
@@ -54,22 +56,26 @@ def table2(evidence: Evidence) -> Table:
         PAPER,
         "table2",
         "Table 2: test accuracy under different data heterogeneities",
-        tables.caption(evidence, "Personalised accuracy of six methods under pairwise Dirichlet heterogeneity."),
+        captions.caption(
+            evidence, "Personalised accuracy of six methods under pairwise Dirichlet heterogeneity."
+        ),
         evidence.scale,
         (SCORED, VARIED, MILD, *scale_note(evidence)),
         claims(evidence, frame),
         tables.done_ids(evidence),
         frame,
         tables.layout_of(frame, rows, shown),
-        tables.orderings(frame, shown),
-        tables.summary(evidence, frame, rows, against=OURS),
+        ranking.orderings(frame, shown),
+        ranking.summary(evidence, frame, rows, against=OURS),
     )
 
 
 def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """The sentences of section 4.2 and of the abstract on accuracy."""
     return (
-        compare(frame, "Star-PFL always has the best or the second best test accuracy", _first_or_second),
+        compare(
+            frame, "Star-PFL always has the best or the second best test accuracy", _first_or_second
+        ),
         compare(frame, "Star-PFL achieves higher test accuracy than LotteryFL", _above_lottery),
         replace(_gain(frame), sources=sources(evidence, "accuracy_gain")),
         _skew(frame),
@@ -77,13 +83,23 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 
 
 def _first_or_second(table: pd.DataFrame) -> tuple[bool, str]:
-    ranks = numbers(table.loc[list(METHODS)].rank(ascending=False, method="min"), OURS).astype(int).tolist()
+    ranks = (
+        numbers(table.loc[list(METHODS)].rank(ascending=False, method="min"), OURS)
+        .astype(int)
+        .tolist()
+    )
     return max(ranks) <= 2, "ranks " + ", ".join(map(str, ranks))
 
 
 def _above_lottery(table: pd.DataFrame) -> tuple[bool, str]:
     lead = numbers(table, OURS) - numbers(table, "LotteryFL")
-    return bool((lead > 0).all()), f"higher in {int((lead > 0).sum())} of {len(lead)}, by {lead.min():.2f} to {lead.max():.2f} points"
+    return (
+        bool((lead > 0).all()),
+        (
+            f"higher in {int((lead > 0).sum())} of {len(lead)}, by {lead.min():.2f} to"
+            f" {lead.max():.2f} points"
+        ),
+    )
 
 
 def _gain(frame: pd.DataFrame) -> Claim:
@@ -93,9 +109,18 @@ def _gain(frame: pd.DataFrame) -> Claim:
     in_print, ours = (_mean_gain(wide(printed, side)) for side in ("published", "ours"))
     detail = f"printed: {in_print:.2f} points above the mean of all baselines; ours: "
     complete = isfinite(ours) and not printed["ours"].isna().any()
-    detail += f"{ours:.2f}" if complete else f"{int(printed['ours'].isna().sum())} of {len(printed)} numbers are missing"
+    detail += (
+        f"{ours:.2f}"
+        if complete
+        else f"{int(printed['ours'].isna().sum())} of {len(printed)} numbers are missing"
+    )
     known = complete and set(frame["scale"]) == {"paper"}
-    return Claim(text, abs(ours - GAIN) <= MARGIN if known else None, detail, abs(in_print - GAIN) <= PRINTED_SLACK)
+    return Claim(
+        text,
+        abs(ours - GAIN) <= MARGIN if known else None,
+        detail,
+        abs(in_print - GAIN) <= PRINTED_SLACK,
+    )
 
 
 def _mean_gain(table: pd.DataFrame) -> float:
@@ -106,17 +131,31 @@ def _mean_gain(table: pd.DataFrame) -> float:
 
 
 def _skew(frame: pd.DataFrame) -> Claim:
-    """Which end of α is the skewed one, by the expected total variation between a client and all: |2p - 1| / 2 for p ~ Beta(α, α)."""
+    """Which end of α is the skewed one, by the expected total variation between a client and all:
+    |2p - 1| / 2 for p ~ Beta(α, α).
+    """
     text = "The larger α, the more unbalanced is the data distribution among the clients"
     apart = {alpha: unevenness(float(alpha)) / 2 for alpha in ALPHAS}
     told = ", ".join(f"{value:.2f} at α = {alpha}" for alpha, value in apart.items())
     floors = frame.groupby("column")["floor"].mean()
-    found = {alpha: float(floors.reindex([key for (_, a), key in KEYS.items() if a == alpha]).mean()) for alpha in ALPHAS}
-    majority = ", ".join(f"{value:.1f} %" for value in found.values()) if all(map(isfinite, found.values())) else "not known yet"
-    detail = f"total variation between a client and all: {told}; majority classes give {majority}. The sentence is the wrong way round"
+    found = {
+        alpha: float(floors.reindex([key for (_, a), key in KEYS.items() if a == alpha]).mean())
+        for alpha in ALPHAS
+    }
+    majority = (
+        ", ".join(f"{value:.1f} %" for value in found.values())
+        if all(map(isfinite, found.values()))
+        else "not known yet"
+    )
+    detail = (
+        f"total variation between a client and all: {told}; majority classes give {majority}. The"
+        " sentence is the wrong way round"
+    )
     return Claim(text, apart["1"] > apart["0.01"], detail)
 
 
 def unevenness(alpha: float) -> float:
-    """Mean of |2p - 1| for the share p ~ Beta(α, α) of a class that goes to one client of a pair."""
+    """Mean of |2p - 1| for the share p ~ Beta(α, α) of a class that goes to one client of a
+    pair.
+    """
     return float(2 ** (1 - 2 * alpha) / alpha / beta(alpha, alpha))

@@ -9,15 +9,33 @@ from typing import Any
 
 import pandas as pd
 
-from paper_tables.core import tables
-from paper_tables.core.evidence import Evidence, pick, setting
-from paper_tables.core.result import CELL_FIELDS, Column, Layout, Table
-from paper_tables.core.verdict import Kind
-from paper_tables.star_pfl import savings
-from paper_tables.star_pfl.settings import CLIENTS, HALF, KEYS, LOCAL, METHODS, PAPER, PLACES, PRINTING, STAND_IN, TASKS, scale_note
+from repfl.paper_tables.core import ranking, tables
+from repfl.paper_tables.core.evidence import Evidence, pick, setting
+from repfl.paper_tables.core.result import CELL_FIELDS, Column, Layout, Table
+from repfl.paper_tables.core.verdict import Kind
+from repfl.paper_tables.star_pfl import savings
+from repfl.paper_tables.star_pfl.settings import (
+    CLIENTS,
+    HALF,
+    KEYS,
+    LOCAL,
+    METHODS,
+    PAPER,
+    PLACES,
+    PRINTING,
+    STAND_IN,
+    TASKS,
+    scale_note,
+)
 
 MIB = 2**20
-MACS = {"conv1.weight": 86_400, "conv2.weight": 153_600, "fc1.weight": 30_720, "fc2.weight": 10_080, "fc3.weight": 924}
+MACS = {
+    "conv1.weight": 86_400,
+    "conv2.weight": 153_600,
+    "fc1.weight": 30_720,
+    "fc2.weight": 10_080,
+    "fc3.weight": 924,
+}
 """Multiplications per image in the forward pass of LeNet-5 on 28x28 images with 11 classes."""
 SAMPLES = {"axial": 1761.45, "sagittal": 752.65}
 """Training images of a client at α = 0.1: the mean over the 20 clients of the published split."""
@@ -26,7 +44,10 @@ FREEZING = ("lotteryfl", "star-pfl")
 """Methods that train fewer weights than there are; their runs note how many."""
 CONVERGED = 0.99
 """A run has converged in the first round that reaches this share of its own best mean accuracy."""
-ELEMENTWISE = "ours leaves out biases, normalisation, activations and updates, less than 1 % of all operations"
+ELEMENTWISE = (
+    "ours leaves out biases, normalisation, activations and updates, less than 1 % of all"
+    " operations"
+)
 
 MODEL, BILLING = "lenet5", "billing"
 CLOSED = {"comm": ("FedAvg", "FedBN", "FedAP"), "flops": (LOCAL, "FedAvg", "FedBN", "FedAP")}
@@ -49,7 +70,8 @@ class Quantity:
     metric: str = ""
     """The published metric; empty: the paper has no such column."""
     of_model: bool = True
-    """Whether it depends on the model and hardly on the images, so that billing runs can tell it."""
+    """Whether it depends on the model and hardly on the images, so that billing runs can tell it.
+    """
 
 
 def uplink(_: str) -> Value:
@@ -59,7 +81,9 @@ def uplink(_: str) -> Value:
 
 def wire(direction: str) -> Callable[[str], Value]:
     """MiB that one client sends or receives in a round, masks included."""
-    return lambda _: lambda cell, rounds: _per_client(cell, rounds, f"{direction}_values", f"{direction}_codes")
+    return lambda _: (
+        lambda cell, rounds: _per_client(cell, rounds, f"{direction}_values", f"{direction}_codes")
+    )
 
 
 def _per_client(cell: pd.Series, rounds: pd.DataFrame, *lines: str) -> float:
@@ -76,14 +100,19 @@ def _per_client(cell: pd.Series, rounds: pd.DataFrame, *lines: str) -> float:
 def operations(task: str) -> Value:
     """1e10 operations of one client's training in a round of the paper's size.
 
-    Two per multiplication, in the forward pass, for the inputs' gradients and for the gradients of those weights that train.
+    Two per multiplication, in the forward pass, for the inputs' gradients and for the gradients of
+    those weights that train.
     """
 
     def count(cell: pd.Series, rounds: pd.DataFrame) -> float:
-        shares = rounds[rounds["name"].str.startswith("note/active/")].groupby("name")["value"].mean()
+        shares = (
+            rounds[rounds["name"].str.startswith("note/active/")].groupby("name")["value"].mean()
+        )
         if cell["method"] in FREEZING and shares.empty:
             return nan
-        trained = sum(work * float(shares.get(f"note/active/{name}", 1.0)) for name, work in MACS.items())
+        trained = sum(
+            work * float(shares.get(f"note/active/{name}", 1.0)) for name, work in MACS.items()
+        )
         return 2 * (2 * sum(MACS.values()) + trained) * SAMPLES[task] * EPOCHS / 1e10
 
     return count
@@ -114,32 +143,53 @@ def _top(curve: pd.Series) -> float:
 
 QUANTITIES = (
     Quantity("comm", "Comm (MiB, 20 clients)", "MiB", 3, uplink, "comm_per_round"),
-    Quantity("flops", "FLOPs (1e10)", "1e10 FLOPs", 3, operations, "local_training_flops_per_round"),
+    Quantity(
+        "flops", "FLOPs (1e10)", "1e10 FLOPs", 3, operations, "local_training_flops_per_round"
+    ),
     Quantity("rounds", "Round", "rounds", 0, convergence, "rounds_to_convergence", of_model=False),
     Quantity("up", "one client ↑, on the wire", "MiB", 3, wire("up")),
     Quantity("down", "one client ↓, on the wire", "MiB", 3, wire("down")),
     Quantity("best", "Round of the best", "rounds", 0, best_round, of_model=False),
 )
 COLUMNS = tuple(
-    Column(f"{task}/{q.name}", q.label, name, unit=q.unit, digits=q.digits, best="low" if q.metric else None)
+    Column(
+        f"{task}/{q.name}",
+        q.label,
+        name,
+        unit=q.unit,
+        digits=q.digits,
+        best="low" if q.metric else None,
+    )
     for task, name in TASKS.items()
     for q in QUANTITIES
 )
 FEDAP_SLIP = (
-    "The paper prints FedAvg's bytes for FedAP; by FedAP's own paper its normalisation layers never leave a client, so it uploads what "
-    "FedBN uploads (README, 22)"
+    "The paper prints FedAvg's bytes for FedAP; by FedAP's own paper its normalisation layers never"
+    " leave a client, so it uploads what FedBN uploads (README, 22)"
 )
-SAGITTAL_SLIP = "The paper's numbers equal Axial's; a Sagittal client has 752.65 training images, not 1,761.45 (README, 15)"
+SAGITTAL_SLIP = (
+    "The paper's numbers equal Axial's; a Sagittal client has 752.65 training images, not 1,761.45"
+    " (README, 15)"
+)
 NOTES = (
-    "Comm: the paper calls it the average of each client and writes MB. Its FedAvg and FedBN values are MiB (2^20 bytes), summed over the "
-    "20 clients, upload only, BN statistics included, masks not (README, 14). So counted here; the wire columns are per client, with "
-    "masks.",
-    "FLOPs: two operations per multiplication of LeNet-5 (281,724 per image), forward, back to the inputs, and for the weights that "
-    "train; the paper's 1,761.45 or 752.65 images and 10 epochs at every scale, the shares of trained weights from our runs. Element-wise "
-    "work, about 1 % (the paper's 3.005 against 2.977), is not counted, nor is FedAP's pretrained model. Freezing saves nothing in the "
-    "forward pass.",
-    f"Round: the paper names no criterion (README, 16). Ours: the first round that reaches {CONVERGED:.0%} of the run's best mean accuracy "
-    "before aggregation; the round of the best stands beside it.",
+    (
+        "Comm: the paper calls it the average of each client and writes MB. Its FedAvg and FedBN"
+        " values are MiB (2^20 bytes), summed over the 20 clients, upload only, BN statistics"
+        " included, masks not (README, 14). So counted here; the wire columns are per client, with"
+        " masks."
+    ),
+    (
+        "FLOPs: two operations per multiplication of LeNet-5 (281,724 per image), forward, back to"
+        " the inputs, and for the weights that train; the paper's 1,761.45 or 752.65 images and 10"
+        " epochs at every scale, the shares of trained weights from our runs. Element-wise work,"
+        " about 1 % (the paper's 3.005 against 2.977), is not counted, nor is FedAP's pretrained"
+        " model. Freezing saves nothing in the forward pass."
+    ),
+    (
+        "Round: the paper names no criterion (README, 16). Ours: the first round that reaches"
+        f" {CONVERGED:.0%} of the run's best mean accuracy before aggregation; the round of the"
+        " best stands beside it."
+    ),
 )
 
 
@@ -147,7 +197,12 @@ def table3(evidence: Evidence) -> Table:
     """What a round costs, and how many there are."""
     added = tuple(row for row in dict.fromkeys(evidence.cells["row"]) if row not in METHODS)
     rows = (*METHODS, *added)
-    cells = [_cell(evidence, row, task, quantity) for row in rows for task in TASKS for quantity in QUANTITIES]
+    cells = [
+        _cell(evidence, row, task, quantity)
+        for row in rows
+        for task in TASKS
+        for quantity in QUANTITIES
+    ]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
     return Table(
         PAPER,
@@ -160,16 +215,17 @@ def table3(evidence: Evidence) -> Table:
         tables.done_ids(evidence),
         frame,
         Layout(rows, COLUMNS, floor=False, aside=added),
-        tables.orderings(frame, COLUMNS),
+        ranking.orderings(frame, COLUMNS),
     )
 
 
 def _caption(evidence: Evidence) -> str:
     main = evidence.cells[evidence.cells["column"] != BILLING]
     return (
-        f"Costs of six methods per round, averaged over rounds and seeds. Scale {evidence.scale}: {setting(main)}. Comm of FedAvg, FedBN "
-        "and FedAP is closed-form, and held to the printed digits at every scale. So are FLOPs of the methods that train all weights, a "
-        "count at the paper's sizes; it leaves out element-wise work, so it lies about 1 % below."
+        f"Costs of six methods per round, averaged over rounds and seeds. Scale {evidence.scale}:"
+        f" {setting(main)}. Comm of FedAvg, FedBN and FedAP is closed-form, and held to the printed"
+        " digits at every scale. So are FLOPs of the methods that train all weights, a count at"
+        " the paper's sizes; it leaves out element-wise work, so it lies about 1 % below."
     )
 
 
@@ -181,16 +237,20 @@ def _cell(evidence: Evidence, row: str, task: str, quantity: Quantity) -> dict[s
     cell = {"row": row, "column": f"{task}/{quantity.name}", **tables.printed_fields(found)}
     cell |= _measure(evidence, cells, quantity.value(task))
     exact = row in CLOSED.get(quantity.name, ())
-    cell = tables.conclude(cell, quantity.unit, Kind.CLOSED if exact else Kind.COST, rounding=HALF, printing=PRINTING)
+    cell = tables.conclude(
+        cell, quantity.unit, Kind.CLOSED if exact else Kind.COST, rounding=HALF, printing=PRINTING
+    )
     remarks = (cell["reason"], _slip(row, task, quantity.name), whence)
     cell["reason"] = "; ".join(remark for remark in remarks if remark)
     return cell
 
 
 def _source(evidence: Evidence, row: str, task: str, of_model: bool) -> tuple[pd.DataFrame, str]:
-    """The cells a number is read from: the task's own; where those are not done or of another model, the stand-in's or billing runs.
+    """The cells a number is read from: the task's own; where those are not done or of another
+    model, the stand-in's or billing runs.
 
-    What a method saves grows with its rounds: of a method that freezes, billing runs say nothing that the paper scale could judge.
+    What a method saves grows with its rounds: of a method that freezes, billing runs say nothing
+    that the paper scale could judge.
     """
     own = pick(evidence, row=row, column=KEYS[task, "0.1"])
     choices = {"": own, "measured on the stand-in": pick(evidence, row=row, column=STAND_IN)}
@@ -217,4 +277,8 @@ def _measure(evidence: Evidence, cells: pd.DataFrame, value: Value) -> dict[str,
     """Our side of a cell."""
     done = cells[cells["status"] == "done"]
     rounds = evidence.rounds(list(done["id"]), "pre_agg/mean", "note/active/", "traffic/")
-    return tables.gather(cells, evidence.scale, [value(cell, rounds[rounds["id"] == cell["id"]]) for _, cell in done.iterrows()])
+    return tables.gather(
+        cells,
+        evidence.scale,
+        [value(cell, rounds[rounds["id"] == cell["id"]]) for _, cell in done.iterrows()],
+    )

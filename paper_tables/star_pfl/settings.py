@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from paper_tables.core.evidence import Evidence
-from paper_tables.core.published import Printing
-from paper_tables.core.result import Column
-from paper_tables.core.tables import Place, Row
+from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.published import Printing
+from repfl.paper_tables.core.result import Column
+from repfl.paper_tables.core.tables import Place, Row
 
 PAPER = "star-pfl"
 OURS = "Star-PFL"
@@ -19,7 +19,9 @@ ALPHAS = ("0.01", "0.1", "1")
 KEYS = {(task, alpha): f"{task}-dir{alpha}" for task in TASKS for alpha in ALPHAS}
 PLACES = {key: Place(PRINTED[task], f"alpha={alpha}") for (task, alpha), key in KEYS.items()}
 PRINTING = Printing(rule="max", own_partitions=False)
-"""One run (seed 0) on the partition that the published code draws; no deviations (README, 12 and 19)."""
+"""One run (seed 0) on the partition that the published code draws; no deviations (README, 12 and
+19).
+"""
 CLIENTS = 20
 HALF = 0.0005
 """How far three printed decimals round a number away."""
@@ -41,27 +43,47 @@ VARIANTS = (
 RESCALED = {KEYS[task, "0.1"]: f"{KEYS[task, '0.1']}-unit" for task in TASKS}
 ROWS = (
     *(Row(name) for name in METHODS),
-    *(Row(f"{name}, round by validation", published="", source=name, rule="best-val", aside=True) for name in METHODS),
     *(
-        Row(f"{name}, aggregated, round by validation", published="", source=name, point="post_agg", rule="best-val", aside=True)
+        Row(f"{name}, round by validation", published="", source=name, rule="best-val", aside=True)
+        for name in METHODS
+    ),
+    *(
+        Row(
+            f"{name}, aggregated, round by validation",
+            published="",
+            source=name,
+            point="post_agg",
+            rule="best-val",
+            aside=True,
+        )
         for name in FEDERATED
     ),
-    *(Row(name, published="", recipes=RESCALED if "255" in name else {}, aside=True) for name in VARIANTS),
+    *(
+        Row(name, published="", recipes=RESCALED if "255" in name else {}, aside=True)
+        for name in VARIANTS
+    ),
 )
 
 STAND_IN = "fmnist-dir0.1"
 STAND_IN_NAME = "Fashion-MNIST (stand-in)"
-SMOKE = "At the smoke scale both tasks are the embedded digits, so columns with the same α are the same cells, run once."
+SMOKE = (
+    "At the smoke scale both tasks are the embedded digits, so columns with the same α are the same"
+    " cells, run once."
+)
 DESK = (
-    "Fashion-MNIST stands in for the organ images on machines that do not have them; its images are grey, of the same size, and as many. "
-    "The paper prints nothing for it."
+    "Fashion-MNIST stands in for the organ images on machines that do not have them; its images are"
+    " grey, of the same size, and as many. The paper prints nothing for it."
 )
 
 
 def columns(evidence: Evidence) -> tuple[Column, ...]:
     """The paper's six columns, and the stand-in where it is planned."""
     found = tuple(Column(key, f"α = {alpha}", TASKS[task]) for (task, alpha), key in KEYS.items())
-    return (*found, Column(STAND_IN, "α = 0.1", STAND_IN_NAME)) if planned(evidence, STAND_IN) else found
+    return (
+        (*found, Column(STAND_IN, "α = 0.1", STAND_IN_NAME))
+        if planned(evidence, STAND_IN)
+        else found
+    )
 
 
 def planned(evidence: Evidence, column: str) -> bool:
@@ -83,10 +105,14 @@ class InPercent:
         self.rounds, self.arrays, self.noise = evidence.rounds, evidence.arrays, evidence.noise
         self.published: pd.DataFrame = evidence.published.copy()
         fractions = self.published["unit"] == "fraction"
-        self.published.loc[fractions, "value"] = (100 * self.published.loc[fractions, "value"]).round(4)
+        self.published.loc[fractions, "value"] = (
+            100 * self.published.loc[fractions, "value"]
+        ).round(4)
 
 
 def sources(evidence: Evidence, metric: str) -> tuple[str, ...]:
     """Where the abstract states a number."""
     rows = evidence.published
-    return tuple(rows.loc[(rows["table"] == "text Abstract") & (rows["metric"] == metric), "source"])
+    return tuple(
+        rows.loc[(rows["table"] == "text Abstract") & (rows["metric"] == metric), "source"]
+    )

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
-from paper_tables.core import figures, tables
-from paper_tables.core.evidence import Evidence, pick, why_missing
-from paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
-from paper_tables.star_pfl.settings import PAPER
+from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
+from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
+from repfl.paper_tables.star_pfl.settings import PAPER
 
 PREFIX = "note/trace/"
 RECENT = 10
@@ -21,12 +21,12 @@ RECENT = 10
 SHOWN = 0
 """The client of figure 1."""
 UNSTATED = (
-    "The paper states neither the partition, nor the client, nor which parameters were drawn. Ours: FedAvg, two entries of each weight "
-    "tensor, at one and two thirds of its length."
+    "The paper states neither the partition, nor the client, nor which parameters were drawn. Ours:"
+    " FedAvg, two entries of each weight tensor, at one and two thirds of its length."
 )
 STABILITY = (
-    f"Stability: |sum of updates| / sum of |updates| over the last {RECENT} rounds (fewer where there were fewer); an update is what a "
-    "client's training makes of the global value."
+    f"Stability: |sum of updates| / sum of |updates| over the last {RECENT} rounds (fewer where"
+    " there were fewer); an update is what a client's training makes of the global value."
 )
 
 
@@ -42,7 +42,9 @@ class Traces:
 
     @property
     def updates(self) -> np.ndarray:
-        """What training added to the global value, which is the mean of the clients' last ones  [rounds - 1, clients, entries]."""
+        """What training added to the global value, which is the mean of the clients' last
+        ones  [rounds - 1, clients, entries].
+        """
         return self.values[1:] - self.values[:-1].mean(axis=1, keepdims=True)
 
     @property
@@ -58,31 +60,45 @@ def read(evidence: Evidence) -> Traces | str:
     done = pick(evidence, done=True)
     if done.empty:
         return why_missing(evidence.cells, evidence.scale)
-    cell, run = str(done.iloc[0]["id"]), f"{done.iloc[0]['column_label']}, seed {done.iloc[0]['seed']}"
+    cell, run = (
+        str(done.iloc[0]["id"]),
+        f"{done.iloc[0]['column_label']}, seed {done.iloc[0]['seed']}",
+    )
     kept = evidence.rounds([cell], PREFIX)
     if kept["round"].nunique() < 3:
         return f"cell {cell[:12]} holds no traces of three rounds or more"
     parts = kept["name"].str.removeprefix(PREFIX).str.split("/", n=1, expand=True)
     table = kept.assign(client=parts[0].astype(int), entry=parts[1])
     entries = tuple(name for name in dict.fromkeys(table["entry"]) if name != "label")
-    labels = table[table["entry"] == "label"].drop_duplicates("client").sort_values("client")["value"].to_numpy(dtype=int)
-    wide = table[table["entry"] != "label"].pivot(index="round", columns=["client", "entry"], values="value").sort_index()
+    labels = (
+        table[table["entry"] == "label"]
+        .drop_duplicates("client")
+        .sort_values("client")["value"]
+        .to_numpy(dtype=int)
+    )
+    wide = (
+        table[table["entry"] != "label"]
+        .pivot(index="round", columns=["client", "entry"], values="value")
+        .sort_index()
+    )
     order = [(client, entry) for client in sorted(table["client"].unique()) for entry in entries]
-    return Traces(wide[order].to_numpy(dtype=float).reshape(len(wide), -1, len(entries)), labels, entries, run)
+    return Traces(
+        wide[order].to_numpy(dtype=float).reshape(len(wide), -1, len(entries)), labels, entries, run
+    )
 
 
-# -- figure 1 ------------------------------------------------------------------------------------------------------------------------------
+# -- figure 1 --------------------------------------------------------------------------------------
 
 
 def fig1(evidence: Evidence) -> Result:
     """Values of one client's parameters, and whether large ones are stable ones."""
     title = "Figure 1: fluctuation of single parameters of a local model"
     what = (
-        "Left: some parameters of one client's model after local training; the most and the least stable one in colour. Right: size "
-        "against stability, for all clients."
+        "Left: some parameters of one client's model after local training; the most and the least"
+        " stable one in colour. Right: size against stability, for all clients."
     )
     traces = read(evidence)
-    caption = tables.caption(evidence, what, accuracy=False)
+    caption = captions.caption(evidence, what, accuracy=False)
     if isinstance(traces, str):
         return Absent(PAPER, "fig1", title, f"{caption} No figure: {traces}.", evidence.scale)
     return Figure(
@@ -96,12 +112,17 @@ def fig1(evidence: Evidence) -> Result:
         tables.done_ids(evidence),
         draw=lambda sheet: draw_traces(sheet, traces),
         data=trace_data(traces),
-        alt="Lines of parameter values against rounds, and a scatter of stability against absolute value.",
+        alt=(
+            "Lines of parameter values against rounds, and a scatter of stability against absolute"
+            " value."
+        ),
     )
 
 
 def trace_data(traces: Traces) -> pd.DataFrame:
-    """What figure 1 draws: the shown client's values by round, and every client's size and stability."""
+    """What figure 1 draws: the shown client's values by round, and every client's size and
+    stability.
+    """
     rounds, _, count = traces.values.shape
     lines = pd.DataFrame(
         {
@@ -140,7 +161,9 @@ def draw_traces(sheet: Sheet, traces: Traces) -> Canvas:
             left.plot(steps, traces.values[:, SHOWN, place], color="0.75", linewidth=0.9)
     for index, (place, word) in enumerate(marked.items()):
         label = f"{traces.entries[place]} ({word}, {own[place]:.2f})"
-        left.plot(steps, traces.values[:, SHOWN, place], label=label, linewidth=1.6, **figures.look(index))
+        left.plot(
+            steps, traces.values[:, SHOWN, place], label=label, linewidth=1.6, **figures.look(index)
+        )
     left.set(xlabel="Round", ylabel=f"Value at client {SHOWN}", title="Values after local training")
     left.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16))
     draw_points(right, traces)
@@ -154,7 +177,12 @@ def draw_points(panel: Axes, traces: Traces) -> None:
     for index, tensor in enumerate(dict.fromkeys(tensors)):
         columns = [place for place, name in enumerate(tensors) if name == tensor]
         x, y = sizes[:, columns].ravel(), stability[:, columns].ravel()
-        style = {"color": figures.PALETTE[index], "markersize": 3.5, "alpha": 0.75, "label": tensor.removesuffix(".weight")}
+        style = {
+            "color": figures.PALETTE[index],
+            "markersize": 3.5,
+            "alpha": 0.75,
+            "label": tensor.removesuffix(".weight"),
+        }
         panel.plot(x, y, figures.MARKERS[index], **style)
     panel.set(xlabel="Absolute value", ylabel="Stability", title="All clients", ylim=(-0.03, 1.03))
     panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -167,18 +195,25 @@ def size_claim(traces: Traces) -> Claim:
     if points["stability"].nunique() < 2:
         return Claim(text, None, "all parameters are equally stable")
     rho = float(stats.spearmanr(points["value"].abs(), points["stability"]).statistic)
-    return Claim(text, abs(rho) < 0.5, f"Spearman's ρ = {rho:.2f} over {len(points)} parameters of {len(traces.labels)} clients")
+    return Claim(
+        text,
+        abs(rho) < 0.5,
+        f"Spearman's ρ = {rho:.2f} over {len(points)} parameters of {len(traces.labels)} clients",
+    )
 
 
-# -- figure 2 ------------------------------------------------------------------------------------------------------------------------------
+# -- figure 2 --------------------------------------------------------------------------------------
 
 
 def fig2(evidence: Evidence) -> Result:
     """Stability per parameter and client, clients with the same label side by side."""
     title = "Figure 2: parameter stability among clients"
-    what = "Every client holds images of one class; clients are ordered by it. Light: settled; dark: moves one way."
+    what = (
+        "Every client holds images of one class; clients are ordered by it. Light: settled; dark:"
+        " moves one way."
+    )
     traces = read(evidence)
-    caption = tables.caption(evidence, what, accuracy=False)
+    caption = captions.caption(evidence, what, accuracy=False)
     if isinstance(traces, str):
         return Absent(PAPER, "fig2", title, f"{caption} No figure: {traces}.", evidence.scale)
     order = np.argsort(traces.labels, kind="stable")
@@ -193,7 +228,10 @@ def fig2(evidence: Evidence) -> Result:
         tables.done_ids(evidence),
         draw=lambda sheet: draw_stability(sheet, traces, order),
         data=_points(traces).assign(label=np.repeat(traces.labels, len(traces.entries))),
-        alt="A heat map of stability: clients in rows, grouped by their class, parameters in columns.",
+        alt=(
+            "A heat map of stability: clients in rows, grouped by their class, parameters in"
+            " columns."
+        ),
     )
 
 
@@ -203,12 +241,20 @@ def draw_stability(sheet: Sheet, traces: Traces, order: np.ndarray) -> Canvas:
     (panel,) = figures.panels(canvas, 1, 1)
     labels = traces.labels[order]
     figures.heat(panel, traces.stability[order], top=1.0)
-    panel.set_xticks(range(len(traces.entries)), [name.replace(".weight", "") for name in traces.entries], rotation=40, ha="right")
+    panel.set_xticks(
+        range(len(traces.entries)),
+        [name.replace(".weight", "") for name in traces.entries],
+        rotation=40,
+        ha="right",
+    )
     starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
     for start in starts[1:]:
         panel.axhline(start - 0.5, color="white", linewidth=2)
     stops = [*starts[1:], len(labels)]
-    panel.set_yticks([(a + b - 1) / 2 for a, b in zip(starts, stops, strict=True)], [f"class {labels[a]}" for a in starts])
+    panel.set_yticks(
+        [(a + b - 1) / 2 for a, b in zip(starts, stops, strict=True)],
+        [f"class {labels[a]}" for a in starts],
+    )
     panel.set_xlabel("Parameter")
     canvas.colorbar(figures.counts_scale(1.0), ax=panel, label="Stability", shrink=0.9)
     return canvas
@@ -223,5 +269,8 @@ def label_claim(traces: Traces) -> Claim:
     within, between = gaps[alike & others], gaps[~alike]
     if not len(within) or not len(between):
         return Claim(text, None, "no two clients share a label, or all do")
-    detail = f"mean difference of stability {within.mean():.3f} within a class, {between.mean():.3f} between classes"
+    detail = (
+        f"mean difference of stability {within.mean():.3f} within a class, {between.mean():.3f}"
+        " between classes"
+    )
     return Claim(text, bool(within.mean() < between.mean()), detail)

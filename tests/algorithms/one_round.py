@@ -1,6 +1,8 @@
-"""A process of its own that takes rounds of a method on synthetic clients and tells, as JSON, how much memory it held at most.
+"""A process of its own that takes rounds of a method on synthetic clients and tells, as JSON, how
+much memory it held at most.
 
-Linux only: the high-water mark is that of this process alone, which `getrusage` does not promise after a fork.
+Linux only: the high-water mark is that of this process alone, which `getrusage` does not promise
+after a fork.
 """
 
 from __future__ import annotations
@@ -12,36 +14,55 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from algorithms import models
-from algorithms.core.data import ClientData
-from algorithms.core.method import build
-from algorithms.core.run import Run
-from bench.running import products
-from bench.trust.contract import toy_recipe
+from repfl.algorithms import models
+from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.method import build
+from repfl.algorithms.core.run import Run
+from repfl.bench.running import products
+from repfl.bench.trust.contract import toy_recipe
 
 FEW, TESTED = 8, 4
 
 
 def held(line: str) -> int:
     """Bytes of this process: `VmRSS` now, `VmHWM` at most so far."""
-    found = next(text for text in Path("/proc/self/status").read_text().splitlines() if text.startswith(line))
+    found = next(
+        text for text in Path("/proc/self/status").read_text().splitlines() if text.startswith(line)
+    )
     return int(found.split()[1]) * 1024
 
 
 def clients(count: int, most: int, images: int) -> ClientData:
-    """The first client has a whole batch, the others a few images: memory is that of large batches, time is not."""
+    """The first client has a whole batch, the others a few images: memory is that of large batches,
+    time is not.
+    """
     rng = np.random.default_rng(0)
-    pixels, labels = rng.integers(0, 256, (images, 32, 32, 3), np.uint8), rng.integers(0, 10, images)
+    pixels, labels = (
+        rng.integers(0, 256, (images, 32, 32, 3), np.uint8),
+        rng.integers(0, 10, images),
+    )
     train = [torch.arange(most), *[torch.arange(FEW)] * (count - 1)]
     test, none = [torch.arange(TESTED)] * count, [torch.arange(0)] * count
     scale, shift = torch.full((3,), 1 / 255), torch.zeros(3)
-    return ClientData(torch.from_numpy(pixels), torch.from_numpy(labels), train, test, none, scale, shift, 10)
+    return ClientData(
+        torch.from_numpy(pixels), torch.from_numpy(labels), train, test, none, scale, shift, 10
+    )
 
 
 def main(method: str, model: str, count: str, batch: str, participation: str, rounds: str) -> None:
     torch.set_num_threads(1)
-    net, data = models.build(model, channels=3, size=32, classes=10), clients(int(count), int(batch), 50_000)
-    training = {"rounds": int(rounds), "epochs": 1, "batch": int(batch), "momentum": 0.9, "clip": 10.0, "lr": 0.01}
+    net, data = (
+        models.build(model, channels=3, size=32, classes=10),
+        clients(int(count), int(batch), 50_000),
+    )
+    training = {
+        "rounds": int(rounds),
+        "epochs": 1,
+        "batch": int(batch),
+        "momentum": 0.9,
+        "clip": 10.0,
+        "lr": 0.01,
+    }
     recipe = toy_recipe(clients=int(count), participation=float(participation), **training)  # type: ignore[arg-type]
     before = held("VmRSS")
     run = Run(build(method), recipe, data, net, seed=0)
@@ -50,7 +71,11 @@ def main(method: str, model: str, count: str, batch: str, participation: str, ro
         run.step()
     products.probe(run)
     products.digests(run)
-    print(json.dumps({"before": before, "peak": held("VmHWM"), "copy": 4 * int(count) * net.layout.size}))
+    print(
+        json.dumps(
+            {"before": before, "peak": held("VmHWM"), "copy": 4 * int(count) * net.layout.size}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from algorithms.core.federation import Federation
-from algorithms.core.run import Run
-from algorithms.core.topology import Topology
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.run import Run
+from repfl.algorithms.core.topology import Topology
 
 SIZES = (25, 16, 9, 12, 30, 8)
 

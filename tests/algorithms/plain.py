@@ -1,4 +1,6 @@
-"""Deliberately plain local training, for transcriptions of update rules: one client, one vector, ordinary PyTorch functions."""
+"""Deliberately plain local training, for transcriptions of update rules: one client, one vector,
+ordinary PyTorch functions.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from algorithms.core.batches import Schedule, plan_batches
-from algorithms.core.federation import Federation
+from repfl.algorithms.core.batches import Schedule, plan_batches
+from repfl.algorithms.core.federation import Federation
 
 Loss = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
 
@@ -20,12 +22,21 @@ def named(fed: Federation, flat: Tensor) -> dict[str, Tensor]:
 
 
 def features(p: dict[str, Tensor], x: Tensor, *, train: bool = True) -> Tensor:
-    """What the head of `tiny` or `tiny-bn` sees; batch norm moves the statistics in p in place when it trains."""
+    """What the head of `tiny` or `tiny-bn` sees; batch norm moves the statistics in p in place when
+    it trains.
+    """
     if "conv2.weight" in p:
         x = F.conv2d(x, p["conv1.weight"], padding=1)
-        x = F.max_pool2d(F.relu(F.batch_norm(x, p["bn1.mean"], p["bn1.var"], p["bn1.weight"], p["bn1.bias"], train)), 2)
+        x = F.max_pool2d(
+            F.relu(
+                F.batch_norm(x, p["bn1.mean"], p["bn1.var"], p["bn1.weight"], p["bn1.bias"], train)
+            ),
+            2,
+        )
         x = F.conv2d(x, p["conv2.weight"], padding=1)
-        x = F.relu(F.batch_norm(x, p["bn2.mean"], p["bn2.var"], p["bn2.weight"], p["bn2.bias"], train))
+        x = F.relu(
+            F.batch_norm(x, p["bn2.mean"], p["bn2.var"], p["bn2.weight"], p["bn2.bias"], train)
+        )
     else:
         x = F.max_pool2d(F.relu(F.conv2d(x, p["conv1.weight"], p["conv1.bias"])), 2)
     return F.relu(F.linear(x.flatten(1), p["fc1.weight"], p["fc1.bias"]))
@@ -42,15 +53,28 @@ def cross_entropy(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
 
 
 def batches(
-    fed: Federation, client: int, round_: int, epochs: int, *, first: int = 0, stream: str = "batches"
+    fed: Federation,
+    client: int,
+    round_: int,
+    epochs: int,
+    *,
+    first: int = 0,
+    stream: str = "batches",
 ) -> list[tuple[Tensor, Tensor]]:
     """The images and labels of a client's mini-batches in a round."""
     schedule = Schedule(stream, round_, epochs, first, fed.protocol.batch, fed.protocol.skip_single)
-    return [(fed.data.inputs(i), fed.data.labels[i]) for i in plan_batches(fed.data, fed.streams, client, schedule).index]
+    return [
+        (fed.data.inputs(i), fed.data.labels[i])
+        for i in plan_batches(fed.data, fed.streams, client, schedule).index
+    ]
 
 
-def gradient(fed: Federation, flat: Tensor, x: Tensor, y: Tensor, loss: Loss = cross_entropy) -> Tensor:
-    """Gradient [D] of a loss at a flat vector; running statistics in `flat` move as a training step moves them."""
+def gradient(
+    fed: Federation, flat: Tensor, x: Tensor, y: Tensor, loss: Loss = cross_entropy
+) -> Tensor:
+    """Gradient [D] of a loss at a flat vector; running statistics in `flat` move as a training step
+    moves them.
+    """
     leaf = flat.clone().requires_grad_()
     p = named(fed, leaf)
     stats = {s.name: flat[s.start : s.stop].view(s.shape) for s in fed.layout if s.kind == "stat"}
@@ -71,10 +95,19 @@ def train(
     first: int = 0,
     stream: str = "batches",
 ) -> tuple[Tensor, Tensor]:
-    """Plain SGD epochs of one client, with the protocol's momentum and weight decay: the new vector and the gradient of the last batch."""
+    """Plain SGD epochs of one client, with the protocol's momentum and weight decay: the new vector
+    and the gradient of the last batch.
+    """
     flat, last, buffer = flat.clone(), torch.zeros_like(flat), torch.zeros_like(flat)
     moves = fed.layout.learnable if trainable is None else trainable & fed.layout.learnable
-    for x, y in batches(fed, client, round_, fed.protocol.epochs if epochs is None else epochs, first=first, stream=stream):
+    for x, y in batches(
+        fed,
+        client,
+        round_,
+        fed.protocol.epochs if epochs is None else epochs,
+        first=first,
+        stream=stream,
+    ):
         last = gradient(fed, flat, x, y, loss)
         buffer = fed.protocol.momentum * buffer + last + fed.protocol.weight_decay * flat
         flat[moves] -= (fed.protocol.lr if lr is None else lr) * buffer[moves]

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from algorithms.core.evaluate import Mixture
-from algorithms.core.federation import Federation
-from algorithms.core.run import Run
+from repfl.algorithms.core.evaluate import Mixture
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
 
 HARD = {"momentum": 0.9, "weight_decay": 0.01}
@@ -17,14 +17,18 @@ HARD = {"momentum": 0.9, "weight_decay": 0.01}
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 def test_alpha_zero_is_fedavg(model: str) -> None:
-    one = toys.run("apfl", {"alpha": 0.0, "alpha_epochs": 0}, model=model, participation=0.5, **HARD)
+    one = toys.run(
+        "apfl", {"alpha": 0.0, "alpha_epochs": 0}, model=model, participation=0.5, **HARD
+    )
     other = toys.run("fedavg", model=model, participation=0.5, **HARD)
     assert torch.equal(toys.everybody(one), toys.everybody(other))
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 def test_alpha_one_is_local_training_on_the_same_batches(model: str) -> None:
-    one = toys.run("apfl", {"alpha": 1.0, "alpha_epochs": 0}, model=model, participation=0.5, **HARD)
+    one = toys.run(
+        "apfl", {"alpha": 1.0, "alpha_epochs": 0}, model=model, participation=0.5, **HARD
+    )
     other = toys.run("local", model=model, participation=0.5, **HARD)
     assert torch.equal(toys.everybody(one), toys.everybody(other))
 
@@ -36,7 +40,14 @@ def test_alpha_stays_where_it_does_not_adapt_and_inside_its_range_where_it_does(
     moving = toys.run("apfl", {"mode": mode}, lr=0.5)
     alpha = moving.state["alpha"]
     assert bool(((alpha >= 0) & (alpha <= 1)).all())
-    assert (alpha != 0.5).tolist() == [True, True, False, True, True, True]  # the third client holds no sample
+    assert (alpha != 0.5).tolist() == [
+        True,
+        True,
+        False,
+        True,
+        True,
+        True,
+    ]  # the third client holds no sample
 
 
 def test_the_global_model_is_fedavgs_whatever_the_personal_ones_do() -> None:
@@ -52,7 +63,11 @@ class Client:
 
     def __init__(self, fed: Federation, number: int) -> None:
         self.fed, self.number = fed, number
-        self.v, self.w, self.alpha = fed.new_model(), fed.new_model(), torch.tensor(0.5, dtype=torch.float64)
+        self.v, self.w, self.alpha = (
+            fed.new_model(),
+            fed.new_model(),
+            torch.tensor(0.5, dtype=torch.float64),
+        )
 
     def stepped(self, model: Tensor, gradient: Tensor, buffer: Tensor) -> None:
         """One SGD step in place, with momentum and weight decay."""
@@ -64,7 +79,10 @@ class Client:
     def paper_round(self, round_: int) -> None:
         """w, then v with the gradient at the mixture, and after the first batch of all alpha."""
         fed, moves = self.fed, self.fed.layout.learnable
-        of_w, of_v = torch.zeros(fed.D, dtype=torch.float64), torch.zeros(fed.D, dtype=torch.float64)
+        of_w, of_v = (
+            torch.zeros(fed.D, dtype=torch.float64),
+            torch.zeros(fed.D, dtype=torch.float64),
+        )
         for step, (x, y) in enumerate(plain.batches(fed, self.number, round_, fed.protocol.epochs)):
             self.stepped(self.w, plain.gradient(fed, self.w, x, y), of_w)
             m = torch.where(moves, mixed(self.alpha, self.v, self.w), self.v)
@@ -72,12 +90,19 @@ class Client:
             self.v = torch.where(moves, self.v, m)  # the mixture's statistics
             self.stepped(self.v, self.alpha * g, of_v)
             if step == 0:
-                self.alpha = (self.alpha - fed.protocol.lr * ((self.v - self.w) * g)[moves].sum()).clamp(0, 1)
+                self.alpha = (
+                    self.alpha - fed.protocol.lr * ((self.v - self.w) * g)[moves].sum()
+                ).clamp(0, 1)
 
     def flbench_round(self, round_: int) -> None:
-        """One gradient moves w twice; logits are mixed; alpha moves in the first epoch and is pulled to zero."""
+        """One gradient moves w twice; logits are mixed; alpha moves in the first epoch and is
+        pulled to zero.
+        """
         fed = self.fed
-        of_w, of_v = torch.zeros(fed.D, dtype=torch.float64), torch.zeros(fed.D, dtype=torch.float64)
+        of_w, of_v = (
+            torch.zeros(fed.D, dtype=torch.float64),
+            torch.zeros(fed.D, dtype=torch.float64),
+        )
         first = len(plain.batches(fed, self.number, round_, 1))
         for step, (x, y) in enumerate(plain.batches(fed, self.number, round_, fed.protocol.epochs)):
             g_w = plain.gradient(fed, self.w, x, y)
@@ -85,7 +110,13 @@ class Client:
             fixed = plain.logits(plain.named(fed, self.w), x).detach()
             alpha = self.alpha
 
-            def loss(p: dict[str, Tensor], x: Tensor, y: Tensor, alpha: Tensor = alpha, fixed: Tensor = fixed) -> Tensor:
+            def loss(
+                p: dict[str, Tensor],
+                x: Tensor,
+                y: Tensor,
+                alpha: Tensor = alpha,
+                fixed: Tensor = fixed,
+            ) -> Tensor:
                 return F.cross_entropy(mixed(alpha, plain.logits(p, x), fixed), y)
 
             g_v = plain.gradient(fed, self.v, x, y, loss)
@@ -104,7 +135,9 @@ def transcribed(run: Run, mode: str) -> list[Client]:
         for client in clients:
             client.w = torch.where(fed.layout.learnable, theta, client.w)
             client.paper_round(round_) if mode == "paper" else client.flbench_round(round_)
-        theta = sum(p * c.w for p, c in zip(plain.weights(fed, list(range(fed.N))), clients, strict=True))
+        theta = sum(
+            p * c.w for p, c in zip(plain.weights(fed, list(range(fed.N))), clients, strict=True)
+        )
     for client in clients:
         client.w = torch.where(fed.layout.learnable, theta, client.w)
     return clients
@@ -119,7 +152,9 @@ def test_the_papers_rules_follow_their_plain_transcription(model: str) -> None:
 
 
 def test_flbenchs_rules_follow_their_plain_transcription() -> None:
-    run = toys.run("apfl", {"mode": "flbench"}, sizes=(25, 16, 9), dtype=torch.float64, rounds=3, **HARD)
+    run = toys.run(
+        "apfl", {"mode": "flbench"}, sizes=(25, 16, 9), dtype=torch.float64, rounds=3, **HARD
+    )
     scored = toys.everybody(run)
     assert isinstance(scored, Mixture)
     (alpha, v), (rest, w) = scored.parts
@@ -131,8 +166,17 @@ def test_flbenchs_rules_follow_their_plain_transcription() -> None:
 
 
 def test_flbench_skips_batches_of_one_when_it_counts_the_first_epoch() -> None:
-    run = toys.run("apfl", {"mode": "flbench"}, sizes=(25, 17, 1), skip_single=True, epochs=1, rounds=1)
-    full = toys.run("apfl", {"mode": "flbench", "alpha_epochs": 9}, sizes=(25, 17, 1), skip_single=True, epochs=1, rounds=1)
+    run = toys.run(
+        "apfl", {"mode": "flbench"}, sizes=(25, 17, 1), skip_single=True, epochs=1, rounds=1
+    )
+    full = toys.run(
+        "apfl",
+        {"mode": "flbench", "alpha_epochs": 9},
+        sizes=(25, 17, 1),
+        skip_single=True,
+        epochs=1,
+        rounds=1,
+    )
     assert torch.equal(run.state["alpha"], full.state["alpha"])
     assert float(run.state["alpha"][2]) == 0.5
 

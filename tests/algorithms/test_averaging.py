@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from algorithms.core.data import ClientData
-from algorithms.core.method import build
-from algorithms.core.run import Run
+from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.method import build
+from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
 
 TWO = {"dtype": torch.float64, "rounds": 2}
@@ -25,14 +25,16 @@ def with_other_data_of(client: int) -> ClientData:
     held = toys.data()
     images = held.images.clone()
     images[held.train[client]] = 255 - images[held.train[client]]
-    return ClientData(images, held.labels, held.train, held.test, held.val, held.scale, held.shift, held.classes)
+    return ClientData(
+        images, held.labels, held.train, held.test, held.val, held.scale, held.shift, held.classes
+    )
 
 
 def traffic(run: Run, line: str) -> list[float]:
     return [value for _, name, value in run.rows if name == f"traffic/{line}"]
 
 
-# -- local -------------------------------------------------------------------------------------------------------------------------------
+# -- local -----------------------------------------------------------------------------------------
 
 
 def test_local_model_of_a_client_ignores_everybody_elses_data() -> None:
@@ -62,7 +64,7 @@ def test_clients_may_start_from_values_of_their_own() -> None:
     assert torch.equal(run.state["w"][1], run.fed.new_model(1))
 
 
-# -- fedavg ------------------------------------------------------------------------------------------------------------------------------
+# -- fedavg ----------------------------------------------------------------------------------------
 
 
 def test_fedavg_follows_its_plain_transcription() -> None:
@@ -77,8 +79,19 @@ def test_fedavg_follows_its_plain_transcription() -> None:
 
 def test_fedavg_of_identical_clients_is_any_of_them() -> None:
     held = toys.data((16, 16))
-    twin = ClientData(held.images, held.labels, [held.train[0]] * 2, [held.test[0]] * 2, held.val[:2], held.scale, held.shift, held.classes)
-    run = toys.run("fedavg", clients_data=twin, batch=16, epochs=1, rounds=1, dtype=torch.float64)  # one full batch: order does not matter
+    twin = ClientData(
+        held.images,
+        held.labels,
+        [held.train[0]] * 2,
+        [held.test[0]] * 2,
+        held.val[:2],
+        held.scale,
+        held.shift,
+        held.classes,
+    )
+    run = toys.run(
+        "fedavg", clients_data=twin, batch=16, epochs=1, rounds=1, dtype=torch.float64
+    )  # one full batch: order does not matter
     assert plain.apart(run.fed.trained[0], run.state["theta"]) < 1e-12
 
 
@@ -124,11 +137,13 @@ def test_fedavg_bills_learnable_entries_and_statistics_only_when_averaged() -> N
         assert traffic(run, "up_codes") == traffic(run, "down_codes") == [0]
 
 
-# -- fedavg-ft ---------------------------------------------------------------------------------------------------------------------------
+# -- fedavg-ft -------------------------------------------------------------------------------------
 
 
 def test_fine_tuning_for_no_epochs_is_fedavg() -> None:
-    assert torch.equal(models_of(toys.run("fedavg-ft", {"epochs": 0})), models_of(toys.run("fedavg")))
+    assert torch.equal(
+        models_of(toys.run("fedavg-ft", {"epochs": 0})), models_of(toys.run("fedavg"))
+    )
 
 
 def test_fine_tuning_starts_from_the_global_model_and_feeds_nothing_back() -> None:
@@ -145,13 +160,15 @@ def test_fine_tuning_the_head_leaves_the_body() -> None:
     assert not torch.equal(models_of(run)[0], run.state["theta"])
 
 
-# -- fedper, fedbn -----------------------------------------------------------------------------------------------------------------------
+# -- fedper, fedbn ---------------------------------------------------------------------------------
 
 
 def test_fedper_without_a_head_is_fedavg_bit_for_bit() -> None:
     base = toys.run("fedavg", model="tiny-bn")
     run = Run(build("fedper"), toys.recipe(), toys.data(), base.fed.model, seed=0)
-    run.fed.layout.__dict__["head"] = torch.zeros_like(run.fed.layout.head)  # a layout whose cached head is empty
+    run.fed.layout.__dict__["head"] = torch.zeros_like(
+        run.fed.layout.head
+    )  # a layout whose cached head is empty
     run.start()
     while not run.done:
         run.step()
@@ -186,11 +203,15 @@ def test_fedper_newcomers_hold_the_initial_or_the_average_head() -> None:
         assert torch.equal(models_of(run)[absent, head], expected[head])
 
 
-def test_fedper_newcomers_with_the_average_head_are_billed_for_it_once_and_everybody_sends_it() -> None:
+def test_fedper_newcomers_with_the_average_head_are_billed_for_it_once_and_everybody_sends_it() -> (
+    None
+):
     run = toys.run("fedper", {"newcomer": "global"}, participation=0.5)
     head, sent = 32 * 4 + 4, run.fed.layout.parameters
     seen: set[int] = set()
-    for round_, (down, up) in enumerate(zip(traffic(run, "down_values"), traffic(run, "up_values"), strict=True), 1):
+    for round_, (down, up) in enumerate(
+        zip(traffic(run, "down_values"), traffic(run, "up_values"), strict=True), 1
+    ):
         run.fed.begin(round_, scoring=False)
         cohort = set(run.fed.active.tolist())
         assert down == 4 * (3 * (sent - head) + head * len(cohort - seen))
@@ -200,7 +221,14 @@ def test_fedper_newcomers_with_the_average_head_are_billed_for_it_once_and_every
 
 
 def test_fedper_newcomers_keep_their_initial_statistics_where_these_stay_with_clients() -> None:
-    run = toys.run("fedper", {"newcomer": "global"}, model="tiny-bn", participation=0.5, rounds=1, buffers="local")
+    run = toys.run(
+        "fedper",
+        {"newcomer": "global"},
+        model="tiny-bn",
+        participation=0.5,
+        rounds=1,
+        buffers="local",
+    )
     absent = next(c for c in range(run.fed.N) if c not in run.fed.active.tolist())
     stats = run.fed.layout.stats
     assert torch.equal(models_of(run)[absent, stats], run.fed.new_model()[stats])
@@ -209,7 +237,11 @@ def test_fedper_newcomers_keep_their_initial_statistics_where_these_stay_with_cl
 def test_fedper_sends_the_body_only() -> None:
     run = toys.run("fedper", rounds=1)
     head = 32 * 4 + 4
-    assert traffic(run, "up_values") == traffic(run, "down_values") == [6 * 4 * (run.fed.layout.parameters - head)]
+    assert (
+        traffic(run, "up_values")
+        == traffic(run, "down_values")
+        == [6 * 4 * (run.fed.layout.parameters - head)]
+    )
 
 
 def test_fedbn_without_bn_is_fedavg_bit_for_bit() -> None:
@@ -218,7 +250,10 @@ def test_fedbn_without_bn_is_fedavg_bit_for_bit() -> None:
 
 
 def test_fedbn_affine_of_a_client_depends_on_its_own_history_only() -> None:
-    one, other = (toys.run("fedbn", model="tiny-bn", clients_data=d, rounds=1) for d in (toys.data(), with_other_data_of(3)))
+    one, other = (
+        toys.run("fedbn", model="tiny-bn", clients_data=d, rounds=1)
+        for d in (toys.data(), with_other_data_of(3))
+    )
     norm = one.fed.layout.norm | one.fed.layout.stats
     assert torch.equal(models_of(one)[0, norm], models_of(other)[0, norm])
     assert not torch.equal(models_of(one)[0], models_of(other)[0])
@@ -234,15 +269,20 @@ def test_fedbn_sends_everything_but_normalisation() -> None:
     assert traffic(run, "up_values") == [6 * 4 * (run.fed.layout.parameters - 48)]
 
 
-# -- pfedsd ------------------------------------------------------------------------------------------------------------------------------
+# -- pfedsd ----------------------------------------------------------------------------------------
 
 
 def test_pfedsd_without_its_term_is_fedavg_bit_for_bit() -> None:
-    assert torch.equal(toys.run("pfedsd", {"lam": 0.0}, model="tiny-bn").state["theta"], toys.run("fedavg", model="tiny-bn").state["theta"])
+    assert torch.equal(
+        toys.run("pfedsd", {"lam": 0.0}, model="tiny-bn").state["theta"],
+        toys.run("fedavg", model="tiny-bn").state["theta"],
+    )
 
 
 def test_pfedsd_first_round_is_fedavg() -> None:
-    assert torch.equal(toys.run("pfedsd", rounds=1).state["theta"], toys.run("fedavg", rounds=1).state["theta"])
+    assert torch.equal(
+        toys.run("pfedsd", rounds=1).state["theta"], toys.run("fedavg", rounds=1).state["theta"]
+    )
 
 
 def test_pfedsd_follows_its_plain_transcription() -> None:
@@ -253,12 +293,19 @@ def test_pfedsd_follows_its_plain_transcription() -> None:
         ends = []
         for client in clients:
 
-            def loss(p: dict[str, Tensor], x: Tensor, y: Tensor, teacher: Tensor | None = teachers and teachers[client]) -> Tensor:
+            def loss(
+                p: dict[str, Tensor],
+                x: Tensor,
+                y: Tensor,
+                teacher: Tensor | None = teachers and teachers[client],
+            ) -> Tensor:
                 out = plain.logits(p, x)
                 if teacher is None:
                     return F.cross_entropy(out, y)
                 goal = plain.logits(plain.named(fed, teacher), x)
-                kl = F.kl_div(F.log_softmax(out / 2, 1), F.softmax(goal / 2, 1), reduction="batchmean")
+                kl = F.kl_div(
+                    F.log_softmax(out / 2, 1), F.softmax(goal / 2, 1), reduction="batchmean"
+                )
                 return F.cross_entropy(out, y) + 0.7 * 4 * kl
 
             ends.append(plain.train(fed, theta, client, round_, loss=loss)[0])
@@ -273,6 +320,8 @@ def test_pfedsd_student_equal_to_its_teacher_feels_no_pull() -> None:
 
     def distance(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         goal = plain.logits({n: t.detach() for n, t in p.items()}, x)
-        return F.kl_div(F.log_softmax(plain.logits(p, x), 1), F.softmax(goal, 1), reduction="batchmean")
+        return F.kl_div(
+            F.log_softmax(plain.logits(p, x), 1), F.softmax(goal, 1), reduction="batchmean"
+        )
 
     assert plain.gradient(run.fed, run.state["theta"], x, y, distance).abs().max() < 1e-12

@@ -1,11 +1,13 @@
-"""Every method keeps the contract: with and without BN, with everybody and with half of the clients."""
+"""Every method keeps the contract: with and without BN, with everybody and with half of the
+clients.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from algorithms.core.method import methods
-from bench.trust.contract import CONTRACT, Situation, situations
+from repfl.algorithms.core.method import methods
+from repfl.bench.trust.contract import CONTRACT, Situation, situations
 
 CASES = [case for name in sorted(methods()) for case in situations(name)]
 

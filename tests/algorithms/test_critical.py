@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core import critical
-from algorithms.core.federation import Federation
-from algorithms.core.rng import Streams
-from algorithms.core.run import Run
+from repfl.algorithms.core import critical
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.rng import Streams
+from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
 
 ALL = {"tau": 1.0, "cutoff": "off"}
@@ -25,7 +25,7 @@ def traffic(run: Run, line: str) -> list[float]:
     return [value for _, name, value in run.rows if name == f"traffic/{line}"]
 
 
-# -- masks and overlaps ------------------------------------------------------------------------------------------------------------------
+# -- masks and overlaps ----------------------------------------------------------------------------
 
 
 def layout() -> Any:
@@ -40,8 +40,12 @@ def test_a_mask_holds_the_top_share_of_every_tensor() -> None:
         assert mask[:, s.start : s.stop].sum(1).tolist() == [int(0.3 * s.size)] * 2
 
 
-@pytest.mark.parametrize(("cutoff", "dead_tensor", "sparse_tensor"), [("code", 32, 3), ("empty", 0, 3), ("off", 32, 32)])
-def test_cutoff_rules_on_tensors_with_dead_entries(cutoff: Any, dead_tensor: int, sparse_tensor: int) -> None:
+@pytest.mark.parametrize(
+    ("cutoff", "dead_tensor", "sparse_tensor"), [("code", 32, 3), ("empty", 0, 3), ("off", 32, 32)]
+)
+def test_cutoff_rules_on_tensors_with_dead_entries(
+    cutoff: Any, dead_tensor: int, sparse_tensor: int
+) -> None:
     parts = layout()
     scores = torch.ones(1, parts.size)
     dead, sparse = parts["fc1.bias"], parts["fc2.weight"]
@@ -50,7 +54,9 @@ def test_cutoff_rules_on_tensors_with_dead_entries(cutoff: Any, dead_tensor: int
     scores[:, sparse.start : sparse.start + 3] = 1
     mask = critical.critical(parts, scores, 0.25, parts.learnable, cutoff, 1e-10)
     assert int(mask[0, dead.start : dead.stop].sum()) == dead_tensor
-    assert int(mask[0, sparse.start : sparse.stop].sum()) == (sparse_tensor if cutoff != "off" else sparse.size)
+    assert int(mask[0, sparse.start : sparse.stop].sum()) == (
+        sparse_tensor if cutoff != "off" else sparse.size
+    )
 
 
 def test_overlap_is_measured_against_the_clients_own_mask() -> None:
@@ -61,12 +67,16 @@ def test_overlap_is_measured_against_the_clients_own_mask() -> None:
 def test_the_bar_rises_from_the_mean_overlap_to_the_largest() -> None:
     overlap = torch.tensor([[1, 0.2, 0.6], [0.4, 1, 0.8], [0.6, 0.2, 1]], dtype=torch.float64)
     assert critical.collaborators(overlap, 0.0).sum() == 3
-    assert critical.collaborators(overlap, 0.999).tolist() == [[False, False, False], [False, False, True], [False, False, False]]
+    assert critical.collaborators(overlap, 0.999).tolist() == [
+        [False, False, False],
+        [False, False, True],
+        [False, False, False],
+    ]
     assert critical.collaborators(overlap, 1.1).sum() == 0
     assert critical.collaborators(torch.ones(1, 1, dtype=torch.float64), 0.5).sum() == 0
 
 
-# -- fedcac ------------------------------------------------------------------------------------------------------------------------------
+# -- fedcac ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("beta", [1, 100])
@@ -77,7 +87,10 @@ def test_fedcac_with_everything_critical_is_fedavg_for_equal_clients(beta: int) 
 
 
 def test_fedcac_with_nothing_critical_is_fedavg() -> None:
-    one, other = toys.run("fedcac", {"tau": 0.0, "cutoff": "off"}, dtype=torch.float64), toys.run("fedavg", dtype=torch.float64)
+    one, other = (
+        toys.run("fedcac", {"tau": 0.0, "cutoff": "off"}, dtype=torch.float64),
+        toys.run("fedavg", dtype=torch.float64),
+    )
     assert max(plain.apart(w, other.state["theta"]) for w in models_of(one)) < 1e-12
 
 
@@ -87,7 +100,14 @@ def test_fedcac_critical_entries_are_the_clients_own_well_after_beta() -> None:
     start = models_of(again)
     again.step()
     theta = again.fed.trained
-    mask = critical.critical(run.fed.layout, ((theta - start) * theta).abs(), 0.5, run.fed.layout.learnable, "code", 1e-20)
+    mask = critical.critical(
+        run.fed.layout,
+        ((theta - start) * theta).abs(),
+        0.5,
+        run.fed.layout.learnable,
+        "code",
+        1e-20,
+    )
     overlap = critical.overlaps(mask)
     others = ~torch.eye(6, dtype=torch.bool)
     assert overlap[others].max() - overlap[others].mean() > 1e-4
@@ -95,8 +115,12 @@ def test_fedcac_critical_entries_are_the_clients_own_well_after_beta() -> None:
     assert not torch.equal(models_of(run)[~mask], theta[~mask])
 
 
-def transcription(fed: Federation, method: str, rounds: int, *, tau: float, beta: int, floor: float) -> list[Tensor]:
-    """FedCAC and FedPURIN (exact gradient, no Hessian, no normalisation layers) client by client, tensor by tensor."""
+def transcription(
+    fed: Federation, method: str, rounds: int, *, tau: float, beta: int, floor: float
+) -> list[Tensor]:
+    """FedCAC and FedPURIN (exact gradient, no Hessian, no normalisation layers) client by client,
+    tensor by tensor.
+    """
     n = fed.N
     models = [fed.new_model() for _ in range(n)]
     share = plain.weights(fed, list(range(n)))
@@ -125,7 +149,9 @@ def transcription(fed: Federation, method: str, rounds: int, *, tau: float, beta
         average = sum(p * end for p, end in zip(share, ends, strict=True))
         new = []
         for i in range(n):
-            close = [j for j in range(n) if j != i and pairs[i, j] >= mean + t / beta * (most - mean)]
+            close = [
+                j for j in range(n) if j != i and pairs[i, j] >= mean + t / beta * (most - mean)
+            ]
             mixed = (ends[i] + sum(ends[j] for j in close)) / (len(close) + 1) if close else ends[i]
             new.append(torch.where(masks[i], mixed, average))
         models = new
@@ -146,11 +172,13 @@ def test_fedcac_bills_model_and_bitmap_up_and_only_news_down_after_beta() -> Non
     assert traffic(run, "up_codes") == [4 * ((size + 7) // 8)] * 3
     assert traffic(run, "down_values")[:2] == [4 * 4 * size] * 2
     halves = sum(int(0.5 * s.size) for s in run.fed.layout if s.kind != "stat")
-    assert traffic(run, "down_values")[2] == pytest.approx(4 * 4 * (size - halves), rel=0.02)  # ties may add critical entries
+    assert traffic(run, "down_values")[2] == pytest.approx(
+        4 * 4 * (size - halves), rel=0.02
+    )  # ties may add critical entries
     assert traffic(run, "down_codes") == [0] * 3
 
 
-# -- fedpurin ----------------------------------------------------------------------------------------------------------------------------
+# -- fedpurin --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("beta", [1, 100])
@@ -159,7 +187,10 @@ def test_fedpurin_sending_everything_is_fedavg(beta: int) -> None:
     one = toys.run("fedpurin", hp, model="tiny-bn", sizes=toys.EQUAL, dtype=torch.float64)
     other = toys.run("fedavg", model="tiny-bn", sizes=toys.EQUAL, dtype=torch.float64)
     learnable = one.fed.layout.learnable
-    assert max(plain.apart(w[learnable], other.state["theta"][learnable]) for w in models_of(one)) < 1e-12
+    assert (
+        max(plain.apart(w[learnable], other.state["theta"][learnable]) for w in models_of(one))
+        < 1e-12
+    )
 
 
 def test_fedpurin_sending_all_but_normalisation_is_fedbn() -> None:
@@ -171,13 +202,17 @@ def test_fedpurin_sending_all_but_normalisation_is_fedbn() -> None:
 
 def test_fedpurin_equals_fedcac_when_everything_is_critical() -> None:
     one, other = (
-        toys.run(m, hp, model="tiny-bn", dtype=torch.float64) for m, hp in (("fedpurin", ALL | {"bn": "masked"}), ("fedcac", ALL))
+        toys.run(m, hp, model="tiny-bn", dtype=torch.float64)
+        for m, hp in (("fedpurin", ALL | {"bn": "masked"}), ("fedcac", ALL))
     )
     assert torch.equal(models_of(one), models_of(other))
 
 
 def test_fedpurin_keeps_the_clients_own_critical_entries_well_after_beta() -> None:
-    first, second = (toys.run("fedpurin", {"beta": 1}, rounds=r, evaluation={"tallies": ("mask",)}) for r in (1, 2))
+    first, second = (
+        toys.run("fedpurin", {"beta": 1}, rounds=r, evaluation={"tallies": ("mask",)})
+        for r in (1, 2)
+    )
     mask = second.fed.tallies["mask"] > first.fed.tallies["mask"]
     overlap = critical.overlaps(mask)
     others = ~torch.eye(6, dtype=torch.bool)
@@ -202,13 +237,22 @@ def test_fedpurin_leaves_normalisation_bit_identical_through_aggregation() -> No
 @pytest.mark.parametrize("cutoff", ["off", "empty"])
 def test_fedpurin_uploads_as_many_values_as_its_mask_has_ones(cutoff: str) -> None:
     tallied = {"tallies": ("mask",)}
-    run = toys.run("fedpurin", {"cutoff": cutoff}, model="tiny-bn", sizes=toys.EQUAL, evaluation=tallied, rounds=1)
+    run = toys.run(
+        "fedpurin",
+        {"cutoff": cutoff},
+        model="tiny-bn",
+        sizes=toys.EQUAL,
+        evaluation=tallied,
+        rounds=1,
+    )
     ones = int(run.fed.tallies["mask"].sum())
     processed = int((run.fed.layout.learnable & ~run.fed.layout.norm).sum())
     halves = 4 * sum(int(0.5 * s.size) for s in run.fed.layout if s.kind not in ("norm", "stat"))
     assert traffic(run, "up_values") == [4 * ones]
     assert traffic(run, "up_codes") == [4 * ((processed + 7) // 8)]
-    assert ones >= halves if cutoff == "off" else ones < halves  # dead units of the toy net are cut off
+    assert (
+        ones >= halves if cutoff == "off" else ones < halves
+    )  # dead units of the toy net are cut off
 
 
 def test_fedpurin_bills_no_downlink_for_entries_that_stay_the_clients_own() -> None:
@@ -229,7 +273,9 @@ def test_hessian_changes_no_mask_when_effects_are_small_and_positive() -> None:
     theta = torch.linspace(0.01, 0.5, run.fed.D).expand(6, -1)
     grad = torch.ones_like(theta)
     with_hessian = toys.run("fedpurin", {"hessian": True}, rounds=1).method
-    assert torch.equal(run.method.critical(run.fed, theta, grad), with_hessian.critical(run.fed, theta, grad))
+    assert torch.equal(
+        run.method.critical(run.fed, theta, grad), with_hessian.critical(run.fed, theta, grad)
+    )
 
 
 def test_variants_differ_where_they_should() -> None:
@@ -249,7 +295,16 @@ def test_variants_differ_where_they_should() -> None:
 
 def test_identical_clients_keep_their_sparse_model() -> None:
     held = toys.data((16, 16, 16))
-    twin = type(held)(held.images, held.labels, [held.train[0]] * 3, [held.test[0]] * 3, held.val, held.scale, held.shift, held.classes)
+    twin = type(held)(
+        held.images,
+        held.labels,
+        [held.train[0]] * 3,
+        [held.test[0]] * 3,
+        held.val,
+        held.scale,
+        held.shift,
+        held.classes,
+    )
     run = toys.run("fedpurin", clients_data=twin, batch=16, epochs=1, rounds=1, dtype=torch.float64)
     w = models_of(run)
     assert plain.apart(w[0], w[1]) < 1e-12

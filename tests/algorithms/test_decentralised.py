@@ -1,4 +1,6 @@
-"""Methods without a server keep the contract on sparse graphs, and do not copy everybody's models needlessly."""
+"""Methods without a server keep the contract on sparse graphs, and do not copy everybody's models
+needlessly.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from algorithms.core.method import methods
-from algorithms.core.train import Rows
-from bench.trust.contract import CONTRACT, Situation
+from repfl.algorithms.core.method import methods
+from repfl.algorithms.core.train import Rows
+from repfl.bench.trust.contract import CONTRACT, Situation
 from tests.algorithms import toys
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
@@ -25,10 +27,16 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "hp"), VARIANTS, ids=lambda v: v if isinstance(v, str) else "-".join(map(str, v.values())))
+@pytest.mark.parametrize(
+    ("name", "hp"),
+    VARIANTS,
+    ids=lambda v: v if isinstance(v, str) else "-".join(map(str, v.values())),
+)
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 @pytest.mark.parametrize("promise", CONTRACT, ids=lambda p: p.__name__)
-def test_the_contract_holds_on_sparse_graphs(promise: Any, model: str, name: str, hp: dict[str, Any]) -> None:
+def test_the_contract_holds_on_sparse_graphs(
+    promise: Any, model: str, name: str, hp: dict[str, Any]
+) -> None:
     promise(Situation(name, model, 1.0, (("degree", 2), *hp.items())))
 
 
@@ -41,7 +49,9 @@ def test_everybody_takes_part_whatever_the_participation(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in VARIANTS}))
 def test_training_overwrites_what_gossip_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At paper scale everybody's models fill gigabytes: a round holds the old ones and the new ones, and no third copy."""
+    """At paper scale everybody's models fill gigabytes: a round holds the old ones and the new
+    ones, and no third copy.
+    """
     copies = []
     before = Rows.__init__
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core.method import build
-from algorithms.core.run import Run
+from repfl.algorithms.core.method import build
+from repfl.algorithms.core.run import Run
 from tests.algorithms import peers, plain, toys
 
 PAPER = {"graph": "regular", "order": "train-gossip", "degree": 2}
@@ -26,9 +26,14 @@ def heavy_ball(run: Run, start: Tensor, client: int, round_: int) -> Tensor:
     return now
 
 
-@pytest.mark.parametrize(("order", "graph"), [("train-gossip", "regular"), ("gossip-train", "pull"), ("train-gossip", "pull")])
+@pytest.mark.parametrize(
+    ("order", "graph"),
+    [("train-gossip", "regular"), ("gossip-train", "pull"), ("train-gossip", "pull")],
+)
 def test_dfedavgm_follows_its_plain_transcription(order: str, graph: Any) -> None:
-    run = toys.run("dfedavgm", {"order": order, "graph": graph, "degree": 2}, sizes=peers.SIZES, **MOMENTUM)
+    run = toys.run(
+        "dfedavgm", {"order": order, "graph": graph, "degree": 2}, sizes=peers.SIZES, **MOMENTUM
+    )
     fed = run.fed
     w = [fed.new_model()] * fed.N
     for round_ in (1, 2, 3):
@@ -37,7 +42,10 @@ def test_dfedavgm_follows_its_plain_transcription(order: str, graph: Any) -> Non
             if step == "train":
                 w = [heavy_ball(run, w[client], client, round_) for client in range(fed.N)]
             else:
-                w = [torch.stack([w[j] for j in peers.senders(hears, client)]).mean(0) for client in range(fed.N)]
+                w = [
+                    torch.stack([w[j] for j in peers.senders(hears, client)]).mean(0)
+                    for client in range(fed.N)
+                ]
     assert plain.apart(torch.stack(w), run.state["w"]) < 1e-9
 
 
@@ -49,8 +57,12 @@ def test_dfedavgm_on_the_complete_graph_is_fedavg_with_momentum() -> None:
 
 @pytest.mark.parametrize("order", ["train-gossip", "gossip-train"])
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
-def test_dfedavgm_without_neighbours_is_local_training_of_everybody_bit_for_bit(order: str, model: str) -> None:
-    one = toys.run("dfedavgm", {"order": order, "graph": "none"}, model=model, participation=0.5, momentum=0.9)
+def test_dfedavgm_without_neighbours_is_local_training_of_everybody_bit_for_bit(
+    order: str, model: str
+) -> None:
+    one = toys.run(
+        "dfedavgm", {"order": order, "graph": "none"}, model=model, participation=0.5, momentum=0.9
+    )
     other = toys.run("local", model=model, participation=1.0, momentum=0.9)
     assert torch.equal(one.state["w"], other.state["w"])
 
@@ -63,12 +75,18 @@ def test_dfedavgm_preserves_the_mean_on_a_regular_graph() -> None:
 
 
 def test_dfedavgm_with_a_fine_quantiser_is_unquantised_while_all_are_equal() -> None:
-    one, other = (toys.run("dfedavgm", PAPER | {"bits": bits}, model="tiny-bn", rounds=1, **MOMENTUM) for bits in (31, None))
+    one, other = (
+        toys.run("dfedavgm", PAPER | {"bits": bits}, model="tiny-bn", rounds=1, **MOMENTUM)
+        for bits in (31, None)
+    )
     assert 0 < plain.apart(one.state["w"], other.state["w"]) < 1e-7
 
 
 def test_dfedavgm_adds_what_the_neighbours_changes_come_to() -> None:
-    before, after = (toys.run("dfedavgm", PAPER | {"bits": 8}, rounds=rounds, dtype=torch.float64) for rounds in (2, 3))
+    before, after = (
+        toys.run("dfedavgm", PAPER | {"bits": 8}, rounds=rounds, dtype=torch.float64)
+        for rounds in (2, 3)
+    )
     fed, x, trained = after.fed, before.state["w"], after.fed.trained
     change = after.method.quantised(fed, trained, x)
     expected = x + fed.topology.mixing(PAPER["graph"], PAPER["degree"]) @ change
@@ -95,7 +113,11 @@ def test_dfedavgm_quantises_only_changes() -> None:
 def test_dfedavgm_bills_a_model_per_neighbour() -> None:
     run = toys.run("dfedavgm", {"degree": 2})
     size, clients = run.fed.layout.parameters, run.fed.N
-    assert peers.traffic(run, "up_values") == peers.traffic(run, "down_values") == [4.0 * size * 2 * clients] * 3
+    assert (
+        peers.traffic(run, "up_values")
+        == peers.traffic(run, "down_values")
+        == [4.0 * size * 2 * clients] * 3
+    )
     assert sum(peers.traffic(run, "up_codes")) == 0
 
 
@@ -107,7 +129,13 @@ def test_dfedavgm_bills_quantised_changes_by_their_width() -> None:
 
 @pytest.mark.parametrize("buffers", ["local", "global"])
 def test_dfedavgm_sends_statistics_where_the_protocol_averages_them(buffers: str) -> None:
-    run = toys.run("dfedavgm", PAPER | {"graph": "complete"}, model="tiny-bn", buffers=buffers, sizes=peers.SIZES)
+    run = toys.run(
+        "dfedavgm",
+        PAPER | {"graph": "complete"},
+        model="tiny-bn",
+        buffers=buffers,
+        sizes=peers.SIZES,
+    )
     spread = (run.state["w"] - run.state["w"].mean(0)).abs().amax(0)
     assert spread[run.fed.layout.learnable].max() < 1e-6
     assert bool((spread[run.fed.layout.stats] > 1e-4).any()) == (buffers == "local")
@@ -116,4 +144,6 @@ def test_dfedavgm_sends_statistics_where_the_protocol_averages_them(buffers: str
 def test_dfedavgm_scores_everybody_whatever_the_participation() -> None:
     run = toys.run("dfedavgm", {"degree": 2}, participation=0.5)
     for point in ("pre_agg", "post_agg", "gossiped", "consensus"):
-        assert [client for round_, at, client, _, _ in run.client_rows if at == point and round_ == 1] == list(range(run.fed.N))
+        assert [
+            client for round_, at, client, _, _ in run.client_rows if at == point and round_ == 1
+        ] == list(range(run.fed.N))

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core import topology
-from algorithms.core.method import build
-from algorithms.core.model import Model
-from algorithms.core.run import Run
-from algorithms.models.tiny import tiny
+from repfl.algorithms.core import topology
+from repfl.algorithms.core.method import build
+from repfl.algorithms.core.model import Model
+from repfl.algorithms.core.run import Run
+from repfl.algorithms.models.tiny import tiny
 from tests.algorithms import peers, plain, toys
 
 DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}
@@ -33,7 +33,17 @@ def head_phase(run: Run, w: Tensor, client: int, round_: int, lr: float, epochs:
     return w
 
 
-def body_phase(run: Run, w: Tensor, client: int, round_: int, lr: float, mass: float, *, first: int, epochs: int) -> Tensor:
+def body_phase(
+    run: Run,
+    w: Tensor,
+    client: int,
+    round_: int,
+    lr: float,
+    mass: float,
+    *,
+    first: int,
+    epochs: int,
+) -> Tensor:
     """SGD on u = mass * z, gradients and decay taken at z; returns z with the untouched head."""
     w, p, buffer = w.clone(), run.fed.protocol, torch.zeros_like(w)
     body = run.fed.layout.learnable & ~run.fed.layout.head
@@ -50,7 +60,15 @@ def body_phase(run: Run, w: Tensor, client: int, round_: int, lr: float, mass: f
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 def test_dfedpgp_follows_its_plain_transcription(order: str, push_sum: bool, model: str) -> None:
     graph = "push" if push_sum else "pull"
-    hp = {"degree": 2, "graph": graph, "push_sum": push_sum, "order": order, "head_lr": 0.02, "head_epochs": 2, "body_epochs": 3}
+    hp = {
+        "degree": 2,
+        "graph": graph,
+        "push_sum": push_sum,
+        "order": order,
+        "head_lr": 0.02,
+        "head_epochs": 2,
+        "body_epochs": 3,
+    }
     run = toys.run("dfedpgp", hp, model=model, **DOUBLE, **SGD)
     fed = run.fed
     shared = fed.layout.learnable & ~fed.layout.head
@@ -61,12 +79,19 @@ def test_dfedpgp_follows_its_plain_transcription(order: str, push_sum: bool, mod
             if step == "train":
                 decay = 0.9 ** (round_ - 1)
                 z = [head_phase(run, z[i], i, round_, 0.02 * decay, 2) for i in range(fed.N)]
-                z = [body_phase(run, z[i], i, round_, 0.05 * decay, mass[i], first=2, epochs=3) for i in range(fed.N)]
+                z = [
+                    body_phase(run, z[i], i, round_, 0.05 * decay, mass[i], first=2, epochs=3)
+                    for i in range(fed.N)
+                ]
                 continue
             gives = [1 / (1 + int(hears[:, j].sum())) if push_sum else 1 / 3 for j in range(fed.N)]
             u = [mass[i] * z[i] for i in range(fed.N)]
             pushed = [sum(gives[j] * u[j] for j in peers.senders(hears, i)) for i in range(fed.N)]
-            mass = [sum(gives[j] * mass[j] for j in peers.senders(hears, i)) for i in range(fed.N)] if push_sum else mass
+            mass = (
+                [sum(gives[j] * mass[j] for j in peers.senders(hears, i)) for i in range(fed.N)]
+                if push_sum
+                else mass
+            )
             z = [torch.where(shared, pushed[i] / mass[i], z[i]) for i in range(fed.N)]
     assert plain.apart(torch.stack(z), run.state["w"]) < 1e-9
     assert run.state["mu"].tolist() == pytest.approx(mass)
@@ -76,13 +101,19 @@ def test_dfedpgp_follows_its_plain_transcription(order: str, push_sum: bool, mod
 
 @pytest.mark.parametrize("graph", ["complete", "regular", "ring"])
 def test_dfedpgp_on_a_regular_undirected_graph_is_plain_gossip(graph: str) -> None:
-    one, other = (toys.run("dfedpgp", {"degree": 2, "graph": graph, "push_sum": on}, **DOUBLE, **SGD) for on in (True, False))
+    one, other = (
+        toys.run("dfedpgp", {"degree": 2, "graph": graph, "push_sum": on}, **DOUBLE, **SGD)
+        for on in (True, False)
+    )
     assert one.state["mu"].tolist() == pytest.approx([1.0] * one.fed.N, abs=1e-14)
     assert plain.apart(one.state["w"], other.state["w"]) < 1e-12
 
 
 def test_dfedpgp_trains_alike_in_both_orders_if_the_graph_stays() -> None:
-    one, other = (toys.run("dfedpgp", {"graph": "ring", "order": order}, **DOUBLE, **SGD) for order in ("gossip-train", "train-gossip"))
+    one, other = (
+        toys.run("dfedpgp", {"graph": "ring", "order": order}, **DOUBLE, **SGD)
+        for order in ("gossip-train", "train-gossip")
+    )
     assert one.fed.trained is not None
     assert other.fed.trained is not None
     assert plain.apart(one.fed.trained, other.fed.trained) < 1e-12
@@ -96,29 +127,44 @@ def test_dfedpgp_on_the_body_alone_is_dfedavgm_with_the_first_heads() -> None:
     body = ~fed.layout.head
     for round_ in (1, 2, 3):
         lr = 0.05 * 0.9 ** (round_ - 1)
-        w = torch.stack([plain.train(fed, w[i], i, round_, lr=lr, trainable=body)[0] for i in range(fed.N)])
+        w = torch.stack(
+            [plain.train(fed, w[i], i, round_, lr=lr, trainable=body)[0] for i in range(fed.N)]
+        )
         w = torch.where(body, peers.topology_at(fed, round_).mixing("regular", 2) @ w, w)
     assert plain.apart(w, run.state["w"]) < 1e-12
-    assert torch.equal(run.state["w"][:, fed.layout.head], fed.new_model()[fed.layout.head].expand(fed.N, -1))
+    assert torch.equal(
+        run.state["w"][:, fed.layout.head], fed.new_model()[fed.layout.head].expand(fed.N, -1)
+    )
 
 
 def headless() -> Model:
     """The tiny network, nothing of which counts as a head."""
-    specs = tuple((name, shape, kind, False, init) for name, shape, kind, _, init in tiny(1, 8, 4).specs)
+    specs = tuple(
+        (name, shape, kind, False, init) for name, shape, kind, _, init in tiny(1, 8, 4).specs
+    )
     return Model("headless", specs, tiny(1, 8, 4)._body, "fc2")
 
 
 def test_dfedpgp_without_a_head_and_with_one_step_is_stochastic_gradient_push() -> None:
     held = toys.data(peers.SIZES)
     recipe = toys.recipe(clients=held.clients, epochs=1, batch=100)
-    run = Run(build("dfedpgp", {"degree": 2, "order": "train-gossip"}), recipe, held, headless(), seed=0, dtype=torch.float64)
+    run = Run(
+        build("dfedpgp", {"degree": 2, "order": "train-gossip"}),
+        recipe,
+        held,
+        headless(),
+        seed=0,
+        dtype=torch.float64,
+    )
     run.start()
     u, mass = run.fed.new_model().repeat(run.fed.N, 1), torch.ones(run.fed.N, dtype=torch.float64)
     while not run.done:
         run.step()
         z = u / mass[:, None]
         batch = [plain.batches(run.fed, i, run.round, 1, first=1)[0] for i in range(run.fed.N)]
-        u = u - 0.05 * torch.stack([plain.gradient(run.fed, z[i], *batch[i]) for i in range(run.fed.N)])
+        u = u - 0.05 * torch.stack(
+            [plain.gradient(run.fed, z[i], *batch[i]) for i in range(run.fed.N)]
+        )
         shares = topology.column_stochastic(peers.topology_at(run.fed, run.round).graph("push", 2))
         u, mass = shares @ u, shares @ mass
     assert plain.apart(u / mass[:, None], run.state["w"]) < 1e-12
@@ -138,7 +184,9 @@ def test_dfedpgp_without_training_reaches_the_average_of_the_first_bodies() -> N
 
 
 def test_dfedpgp_freezes_the_other_part_bit_for_bit() -> None:
-    start = toys.run("dfedpgp", {"graph": "none"}, model="tiny-bn", epochs=0, rounds=1).fed.new_model()
+    start = toys.run(
+        "dfedpgp", {"graph": "none"}, model="tiny-bn", epochs=0, rounds=1
+    ).fed.new_model()
     heads = toys.run("dfedpgp", {"graph": "none", "body_epochs": 0}, model="tiny-bn", **SGD)
     bodies = toys.run("dfedpgp", {"graph": "none", "head_epochs": 0}, model="tiny-bn", **SGD)
     head = heads.fed.layout.head
@@ -151,7 +199,11 @@ def test_dfedpgp_freezes_the_other_part_bit_for_bit() -> None:
 def test_dfedpgp_bills_a_body_and_its_mass_per_neighbour(push_sum: bool) -> None:
     run = toys.run("dfedpgp", {"degree": 2, "push_sum": push_sum})
     body = int((~run.fed.layout.head).sum())
-    assert peers.traffic(run, "up_values") == peers.traffic(run, "down_values") == [4.0 * (body + push_sum) * 2 * run.fed.N] * 3
+    assert (
+        peers.traffic(run, "up_values")
+        == peers.traffic(run, "down_values")
+        == [4.0 * (body + push_sum) * 2 * run.fed.N] * 3
+    )
 
 
 def test_dfedpgp_scores_mixed_bodies_with_own_heads_before_training() -> None:

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms import models
-from algorithms.core import sparse
-from algorithms.core.federation import Federation
-from algorithms.core.rng import lots
-from algorithms.core.run import Run
+from repfl.algorithms import models
+from repfl.algorithms.core import sparse
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.rng import lots
+from repfl.algorithms.core.run import Run
 from tests.algorithms import peers, plain, toys
 
 DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}
@@ -24,14 +24,18 @@ def counts(mask: Tensor, fed: Federation) -> dict[str, list[int]]:
     return {s.name: mask[:, s.start : s.stop].sum(1).tolist() for s in fed.layout}
 
 
-# -- densities and masks -----------------------------------------------------------------------------------------------------------------
+# -- densities and masks ---------------------------------------------------------------------------
 
 
 def test_erk_on_resnet18_gn_has_the_known_number_of_non_zeros() -> None:
     layout = models.build("resnet18-gn", channels=3, size=32, classes=10).layout
     found = sparse.erk(layout, 0.5)
     assert sum(found.values()) == 5_586_977
-    partly = {name: round(count / layout[name].size, 4) for name, count in found.items() if count < layout[name].size}
+    partly = {
+        name: round(count / layout[name].size, 4)
+        for name, count in found.items()
+        if count < layout[name].size
+    }
     assert partly == {
         "layers.2.0.conv2.weight": 0.7197,
         "layers.2.1.conv1.weight": 0.7197,
@@ -55,14 +59,18 @@ def test_first_masks_are_exactly_as_dense_as_asked_and_one_per_client() -> None:
     run = toys.run("dis-pfl", {"density": 0.3}, model="tiny-bn", rounds=1, epochs=0)
     wanted = sparse.erk(run.fed.layout, 0.3)
     mask = run.method.init(run.fed)["mask"]
-    assert {n: c for n, c in counts(mask, run.fed).items() if n in wanted} == {n: [c] * run.fed.N for n, c in wanted.items()}
+    assert {n: c for n, c in counts(mask, run.fed).items() if n in wanted} == {
+        n: [c] * run.fed.N for n, c in wanted.items()
+    }
     assert bool(mask[:, run.fed.layout.stats].all())
     assert len({bytes(row.numpy().tobytes()) for row in mask}) == run.fed.N
-    common = toys.run("dis-pfl", {"density": 0.3, "masks": "common"}, rounds=1, epochs=0).state["sent"]
+    common = toys.run("dis-pfl", {"density": 0.3, "masks": "common"}, rounds=1, epochs=0).state[
+        "sent"
+    ]
     assert bool((common == common[0]).all())
 
 
-# -- limiting cases ----------------------------------------------------------------------------------------------------------------------
+# -- limiting cases --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("regrow", ["random", "gradient"])
@@ -93,7 +101,12 @@ def test_dis_pfl_without_annealing_keeps_its_masks_bit_for_bit() -> None:
 
 
 def test_dis_pfl_with_one_static_mask_never_fills_the_other_entries() -> None:
-    run = toys.run("dis-pfl", {"density": 0.3, "anneal": 0.0, "masks": "common", "degree": 2}, momentum=0.9, weight_decay=0.1)
+    run = toys.run(
+        "dis-pfl",
+        {"density": 0.3, "anneal": 0.0, "masks": "common", "degree": 2},
+        momentum=0.9,
+        weight_decay=0.1,
+    )
     assert bool((run.state["w"][~run.state["mask"]] == 0).all())
     assert bool((run.state["w"][run.state["mask"]] != 0).any())
 
@@ -111,7 +124,13 @@ def test_dis_pfl_without_neighbours_regrows_from_zero() -> None:
 
 @pytest.mark.parametrize("buffers", ["local", "global"])
 def test_dis_pfl_averages_statistics_only_where_the_protocol_does(buffers: str) -> None:
-    run = toys.run("dis-pfl", {"graph": "complete", "density": 0.5}, model="tiny-bn", sizes=peers.SIZES, buffers=buffers)
+    run = toys.run(
+        "dis-pfl",
+        {"graph": "complete", "density": 0.5},
+        model="tiny-bn",
+        sizes=peers.SIZES,
+        buffers=buffers,
+    )
     run.fed.begin(4, scoring=False, everybody=True)
     stats = run.fed.layout.stats
     before, after = run.state["w"][:, stats], run.method.gossip(run.state, run.fed)[:, stats]
@@ -121,10 +140,12 @@ def test_dis_pfl_averages_statistics_only_where_the_protocol_does(buffers: str) 
         assert torch.allclose(after, before.mean(0).expand_as(after))
 
 
-# -- transcription -----------------------------------------------------------------------------------------------------------------------
+# -- transcription ---------------------------------------------------------------------------------
 
 
-def evolved(run: Run, w: np.ndarray, mask: np.ndarray, client: int, round_: int, wish: np.ndarray) -> np.ndarray:
+def evolved(
+    run: Run, w: np.ndarray, mask: np.ndarray, client: int, round_: int, wish: np.ndarray
+) -> np.ndarray:
     """Prune by magnitude and regrow by wish, tensor by tensor, with sorts."""
     share = 0.5 / 2 * (1 + cos(pi * (round_ - 1) / run.fed.rounds))
     new = mask.copy()
@@ -166,7 +187,10 @@ def test_dis_pfl_follows_its_plain_transcription(regrow: str) -> None:
         for i in clients:
             near = peers.senders(hears, i)
             holders = sum(sent[j].double() for j in near)
-            start[i] = torch.where(holders > 0, sum(w[j] for j in near) / holders.clamp(min=1), 0.0) * mask[i]
+            start[i] = (
+                torch.where(holders > 0, sum(w[j] for j in near) / holders.clamp(min=1), 0.0)
+                * mask[i]
+            )
         w = torch.stack([trained(run, start[i], mask[i], i, round_) for i in clients])
         if regrow == "random":
             wish = lots(run.method.keys(fed, "regrow"), 0, fed.D).numpy().astype(object)
@@ -174,17 +198,30 @@ def test_dis_pfl_follows_its_plain_transcription(regrow: str) -> None:
             screen = [plain.batches(fed, i, round_, 1, stream="screen")[0] for i in clients]
             wish = np.stack([plain.gradient(fed, w[i], *screen[i]).abs().numpy() for i in clients])
         sent = mask
-        mask = torch.stack([torch.from_numpy(evolved(run, w[i].numpy(), mask[i].numpy(), i, round_, wish[i])) for i in clients])
+        mask = torch.stack(
+            [
+                torch.from_numpy(evolved(run, w[i].numpy(), mask[i].numpy(), i, round_, wish[i]))
+                for i in clients
+            ]
+        )
     assert plain.apart(w, run.state["w"]) < 1e-9
     assert torch.equal(mask, run.state["mask"])
     assert torch.equal(sent, run.state["sent"])
 
 
-# -- bytes -------------------------------------------------------------------------------------------------------------------------------
+# -- bytes -----------------------------------------------------------------------------------------
 
 
 def test_dis_pfl_bills_its_entries_and_a_bitmap_per_neighbour() -> None:
     run = toys.run("dis-pfl", {"density": 0.3, "degree": 2})
     entries, size = sum(sparse.erk(run.fed.layout, 0.3).values()), run.fed.layout.parameters
-    assert peers.traffic(run, "up_values") == peers.traffic(run, "down_values") == [4.0 * entries * 2 * run.fed.N] * 3
-    assert peers.traffic(run, "up_codes") == peers.traffic(run, "down_codes") == [float(-(-size // 8)) * 2 * run.fed.N] * 3
+    assert (
+        peers.traffic(run, "up_values")
+        == peers.traffic(run, "down_values")
+        == [4.0 * entries * 2 * run.fed.N] * 3
+    )
+    assert (
+        peers.traffic(run, "up_codes")
+        == peers.traffic(run, "down_codes")
+        == [float(-(-size // 8)) * 2 * run.fed.N] * 3
+    )

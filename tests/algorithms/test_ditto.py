@@ -9,14 +9,20 @@ from tests.algorithms import plain, toys
 
 
 def test_ditto_without_a_pull_trains_local_models() -> None:
-    ditto, local = (toys.run(name, hp, model="tiny-bn", participation=0.5) for name, hp in (("ditto", {"lam": 0.0}), ("local", {})))
+    ditto, local = (
+        toys.run(name, hp, model="tiny-bn", participation=0.5)
+        for name, hp in (("ditto", {"lam": 0.0}), ("local", {}))
+    )
     assert torch.equal(ditto.state["v"], local.state["w"])
 
 
 @pytest.mark.parametrize("lam", [0.0, 1.0])
 @pytest.mark.parametrize("buffers", ["local", "global"])
 def test_dittos_global_branch_is_fedavg(lam: float, buffers: str) -> None:
-    ditto, fedavg = (toys.run(name, hp, model="tiny-bn", buffers=buffers) for name, hp in (("ditto", {"lam": lam}), ("fedavg", {})))
+    ditto, fedavg = (
+        toys.run(name, hp, model="tiny-bn", buffers=buffers)
+        for name, hp in (("ditto", {"lam": lam}), ("fedavg", {}))
+    )
     assert all(torch.equal(ditto.state[name], fedavg.state[name]) for name in fedavg.state)
 
 
@@ -32,7 +38,12 @@ def test_a_pull_of_one_over_the_learning_rate_restarts_every_step_from_the_recei
 
 def test_ditto_follows_its_plain_transcription() -> None:
     run = toys.run(
-        "ditto", {"lam": 0.7, "epochs": 3, "lr": 0.02}, model="tiny-bn", sizes=(25, 16, 9), dtype=torch.float64, buffers="global"
+        "ditto",
+        {"lam": 0.7, "epochs": 3, "lr": 0.02},
+        model="tiny-bn",
+        sizes=(25, 16, 9),
+        dtype=torch.float64,
+        buffers="global",
     )
     fed = run.fed
     w = fed.new_model().double()
@@ -41,7 +52,9 @@ def test_ditto_follows_its_plain_transcription() -> None:
         for client in range(3):
             for x, y in plain.batches(fed, client, round_, 3):
                 g = plain.gradient(fed, v[client], x, y)
-                v[client] -= torch.where(fed.layout.learnable, 0.02 * (g + 0.7 * (v[client] - w)), 0.0)
+                v[client] -= torch.where(
+                    fed.layout.learnable, 0.02 * (g + 0.7 * (v[client] - w)), 0.0
+                )
         ends = [plain.train(fed, w, client, round_)[0] for client in range(3)]
         w = sum(p * end for p, end in zip(plain.weights(fed, [0, 1, 2]), ends, strict=True))
     assert plain.apart(w, run.state["theta"]) < 1e-9
@@ -59,4 +72,9 @@ def test_personal_models_of_absent_clients_wait() -> None:
 def test_ditto_sends_what_fedavg_sends() -> None:
     run = toys.run("ditto", participation=0.5, rounds=1)
     size = 4 * run.fed.K * run.fed.layout.parameters
-    assert [value for _, name, value in run.rows if name.startswith("traffic/")] == [size, 0, size, 0]
+    assert [value for _, name, value in run.rows if name.startswith("traffic/")] == [
+        size,
+        0,
+        size,
+        0,
+    ]

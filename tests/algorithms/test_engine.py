@@ -11,17 +11,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from algorithms import models
-from algorithms.core import ops
-from algorithms.core.batches import Schedule, plan_batches
-from algorithms.core.federation import Federation
-from algorithms.core.messages import Ledger, code_bytes, encode
-from algorithms.core.ops import Mode
-from algorithms.core.rng import Streams, cohort, flbench_cohort
+from repfl.algorithms import models
+from repfl.algorithms.core import ops
+from repfl.algorithms.core.batches import Schedule, plan_batches
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.messages import Ledger, code_bytes, encode
+from repfl.algorithms.core.ops import Mode
+from repfl.algorithms.core.rng import Streams, cohort, flbench_cohort
 from tests.algorithms import toys
 
 
-def federation(model: str = "tiny", *, chunk: int = 1, sizes: tuple[int, ...] = toys.RAGGED, **protocol: object) -> Federation:
+def federation(
+    model: str = "tiny", *, chunk: int = 1, sizes: tuple[int, ...] = toys.RAGGED, **protocol: object
+) -> Federation:
     held = toys.data(sizes)
     net = models.build(model, channels=1, size=8, classes=held.classes)
     recipe = toys.recipe(clients=len(sizes), **protocol)  # type: ignore[arg-type]
@@ -45,19 +47,37 @@ class TinyBN(nn.Module):
         return self.fc2(F.relu(self.fc1(x.flatten(1))))
 
 
-@pytest.mark.parametrize("options", [{}, {"momentum": 0.9}, {"weight_decay": 0.1, "momentum": 0.5}, {"clip": 0.05, "momentum": 0.9}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"momentum": 0.9},
+        {"weight_decay": 0.1, "momentum": 0.5},
+        {"clip": 0.05, "momentum": 0.9},
+    ],
+)
 @pytest.mark.parametrize("chunk", [1, 6])
-def test_training_equals_torch_optim_sgd_client_by_client(options: dict[str, float], chunk: int) -> None:
+def test_training_equals_torch_optim_sgd_client_by_client(
+    options: dict[str, float], chunk: int
+) -> None:
     fed = federation("tiny-bn", chunk=chunk, **options)
     start = torch.stack([fed.new_model(client) for client in range(fed.N)])
     theta = fed.train(start).theta
     for client in (0, 3, 5):
         net = TinyBN().double()
         named = fed.layout.split(start[client : client + 1])
-        rename = {n: n.replace(".mean", ".running_mean").replace(".var", ".running_var") for n in named}
+        rename = {
+            n: n.replace(".mean", ".running_mean").replace(".var", ".running_var") for n in named
+        }
         net.load_state_dict({rename[n]: t[0] for n, t in named.items()}, strict=False)
         plan = plan_batches(fed.data, fed.streams, client, Schedule("batches", 1, 2, 0, 8, False))
-        optimiser = torch.optim.SGD(net.parameters(), 0.05, options.get("momentum", 0.0), 0.0, options.get("weight_decay", 0.0))
+        optimiser = torch.optim.SGD(
+            net.parameters(),
+            0.05,
+            options.get("momentum", 0.0),
+            0.0,
+            options.get("weight_decay", 0.0),
+        )
         for index in plan.index:
             optimiser.zero_grad()
             F.cross_entropy(net(fed.data.inputs(index)), fed.data.labels[index]).backward()
@@ -72,7 +92,9 @@ def test_training_equals_torch_optim_sgd_client_by_client(options: dict[str, flo
 def test_float32_stack_and_loop_agree_after_one_step() -> None:
     states = []
     for chunk in (1, 4):
-        run = toys.run("fedavg", model="tiny-bn", sizes=(8, 8, 8, 8), chunk=chunk, rounds=1, epochs=1, batch=8)
+        run = toys.run(
+            "fedavg", model="tiny-bn", sizes=(8, 8, 8, 8), chunk=chunk, rounds=1, epochs=1, batch=8
+        )
         states.append(run.state)
     assert toys.gap(*states) < 1e-4
 
@@ -96,7 +118,9 @@ def test_phases_continue_the_batch_order() -> None:
     fed = federation()
     start = fed.new_model().expand(fed.N, -1)
     halfway = fed.train(start, epochs=1).theta
-    assert torch.equal(fed.train(halfway, epochs=1, first_epoch=1).theta, fed.train(start, epochs=2).theta)
+    assert torch.equal(
+        fed.train(halfway, epochs=1, first_epoch=1).theta, fed.train(start, epochs=2).theta
+    )
 
 
 def test_kept_gradient_is_the_one_of_the_last_batch() -> None:
@@ -104,16 +128,28 @@ def test_kept_gradient_is_the_one_of_the_last_batch() -> None:
         fed = federation(chunk=chunk)
         start = fed.new_model().expand(fed.N, -1)
         kept = fed.train(start, keep=("last_grad",))
-        one_step_short = [len(plan_batches(fed.data, fed.streams, c, Schedule("batches", 1, 2, 0, 8, False)).index) for c in range(fed.N)]
-        assert torch.equal(kept.last_grad[one_step_short.index(0)], torch.zeros(fed.D, dtype=torch.float64))
+        one_step_short = [
+            len(
+                plan_batches(fed.data, fed.streams, c, Schedule("batches", 1, 2, 0, 8, False)).index
+            )
+            for c in range(fed.N)
+        ]
+        assert torch.equal(
+            kept.last_grad[one_step_short.index(0)], torch.zeros(fed.D, dtype=torch.float64)
+        )
         plan = plan_batches(fed.data, fed.streams, 0, Schedule("batches", 1, 2, 0, 8, False))
         params = fed.layout.split(start[:1])
         for index in plan.index:
             leaves = {n: t.detach().requires_grad_() for n, t in params.items()}
-            loss = F.cross_entropy(fed.model.logits(leaves, fed.data.inputs(index[None]), Mode(train=True))[0], fed.data.labels[index])
+            loss = F.cross_entropy(
+                fed.model.logits(leaves, fed.data.inputs(index[None]), Mode(train=True))[0],
+                fed.data.labels[index],
+            )
             grads = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
             params = {n: t - 0.05 * grads[n] for n, t in params.items()}
-        torch.testing.assert_close(kept.last_grad[:1], fed.layout.join(grads), rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(
+            kept.last_grad[:1], fed.layout.join(grads), rtol=1e-9, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 6])
@@ -122,7 +158,9 @@ def test_epoch_models_are_those_of_shorter_trainings(chunk: int) -> None:
     start = fed.new_model().expand(fed.N, -1)
     epochs = fed.train(start, epochs=3, keep=("epochs",)).epochs
     for e in range(3):
-        torch.testing.assert_close(epochs[e], fed.train(start, epochs=e + 1).theta, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(
+            epochs[e], fed.train(start, epochs=e + 1).theta, rtol=1e-9, atol=1e-12
+        )
 
 
 def test_padded_samples_touch_neither_statistics_nor_outputs() -> None:
@@ -136,7 +174,9 @@ def test_padded_samples_touch_neither_statistics_nor_outputs() -> None:
     params |= {"bn.mean": torch.zeros(2, 3).double(), "bn.var": torch.ones(2, 3).double()}
     out = ops.batch_norm(x, params, "bn", Mode(train=True, valid=valid))
     mean, var = torch.zeros(3).double(), torch.ones(3).double()
-    alone = F.batch_norm(x[1, :3], mean, var, params["bn.weight"][1], params["bn.bias"][1], training=True)
+    alone = F.batch_norm(
+        x[1, :3], mean, var, params["bn.weight"][1], params["bn.bias"][1], training=True
+    )
     torch.testing.assert_close(out[1, :3], alone)
     torch.testing.assert_close(params["bn.var"][1], var)
     torch.testing.assert_close(params["bn.mean"][1], mean)
@@ -158,11 +198,16 @@ def test_a_single_value_per_channel_leaves_running_statistics_alone() -> None:
 @pytest.mark.parametrize(("stride", "padding"), [(1, 0), (2, 1)])
 def test_both_stacked_convolutions_compute_the_same(stride: int, padding: int) -> None:
     rng = Streams(0).at("conv")
-    x, w, b = (torch.from_numpy(rng.standard_normal(shape)) for shape in ((3, 2, 4, 9, 9), (3, 5, 4, 3, 3), (3, 5)))
-    torch.testing.assert_close(ops._conv_matmul(x, w, b, stride, padding), ops._conv_grouped(x, w, b, stride, padding))
+    x, w, b = (
+        torch.from_numpy(rng.standard_normal(shape))
+        for shape in ((3, 2, 4, 9, 9), (3, 5, 4, 3, 3), (3, 5))
+    )
+    torch.testing.assert_close(
+        ops._conv_matmul(x, w, b, stride, padding), ops._conv_grouped(x, w, b, stride, padding)
+    )
 
 
-# -- randomness --------------------------------------------------------------------------------------------------------------------------
+# -- randomness ------------------------------------------------------------------------------------
 
 
 def test_draws_depend_on_their_address_only() -> None:
@@ -186,7 +231,9 @@ def test_flbench_participants_are_those_of_the_published_logs() -> None:
 
 def test_active_clients_are_ascending_and_called_ones_in_the_order_of_the_draw() -> None:
     fed = toys.run("fedavg", participation=0.5, sampling="flbench", rounds=1).fed
-    drawn = [flbench_cohort(fed.streams.seed, fed.N, fed.K, round_).tolist() for round_ in range(1, 7)]
+    drawn = [
+        flbench_cohort(fed.streams.seed, fed.N, fed.K, round_).tolist() for round_ in range(1, 7)
+    ]
     assert any(order != sorted(order) for order in drawn)
     for round_, order in enumerate(drawn, 1):
         fed.begin(round_, scoring=False)
@@ -197,22 +244,33 @@ def test_methods_share_initial_models_cohorts_and_batches() -> None:
     one, other = (toys.run(name, participation=0.5, rounds=1) for name in ("fedavg", "fedper"))
     assert torch.equal(one.fed.active, other.fed.active)
     assert torch.equal(one.fed.new_model(), other.fed.new_model())
-    assert torch.equal(one.fed.trained, other.fed.trained)  # the first round starts from the same model on the same batches
+    assert torch.equal(
+        one.fed.trained, other.fed.trained
+    )  # the first round starts from the same model on the same batches
 
 
 def test_hash_seed_and_threads_do_not_change_the_result() -> None:
     script = (
-        "import hashlib; from tests.algorithms import toys; r = toys.run('fedpurin', model='tiny-bn');"
-        "print(hashlib.sha256(r.state['w'].numpy().tobytes()).hexdigest())"
+        "import hashlib; from tests.algorithms import toys; r = toys.run('fedpurin',"
+        " model='tiny-bn');print(hashlib.sha256(r.state['w'].numpy().tobytes()).hexdigest())"
     )
     digests = set()
     for hash_seed in ("0", "77"):
-        env = {"PYTHONHASHSEED": hash_seed, "OMP_NUM_THREADS": "1", "PATH": "", "PYTHONPATH": ":".join(filter(None, sys.path))}
-        digests.add(subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True).stdout)
+        env = {
+            "PYTHONHASHSEED": hash_seed,
+            "OMP_NUM_THREADS": "1",
+            "PATH": "",
+            "PYTHONPATH": ":".join(filter(None, sys.path)),
+        }
+        digests.add(
+            subprocess.run(
+                [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True
+            ).stdout
+        )
     assert len(digests) == 1
 
 
-# -- messages ----------------------------------------------------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", ["none", "bitmap", "index", "shorter"])
@@ -227,7 +285,9 @@ def test_billed_code_bytes_equal_encoded_ones(code: str, share: float) -> None:
 
 def test_edges_bill_sender_and_receiver() -> None:
     ledger = Ledger(3)
-    sends = torch.tensor([[False, True, False], [False, False, False], [False, True, False]])  # client 1 talks to 0 and 2
+    sends = torch.tensor(
+        [[False, True, False], [False, False, False], [False, True, False]]
+    )  # client 1 talks to 0 and 2
     ledger.bill_edges(sends, torch.tensor(10), torch.tensor(3))
     assert ledger.round["up_values"].tolist() == [0, 80, 0]
     assert ledger.round["down_values"].tolist() == [40, 0, 40]

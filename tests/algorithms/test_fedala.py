@@ -1,4 +1,6 @@
-"""fedala: limiting cases, plain transcriptions with a worker per client and with one for all, bytes."""
+"""fedala: limiting cases, plain transcriptions with a worker per client and with one for all,
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from algorithms.core.federation import Federation
+from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
 
 HARD = {"momentum": 0.9, "weight_decay": 0.01}
@@ -22,7 +24,13 @@ def test_weights_that_stay_at_one_give_fedavg(hp: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 def test_weights_that_stay_at_zero_give_local_training(model: str) -> None:
-    one = toys.run("fedala", {"eta": 0.0, "initial": 0.0, "tensors": None}, model=model, participation=0.5, **HARD)
+    one = toys.run(
+        "fedala",
+        {"eta": 0.0, "initial": 0.0, "tensors": None},
+        model=model,
+        participation=0.5,
+        **HARD,
+    )
     other = toys.run("local", model=model, participation=0.5, **HARD)
     assert torch.equal(toys.everybody(one), toys.everybody(other))
 
@@ -52,7 +60,9 @@ class Aggregator:
         self.w, self.searched, self.passes = fed.new_model(), False, 0
         self.weights = torch.ones(fed.D, dtype=torch.float64)
 
-    def aggregated(self, fed: Federation, theta: Tensor, client: int, *, random: bool, keeps_flag: bool) -> Tensor:
+    def aggregated(
+        self, fed: Federation, theta: Tensor, client: int, *, random: bool, keeps_flag: bool
+    ) -> Tensor:
         """What a client starts from; the weights of the last two tensors move."""
         first = slice(0, fed.layout.slices[0].stop)
         merged = torch.where(fed.layout.learnable, theta, self.w)
@@ -82,14 +92,20 @@ class Aggregator:
         own, rng = fed.data.train[client], fed.rng("subset", client)
         count = int(0.8 * len(own))
         first = int(rng.integers(0, len(own) - count + 1))
-        return own[torch.from_numpy(rng.permutation(len(own))[:count])] if random else own[first : first + count]
+        return (
+            own[torch.from_numpy(rng.permutation(len(own))[:count])]
+            if random
+            else own[first : first + count]
+        )
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_it_follows_its_plain_transcription(model: str, shared: bool) -> None:
     hp = {"worker": "shared", "subset": "random"} if shared else {}
-    run = toys.run("fedala", hp, model=model, sizes=(25, 16, 9), dtype=torch.float64, rounds=3, lr=0.2)
+    run = toys.run(
+        "fedala", hp, model=model, sizes=(25, 16, 9), dtype=torch.float64, rounds=3, lr=0.2
+    )
     fed = run.fed
     workers = [Aggregator(fed)] * 3 if shared else [Aggregator(fed) for _ in range(3)]
     theta, searches = fed.new_model(), []
@@ -105,19 +121,26 @@ def test_it_follows_its_plain_transcription(model: str, shared: bool) -> None:
     head = fed.layout.head
     assert plain.apart(theta[fed.layout.learnable], run.state["theta"][fed.layout.learnable]) < 1e-9
     assert plain.apart(torch.stack([worker.w for worker in kept]), run.state["w"]) < 1e-9
-    assert plain.apart(torch.stack([worker.weights[head] for worker in kept]), run.state["weights"]) < 1e-9
+    assert (
+        plain.apart(torch.stack([worker.weights[head] for worker in kept]), run.state["weights"])
+        < 1e-9
+    )
     assert max(searches) == 1 if shared else min(searches[3:6]) >= 11
     assert bool((run.state["weights"] < 1).any())
 
 
-@pytest.mark.parametrize(("hp", "expected"), [({"threshold": 0.0, "passes": 17}, 17), ({"threshold": 1e9}, 11)])
+@pytest.mark.parametrize(
+    ("hp", "expected"), [({"threshold": 0.0, "passes": 17}, 17), ({"threshold": 1e9}, 11)]
+)
 def test_the_first_search_takes_eleven_passes_at_least_and_its_limit_at_most(
     hp: dict[str, float], expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes: list[int] = []
     visit = Federation.visit
     run = toys.run("fedala", hp, rounds=1, evaluation={"every": 0}, chunk=6)
-    monkeypatch.setattr(Federation, "visit", lambda *args, **how: (passes.append(1), visit(*args, **how))[1])
+    monkeypatch.setattr(
+        Federation, "visit", lambda *args, **how: (passes.append(1), visit(*args, **how))[1]
+    )
     toys.everybody(run)
     assert len(passes) == expected
 
@@ -129,7 +152,10 @@ def test_scoring_works_on_copies() -> None:
     assert all(torch.equal(before[name], run.state[name]) for name in before)
     absent = ~run.state["searched"]
     assert bool(absent.any())
-    assert torch.equal(models[absent][:, ~run.fed.layout.head], run.state["theta"][~run.fed.layout.head].expand(int(absent.sum()), -1))
+    assert torch.equal(
+        models[absent][:, ~run.fed.layout.head],
+        run.state["theta"][~run.fed.layout.head].expand(int(absent.sum()), -1),
+    )
 
 
 def test_whole_models_travel_both_ways() -> None:
@@ -140,7 +166,14 @@ def test_whole_models_travel_both_ways() -> None:
 
 
 def test_the_shared_worker_serves_participants_as_they_were_drawn() -> None:
-    run = toys.run("fedala", {"worker": "shared", "subset": "random"}, sizes=(25,) * 8, participation=0.5, sampling="flbench", rounds=1)
+    run = toys.run(
+        "fedala",
+        {"worker": "shared", "subset": "random"},
+        sizes=(25,) * 8,
+        participation=0.5,
+        sampling="flbench",
+        rounds=1,
+    )
     drawn, rows = run.fed.called.tolist(), run.fed.active.tolist()
     assert drawn != rows
     assert torch.equal(run.state["w"][0], run.fed.trained[rows.index(drawn[-1])])

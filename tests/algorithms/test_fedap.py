@@ -9,39 +9,51 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from algorithms import fedap
-from algorithms.core.federation import Federation
+from repfl.algorithms import fedap
+from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
 
 BRIEF = {"pretrain_epochs": 2}
 
 
 def federation(sizes: tuple[int, ...] = toys.RAGGED, chunk: int = 1) -> Federation:
-    return toys.run("local", model="tiny-bn", sizes=sizes, dtype=torch.float64, rounds=1, chunk=chunk).fed
+    return toys.run(
+        "local", model="tiny-bn", sizes=sizes, dtype=torch.float64, rounds=1, chunk=chunk
+    ).fed
 
 
-# -- preparation ---------------------------------------------------------------------------------------------------------------------------
+# -- preparation -----------------------------------------------------------------------------------
 
 
 def maps_of(fed: Federation, flat: Tensor, client: int) -> dict[str, Tensor]:
-    """Inputs and outputs of both BN layers for all training images of a client  [C, samples * positions] each."""
+    """Inputs and outputs of both BN layers for all training images of a
+    client  [C, samples * positions] each.
+    """
     p, found = plain.named(fed, flat), {}
     x = fed.data.inputs(fed.data.train[client])
     for layer in ("1", "2"):
         x = F.conv2d(x, p[f"conv{layer}.weight"], padding=1)
         found[f"in{layer}"] = x.transpose(0, 1).flatten(1)
-        x = F.batch_norm(x, *(p[f"bn{layer}.{part}"] for part in ("mean", "var", "weight", "bias")), training=False)
+        x = F.batch_norm(
+            x,
+            *(p[f"bn{layer}.{part}"] for part in ("mean", "var", "weight", "bias")),
+            training=False,
+        )
         found[f"out{layer}"] = x.transpose(0, 1).flatten(1)
         x = F.max_pool2d(F.relu(x), 2)
     return found
 
 
-@pytest.mark.parametrize(("maps", "wanted"), [("ends", ("in1", "out2")), ("inputs", ("in1", "in2"))])
+@pytest.mark.parametrize(
+    ("maps", "wanted"), [("ends", ("in1", "out2")), ("inputs", ("in1", "in2"))]
+)
 @pytest.mark.parametrize("chunk", [1, 6])
 def test_feature_statistics_are_those_of_all_samples_at_once(
     maps: str, wanted: tuple[str, ...], chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Federation.visit, "__kwdefaults__", Federation.visit.__kwdefaults__ | {"batch": 9})
+    monkeypatch.setattr(
+        Federation.visit, "__kwdefaults__", Federation.visit.__kwdefaults__ | {"batch": 9}
+    )
     fed = federation(chunk=chunk)
     flat = fed.new_model(5).double()
     mean, spread, places = fedap.feature_statistics(fed, flat.expand(fed.N, -1), maps)
@@ -67,12 +79,20 @@ def test_pretraining_data_are_the_first_share_of_each_class() -> None:
 
 def test_clients_with_the_same_images_are_as_close_as_can_be() -> None:
     held = toys.data((20, 20, 20))
-    run = toys.run("fedap", BRIEF, model="tiny-bn", clients_data=replace(held, train=[held.train[0]] * 2 + [held.train[2]]), rounds=1)
+    run = toys.run(
+        "fedap",
+        BRIEF,
+        model="tiny-bn",
+        clients_data=replace(held, train=[held.train[0]] * 2 + [held.train[2]]),
+        rounds=1,
+    )
     assert float(run.state["closeness"][0, 1]) == 1e14
-    assert fedap.mixing_weights(run.state["closeness"], run.state["seen"], 0.4)[0].tolist() == pytest.approx([0.4, 0.6, 0.0], abs=1e-10)
+    assert fedap.mixing_weights(run.state["closeness"], run.state["seen"], 0.4)[
+        0
+    ].tolist() == pytest.approx([0.4, 0.6, 0.0], abs=1e-10)
 
 
-# -- mixing --------------------------------------------------------------------------------------------------------------------------------
+# -- mixing ----------------------------------------------------------------------------------------
 
 
 def test_mixing_weights_are_even_for_equal_distances_and_leave_out_who_sent_nothing() -> None:
@@ -81,7 +101,11 @@ def test_mixing_weights_are_even_for_equal_distances_and_leave_out_who_sent_noth
     expected = torch.full((4, 4), 0.2, dtype=torch.float64).fill_diagonal_(0.4)
     assert torch.allclose(fedap.mixing_weights(closeness, everybody, 0.4), expected, atol=1e-15)
     some = torch.tensor([True, False, True, False])
-    assert torch.allclose(fedap.mixing_weights(closeness, some, 0.4)[0], torch.tensor([0.4, 0, 0.6, 0], dtype=torch.float64), atol=1e-15)
+    assert torch.allclose(
+        fedap.mixing_weights(closeness, some, 0.4)[0],
+        torch.tensor([0.4, 0, 0.6, 0], dtype=torch.float64),
+        atol=1e-15,
+    )
     alone = torch.tensor([True, False, False, False])
     assert fedap.mixing_weights(closeness, alone, 0.4)[0].tolist() == [1, 0, 0, 0]
 
@@ -94,13 +118,22 @@ def test_fedap_that_listens_to_nobody_is_local_training(participation: float) ->
 
 
 def test_fedap_among_equally_distant_clients_is_fedbn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fedap.FedAP, "prepared", lambda self, fed: torch.ones(fed.N, fed.N, dtype=torch.float64).fill_diagonal_(0))
-    common = {"model": "tiny-bn", "dtype": torch.float64, "sizes": (25, 7, 40, 16), "weighting": "uniform"}
+    monkeypatch.setattr(
+        fedap.FedAP,
+        "prepared",
+        lambda self, fed: torch.ones(fed.N, fed.N, dtype=torch.float64).fill_diagonal_(0),
+    )
+    common = {
+        "model": "tiny-bn",
+        "dtype": torch.float64,
+        "sizes": (25, 7, 40, 16),
+        "weighting": "uniform",
+    }
     one, other = toys.run("fedap", {"lam": 0.25}, **common), toys.run("fedbn", **common)
     assert plain.apart(toys.everybody(other), toys.everybody(one)) < 1e-12
 
 
-# -- the plain transcription ---------------------------------------------------------------------------------------------------------------
+# -- the plain transcription -----------------------------------------------------------------------
 
 
 def weights(fed: Federation, flat: Tensor, lam: float) -> list[list[float]]:
@@ -108,10 +141,15 @@ def weights(fed: Federation, flat: Tensor, lam: float) -> list[list[float]]:
     points = []
     for client in range(fed.N):
         found = maps_of(fed, flat, client)
-        points.append([torch.cat([m.mean(1), m.std(1, correction=0)]) for m in (found["in1"], found["out2"])])
+        points.append(
+            [torch.cat([m.mean(1), m.std(1, correction=0)]) for m in (found["in1"], found["out2"])]
+        )
     matrix = []
     for i in range(fed.N):
-        distance = [sum(float((a - b).norm()) for a, b in zip(points[i], points[j], strict=True)) for j in range(fed.N)]
+        distance = [
+            sum(float((a - b).norm()) for a, b in zip(points[i], points[j], strict=True))
+            for j in range(fed.N)
+        ]
         total = sum(1 / d for j, d in enumerate(distance) if j != i)
         matrix.append([lam if i == j else (1 - lam) / d / total for j, d in enumerate(distance)])
     return matrix
@@ -122,7 +160,9 @@ def test_fedap_follows_its_plain_transcription() -> None:
     run = toys.run("fedap", hp, model="tiny-bn", sizes=(25, 9, 16), dtype=torch.float64)
     fed = run.fed
     lone = fed.over([fedap.pooled(fed, 0.3, "train")])
-    pretrained, _ = plain.train(lone, fed.new_model().double(), 0, 0, epochs=3, lr=0.02, stream="pretrain")
+    pretrained, _ = plain.train(
+        lone, fed.new_model().double(), 0, 0, epochs=3, lr=0.02, stream="pretrain"
+    )
     matrix = weights(fed, pretrained, 0.3)
     shared = fed.layout.select(lambda s: "bn" not in s.name)
     w = [fed.new_model().double() for _ in range(3)]
@@ -134,7 +174,7 @@ def test_fedap_follows_its_plain_transcription() -> None:
     assert plain.apart(torch.stack(w), run.state["w"]) < 1e-9
 
 
-# -- bytes ---------------------------------------------------------------------------------------------------------------------------------
+# -- bytes -----------------------------------------------------------------------------------------
 
 
 def test_fedap_bills_everything_but_normalisation_and_once_the_preparation() -> None:

@@ -21,32 +21,61 @@ def test_without_fine_tuning_the_global_body_and_the_initial_head_are_scored() -
     run = toys.run("fedbabu", {"epochs": 0}, model="tiny-bn", buffers="global")
     assert torch.equal(toys.everybody(run), run.state["theta"].expand(6, -1))
     local = toys.run("fedbabu", {"epochs": 0}, model="tiny-bn")
-    assert torch.equal(toys.everybody(local)[:, local.fed.layout.learnable], local.state["theta"][local.fed.layout.learnable].expand(6, -1))
-    assert not torch.equal(toys.everybody(local)[0], toys.everybody(local)[1])  # statistics of their own
+    assert torch.equal(
+        toys.everybody(local)[:, local.fed.layout.learnable],
+        local.state["theta"][local.fed.layout.learnable].expand(6, -1),
+    )
+    assert not torch.equal(
+        toys.everybody(local)[0], toys.everybody(local)[1]
+    )  # statistics of their own
 
 
 def test_with_a_trained_head_and_no_fine_tuning_it_is_fedavg() -> None:
-    one, other = toys.run("fedbabu", {"epochs": 0}, model=toys.headless(), **HARD), toys.run("fedavg", model=toys.headless(), **HARD)
+    one, other = (
+        toys.run("fedbabu", {"epochs": 0}, model=toys.headless(), **HARD),
+        toys.run("fedavg", model=toys.headless(), **HARD),
+    )
     assert torch.equal(toys.everybody(one), toys.everybody(other))
 
 
 @pytest.mark.parametrize("part", ["model", "body", "head"])
 def test_it_follows_its_plain_transcription(part: str) -> None:
-    run = toys.run("fedbabu", {"epochs": 3, "part": part}, model="tiny-bn", dtype=torch.float64, sizes=(25, 16), rounds=3, **HARD)
+    run = toys.run(
+        "fedbabu",
+        {"epochs": 3, "part": part},
+        model="tiny-bn",
+        dtype=torch.float64,
+        sizes=(25, 16),
+        rounds=3,
+        **HARD,
+    )
     fed, head = run.fed, run.fed.layout.head
     body = fed.layout.learnable & ~head
     theta, models = fed.new_model(), [fed.new_model() for _ in range(2)]
     for round_ in (1, 2, 3):
-        models = [plain.train(fed, torch.where(body, theta, w), c, round_, trainable=~head)[0] for c, w in enumerate(models)]
+        models = [
+            plain.train(fed, torch.where(body, theta, w), c, round_, trainable=~head)[0]
+            for c, w in enumerate(models)
+        ]
         theta = sum(p * w for p, w in zip(plain.weights(fed, [0, 1]), models, strict=True))
     tuned = {"model": None, "body": ~head, "head": head}[part]
     for client, (w, scored) in enumerate(zip(models, toys.everybody(run), strict=True)):
-        expected, _ = plain.train(fed, torch.where(body, theta, w), client, 3, epochs=3, trainable=tuned, stream="finetune")
+        expected, _ = plain.train(
+            fed,
+            torch.where(body, theta, w),
+            client,
+            3,
+            epochs=3,
+            trainable=tuned,
+            stream="finetune",
+        )
         assert plain.apart(expected, scored) < 1e-9
 
 
 def test_fine_tuning_feeds_nothing_back() -> None:
-    one, other = (toys.run("fedbabu", {"epochs": n}, evaluation={"finetuned_every": 1}) for n in (5, 0))
+    one, other = (
+        toys.run("fedbabu", {"epochs": n}, evaluation={"finetuned_every": 1}) for n in (5, 0)
+    )
     assert toys.gap(one.state, other.state) == 0
 
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core import importance
-from algorithms.core.federation import Federation
-from algorithms.core.rng import Streams, cohort
-from algorithms.core.run import Run
-from bench.trust import contract
+from repfl.algorithms.core import importance
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.rng import Streams, cohort
+from repfl.algorithms.core.run import Run
+from repfl.bench.trust import contract
 from tests.algorithms import plain, toys
 
 NETS = ["tiny", "tiny-bn"]
@@ -23,14 +23,24 @@ def uniform(*shape: int, purpose: str = "scores") -> Tensor:
 
 
 def everything_stands_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importance, "quantile", lambda rows, q: torch.full_like(rows[:, :1], -torch.inf))
+    monkeypatch.setattr(
+        importance, "quantile", lambda rows, q: torch.full_like(rows[:, :1], -torch.inf)
+    )
 
 
-# -- limiting cases ----------------------------------------------------------------------------------------------------------------------
+# -- limiting cases --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("net", NETS)
-@pytest.mark.parametrize("hp", [{}, {"norm": "layer", "ema": 0.5}, {"score": "grad"}, {"score": "fisher", "quantile_scope": "tensor"}])
+@pytest.mark.parametrize(
+    "hp",
+    [
+        {},
+        {"norm": "layer", "ema": 0.5},
+        {"score": "grad"},
+        {"score": "fisher", "quantile_scope": "tensor"},
+    ],
+)
 def test_quantile_one_is_fedavg_bit_for_bit(net: str, hp: dict[str, Any]) -> None:
     one = toys.run("fedobp", {"q": 1.0} | hp, model=net)
     other = toys.run("fedavg", model=net)
@@ -39,7 +49,9 @@ def test_quantile_one_is_fedavg_bit_for_bit(net: str, hp: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("net", NETS)
-def test_everything_personal_is_local_training_bit_for_bit(net: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_personal_is_local_training_bit_for_bit(
+    net: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     everything_stands_out(monkeypatch)
     one, other = toys.run("fedobp", {"q": 0.0}, model=net), toys.run("local", model=net)
     assert torch.equal(one.state["last"], other.state["w"])
@@ -63,7 +75,10 @@ def test_only_the_head_personal_is_fedper(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("q", [0.3, 0.9, 0.999])
 def test_global_norm_changes_nothing(q: float) -> None:
-    one, other = (toys.run("fedobp", {"q": q, "norm": norm}, dtype=torch.float64) for norm in ("none", "global"))
+    one, other = (
+        toys.run("fedobp", {"q": q, "norm": norm}, dtype=torch.float64)
+        for norm in ("none", "global")
+    )
     assert torch.equal(one.state["last"], other.state["last"])
 
 
@@ -73,14 +88,21 @@ def test_tensors_of_equal_scale_are_what_layer_norm_compares() -> None:
     magnified = scores.clone()
     for number, s in enumerate(layout):
         magnified[:, s.start : s.stop] *= 10.0**number
-    masks = [importance.above_quantile(layout, x, 0.9, layout.learnable, "layer") for x in (scores, magnified)]
+    masks = [
+        importance.above_quantile(layout, x, 0.9, layout.learnable, "layer")
+        for x in (scores, magnified)
+    ]
     assert torch.equal(*masks)
-    assert not torch.equal(masks[1], importance.above_quantile(layout, magnified, 0.9, layout.learnable, "global"))
+    assert not torch.equal(
+        masks[1], importance.above_quantile(layout, magnified, 0.9, layout.learnable, "global")
+    )
 
 
 def test_a_quantile_per_tensor_takes_its_share_of_each() -> None:
     layout = toys.run("local", rounds=1, epochs=0).fed.layout
-    mask = importance.above_quantile(layout, uniform(3, layout.size), 0.75, layout.learnable, scope="tensor")
+    mask = importance.above_quantile(
+        layout, uniform(3, layout.size), 0.75, layout.learnable, scope="tensor"
+    )
     for s in layout:
         assert mask[:, s.start : s.stop].sum(1).tolist() == [-(-(s.size - 1) // 4)] * 3
 
@@ -90,14 +112,19 @@ def test_scores_that_are_all_alike_make_nothing_personal() -> None:
     for norm in ("none", "layer", "global"):
         for scope in ("global", "tensor"):
             alike = torch.full((2, layout.size), 3.0)
-            assert not importance.above_quantile(layout, alike, 0.5, layout.learnable, norm, scope).any()  # type: ignore[arg-type]
+            assert not importance.above_quantile(
+                layout, alike, 0.5, layout.learnable, norm, scope
+            ).any()  # type: ignore[arg-type]
 
 
 def test_masks_of_clients_do_not_depend_on_their_order() -> None:
     layout = toys.run("local", rounds=1, epochs=0).fed.layout
     scores, order = uniform(4, layout.size), torch.tensor([2, 0, 3, 1])
     mask = importance.above_quantile(layout, scores, 0.8, layout.learnable, "layer")
-    assert torch.equal(importance.above_quantile(layout, scores[order], 0.8, layout.learnable, "layer"), mask[order])
+    assert torch.equal(
+        importance.above_quantile(layout, scores[order], 0.8, layout.learnable, "layer"),
+        mask[order],
+    )
 
 
 def test_a_first_visit_can_take_the_global_model_whole() -> None:
@@ -108,8 +135,12 @@ def test_a_first_visit_can_take_the_global_model_whole() -> None:
     assert not new.all()
     exchanged = run.fed.exchanged
     personal = toys.everybody(run)
-    assert torch.equal(personal[new][:, exchanged], run.state["theta"].expand(int(new.sum()), -1)[:, exchanged])
-    kept = toys.everybody(toys.run("fedobp", hp | {"first": "initial"}, rounds=2, participation=0.5))
+    assert torch.equal(
+        personal[new][:, exchanged], run.state["theta"].expand(int(new.sum()), -1)[:, exchanged]
+    )
+    kept = toys.everybody(
+        toys.run("fedobp", hp | {"first": "initial"}, rounds=2, participation=0.5)
+    )
     assert not torch.equal(kept[new], personal[new])
 
 
@@ -121,7 +152,7 @@ def test_running_statistics_are_never_personal_and_follow_the_protocol(buffers: 
     assert torch.equal(personal[:, stats], expected[:, stats])
 
 
-# -- quantiles and counts ----------------------------------------------------------------------------------------------------------------
+# -- quantiles and counts --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
@@ -130,7 +161,9 @@ def test_quantile_is_that_of_torch(size: int) -> None:
     for q in (0.0, 0.1, 1 / 3, 0.5, 0.9, 0.999, 1.0):
         expected = torch.quantile(rows, q, dim=1, keepdim=True)
         assert torch.equal(importance.quantile(rows, q), expected)
-        torch.testing.assert_close(importance.quantile(rows.float(), q), expected.float(), rtol=0, atol=1e-6 * size)
+        torch.testing.assert_close(
+            importance.quantile(rows.float(), q), expected.float(), rtol=0, atol=1e-6 * size
+        )
 
 
 TABLE_2 = [
@@ -147,17 +180,25 @@ TABLE_2 = [
     (582_026, 0.9999, 59),
     (582_539, 0.99995, 30),
     (582_539, 0.9997, 175),
-    (608_702, 0.99, 6087),  # not in the table: the rank in single precision loses its fraction, exact arithmetic gives 6,088
+    (
+        608_702,
+        0.99,
+        6087,
+        # not in the table: the rank in single precision loses its fraction, exact arithmetic gives
+        # 6,088
+    ),
 ]
 
 
 @pytest.mark.parametrize(("entries", "q", "personal"), TABLE_2)
-def test_personal_entries_are_as_many_as_the_paper_prints(entries: int, q: float, personal: int) -> None:
+def test_personal_entries_are_as_many_as_the_paper_prints(
+    entries: int, q: float, personal: int
+) -> None:
     scores = torch.from_numpy(Streams(1).at("order").permutation(entries)).float()[None]
     assert int((scores > importance.quantile(scores, q)).sum()) == personal
 
 
-# -- a plain transcription ---------------------------------------------------------------------------------------------------------------
+# -- a plain transcription -------------------------------------------------------------------------
 
 
 def plain_fisher(fed: Federation, flat: Tensor, client: int) -> Tensor:
@@ -165,13 +206,21 @@ def plain_fisher(fed: Federation, flat: Tensor, client: int) -> Tensor:
     for j in own:
         leaf = flat.clone().requires_grad_()
         x, y = fed.data.inputs(j[None]), fed.data.labels[j]
-        (g,) = torch.autograd.grad(plain.logits(plain.named(fed, leaf), x, train=False).log_softmax(1)[0, y], leaf)
+        (g,) = torch.autograd.grad(
+            plain.logits(plain.named(fed, leaf), x, train=False).log_softmax(1)[0, y], leaf
+        )
         total += g.square()
     return total / max(len(own), 1)
 
 
 def scaled(fed: Federation, s: Tensor, hp: dict[str, Any]) -> Tensor:
-    groups = [(0, fed.D)] if hp["norm"] == "global" else [(t.start, t.stop) for t in fed.layout] if hp["norm"] == "layer" else []
+    groups = (
+        [(0, fed.D)]
+        if hp["norm"] == "global"
+        else [(t.start, t.stop) for t in fed.layout]
+        if hp["norm"] == "layer"
+        else []
+    )
     s = s.clone()
     for first, last in groups:
         low, high = s[first:last].min(), s[first:last].max()
@@ -184,7 +233,9 @@ def kept(fed: Federation, s: Tensor, hp: dict[str, Any]) -> Tensor:
     tensors = [t for t in fed.layout if t.head or not hp["cls"]]
     if hp["quantile_scope"] == "tensor":
         for t in tensors:
-            mask[t.start : t.stop] = s[t.start : t.stop] > torch.quantile(s[t.start : t.stop], hp["q"])
+            mask[t.start : t.stop] = s[t.start : t.stop] > torch.quantile(
+                s[t.start : t.stop], hp["q"]
+            )
     else:
         bar = torch.quantile(torch.cat([s[t.start : t.stop] for t in tensors]), hp["q"])
         for t in tensors:
@@ -192,7 +243,9 @@ def kept(fed: Federation, s: Tensor, hp: dict[str, Any]) -> Tensor:
     return mask
 
 
-def transcription(fed: Federation, hp: dict[str, Any], rounds: int, size: int) -> tuple[Tensor, list[Tensor]]:
+def transcription(
+    fed: Federation, hp: dict[str, Any], rounds: int, size: int
+) -> tuple[Tensor, list[Tensor]]:
     """FedOBP client by client on a model without normalisation."""
     theta = fed.new_model().double()
     last, change, before = [theta] * fed.N, [torch.zeros_like(theta)] * fed.N, [None] * fed.N
@@ -202,7 +255,11 @@ def transcription(fed: Federation, hp: dict[str, Any], rounds: int, size: int) -
             if hp["score"] == "fisher":
                 s = plain_fisher(fed, last[i], i)
             else:
-                s = {"obp": (last[i] - theta) ** 2, "obp_legacy": ((last[i] - theta) * last[i]).abs(), "grad": change[i]}[hp["score"]]
+                s = {
+                    "obp": (last[i] - theta) ** 2,
+                    "obp_legacy": ((last[i] - theta) * last[i]).abs(),
+                    "grad": change[i],
+                }[hp["score"]]
             if hp["ema"] and before[i] is not None:
                 s = (1 - hp["ema"]) * s + hp["ema"] * before[i]
             start = torch.where(kept(fed, s, hp), last[i], theta)
@@ -213,7 +270,14 @@ def transcription(fed: Federation, hp: dict[str, Any], rounds: int, size: int) -
     return theta, last
 
 
-DEFAULTS = {"q": 0.9, "norm": "global", "score": "obp", "cls": False, "quantile_scope": "global", "ema": 0.0}
+DEFAULTS = {
+    "q": 0.9,
+    "norm": "global",
+    "score": "obp",
+    "cls": False,
+    "quantile_scope": "global",
+    "ema": 0.0,
+}
 
 
 @pytest.mark.parametrize(
@@ -232,18 +296,31 @@ DEFAULTS = {"q": 0.9, "norm": "global", "score": "obp", "cls": False, "quantile_
 )
 def test_fedobp_follows_its_plain_transcription(hp: dict[str, Any]) -> None:
     chosen = DEFAULTS | hp
-    run = toys.run("fedobp", chosen, sizes=(25, 7, 12, 16), dtype=torch.float64, rounds=4, participation=0.5, chunk=2)
+    run = toys.run(
+        "fedobp",
+        chosen,
+        sizes=(25, 7, 12, 16),
+        dtype=torch.float64,
+        rounds=4,
+        participation=0.5,
+        chunk=2,
+    )
     theta, last = transcription(run.fed, chosen, 4, 2)
     assert plain.apart(theta, run.state["theta"]) < 1e-9
     assert max(plain.apart(a, b) for a, b in zip(last, run.state["last"], strict=True)) < 1e-9
 
 
-# -- who computes the mask, and bytes ----------------------------------------------------------------------------------------------------
+# -- who computes the mask, and bytes --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("hp", [{}, {"norm": "layer", "ema": 0.5}, {"cls": True, "q": 0.5}, {"score": "grad"}], ids=str)
+@pytest.mark.parametrize(
+    "hp", [{}, {"norm": "layer", "ema": 0.5}, {"cls": True, "q": 0.5}, {"score": "grad"}], ids=str
+)
 def test_server_and_client_compute_the_same_masks(hp: dict[str, Any]) -> None:
-    runs = [toys.run("fedobp", {"q": 0.9, "decoupling": who} | hp, model="tiny-bn", participation=0.5) for who in ("server", "client")]
+    runs = [
+        toys.run("fedobp", {"q": 0.9, "decoupling": who} | hp, model="tiny-bn", participation=0.5)
+        for who in ("server", "client")
+    ]
     one, other = (run.state for run in runs)
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert sum(toys.traffic(runs[0], "down_values")) < sum(toys.traffic(runs[1], "down_values"))
@@ -272,14 +349,30 @@ def test_a_mask_made_by_the_client_needs_the_whole_model(hp: dict[str, Any]) -> 
 
 
 def test_personal_entries_are_counted_per_layer() -> None:
-    run: Run = toys.run("fedobp", {"q": 0.9}, sizes=toys.EQUAL, evaluation={"tallies": ("personal",)})
-    notes = {name: value for round_, name, value in run.rows if round_ == 3 and name.startswith("note/personal")}
+    run: Run = toys.run(
+        "fedobp", {"q": 0.9}, sizes=toys.EQUAL, evaluation={"tallies": ("personal",)}
+    )
+    notes = {
+        name: value
+        for round_, name, value in run.rows
+        if round_ == 3 and name.startswith("note/personal")
+    }
     assert notes.keys() == {f"note/personal{layer}" for layer in ("", "/conv1", "/fc1", "/fc2")}
-    assert notes["note/personal"] == pytest.approx(sum(value for name, value in notes.items() if "l/" in name))
-    assert int(run.fed.tallies["personal"].sum()) == sum(4 * value for _, name, value in run.rows if name == "note/personal")
+    assert notes["note/personal"] == pytest.approx(
+        sum(value for name, value in notes.items() if "l/" in name)
+    )
+    assert int(run.fed.tallies["personal"].sum()) == sum(
+        4 * value for _, name, value in run.rows if name == "note/personal"
+    )
 
 
-@pytest.mark.parametrize("promise", [contract.chunk_free, contract.billed, contract.pure_scoring, contract.resumable])
-@pytest.mark.parametrize("hp", [{"score": "fisher", "norm": "layer"}, {"score": "grad", "ema": 0.5, "first": "global"}], ids=str)
+@pytest.mark.parametrize(
+    "promise", [contract.chunk_free, contract.billed, contract.pure_scoring, contract.resumable]
+)
+@pytest.mark.parametrize(
+    "hp",
+    [{"score": "fisher", "norm": "layer"}, {"score": "grad", "ema": 0.5, "first": "global"}],
+    ids=str,
+)
 def test_variants_keep_the_contract(promise: Any, hp: dict[str, Any]) -> None:
     promise(contract.Situation("fedobp", "tiny-bn", 0.5, tuple(({"q": 0.8} | hp).items())))

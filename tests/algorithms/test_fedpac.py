@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from algorithms import fedpac
-from algorithms.core import simplex
-from algorithms.core.federation import Federation
-from algorithms.core.rng import Streams
-from algorithms.core.statistics import ClassStatistics, class_statistics
+from repfl.algorithms import fedpac
+from repfl.algorithms.core import simplex
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.rng import Streams
+from repfl.algorithms.core.statistics import ClassStatistics, class_statistics
 from tests.algorithms import plain, toys
 
 
@@ -32,7 +32,7 @@ def simplest(matrix: np.ndarray) -> np.ndarray:
     return best
 
 
-# -- class statistics ----------------------------------------------------------------------------------------------------------------------
+# -- class statistics ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("chunk", [1, 6])
@@ -46,13 +46,15 @@ def test_class_statistics_are_counts_means_and_norms_of_features(chunk: int) -> 
             own = mine[fed.data.labels[mine] == label]
             assert found.count[client, label] == len(own)
             if len(own):
-                features = plain.features(plain.named(fed, models[client]), fed.data.inputs(own), train=False)
+                features = plain.features(
+                    plain.named(fed, models[client]), fed.data.inputs(own), train=False
+                )
                 assert plain.apart(features.mean(0), found.means[client, label]) < 1e-12
                 assert plain.apart(features.square().sum(), found.square[client, label]) < 1e-12
     assert not found.means[~found.present].any()
 
 
-# -- combination ---------------------------------------------------------------------------------------------------------------------------
+# -- combination -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", range(5))
@@ -80,19 +82,32 @@ def test_combination_weights_lie_on_the_simplex_and_clients_without_samples_stan
 
 def test_combination_of_one_client_is_its_own() -> None:
     assert fedpac.combination(statistics((12,))).tolist() == [[1.0]]
-    one, own = (toys.run("fedpac", {"combine": combine}, sizes=(12,), model="tiny-bn") for combine in (True, False))
+    one, own = (
+        toys.run("fedpac", {"combine": combine}, sizes=(12,), model="tiny-bn")
+        for combine in (True, False)
+    )
     assert all(torch.equal(one.state[name], own.state[name]) for name in one.state)
 
 
 def test_equal_heads_stay_equal_whatever_the_weights() -> None:
-    one, own = (toys.run("fedpac", {"combine": combine, "head_epochs": 0}, dtype=torch.float64, epochs=0) for combine in (True, False))
+    one, own = (
+        toys.run("fedpac", {"combine": combine, "head_epochs": 0}, dtype=torch.float64, epochs=0)
+        for combine in (True, False)
+    )
     assert plain.apart(own.state["own"], one.state["own"]) < 1e-12
 
 
-# -- the round -----------------------------------------------------------------------------------------------------------------------------
+# -- the round -------------------------------------------------------------------------------------
 
 
-def alternating(fed: Federation, w: Tensor, client: int, round_: int, head_lr: float, loss: Any = plain.cross_entropy) -> Tensor:
+def alternating(
+    fed: Federation,
+    w: Tensor,
+    client: int,
+    round_: int,
+    head_lr: float,
+    loss: Any = plain.cross_entropy,
+) -> Tensor:
     """One epoch of the head, then the local epochs of the body."""
     head = fed.layout.head
     w, _ = plain.train(fed, w, client, round_, epochs=1, lr=head_lr, trainable=head)
@@ -100,19 +115,35 @@ def alternating(fed: Federation, w: Tensor, client: int, round_: int, head_lr: f
 
 
 @pytest.mark.parametrize("participation", [1.0, 0.5])
-def test_fedpac_without_alignment_and_combination_is_fedrep_with_one_head_epoch(participation: float) -> None:
-    one = toys.run("fedpac", {"lam": 0.0, "combine": False, "head_lr": None}, model="tiny-bn", participation=participation)
-    other = toys.run("fedrep", {"head_epochs": 1, "body_epochs": 2}, model="tiny-bn", participation=participation)
+def test_fedpac_without_alignment_and_combination_is_fedrep_with_one_head_epoch(
+    participation: float,
+) -> None:
+    one = toys.run(
+        "fedpac",
+        {"lam": 0.0, "combine": False, "head_lr": None},
+        model="tiny-bn",
+        participation=participation,
+    )
+    other = toys.run(
+        "fedrep", {"head_epochs": 1, "body_epochs": 2}, model="tiny-bn", participation=participation
+    )
     assert all(torch.equal(one.state[name], other.state[name]) for name in other.state)
 
 
-def moments(fed: Federation, w: Tensor, client: int) -> tuple[dict[int, Tensor], dict[int, int], float, Tensor]:
+def moments(
+    fed: Federation, w: Tensor, client: int
+) -> tuple[dict[int, Tensor], dict[int, int], float, Tensor]:
     """Class means, class counts, V and h of one client, sample by sample."""
     mine = fed.data.train[client]
     with torch.no_grad():
         features = plain.features(plain.named(fed, w), fed.data.inputs(mine), train=False)
     labels = fed.data.labels[mine].tolist()
-    means, counts, h, v = {}, {}, torch.zeros(fed.classes, features.shape[1], dtype=torch.float64), 0.0
+    means, counts, h, v = (
+        {},
+        {},
+        torch.zeros(fed.classes, features.shape[1], dtype=torch.float64),
+        0.0,
+    )
     for k in sorted(set(labels)):
         own = torch.stack([f for f, y in zip(features, labels, strict=True) if y == k])
         means[k], counts[k], p = own.mean(0), len(own), len(own) / len(labels)
@@ -124,7 +155,15 @@ def moments(fed: Federation, w: Tensor, client: int) -> tuple[dict[int, Tensor],
 def combined(v: list[float], h: list[Tensor], heads: list[Tensor], i: int) -> Tensor:
     """Client i's new head: the quadratic programme written out."""
     n = len(v)
-    matrix = np.array([[float(((h[i] - h[j]) * (h[i] - h[m])).sum()) + (v[j] if j == m else 0.0) for m in range(n)] for j in range(n)])
+    matrix = np.array(
+        [
+            [
+                float(((h[i] - h[j]) * (h[i] - h[m])).sum()) + (v[j] if j == m else 0.0)
+                for m in range(n)
+            ]
+            for j in range(n)
+        ]
+    )
     a = simplest(matrix)
     a = np.where(a > 1e-3, a, 0.0)
     return sum(float(weight) * head for weight, head in zip(a / a.sum(), heads, strict=True))  # type: ignore[return-value]
@@ -142,8 +181,16 @@ def test_fedpac_follows_its_plain_transcription() -> None:
             own, _, spread, scaled = moments(fed, start, client)
             goals = own | centroids
 
-            def loss(p: dict[str, Tensor], x: Tensor, y: Tensor, goals: dict[int, Tensor] = goals, first: bool = round_ == 1) -> Tensor:
-                aligned = F.mse_loss(plain.features(p, x), torch.stack([goals[k] for k in y.tolist()]))
+            def loss(
+                p: dict[str, Tensor],
+                x: Tensor,
+                y: Tensor,
+                goals: dict[int, Tensor] = goals,
+                first: bool = round_ == 1,
+            ) -> Tensor:
+                aligned = F.mse_loss(
+                    plain.features(p, x), torch.stack([goals[k] for k in y.tolist()])
+                )
                 return plain.cross_entropy(p, x, y) + (0.0 if first else 0.8 * aligned)
 
             ends.append(alternating(fed, start, client, round_, 0.1, loss))
@@ -177,4 +224,13 @@ def test_fedpac_sends_the_model_two_sets_of_class_means_counts_and_a_variance() 
     run = toys.run("fedpac", participation=0.5, rounds=2)
     size, means = run.fed.layout.parameters, 4 * 32
     up, down = 4 * 3 * (size + 2 * means + 1 + 4), 4 * 3 * size
-    assert [v for _, name, v in run.rows if name.startswith("traffic/")] == [up, 0, down, 0, up, 0, down + 4 * 3 * means, 0]
+    assert [v for _, name, v in run.rows if name.startswith("traffic/")] == [
+        up,
+        0,
+        down,
+        0,
+        up,
+        0,
+        down + 4 * 3 * means,
+        0,
+    ]

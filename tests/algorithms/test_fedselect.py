@@ -1,4 +1,6 @@
-"""fedselect: limiting cases, growth of masks, plain transcriptions of both sets of rules, variants, bytes."""
+"""fedselect: limiting cases, growth of masks, plain transcriptions of both sets of rules, variants,
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core.alternate import local_alt
-from algorithms.core.federation import Federation
-from algorithms.core.layout import largest
-from algorithms.core.method import MethodError, State, build
-from algorithms.core.rng import Streams
-from algorithms.core.run import Run
-from algorithms.fedavg import FedAvg
+from repfl.algorithms.core.alternate import local_alt
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.layout import largest
+from repfl.algorithms.core.method import MethodError, State, build
+from repfl.algorithms.core.rng import Streams
+from repfl.algorithms.core.run import Run
+from repfl.algorithms.fedavg import FedAvg
 from tests.algorithms import plain, toys
 
 
@@ -26,24 +28,42 @@ class Summed(FedAvg):
         end, ones = fed.train(start).theta, torch.ones(fed.K, dtype=fed.dtype)
         own = state["own"].clone()
         own[fed.active] = end[:, ~fed.exchanged]
-        return {**state, "theta": torch.where(fed.exchanged, (ones @ end) / fed.K, state["theta"]), "own": own}
+        return {
+            **state,
+            "theta": torch.where(fed.exchanged, (ones @ end) / fed.K, state["theta"]),
+            "own": own,
+        }
 
 
-# -- limits ------------------------------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 def test_limit_zero_is_fedavg(model: str) -> None:
     run = toys.run("fedselect", {"limit": 0.0}, model=model, participation=0.5, momentum=0.9)
-    assert torch.equal(toys.everybody(run), toys.everybody(toys.run(Summed(), model=model, participation=0.5, momentum=0.9)))
+    assert torch.equal(
+        toys.everybody(run),
+        toys.everybody(toys.run(Summed(), model=model, participation=0.5, momentum=0.9)),
+    )
     other = toys.run("fedavg", model=model, participation=0.5, momentum=0.9, weighting="uniform")
     assert torch.allclose(toys.everybody(run), toys.everybody(other), atol=1e-6)
 
 
 @pytest.mark.parametrize("weighting", ["samples", "uniform"])
 def test_averages_may_be_weighted_as_the_recipe_says(weighting: str) -> None:
-    run = toys.run("fedselect", {"limit": 0.0, "weighting": "protocol"}, dtype=torch.float64, weighting=weighting)
-    assert plain.apart(toys.everybody(toys.run("fedavg", dtype=torch.float64, weighting=weighting)), toys.everybody(run)) < 1e-12
+    run = toys.run(
+        "fedselect",
+        {"limit": 0.0, "weighting": "protocol"},
+        dtype=torch.float64,
+        weighting=weighting,
+    )
+    assert (
+        plain.apart(
+            toys.everybody(toys.run("fedavg", dtype=torch.float64, weighting=weighting)),
+            toys.everybody(run),
+        )
+        < 1e-12
+    )
 
 
 def test_everything_personal_after_the_first_growth_is_local_training_from_then_on() -> None:
@@ -59,14 +79,24 @@ def test_everything_personal_after_the_first_growth_is_local_training_from_then_
 
 
 def test_by_the_codes_rules_limit_zero_still_grows_once() -> None:
-    run = toys.run("fedselect", {"mode": "code", "limit": 0.0, "every": 1, "rate": 0.25}, sizes=toys.EQUAL, rounds=4)
+    run = toys.run(
+        "fedselect",
+        {"mode": "code", "limit": 0.0, "every": 1, "rate": 0.25},
+        sizes=toys.EQUAL,
+        rounds=4,
+    )
     shares = [value for _, name, value in run.rows if name == "note/personal"]
     assert shares[0] == 0
     assert 0.24 < shares[1] == shares[2] == shares[3]
 
 
 def test_by_the_codes_rules_rate_zero_is_averaging_after_alternating_training() -> None:
-    run = toys.run("fedselect", {"mode": "code", "rate": 0.0, "every": 1}, dtype=torch.float64, sizes=toys.EQUAL)
+    run = toys.run(
+        "fedselect",
+        {"mode": "code", "rate": 0.0, "every": 1},
+        dtype=torch.float64,
+        sizes=toys.EQUAL,
+    )
     fed, theta = run.fed, run.fed.new_model()
     for round_ in (1, 2, 3):
         ends = []
@@ -81,7 +111,12 @@ def test_by_the_codes_rules_rate_zero_is_averaging_after_alternating_training() 
 
 
 def test_by_the_codes_rules_everything_may_become_personal_except_biases() -> None:
-    run = toys.run("fedselect", {"mode": "code", "limit": 1.0, "rate": 1.0, "every": 1}, model="tiny-bn", rounds=3)
+    run = toys.run(
+        "fedselect",
+        {"mode": "code", "limit": 1.0, "rate": 1.0, "every": 1},
+        model="tiny-bn",
+        rounds=3,
+    )
     biases = sum(s.size for s in run.fed.layout if s.name.endswith("bias"))
     assert toys.traffic(run, "up_values")[2] == 4 * 6 * biases
 
@@ -90,7 +125,9 @@ def test_clients_that_share_nothing_do_not_influence_each_other() -> None:
     images = toys.data(toys.EQUAL).images.clone()
     held = toys.data(toys.EQUAL)
     images[held.train[1]] = 255 - images[held.train[1]]
-    other = type(held)(images, held.labels, held.train, held.test, held.val, held.scale, held.shift, held.classes)
+    other = type(held)(
+        images, held.labels, held.train, held.test, held.val, held.scale, held.shift, held.classes
+    )
     models = []
     for data in (held, other):
         run = toys.run("fedselect", {"limit": 0.0}, clients_data=data, rounds=1)
@@ -113,7 +150,7 @@ def test_an_entry_that_no_participant_shares_keeps_its_value_at_the_server() -> 
     assert not torch.equal(run.state["theta"][~absent], theta[~absent])
 
 
-# -- masks -------------------------------------------------------------------------------------------------------------------------------
+# -- masks -----------------------------------------------------------------------------------------
 
 
 def tensor_shares(run: Run) -> list[Tensor]:
@@ -133,11 +170,20 @@ def test_masks_only_grow_and_never_exceed_the_limit(limit: float) -> None:
 
 
 def test_exact_growth_takes_the_share_of_what_is_left_up_to_the_limit() -> None:
-    run = toys.run("fedselect", {"limit": 0.5, "moved_only": False}, sizes=toys.EQUAL, rounds=1, evaluation={"every": 0})
+    run = toys.run(
+        "fedselect",
+        {"limit": 0.5, "moved_only": False},
+        sizes=toys.EQUAL,
+        rounds=1,
+        evaluation={"every": 0},
+    )
     for count in (4, 7, 8):  # of 16 entries: 4, then a quarter of 12, then the limit
         own = torch.arange(16).expand(4, -1) < {4: 0, 7: 4, 8: 7}[count]
         change = torch.from_numpy(Streams(0).at("test", count).random((4, 16)))
-        assert run.method.paper_rule(own, change, change > 0).sum(1).tolist() == [count - int(own[0].sum())] * 4  # type: ignore[attr-defined]
+        assert (
+            run.method.paper_rule(own, change, change > 0).sum(1).tolist()
+            == [count - int(own[0].sum())] * 4
+        )  # type: ignore[attr-defined]
 
 
 def test_the_codes_growth_overshoots_in_the_published_sequence() -> None:
@@ -151,7 +197,10 @@ def test_the_codes_growth_overshoots_in_the_published_sequence() -> None:
 
 
 def test_the_code_takes_ties_and_the_paper_leaves_entries_that_did_not_move() -> None:
-    change, own = torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]), torch.zeros(1, 8, dtype=torch.bool)
+    change, own = (
+        torch.tensor([[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]]),
+        torch.zeros(1, 8, dtype=torch.bool),
+    )
     assert build("fedselect", {"mode": "code"}).code_rule(own, change, change > 0).sum() == 8  # type: ignore[attr-defined]
     assert build("fedselect").paper_rule(own, change, change > 0).tolist() == [[False] * 7 + [True]]  # type: ignore[attr-defined]
     assert build("fedselect", {"moved_only": False}).paper_rule(own, change, change > 0).sum() == 2  # type: ignore[attr-defined]
@@ -159,13 +208,25 @@ def test_the_code_takes_ties_and_the_paper_leaves_entries_that_did_not_move() ->
 
 @pytest.mark.parametrize("select", ["most", "least", "random"])
 @pytest.mark.parametrize("moved_only", [True, False])
-def test_entries_that_did_not_move_become_personal_only_where_that_is_allowed(select: str, moved_only: bool) -> None:
-    still = toys.run("fedselect", {"select": select, "moved_only": moved_only}, sizes=toys.EQUAL, lr=1e-30)
+def test_entries_that_did_not_move_become_personal_only_where_that_is_allowed(
+    select: str, moved_only: bool
+) -> None:
+    still = toys.run(
+        "fedselect", {"select": select, "moved_only": moved_only}, sizes=toys.EQUAL, lr=1e-30
+    )
     assert bool(still.state["mask"].any()) == (not moved_only)
 
 
 def test_the_code_grows_with_every_third_participation_after_the_first() -> None:
-    run = toys.run("fedselect", {"mode": "code"}, sizes=toys.EQUAL, epochs=1, rounds=8, evaluation={"every": 0}, chunk=4)
+    run = toys.run(
+        "fedselect",
+        {"mode": "code"},
+        sizes=toys.EQUAL,
+        epochs=1,
+        rounds=8,
+        evaluation={"every": 0},
+        chunk=4,
+    )
     shares = [value for _, name, value in run.rows if name == "note/personal"]
     assert [share > old for share, old in zip(shares, [0.0, *shares], strict=False)] == [
         False,
@@ -185,10 +246,12 @@ def test_a_row_s_largest_are_counted_exactly_and_ties_go_to_the_earlier() -> Non
     assert largest(scores, torch.tensor([2, 0, 4])).tolist() == expected
 
 
-# -- transcriptions ----------------------------------------------------------------------------------------------------------------------
+# -- transcriptions --------------------------------------------------------------------------------
 
 
-def alternated(fed: Federation, w: Tensor, client: int, round_: int, mask: Tensor, skip: bool) -> Tensor:
+def alternated(
+    fed: Federation, w: Tensor, client: int, round_: int, mask: Tensor, skip: bool
+) -> Tensor:
     """LocalAlt of one client."""
     shared = ~mask & fed.layout.learnable
     if skip and not (bool(mask.any()) and bool(shared.any())):
@@ -219,7 +282,9 @@ def quantile_grown(mask: Tensor, change: Tensor, rate: float, limit: float) -> T
     return mask if position >= len(free) else mask | (change >= free[position])
 
 
-def transcribed(run: Run, cohorts: list[list[int]], hp: dict[str, object]) -> tuple[Tensor, Tensor, list[Tensor]]:
+def transcribed(
+    run: Run, cohorts: list[list[int]], hp: dict[str, object]
+) -> tuple[Tensor, Tensor, list[Tensor]]:
     """Server values, masks and models after the given cohorts took part."""
     fed, code = run.fed, hp.get("mode") == "code"
     grow_at = int(hp.get("every", 3 if code else 1))  # type: ignore[call-overload]
@@ -238,7 +303,11 @@ def transcribed(run: Run, cohorts: list[list[int]], hp: dict[str, object]) -> tu
         for c in cohort:
             own[c] = torch.where(~masks[c] & fed.layout.learnable, theta, ends[c])
             visits[c] += 1
-            due = visits[c] % grow_at == 0 if not code else visits[c] > 1 and (visits[c] - 1) % grow_at == 0
+            due = (
+                visits[c] % grow_at == 0
+                if not code
+                else visits[c] > 1 and (visits[c] - 1) % grow_at == 0
+            )
             if not due:
                 continue
             change = (ends[c] - (before[c] if code else starts[c])).abs()
@@ -247,26 +316,54 @@ def transcribed(run: Run, cohorts: list[list[int]], hp: dict[str, object]) -> tu
                 if code and s.kind != "stat" and s.name.endswith("weight"):
                     masks[c][place] = quantile_grown(masks[c][place], change[place], rate, limit)
                 if not code and s.kind != "stat":
-                    masks[c][place] = exactly_grown(masks[c][place], change[place], rate, limit, hp.get("select") == "least")
+                    masks[c][place] = exactly_grown(
+                        masks[c][place], change[place], rate, limit, hp.get("select") == "least"
+                    )
             before[c] = ends[c]
-    return theta, torch.stack(masks), [torch.where(m | fed.layout.stats, w, theta) for m, w in zip(masks, own, strict=True)]
+    return (
+        theta,
+        torch.stack(masks),
+        [torch.where(m | fed.layout.stats, w, theta) for m, w in zip(masks, own, strict=True)],
+    )
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 @pytest.mark.parametrize("participation", [1.0, 0.5])
 @pytest.mark.parametrize(
-    "hp", [{}, {"select": "least", "limit": 0.3}, {"mode": "code", "every": 1, "limit": 0.3}, {"mode": "code", "every": 2}], ids=str
+    "hp",
+    [
+        {},
+        {"select": "least", "limit": 0.3},
+        {"mode": "code", "every": 1, "limit": 0.3},
+        {"mode": "code", "every": 2},
+    ],
+    ids=str,
 )
-def test_it_follows_its_plain_transcription(model: str, participation: float, hp: dict[str, object]) -> None:
+def test_it_follows_its_plain_transcription(
+    model: str, participation: float, hp: dict[str, object]
+) -> None:
     sizes = (16, 9, 12, 7)
-    run = toys.run("fedselect", hp, model=model, sizes=sizes, rounds=1, dtype=torch.float64, participation=participation, chunk=4, epochs=1)
+    run = toys.run(
+        "fedselect",
+        hp,
+        model=model,
+        sizes=sizes,
+        rounds=1,
+        dtype=torch.float64,
+        participation=participation,
+        chunk=4,
+        epochs=1,
+    )
     cohorts = [run.fed.active.tolist()]
     for _ in range(3):
         run.step()
         cohorts.append(run.fed.active.tolist())
     theta, masks, models = transcribed(run, cohorts, hp)
     assert torch.equal(masks, run.state["mask"])
-    assert plain.apart(theta[run.fed.layout.learnable], run.state["theta"][run.fed.layout.learnable]) < 1e-9
+    assert (
+        plain.apart(theta[run.fed.layout.learnable], run.state["theta"][run.fed.layout.learnable])
+        < 1e-9
+    )
     assert plain.apart(torch.stack(models), toys.everybody(run)) < 1e-9
     assert bool(masks.any())
 
@@ -281,12 +378,17 @@ def test_a_client_with_nothing_to_alternate_trains_plainly() -> None:
     assert not torch.equal(end[2:], fed.train(start).theta[2:])
 
 
-# -- variants ----------------------------------------------------------------------------------------------------------------------------
+# -- variants --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("layer", "names"),
-    [("A", {"conv1.weight"}), ("B", {"conv2.weight"}), ("C", {"fc1.weight", "fc1.bias"}), ("D", {"fc2.weight", "fc2.bias"})],
+    [
+        ("A", {"conv1.weight"}),
+        ("B", {"conv2.weight"}),
+        ("C", {"fc1.weight", "fc1.bias"}),
+        ("D", {"fc2.weight", "fc2.bias"}),
+    ],
 )
 def test_one_layer_may_be_personal_from_the_start(layer: str, names: set[str]) -> None:
     run = toys.run("fedselect", {"select": "layer", "layer": layer}, model="tiny-bn", rounds=2)
@@ -297,7 +399,9 @@ def test_one_layer_may_be_personal_from_the_start(layer: str, names: set[str]) -
 
 def test_a_layer_may_be_named_and_a_wrong_name_is_refused() -> None:
     run = toys.run("fedselect", {"select": "layer", "layer": "fc1"}, rounds=1)
-    assert torch.equal(run.state["mask"][0], run.fed.layout.select(lambda s: s.name.startswith("fc1")))
+    assert torch.equal(
+        run.state["mask"][0], run.fed.layout.select(lambda s: s.name.startswith("fc1"))
+    )
     with pytest.raises(MethodError, match="no layer is called 'fc9'"):
         toys.run("fedselect", {"select": "layer", "layer": "fc9"}, rounds=1)
 
@@ -307,13 +411,18 @@ def test_random_masks_have_the_same_size_as_selected_ones_and_differ_between_cli
     other = toys.run("fedselect", {"moved_only": False}, sizes=toys.EQUAL)
     assert torch.equal(torch.stack(tensor_shares(one)), torch.stack(tensor_shares(other)))
     assert len({tuple(row.tolist()) for row in one.state["mask"]}) == 4
-    again = toys.run("fedselect", {"select": "random", "moved_only": False}, sizes=toys.EQUAL, chunk=4)
+    again = toys.run(
+        "fedselect", {"select": "random", "moved_only": False}, sizes=toys.EQUAL, chunk=4
+    )
     assert torch.equal(one.state["mask"], again.state["mask"])
 
 
 def test_batch_norm_left_in_evaluation_mode_trains_on_the_statistics_of_the_first_round() -> None:
     hp = {"every": 1, "limit": 0.3}
-    left, code = (toys.run("fedselect", {"mode": mode, **hp}, model="tiny-bn", rounds=1) for mode in ("code-eval", "code"))
+    left, code = (
+        toys.run("fedselect", {"mode": mode, **hp}, model="tiny-bn", rounds=1)
+        for mode in ("code-eval", "code")
+    )
     assert torch.equal(left.state["w"], code.state["w"])
     stats, first = left.fed.layout.stats, left.state["w"].clone()
     for run in (left, code):
@@ -329,12 +438,14 @@ def test_without_batch_norm_the_mode_that_scoring_leaves_makes_no_difference() -
     assert torch.equal(one.state["mask"], other.state["mask"])
 
 
-# -- bytes -------------------------------------------------------------------------------------------------------------------------------
+# -- bytes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["paper", "code"])
 def test_shared_entries_and_their_bitmap_travel_both_ways(mode: str) -> None:
-    run = toys.run("fedselect", {"mode": mode, "every": 1}, model="tiny-bn", sizes=toys.EQUAL, rounds=1)
+    run = toys.run(
+        "fedselect", {"mode": mode, "every": 1}, model="tiny-bn", sizes=toys.EQUAL, rounds=1
+    )
     fed = run.fed
     weights = sum(s.size for s in fed.layout if s.name.endswith("weight"))
     selectable = fed.layout.parameters if mode == "paper" else weights

@@ -10,13 +10,13 @@ import torch
 from sklearn.decomposition import PCA
 from torch import Tensor
 
-from algorithms import models
-from algorithms.core.federation import Federation
-from algorithms.core.method import build
-from algorithms.core.rng import Streams
-from algorithms.core.run import Run
-from algorithms.core.simplex import on_simplex, principal, spread
-from bench.trust import contract
+from repfl.algorithms import models
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import build
+from repfl.algorithms.core.rng import Streams
+from repfl.algorithms.core.run import Run
+from repfl.algorithms.core.simplex import on_simplex, principal, spread
+from repfl.bench.trust import contract
 from tests.algorithms import plain, toys
 
 SIZES = (25, 7, 12, 16)
@@ -30,16 +30,20 @@ def from_common_head(hp: dict[str, Any], *, net: str = "tiny", **protocol: Any) 
     """A run whose endpoints start as the head that every other method starts with."""
     data = toys.data()
     model = models.build(net, channels=1, size=8, classes=data.classes)
-    run = Run(build("floco", hp), toys.recipe(clients=data.clients, **protocol), data, model, seed=0)
+    run = Run(
+        build("floco", hp), toys.recipe(clients=data.clients, **protocol), data, model, seed=0
+    )
     run.start()
     at = run.fed.layout.head_weight
-    run.state["ends"] = run.fed.new_model()[at.start : at.stop].view(1, *at.shape).repeat(hp["endpoints"], 1, 1)
+    run.state["ends"] = (
+        run.fed.new_model()[at.start : at.stop].view(1, *at.shape).repeat(hp["endpoints"], 1, 1)
+    )
     while not run.done:
         run.step()
     return run
 
 
-# -- limiting cases ----------------------------------------------------------------------------------------------------------------------
+# -- limiting cases --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hp", [{"tau": 10}, {"tau": 1, "rho": 0.0}], ids=str)
@@ -73,7 +77,10 @@ def test_draws_lie_in_the_simplex_at_first_and_near_the_place_afterwards() -> No
 
 
 def test_places_are_the_centre_before_tau_and_points_of_the_simplex_after_it() -> None:
-    before, after = (toys.run("floco", {"endpoints": 3, "tau": tau}, dtype=torch.float64).state["places"] for tau in (5, 1))
+    before, after = (
+        toys.run("floco", {"endpoints": 3, "tau": tau}, dtype=torch.float64).state["places"]
+        for tau in (5, 1)
+    )
     assert torch.equal(before, torch.full_like(before, 1 / 3))
     assert (after >= 0).all()
     torch.testing.assert_close(after.sum(1), torch.ones(len(after), dtype=after.dtype))
@@ -81,7 +88,12 @@ def test_places_are_the_centre_before_tau_and_points_of_the_simplex_after_it() -
 
 
 def test_places_are_found_in_round_tau_from_everybody_and_stay() -> None:
-    states = [toys.run("floco", {"endpoints": 3, "tau": 1}, rounds=rounds, participation=0.5).state["places"] for rounds in (1, 2, 3)]
+    states = [
+        toys.run("floco", {"endpoints": 3, "tau": 1}, rounds=rounds, participation=0.5).state[
+            "places"
+        ]
+        for rounds in (1, 2, 3)
+    ]
     assert not torch.equal(states[0], states[1])
     assert torch.equal(states[1], states[2])
 
@@ -100,7 +112,7 @@ def test_scored_heads_are_mixed_from_the_endpoints() -> None:
     assert plain.apart(run.state["places"] @ run.state["ends"].flatten(1), heads) < 1e-12
 
 
-# -- the simplex -------------------------------------------------------------------------------------------------------------------------
+# -- the simplex -----------------------------------------------------------------------------------
 
 
 def test_principal_coordinates_are_those_of_scikit_learn() -> None:
@@ -125,7 +137,9 @@ def test_projection_onto_a_simplex_is_the_nearest_point(size: float) -> None:
 def test_places_are_spread_as_in_a_plain_search() -> None:
     points, sizes = normal(5, 3).numpy(), np.linspace(1e-4, 1, 1000)
     rows = []
-    for point in points:  # the shift that makes the positive part sum to z, by bisection, for all z at once
+    for (
+        point
+    ) in points:  # the shift that makes the positive part sum to z, by bisection, for all z at once
         low, high = point.min() - sizes, np.full(1000, point.max())
         for _ in range(80):
             middle = (low + high) / 2
@@ -133,28 +147,45 @@ def test_places_are_spread_as_in_a_plain_search() -> None:
             low, high = np.where(over, middle, low), np.where(over, high, middle)
         row = np.maximum(point - low[:, None], 0)
         rows.append(row / row.sum(1, keepdims=True))
-    pairs = np.array([np.linalg.norm(rows[i] - rows[j], axis=1) for i in range(5) for j in range(i)])
+    pairs = np.array(
+        [np.linalg.norm(rows[i] - rows[j], axis=1) for i in range(5) for j in range(i)]
+    )
     best = np.log(np.mean(1 / np.maximum(pairs, 1e-4) ** 2, axis=0)).argmin()
     expected = torch.from_numpy(np.array([row[best] for row in rows]))
     torch.testing.assert_close(spread(torch.from_numpy(points)), expected, rtol=0, atol=1e-9)
 
 
-# -- a plain transcription ---------------------------------------------------------------------------------------------------------------
+# -- a plain transcription -------------------------------------------------------------------------
 
 
 def points_for(
-    fed: Federation, client: int, steps: int, ends: int, place: Tensor | None, rho: float, purpose: str, round_: int
+    fed: Federation,
+    client: int,
+    steps: int,
+    ends: int,
+    place: Tensor | None,
+    rho: float,
+    purpose: str,
+    round_: int,
 ) -> list[Tensor]:
     rng = fed.streams.at(f"method/{purpose}", round_, client)
     if place is None:
         drawn = rng.standard_exponential((steps, ends))
         return [torch.from_numpy(row / row.sum()) for row in drawn]
     radii = fed.streams.at(f"method/{purpose}/radius", round_, client).uniform(0, rho, steps)
-    return [place + r * torch.from_numpy(u / np.abs(u).sum()) for r, u in zip(radii, rng.uniform(-1, 1, (steps, ends)), strict=True)]
+    return [
+        place + r * torch.from_numpy(u / np.abs(u).sum())
+        for r, u in zip(radii, rng.uniform(-1, 1, (steps, ends)), strict=True)
+    ]
 
 
 def epochs(
-    fed: Federation, flat: Tensor, ends: Tensor, batches: list[Any], points: list[Tensor], pull: Any = None
+    fed: Federation,
+    flat: Tensor,
+    ends: Tensor,
+    batches: list[Any],
+    points: list[Tensor],
+    pull: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """One client's training: the head weight is never a parameter, its endpoints are."""
     at, p = fed.layout.head_weight, fed.protocol
@@ -162,10 +193,15 @@ def epochs(
     buffers = [torch.zeros_like(flat), torch.zeros_like(ends)]
     for (x, y), point in zip(batches, points, strict=True):
         leaf, span = flat.clone().requires_grad_(), ends.clone().requires_grad_()
-        params = plain.named(fed, leaf) | {at.name: sum(a * end for a, end in zip(point, span, strict=True))}
+        params = plain.named(fed, leaf) | {
+            at.name: sum(a * end for a, end in zip(point, span, strict=True))
+        }
         grads = list(torch.autograd.grad(plain.cross_entropy(params, x, y), [leaf, span]))
         if pull is not None:
-            grads = [g + pull[0] * (own - goal) for g, own, goal in zip(grads, (flat, ends), pull[1:], strict=True)]
+            grads = [
+                g + pull[0] * (own - goal)
+                for g, own, goal in zip(grads, (flat, ends), pull[1:], strict=True)
+            ]
         grads[0][at.start : at.stop] = 0
         buffers = [p.momentum * b + g for b, g in zip(buffers, grads, strict=True)]
         flat, ends = flat - p.lr * buffers[0], ends - p.lr * buffers[1]
@@ -175,9 +211,15 @@ def epochs(
 def transcription(run: Run, hp: dict[str, Any], rounds: int) -> dict[str, Any]:
     """FLOCO and FLOCO+ client by client, everybody in every round."""
     fed, everyone, count = run.fed, range(run.fed.N), hp["endpoints"]
-    share, theta, places = plain.weights(fed, list(everyone)), fed.new_model().double(), [None] * fed.N
+    share, theta, places = (
+        plain.weights(fed, list(everyone)),
+        fed.new_model().double(),
+        [None] * fed.N,
+    )
     xavier = [
-        (2 / (fed.classes + 32)) ** 0.5 * fed.streams.at("method/endpoint", 0, v).standard_normal((fed.classes, 32)) for v in range(count)
+        (2 / (fed.classes + 32)) ** 0.5
+        * fed.streams.at("method/endpoint", 0, v).standard_normal((fed.classes, 32))
+        for v in range(count)
     ]
     ends = torch.from_numpy(np.array(xavier))
     own, own_ends = [theta] * fed.N, [ends] * fed.N
@@ -186,26 +228,47 @@ def transcription(run: Run, hp: dict[str, Any], rounds: int) -> dict[str, Any]:
         def batches(i: int, n: int, t: int = t, **where: Any) -> list[Any]:
             return plain.batches(fed, i, t, n, **where)
 
-        def points(i: int, steps: int, purpose: str, place: Tensor | None, t: int = t) -> list[Tensor]:
+        def points(
+            i: int, steps: int, purpose: str, place: Tensor | None, t: int = t
+        ) -> list[Tensor]:
             return points_for(fed, i, steps, count, place, hp["rho"], purpose, t)
 
         if t - 1 == hp["tau"]:
             rows = []
             for i in everyone:
                 chosen = batches(i, fed.protocol.epochs, stream="projection")
-                rows.append(epochs(fed, theta, ends, chosen, points(i, len(chosen), "projection", None))[1].flatten())
+                rows.append(
+                    epochs(fed, theta, ends, chosen, points(i, len(chosen), "projection", None))[
+                        1
+                    ].flatten()
+                )
             places = list(spread(principal(torch.stack(rows), count)))
         done = []
         for i in everyone:
             chosen = batches(i, fed.protocol.epochs)
-            done.append(epochs(fed, theta, ends, chosen, points(i, len(chosen), "simplex", places[i])))
+            done.append(
+                epochs(fed, theta, ends, chosen, points(i, len(chosen), "simplex", places[i]))
+            )
             if hp["plus_epochs"]:
                 chosen = batches(i, hp["plus_epochs"], first=fed.protocol.epochs)
                 pull = (hp["plus_lam"], theta, ends)
-                own[i], own_ends[i] = epochs(fed, own[i], own_ends[i], chosen, points(i, len(chosen), "plus", places[i]), pull)
+                own[i], own_ends[i] = epochs(
+                    fed,
+                    own[i],
+                    own_ends[i],
+                    chosen,
+                    points(i, len(chosen), "plus", places[i]),
+                    pull,
+                )
         theta = sum(p * end for p, (end, _) in zip(share, done, strict=True))
         ends = sum(p * end for p, (_, end) in zip(share, done, strict=True))
-    return {"theta": theta, "ends": ends, "places": torch.stack(places), "plus": torch.stack(own), "plus_ends": torch.stack(own_ends)}
+    return {
+        "theta": theta,
+        "ends": ends,
+        "places": torch.stack(places),
+        "plus": torch.stack(own),
+        "plus_ends": torch.stack(own_ends),
+    }
 
 
 @pytest.mark.parametrize("chunk", [1, 4])
@@ -222,11 +285,22 @@ def test_floco_bills_all_endpoints_and_one_round_of_everybody() -> None:
     run = toys.run("floco", {"endpoints": 3, "tau": 1}, sizes=toys.EQUAL, participation=0.5)
     floats = run.fed.layout.parameters + 2 * run.fed.layout.head_weight.size
     assert toys.traffic(run, "up_values") == [4 * 2 * floats, 4 * 6 * floats, 4 * 2 * floats]
-    assert toys.traffic(run, "down_values") == [4 * 2 * floats, 4 * (6 * floats + 4 * 3), 4 * 2 * floats]
+    assert toys.traffic(run, "down_values") == [
+        4 * 2 * floats,
+        4 * (6 * floats + 4 * 3),
+        4 * 2 * floats,
+    ]
     assert toys.traffic(run, "up_codes") == toys.traffic(run, "down_codes") == [0] * 3
 
 
-@pytest.mark.parametrize("promise", [contract.finite, contract.chunk_free, contract.billed, contract.resumable, contract.lonely])
+@pytest.mark.parametrize(
+    "promise",
+    [contract.finite, contract.chunk_free, contract.billed, contract.resumable, contract.lonely],
+)
 @pytest.mark.parametrize("plus_epochs", [0, 1])
 def test_floco_keeps_the_contract_across_its_projection(promise: Any, plus_epochs: int) -> None:
-    promise(contract.Situation("floco", "tiny-bn", 0.5, (("endpoints", 3), ("tau", 1), ("plus_epochs", plus_epochs))))
+    promise(
+        contract.Situation(
+            "floco", "tiny-bn", 0.5, (("endpoints", 3), ("tau", 1), ("plus_epochs", plus_epochs))
+        )
+    )

@@ -9,22 +9,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from algorithms.core.batches import Schedule, plan_batches, steps_per_epoch
-from algorithms.core.federation import Federation
-from algorithms.flute import misalignment
-from bench.trust import contract
+from repfl.algorithms.core.batches import Schedule, plan_batches, steps_per_epoch
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.flute import misalignment
+from repfl.bench.trust import contract
 from tests.algorithms import plain, toys
 
 OFF = {"align": 0.0, "head_decay": 0.0, "feature_decay": 0.0, "server_lr": 0.0}
 SIZES = (25, 7, 12, 16)
 
 
-# -- limiting cases ----------------------------------------------------------------------------------------------------------------------
+# -- limiting cases --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("newcomer", ["initial", "global"])
 @pytest.mark.parametrize("net", ["tiny", "tiny-bn"])
-def test_without_regularisers_and_head_only_epochs_it_is_fedper_bit_for_bit(net: str, newcomer: str) -> None:
+def test_without_regularisers_and_head_only_epochs_it_is_fedper_bit_for_bit(
+    net: str, newcomer: str
+) -> None:
     momentum = {"momentum": 0.9, "weight_decay": 1e-3}
     one = toys.run("flute", OFF | {"newcomer": newcomer}, model=net, participation=0.5, **momentum)
     other = toys.run("fedper", {"newcomer": newcomer}, model=net, participation=0.5, **momentum)
@@ -66,35 +68,52 @@ def test_a_simplex_frame_of_all_classes_is_perfectly_aligned() -> None:
 def test_steps_per_epoch_are_those_of_the_batch_plan(batch: int, skip_single: bool) -> None:
     fed = toys.run("local", rounds=1, epochs=0).fed
     schedule = Schedule("batches", 1, 1, 0, batch, skip_single)
-    planned = [len(plan_batches(fed.data, fed.streams, client, schedule).index) for client in range(fed.N)]
+    planned = [
+        len(plan_batches(fed.data, fed.streams, client, schedule).index) for client in range(fed.N)
+    ]
     assert steps_per_epoch(fed.sizes, batch, skip_single).tolist() == planned
 
 
-# -- a plain transcription ---------------------------------------------------------------------------------------------------------------
+# -- a plain transcription -------------------------------------------------------------------------
 
 
 def alignment(weight: Tensor, held: list[int], classes: int) -> Tensor:
     u = torch.zeros(classes, 1, dtype=weight.dtype)
     u[held] = 1
     gram = weight @ weight.T
-    frame = torch.eye(classes, dtype=weight.dtype) - torch.ones(classes, classes, dtype=weight.dtype) / classes
+    frame = (
+        torch.eye(classes, dtype=weight.dtype)
+        - torch.ones(classes, classes, dtype=weight.dtype) / classes
+    )
     return torch.norm(gram / torch.norm(gram) - frame * (u @ u.T) / (classes - 1) ** 0.5)
 
 
-def local(fed: Federation, flat: Tensor, client: int, round_: int, held: list[int], hp: dict[str, Any]) -> Tensor:
-    """A client's epochs: the head alone (if at all), then everything, with one momentum buffer throughout."""
+def local(
+    fed: Federation, flat: Tensor, client: int, round_: int, held: list[int], hp: dict[str, Any]
+) -> Tensor:
+    """A client's epochs: the head alone (if at all), then everything, with one momentum buffer
+    throughout.
+    """
     flat, buffer, p = flat.clone(), torch.zeros_like(flat), fed.protocol
     for epoch in range(p.epochs):
         joint = hp["body_epochs"] is None or epoch >= p.epochs - hp["body_epochs"]
-        moves = (fed.layout.learnable if joint and not hp["detach"] else fed.layout.head) & fed.layout.learnable
+        moves = (
+            fed.layout.learnable if joint and not hp["detach"] else fed.layout.head
+        ) & fed.layout.learnable
 
         def loss(params: dict[str, Tensor], x: Tensor, y: Tensor, joint: bool = joint) -> Tensor:
             features = plain.features(params, x)
             weight = params["fc2.weight"]
             total = F.cross_entropy(F.linear(features, weight, params["fc2.bias"]), y)
-            total = total + hp["align"] * alignment(weight, held, fed.classes) + hp["head_decay"] * torch.norm(weight) ** 2
+            total = (
+                total
+                + hp["align"] * alignment(weight, held, fed.classes)
+                + hp["head_decay"] * torch.norm(weight) ** 2
+            )
             size = 1 if hp["mode"] == "flbench" else len(features)
-            return total + hp["feature_decay"] * torch.norm(features) ** 2 / size if joint else total
+            return (
+                total + hp["feature_decay"] * torch.norm(features) ** 2 / size if joint else total
+            )
 
         for x, y in plain.batches(fed, client, round_, 1, first=epoch):
             grad = plain.gradient(fed, flat, x, y, loss) + p.weight_decay * flat
@@ -113,7 +132,9 @@ def transcription(fed: Federation, hp: dict[str, Any], rounds: int) -> tuple[Ten
         ends = [local(fed, torch.where(head, own[i], theta), i, t, held[i], hp) for i in everyone]
         theta = sum(p * end for p, end in zip(share, ends, strict=True))
         weights = [plain.named(fed, end)["fc2.weight"].clone().requires_grad_() for end in ends]
-        total = sum(alignment(w, u, fed.classes) for w, u in zip(weights, held, strict=True)) / (fed.N if hp["mode"] == "flbench" else 1)
+        total = sum(alignment(w, u, fed.classes) for w, u in zip(weights, held, strict=True)) / (
+            fed.N if hp["mode"] == "flbench" else 1
+        )
         grads = torch.autograd.grad(total, weights)
         for i, (end, grad) in enumerate(zip(ends, grads, strict=True)):
             own[i] = end.clone()
@@ -122,22 +143,38 @@ def transcription(fed: Federation, hp: dict[str, Any], rounds: int) -> tuple[Ten
 
 
 FLBENCH = {"mode": "flbench", "body_epochs": 1}
-HP = {"mode": "paper", "body_epochs": None, "align": 0.25, "head_decay": 0.0025, "feature_decay": 0.0005, "server_lr": 0.5, "detach": False}
+HP = {
+    "mode": "paper",
+    "body_epochs": None,
+    "align": 0.25,
+    "head_decay": 0.0025,
+    "feature_decay": 0.0005,
+    "server_lr": 0.5,
+    "detach": False,
+}
 
 
 @pytest.mark.parametrize(
     ("hp", "protocol"),
     [
         ({}, {}),
-        ({"align": 0.5, "head_decay": 0.05, "feature_decay": 0.01}, {"momentum": 0.7, "weight_decay": 1e-2, "epochs": 3}),
+        (
+            {"align": 0.5, "head_decay": 0.05, "feature_decay": 0.01},
+            {"momentum": 0.7, "weight_decay": 1e-2, "epochs": 3},
+        ),
         (FLBENCH, {}),
-        (FLBENCH | {"body_epochs": 2, "align": 0.5, "feature_decay": 0.01}, {"momentum": 0.7, "weight_decay": 1e-2, "epochs": 3}),
+        (
+            FLBENCH | {"body_epochs": 2, "align": 0.5, "feature_decay": 0.01},
+            {"momentum": 0.7, "weight_decay": 1e-2, "epochs": 3},
+        ),
         (FLBENCH | {"detach": True}, {"momentum": 0.7}),
     ],
     ids=str,
 )
 @pytest.mark.parametrize("chunk", [1, 4])
-def test_flute_follows_its_plain_transcription(hp: dict[str, Any], protocol: dict[str, Any], chunk: int) -> None:
+def test_flute_follows_its_plain_transcription(
+    hp: dict[str, Any], protocol: dict[str, Any], chunk: int
+) -> None:
     chosen = HP | hp
     run = toys.run("flute", chosen, sizes=SIZES, dtype=torch.float64, chunk=chunk, **protocol)
     theta, own = transcription(run.fed, chosen, 3)
@@ -157,8 +194,15 @@ def test_flute_bills_body_head_weight_and_a_bit_per_class() -> None:
     assert toys.traffic(run, "down_codes") == [0] * 3
 
 
-@pytest.mark.parametrize("promise", [contract.finite, contract.chunk_free, contract.billed, contract.newcomers])
+@pytest.mark.parametrize(
+    "promise", [contract.finite, contract.chunk_free, contract.billed, contract.newcomers]
+)
 def test_the_benchmarks_variant_keeps_the_contract(promise: Any) -> None:
     promise(
-        contract.Situation("flute", "tiny-bn", 0.5, (("detach", True), ("newcomer", "global"), ("mode", "flbench"), ("body_epochs", 1)))
+        contract.Situation(
+            "flute",
+            "tiny-bn",
+            0.5,
+            (("detach", True), ("newcomer", "global"), ("mode", "flbench"), ("body_epochs", 1)),
+        )
     )

@@ -1,4 +1,6 @@
-"""Recorded steps compute what steps compute: for every method, in lanes of one client and in stacks."""
+"""Recorded steps compute what steps compute: for every method, in lanes of one client and in
+stacks.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +13,40 @@ from typing import Any
 import pytest
 import torch
 
-from algorithms.core.batches import Batch, Schedule, batch_at, plan_batches
-from algorithms.core.feed import Feed
-from algorithms.core.local import Local
-from algorithms.core.method import methods
-from bench.trust.contract import EVEN, QUICK, RAGGED, Broken, Situation, recordable
-from bench.trust.tape import TapeLane
-from datasets.core import augment
+from repfl.algorithms.core.batches import Batch, Schedule, batch_at, plan_batches
+from repfl.algorithms.core.feed import Feed
+from repfl.algorithms.core.local import Local
+from repfl.algorithms.core.method import methods
+from repfl.bench.trust.contract import EVEN, QUICK, RAGGED, Broken, Situation, recordable
+from repfl.bench.trust.tape import TapeLane
+from repfl.datasets.core import augment
 from tests.algorithms import toys
 
 BARE = partial(TapeLane, records=False)
 
 
-def run(name: str, sizes: tuple[int, ...] = RAGGED, rounds: int = 2, lr_decay: float = 1.0, **lowering: Any) -> Any:
+def run(
+    name: str,
+    sizes: tuple[int, ...] = RAGGED,
+    rounds: int = 2,
+    lr_decay: float = 1.0,
+    **lowering: Any,
+) -> Any:
     TapeLane.recorded = TapeLane.played = 0
-    protocol: dict[str, Any] = {"rounds": rounds, "lr_decay": lr_decay, "batch": 4 if sizes is EVEN else 8}
-    return toys.run(name, QUICK.get(name), model="tiny-bn", sizes=sizes, dtype=torch.float64, lowering=lowering, **protocol)
+    protocol: dict[str, Any] = {
+        "rounds": rounds,
+        "lr_decay": lr_decay,
+        "batch": 4 if sizes is EVEN else 8,
+    }
+    return toys.run(
+        name,
+        QUICK.get(name),
+        model="tiny-bn",
+        sizes=sizes,
+        dtype=torch.float64,
+        lowering=lowering,
+        **protocol,
+    )
 
 
 @pytest.mark.parametrize("name", ["apfl", "dis-pfl", "fedavg", "fedselect", "floco"])
@@ -100,7 +120,10 @@ def test_records_of_a_broken_lane_are_made_anew_and_none_is_played() -> None:
         made.broken = True
         for player in made.players:
             for kind, (_, kept) in player.records.items():
-                player.records[kind] = (lambda: pytest.fail("a record of a broken lane was played"), kept)
+                player.records[kind] = (
+                    lambda: pytest.fail("a record of a broken lane was played"),
+                    kept,
+                )
     done.step()
     assert TapeLane.recorded > before
     assert not any(made.broken for made in lanes)
@@ -146,7 +169,9 @@ def test_a_step_that_asks_the_host_runs_unrecorded_and_says_so() -> None:
         fed = run("fedavg", rounds=1, **lowering).fed
         states.append(fed.loop(step, {"w": fed.new_model().expand(fed.K, -1)}).theta)
         if lowering:
-            assert any("_local_scalar_dense is not permitted" in reason for reason in fed.crew.refusals)
+            assert any(
+                "_local_scalar_dense is not permitted" in reason for reason in fed.crew.refusals
+            )
     assert toys.gap({"w": states[0]}, {"w": states[1]}) < 1e-9
 
 
@@ -157,8 +182,13 @@ def test_a_step_that_changes_places_of_its_tensors_is_recorded_rightly() -> None
     found = []
     for lane in (TapeLane, BARE):
         fed = run("fedavg", rounds=1, lanes=1, lane=lane).fed
-        extras = {name: torch.arange(fed.K, dtype=torch.float64) + place for place, name in enumerate(("one", "two"))}
-        found.append(fed.loop(step, {"w": fed.new_model().expand(fed.K, -1)}, extras=extras, epochs=9).extras)
+        extras = {
+            name: torch.arange(fed.K, dtype=torch.float64) + place
+            for place, name in enumerate(("one", "two"))
+        }
+        found.append(
+            fed.loop(step, {"w": fed.new_model().expand(fed.K, -1)}, extras=extras, epochs=9).extras
+        )
     assert TapeLane.recorded == 0  # of the second run
     assert all(torch.equal(found[0][name], found[1][name]) for name in ("one", "two"))
 
@@ -168,7 +198,10 @@ def test_a_feed_gives_the_batches_of_the_plans(augmentation: str) -> None:
     fed = run("fedavg", rounds=1).fed
     data = replace(fed.data, augment=augment.get(augmentation))
     schedule = Schedule("batches", 1, 3, 0, 8, False)
-    plans = sorted((plan_batches(data, fed.streams, client, schedule) for client in (0, 3, 5)), key=lambda plan: -len(plan.index))
+    plans = sorted(
+        (plan_batches(data, fed.streams, client, schedule) for client in (0, 3, 5)),
+        key=lambda plan: -len(plan.index),
+    )
     feed = Feed(data, plans[::-1], 8, fed.device)
     for fresh in (False, True):
         if fresh:  # the same memory, other clients
@@ -182,13 +215,22 @@ def test_a_feed_gives_the_batches_of_the_plans(augmentation: str) -> None:
             width = wanted.y.shape[1]
             assert torch.equal(got.x[:, :width], wanted.x)
             assert torch.equal(got.y[:, :width], wanted.y)
-            real = torch.ones_like(wanted.y, dtype=torch.bool) if wanted.valid is None else wanted.valid
-            assert got.valid is None or (torch.equal(got.valid[:, :width], real) and not got.valid[:, width:].any())
+            real = (
+                torch.ones_like(wanted.y, dtype=torch.bool)
+                if wanted.valid is None
+                else wanted.valid
+            )
+            assert got.valid is None or (
+                torch.equal(got.valid[:, :width], real) and not got.valid[:, width:].any()
+            )
             assert got.valid is not None or bool(real.all())
 
 
 def test_a_feed_refuses_plans_that_do_not_fit() -> None:
     fed = run("fedavg", rounds=1).fed
-    plans = [plan_batches(fed.data, fed.streams, client, Schedule("batches", 1, 2, 0, 8, False)) for client in (3, 1)]
+    plans = [
+        plan_batches(fed.data, fed.streams, client, Schedule("batches", 1, 2, 0, 8, False))
+        for client in (3, 1)
+    ]
     assert not Feed(fed.data, plans[1:], 8, fed.device).reload(plans[:1])
     assert not Feed(fed.data, plans[:1], 8, fed.device).reload(plans)

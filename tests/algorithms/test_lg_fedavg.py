@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from algorithms import models
-from algorithms.core.method import build
-from algorithms.core.run import Run
+from repfl.algorithms import models
+from repfl.algorithms.core.method import build
+from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
 
 
@@ -15,7 +15,9 @@ from tests.algorithms import plain, toys
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 def test_sharing_nothing_is_local_training(model: str, end: str) -> None:
     one = toys.run("lg-fedavg", {"layers": 0, "shared": end}, model=model, participation=0.5)
-    assert torch.equal(toys.everybody(one), toys.everybody(toys.run("local", model=model, participation=0.5)))
+    assert torch.equal(
+        toys.everybody(one), toys.everybody(toys.run("local", model=model, participation=0.5))
+    )
     assert sum(toys.traffic(one, "up_values")) == 0
 
 
@@ -23,7 +25,9 @@ def test_sharing_nothing_is_local_training(model: str, end: str) -> None:
 @pytest.mark.parametrize("buffers", ["local", "global"])
 def test_sharing_everything_is_fedavg(buffers: str, end: str) -> None:
     one = toys.run("lg-fedavg", {"layers": 9, "shared": end}, model="tiny-bn", buffers=buffers)
-    assert torch.equal(toys.everybody(one), toys.everybody(toys.run("fedavg", model="tiny-bn", buffers=buffers)))
+    assert torch.equal(
+        toys.everybody(one), toys.everybody(toys.run("fedavg", model="tiny-bn", buffers=buffers))
+    )
 
 
 def shared_by(hp: dict[str, object], model: str, channels: int = 3, size: int = 32) -> list[str]:
@@ -38,16 +42,35 @@ def shared_by(hp: dict[str, object], model: str, channels: int = 3, size: int = 
 def test_the_readings_of_the_papers_and_codes_share_these_tensors() -> None:
     assert shared_by({}, "cnn4") == ["classifier.weight", "classifier.bias"]
     assert shared_by({"shared": "first"}, "cnn4") == ["conv1.weight", "conv1.bias"]
-    assert shared_by({"shared": "first", "layers": 2}, "cnn4") == ["conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias"]
-    assert shared_by({"layers": 2}, "cnn4") == ["fc1.weight", "fc1.bias", "classifier.weight", "classifier.bias"]
+    assert shared_by({"shared": "first", "layers": 2}, "cnn4") == [
+        "conv1.weight",
+        "conv1.bias",
+        "conv2.weight",
+        "conv2.bias",
+    ]
+    assert shared_by({"layers": 2}, "cnn4") == [
+        "fc1.weight",
+        "fc1.bias",
+        "classifier.weight",
+        "classifier.bias",
+    ]
 
 
 def test_normalisation_goes_with_its_layer() -> None:
-    assert shared_by({"shared": "first"}, "tiny-bn", 1, 8) == ["conv1.weight", "bn1.weight", "bn1.bias"]
+    assert shared_by({"shared": "first"}, "tiny-bn", 1, 8) == [
+        "conv1.weight",
+        "bn1.weight",
+        "bn1.bias",
+    ]
 
 
-@pytest.mark.parametrize(("hp", "channels", "floats"), [({}, 3, 5130), ({"shared": "first"}, 3, 2432), ({"shared": "first"}, 1, 832)])
-def test_the_four_layer_network_sends_so_many_floats(hp: dict[str, object], channels: int, floats: int) -> None:
+@pytest.mark.parametrize(
+    ("hp", "channels", "floats"),
+    [({}, 3, 5130), ({"shared": "first"}, 3, 2432), ({"shared": "first"}, 1, 832)],
+)
+def test_the_four_layer_network_sends_so_many_floats(
+    hp: dict[str, object], channels: int, floats: int
+) -> None:
     net = models.build("cnn4", channels=channels, size=32, classes=10)
     method = build("lg-fedavg", hp)
     run = Run(method, toys.recipe(clients=4), toys.data(toys.EQUAL), net, seed=0)
@@ -58,21 +81,34 @@ def test_the_four_layer_network_sends_so_many_floats(hp: dict[str, object], chan
 def test_it_follows_its_plain_transcription(hp: dict[str, str]) -> None:
     run = toys.run("lg-fedavg", hp, dtype=torch.float64, sizes=(25, 16, 9), momentum=0.9, rounds=3)
     fed = run.fed
-    upper = fed.layout.head if not hp else fed.layout.where(name="conv1.weight") | fed.layout.where(name="conv1.bias")
+    upper = (
+        fed.layout.head
+        if not hp
+        else fed.layout.where(name="conv1.weight") | fed.layout.where(name="conv1.bias")
+    )
     theta, own = fed.new_model(), [fed.new_model() for _ in range(3)]
     for round_ in (1, 2, 3):
-        own = [plain.train(fed, torch.where(upper, theta, w), c, round_)[0] for c, w in enumerate(own)]
+        own = [
+            plain.train(fed, torch.where(upper, theta, w), c, round_)[0] for c, w in enumerate(own)
+        ]
         theta = sum(p * w for p, w in zip(plain.weights(fed, [0, 1, 2]), own, strict=True))
     for w, scored in zip(own, toys.everybody(run), strict=True):
         assert plain.apart(torch.where(upper, theta, w), scored) < 1e-9
 
 
 def test_newcomers_hold_their_initial_layers_or_the_average() -> None:
-    one, other = (toys.run("lg-fedavg", {"newcomer": n}, participation=0.5, rounds=1, sizes=toys.EQUAL) for n in ("initial", "global"))
+    one, other = (
+        toys.run("lg-fedavg", {"newcomer": n}, participation=0.5, rounds=1, sizes=toys.EQUAL)
+        for n in ("initial", "global")
+    )
     absent, local = ~one.state["seen"], ~one.fed.layout.head
-    assert torch.equal(toys.everybody(one)[absent][:, local], one.fed.new_model()[local].expand(2, -1))
+    assert torch.equal(
+        toys.everybody(one)[absent][:, local], one.fed.new_model()[local].expand(2, -1)
+    )
     assert other.fed.trained is not None
-    assert torch.allclose(toys.everybody(other)[absent][:, local], other.fed.trained[:, local].mean(0))
+    assert torch.allclose(
+        toys.everybody(other)[absent][:, local], other.fed.trained[:, local].mean(0)
+    )
 
 
 def test_the_shared_layers_travel_both_ways() -> None:

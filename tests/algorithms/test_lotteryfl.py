@@ -9,16 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core import masks
-from algorithms.core.federation import Federation
-from algorithms.core.rng import Streams
-from algorithms.core.run import Run
+from repfl.algorithms.core import masks
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.rng import Streams
+from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
 
 EAGER = {"start": 0.0, "judge": "test", "share": 0.2}
 
 
-# -- masks over single entries -------------------------------------------------------------------------------------------------------------
+# -- masks over single entries ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.37, 0.5, 1.0])
@@ -27,7 +27,9 @@ def test_quantile_of_some_entries_is_numpys(share: float) -> None:
     among = values > torch.tensor([[0.0], [0.3], [0.9], [0.5]], dtype=torch.float64)
     ours = masks.quantile(values, among, share)
     for row in range(4):
-        assert ours[row].item() == pytest.approx(np.quantile(values[row][among[row]].numpy(), share), rel=1e-12)
+        assert ours[row].item() == pytest.approx(
+            np.quantile(values[row][among[row]].numpy(), share), rel=1e-12
+        )
     assert masks.quantile(values, values > 2, share).isinf().all()
 
 
@@ -38,7 +40,7 @@ def test_holders_mean_takes_entries_from_those_who_hold_them() -> None:
     assert mean.tolist() == [4.0, 2.0, -1.0]
 
 
-# -- lotteryfl -----------------------------------------------------------------------------------------------------------------------------
+# -- lotteryfl -------------------------------------------------------------------------------------
 
 
 def weights_of(run: Run) -> Tensor:
@@ -47,7 +49,14 @@ def weights_of(run: Run) -> Tensor:
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 def test_lotteryfl_that_never_prunes_is_fedavg(model: str) -> None:
-    lottery = toys.run("lotteryfl", {"start": 1.0}, model=model, dtype=torch.float64, weighting="uniform", momentum=0.5)
+    lottery = toys.run(
+        "lotteryfl",
+        {"start": 1.0},
+        model=model,
+        dtype=torch.float64,
+        weighting="uniform",
+        momentum=0.5,
+    )
     fedavg = toys.run("fedavg", model=model, dtype=torch.float64, weighting="uniform", momentum=0.5)
     assert toys.gap(fedavg.state, {name: lottery.state[name] for name in fedavg.state}) < 1e-12
 
@@ -80,7 +89,9 @@ def test_pruned_weights_are_zero_in_scored_and_trained_models() -> None:
 
 
 def test_freezing_by_magnitude_also_stops_weights_that_are_tiny_at_that_step() -> None:
-    run = toys.run("lotteryfl", EAGER | {"freeze": "magnitude"}, rounds=1, sizes=(25, 16), dtype=torch.float64)
+    run = toys.run(
+        "lotteryfl", EAGER | {"freeze": "magnitude"}, rounds=1, sizes=(25, 16), dtype=torch.float64
+    )
     fed = run.fed
     for client in (0, 1):
         w = torch.where(run.state["mask"][client], fed.new_model().double(), 0.0)
@@ -111,20 +122,38 @@ def pruned(fed: Federation, w: Tensor, mask: Tensor, share: float) -> Tensor:
     for s in fed.layout:
         if s.kind in ("conv", "linear"):
             size = w[s.start : s.stop].abs().numpy()
-            mask[s.start : s.stop] &= torch.from_numpy(size >= np.percentile(size[size > 0], 100 * share))
+            mask[s.start : s.stop] &= torch.from_numpy(
+                size >= np.percentile(size[size > 0], 100 * share)
+            )
     return mask
 
 
 def test_lotteryfl_follows_its_plain_transcription() -> None:
-    run = toys.run("lotteryfl", EAGER | {"start": 0.2, "target": 0.75}, sizes=(25, 16, 9), dtype=torch.float64, rounds=4)
+    run = toys.run(
+        "lotteryfl",
+        EAGER | {"start": 0.2, "target": 0.75},
+        sizes=(25, 16, 9),
+        dtype=torch.float64,
+        rounds=4,
+    )
     fed = run.fed
     initial = fed.new_model().double()
-    theta, mask, left = initial.clone(), [torch.ones(fed.D, dtype=torch.bool) for _ in range(3)], [1.0] * 3
+    theta, mask, left = (
+        initial.clone(),
+        [torch.ones(fed.D, dtype=torch.bool) for _ in range(3)],
+        [1.0] * 3,
+    )
     for round_ in (1, 2, 3, 4):
-        summed, counted = torch.zeros(fed.D, dtype=torch.float64), torch.zeros(fed.D, dtype=torch.float64)
+        summed, counted = (
+            torch.zeros(fed.D, dtype=torch.float64),
+            torch.zeros(fed.D, dtype=torch.float64),
+        )
         for client, p in enumerate(plain.weights(fed, [0, 1, 2])):
             w, test = theta * mask[client], fed.data.test[client]
-            right = plain.logits(plain.named(fed, w), fed.data.inputs(test), train=False).argmax(1) == fed.data.labels[test]
+            right = (
+                plain.logits(plain.named(fed, w), fed.data.inputs(test), train=False).argmax(1)
+                == fed.data.labels[test]
+            )
             if right.double().mean() > 0.2 and left[client] > 0.75:
                 mask[client] = pruned(fed, w, mask[client], 0.2)
                 left[client] *= 0.8
@@ -141,7 +170,11 @@ def test_lotteryfl_follows_its_plain_transcription() -> None:
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 def test_lotteryfl_bills_kept_weights_all_biases_and_the_mask(model: str) -> None:
     before, after = (toys.run("lotteryfl", EAGER, model=model, rounds=rounds) for rounds in (1, 2))
-    traffic = {name.removeprefix("traffic/"): value for round_, name, value in after.rows if name.startswith("traffic/") and round_ == 2}
+    traffic = {
+        name.removeprefix("traffic/"): value
+        for round_, name, value in after.rows
+        if name.startswith("traffic/") and round_ == 2
+    }
     learnable = after.fed.layout.learnable
     assert traffic["down_values"] == 4 * int((before.state["mask"] & learnable).sum())
     assert traffic["up_values"] == 4 * int((after.state["mask"] & learnable).sum())

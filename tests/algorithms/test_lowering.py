@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from algorithms.core import ops
-from algorithms.core.lowering import Lowering
+from repfl.algorithms.core import ops
+from repfl.algorithms.core.lowering import Lowering
 from tests.algorithms import toys
 
 SIZES = (24, 17, 30)
@@ -25,17 +25,30 @@ def test_bfloat16_rounds_forward_passes_and_keeps_states_whole() -> None:
     assert all(t.dtype == torch.float32 for t in half.state.values() if t.is_floating_point())
 
 
-@pytest.mark.parametrize(("name", "hp"), [("fedobp", {"score": "fisher"}), ("feddpa", {}), ("fedap", {"pretrain_epochs": 2})])
+@pytest.mark.parametrize(
+    ("name", "hp"),
+    [("fedobp", {"score": "fisher"}), ("feddpa", {}), ("fedap", {"pretrain_epochs": 2})],
+)
 def test_methods_that_look_inside_layers_do_so_in_bfloat16(name: str, hp: dict[str, Any]) -> None:
     model = "tiny-bn" if name == "fedap" else "tiny"
-    whole, half = (toys.run(name, hp, model=model, sizes=(363, 17, 30), lowering=how) for how in ({}, {"precision": "bf16"}))
+    whole, half = (
+        toys.run(name, hp, model=model, sizes=(363, 17, 30), lowering=how)
+        for how in ({}, {"precision": "bf16"})
+    )
     assert toys.gap(whole.state, half.state) < 0.5
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_running_statistics_move_by_a_tenth_of_all_samples_whatever_the_precision_of_inputs(dtype: torch.dtype) -> None:
+def test_running_statistics_move_by_a_tenth_of_all_samples_whatever_the_precision_of_inputs(
+    dtype: torch.dtype,
+) -> None:
     x = torch.ones(2, 363, 3, 1, 1, dtype=dtype)
-    params = {"n.weight": torch.ones(2, 3), "n.bias": torch.zeros(2, 3), "n.mean": torch.zeros(2, 3), "n.var": torch.zeros(2, 3)}
+    params = {
+        "n.weight": torch.ones(2, 3),
+        "n.bias": torch.zeros(2, 3),
+        "n.mean": torch.zeros(2, 3),
+        "n.var": torch.zeros(2, 3),
+    }
     valid = (torch.arange(363) < 361).expand(2, -1)
     ops.batch_norm(x, params, "n", ops.Mode(train=True, valid=valid))
     assert torch.equal(params["n.mean"], torch.full((2, 3), 0.1))

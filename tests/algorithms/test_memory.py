@@ -1,4 +1,6 @@
-"""What a run holds at most: everybody's models twice while they are mixed, and what a few clients need at a time."""
+"""What a run holds at most: everybody's models twice while they are mixed, and what a few clients
+need at a time.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +15,50 @@ import pytest
 ROOT = Path(__file__).parents[2]
 GIB = 1 << 30
 BLOCKS = 0.45 * GIB
-"""What is worked on a few clients or columns at a time; it does not grow with the number of clients."""
+"""What is worked on a few clients or columns at a time; it does not grow with the number of
+clients.
+"""
 SERVERLESS = ("dfedavgm", "dfedpgp", "dis-pfl", "pfeddst")
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="a process's own high-water mark is read from /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(),
+    reason="a process's own high-water mark is read from /proc",
+)
 
 
-def measured(method: str, model: str, *, clients: int = 100, batch: int, participation: float = 1.0, rounds: int = 2) -> dict[str, int]:
-    """Memory of a fresh process: before the run, at most, and what one copy of everybody's models takes."""
+def measured(
+    method: str,
+    model: str,
+    *,
+    clients: int = 100,
+    batch: int,
+    participation: float = 1.0,
+    rounds: int = 2,
+) -> dict[str, int]:
+    """Memory of a fresh process: before the run, at most, and what one copy of everybody's models
+    takes.
+    """
     words = [method, model, *map(str, (clients, batch, participation, rounds))]
     command = [sys.executable, "-m", "tests.algorithms.one_round", *words]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def available() -> int:
     """Memory that is free or can be freed."""
-    line = next(text for text in Path("/proc/meminfo").read_text().splitlines() if text.startswith("MemAvailable"))
+    line = next(
+        text
+        for text in Path("/proc/meminfo").read_text().splitlines()
+        if text.startswith("MemAvailable")
+    )
     return int(line.split()[1]) * 1024
 
 

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from algorithms import models
-from algorithms.core.ops import EVAL, Mode
-from algorithms.core.rng import Streams
+from repfl.algorithms import models
+from repfl.algorithms.core.ops import EVAL, Mode
+from repfl.algorithms.core.rng import Streams
 
 PUBLISHED = [
     ("cnn4", 3, 32, 10, 878_538),
@@ -28,16 +28,27 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(("name", "channels", "size", "classes", "count"), PUBLISHED)
-def test_parameter_count_is_the_published_one(name: str, channels: int, size: int, classes: int, count: int) -> None:
-    assert models.build(name, channels=channels, size=size, classes=classes).layout.parameters == count
+def test_parameter_count_is_the_published_one(
+    name: str, channels: int, size: int, classes: int, count: int
+) -> None:
+    assert (
+        models.build(name, channels=channels, size=size, classes=classes).layout.parameters == count
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "affine", "stats", "head"), [("resnet8", 2_688, 2_688, 2_570), ("resnet18", 9_600, 9_600, 5_130), ("cnn4", 0, 0, 5_130)]
+    ("name", "affine", "stats", "head"),
+    [("resnet8", 2_688, 2_688, 2_570), ("resnet18", 9_600, 9_600, 5_130), ("cnn4", 0, 0, 5_130)],
 )
-def test_parts_of_the_layout_have_the_published_sizes(name: str, affine: int, stats: int, head: int) -> None:
+def test_parts_of_the_layout_have_the_published_sizes(
+    name: str, affine: int, stats: int, head: int
+) -> None:
     layout = models.build(name, channels=3, size=32, classes=10).layout
-    assert (int(layout.norm.sum()), int(layout.stats.sum()), int(layout.head.sum())) == (affine, stats, head)
+    assert (int(layout.norm.sum()), int(layout.stats.sum()), int(layout.head.sum())) == (
+        affine,
+        stats,
+        head,
+    )
 
 
 def test_split_and_join_are_inverse_and_copies() -> None:
@@ -57,7 +68,12 @@ def _torchvision_names(name: str) -> str:
         .replace("shortcut_norm", "downsample.1")
         .replace("shortcut", "downsample.0")
     )
-    name = name.replace("norm1", "bn1").replace("norm2", "bn2").replace(".mean", ".running_mean").replace(".var", ".running_var")
+    name = (
+        name.replace("norm1", "bn1")
+        .replace("norm2", "bn2")
+        .replace(".mean", ".running_mean")
+        .replace(".var", ".running_var")
+    )
     if name.startswith("layers."):
         _, stage, rest = name.split(".", 2)
         return f"layer{int(stage) + 1}.{rest}"
@@ -81,7 +97,9 @@ def test_resnet18_computes_what_torchvision_computes(train: bool) -> None:
 
 def test_group_norm_resnet_ends_in_one_pixel_per_four() -> None:
     net = models.build("resnet18-gn", channels=3, size=32, classes=10)
-    features = net.features(net.layout.split(net.initial(Streams(0))[None]), torch.zeros(1, 2, 3, 32, 32), EVAL)
+    features = net.features(
+        net.layout.split(net.initial(Streams(0))[None]), torch.zeros(1, 2, 3, 32, 32), EVAL
+    )
     assert features.shape == (1, 2, 512)
 
 
@@ -120,5 +138,7 @@ def test_stacked_clients_compute_what_single_ones_do(name: str) -> None:
     x = torch.from_numpy(Streams(1).at("x").standard_normal((2, 3, 1, size, size)))
     stacked = net.logits(net.layout.split(flat), x, Mode(train=True))
     for client in range(2):
-        alone = net.logits(net.layout.split(flat[client : client + 1]), x[client : client + 1], Mode(train=True))
+        alone = net.logits(
+            net.layout.split(flat[client : client + 1]), x[client : client + 1], Mode(train=True)
+        )
         torch.testing.assert_close(stacked[client], alone[0], rtol=1e-9, atol=1e-9)

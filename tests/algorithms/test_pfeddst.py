@@ -1,4 +1,6 @@
-"""pfeddst: scores, selection, limiting cases, a plain transcription, bytes, the figure-2 diagnostic."""
+"""pfeddst: scores, selection, limiting cases, a plain transcription, bytes, the figure-2
+diagnostic.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core.alternate import Phase, in_phases
-from algorithms.core.federation import Federation
-from algorithms.core.local import still_cross_entropy
-from algorithms.core.method import build
-from algorithms.core.run import Run
-from algorithms.pfeddst import PFedDST
+from repfl.algorithms.core.alternate import Phase, in_phases
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.local import still_cross_entropy
+from repfl.algorithms.core.method import build
+from repfl.algorithms.core.run import Run
+from repfl.algorithms.pfeddst import PFedDST
 from tests.algorithms import peers, plain, toys
 
 DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}
@@ -25,7 +27,17 @@ def still(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
     return torch.nn.functional.cross_entropy(plain.logits(p, x, train=False), y)
 
 
-def phase(run: Run, w: Tensor, client: int, round_: int, part: Tensor, *, first: int, epochs: int, head_lr: float | None = None) -> Tensor:
+def phase(
+    run: Run,
+    w: Tensor,
+    client: int,
+    round_: int,
+    part: Tensor,
+    *,
+    first: int,
+    epochs: int,
+    head_lr: float | None = None,
+) -> Tensor:
     """SGD on one part of the model; a trained header sees the extractor as it is when scored."""
     w, p, buffer = w.clone(), run.fed.protocol, torch.zeros_like(w)
     lr = (p.lr if head_lr is None else head_lr) * p.lr_decay ** (round_ - 1)
@@ -39,7 +51,9 @@ def phase(run: Run, w: Tensor, client: int, round_: int, part: Tensor, *, first:
 def probe_loss(run: Run, w: Tensor, peer: int, most: int) -> float:
     own = run.fed.data.train[peer]
     some = own[torch.arange(min(len(own), most)) * len(own) // min(len(own), most)]
-    return float(still(plain.named(run.fed, w), run.fed.data.inputs(some), run.fed.data.labels[some]))
+    return float(
+        still(plain.named(run.fed, w), run.fed.data.inputs(some), run.fed.data.labels[some])
+    )
 
 
 def at_round(hp: dict[str, Any], round_: int, **state: Tensor) -> tuple[Run, Tensor]:
@@ -54,7 +68,7 @@ def others(scores: Tensor) -> Tensor:
     return scores[~torch.eye(len(scores), dtype=torch.bool)]
 
 
-# -- scores ------------------------------------------------------------------------------------------------------------------------------
+# -- scores ----------------------------------------------------------------------------------------
 
 
 def test_score_is_recency_times_loss_minus_distance_plus_cost() -> None:
@@ -67,7 +81,9 @@ def test_score_is_recency_times_loss_minus_distance_plus_cost() -> None:
             apart = 1 - float(mine @ theirs) / float(mine.norm() * theirs.norm())
             last = int(state["last"][i, j])
             fresh = 1 - exp(-0.7 * (4 - last)) if last else 1.0
-            assert float(scores[i, j]) == pytest.approx(fresh * (0.4 * float(state["loss"][i, j]) - apart + 1.5))
+            assert float(scores[i, j]) == pytest.approx(
+                fresh * (0.4 * float(state["loss"][i, j]) - apart + 1.5)
+            )
 
 
 def test_score_without_loss_and_recency_is_the_header_term() -> None:
@@ -78,8 +94,12 @@ def test_score_without_loss_and_recency_is_the_header_term() -> None:
     assert torch.allclose(scores, cosine - 1, atol=2e-6)
     assert torch.allclose(at_round({"selection": "header"}, 2, w=w)[1], scores, atol=2e-6)
     literal = {"header_term": "literal", "cost": 0.0}
-    assert torch.allclose(at_round(literal | {"alpha": 0.0, "recency": None}, 2, w=w)[1], -cosine, atol=2e-6)
-    assert torch.allclose(at_round(literal | {"selection": "header"}, 2, w=w)[1], -cosine, atol=2e-6)
+    assert torch.allclose(
+        at_round(literal | {"alpha": 0.0, "recency": None}, 2, w=w)[1], -cosine, atol=2e-6
+    )
+    assert torch.allclose(
+        at_round(literal | {"selection": "header"}, 2, w=w)[1], -cosine, atol=2e-6
+    )
 
 
 def test_score_of_equal_headers_without_loss_chooses_the_random_graph() -> None:
@@ -92,7 +112,9 @@ def test_score_of_equal_headers_without_loss_chooses_the_random_graph() -> None:
 
 def test_infinite_recency_is_the_limit_of_a_large_rate() -> None:
     last = torch.ones(6, 6, dtype=torch.int64)
-    assert torch.equal(at_round({"recency": None}, 3, last=last)[1], at_round({"recency": 1e6}, 3, last=last)[1])
+    assert torch.equal(
+        at_round({"recency": None}, 3, last=last)[1], at_round({"recency": 1e6}, 3, last=last)[1]
+    )
 
 
 def test_zero_recency_leaves_only_peers_never_chosen() -> None:
@@ -106,7 +128,9 @@ def test_zero_recency_leaves_only_peers_never_chosen() -> None:
 def test_a_small_rate_ranks_by_waiting_time() -> None:
     last = torch.tensor([1, 2, 3, 4, 5, 6]).expand(6, 6).contiguous()
     scores = at_round({"recency": 1e-12, "alpha": 0.0}, 7, last=last)[1]
-    assert torch.allclose(scores[0] / scores[0, 5], torch.tensor([6.0, 5, 4, 3, 2, 1], dtype=torch.float64))
+    assert torch.allclose(
+        scores[0] / scores[0, 5], torch.tensor([6.0, 5, 4, 3, 2, 1], dtype=torch.float64)
+    )
 
 
 def test_peers_never_chosen_count_from_round_zero_where_taken_literally() -> None:
@@ -115,7 +139,7 @@ def test_peers_never_chosen_count_from_round_zero_where_taken_literally() -> Non
     assert torch.allclose(scores, torch.full_like(scores, 1 - exp(-0.5 * 3)))
 
 
-# -- limiting cases ----------------------------------------------------------------------------------------------------------------------
+# -- limiting cases --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
@@ -143,15 +167,28 @@ def test_pfeddst_without_peers_is_local_training_in_two_phases(model: str) -> No
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
-def test_pfeddst_with_random_peers_and_the_header_first_is_dfedpgp(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pfeddst_with_random_peers_and_the_header_first_is_dfedpgp(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def header_first(method: PFedDST, fed: Federation, w: Tensor) -> None:
         head, kept = fed.layout.head, {"in_place": True}
         header = Phase(head, 1, {**kept, "objective": still_cross_entropy})
-        in_phases(fed, w, [header, Phase(fed.layout.learnable & ~head, int(fed.protocol.epochs), kept)])
+        in_phases(
+            fed, w, [header, Phase(fed.layout.learnable & ~head, int(fed.protocol.epochs), kept)]
+        )
 
     monkeypatch.setattr(PFedDST, "train", header_first)
-    ours = toys.run("pfeddst", {"degree": 2, "selection": "random"}, model=model, **DOUBLE, **SGD, rounds=3)
-    theirs = toys.run("dfedpgp", {"degree": 2, "push_sum": False, "graph": "pull"}, model=model, **DOUBLE, **SGD, rounds=3)
+    ours = toys.run(
+        "pfeddst", {"degree": 2, "selection": "random"}, model=model, **DOUBLE, **SGD, rounds=3
+    )
+    theirs = toys.run(
+        "dfedpgp",
+        {"degree": 2, "push_sum": False, "graph": "pull"},
+        model=model,
+        **DOUBLE,
+        **SGD,
+        rounds=3,
+    )
     assert torch.equal(ours.state["w"], theirs.state["w"])
 
 
@@ -161,18 +198,37 @@ def test_pfeddst_with_all_peers_averages_all_extractors() -> None:
     still_run.fed.begin(2, scoring=False, everybody=True)
     after = still_run.method.round(dict(run.state), still_run.fed)["w"]
     head = run.fed.layout.head
-    assert torch.allclose(after[:, ~head], run.state["w"][:, ~head].mean(0).expand(6, -1), atol=1e-14)
+    assert torch.allclose(
+        after[:, ~head], run.state["w"][:, ~head].mean(0).expand(6, -1), atol=1e-14
+    )
     assert torch.equal(after[:, head], run.state["w"][:, head])
 
 
-# -- transcription -----------------------------------------------------------------------------------------------------------------------
+# -- transcription ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("hp", "model"), [({}, "tiny"), ({"header_term": "literal", "unseen": "literal", "cost": 2.0}, "tiny-bn")])
+@pytest.mark.parametrize(
+    ("hp", "model"),
+    [({}, "tiny"), ({"header_term": "literal", "unseen": "literal", "cost": 2.0}, "tiny-bn")],
+)
 @pytest.mark.parametrize("refresh", ["contacted", "all"])
-def test_pfeddst_follows_its_plain_transcription(hp: dict[str, Any], model: str, refresh: str) -> None:
-    rule = {"alpha": 0.3, "recency": 0.5, "cost": 1.0, "header_term": "distance", "unseen": "one"} | hp
-    run = toys.run("pfeddst", rule | {"degree": 2, "probe": 10, "refresh": refresh, "head_lr": 0.02}, model=model, **DOUBLE, **SGD)
+def test_pfeddst_follows_its_plain_transcription(
+    hp: dict[str, Any], model: str, refresh: str
+) -> None:
+    rule = {
+        "alpha": 0.3,
+        "recency": 0.5,
+        "cost": 1.0,
+        "header_term": "distance",
+        "unseen": "one",
+    } | hp
+    run = toys.run(
+        "pfeddst",
+        rule | {"degree": 2, "probe": 10, "refresh": refresh, "head_lr": 0.02},
+        model=model,
+        **DOUBLE,
+        **SGD,
+    )
     fed = run.fed
     clients, head = range(fed.N), fed.layout.head
     shared = fed.layout.learnable & ~head
@@ -184,16 +240,25 @@ def test_pfeddst_follows_its_plain_transcription(hp: dict[str, Any], model: str,
         for i in clients:
             scores = {}
             for j in clients:
-                cosine = float(w[i][head] @ w[j][head]) / float(w[i][head].norm() * w[j][head].norm())
+                cosine = float(w[i][head] @ w[j][head]) / float(
+                    w[i][head].norm() * w[j][head].norm()
+                )
                 apart = 1 - cosine if rule["header_term"] == "distance" else cosine
                 since = now - last[i][j] if last[i][j] >= 0 else now
-                fresh = 1.0 if last[i][j] < 0 and rule["unseen"] == "one" else 1 - exp(-rule["recency"] * since)
+                fresh = (
+                    1.0
+                    if last[i][j] < 0 and rule["unseen"] == "one"
+                    else 1 - exp(-rule["recency"] * since)
+                )
                 scores[j] = fresh * (rule["alpha"] * loss[i][j] - apart + rule["cost"])
             if now == 0 and rule["unseen"] == "literal":  # all scores are zero: lots decide
                 chosen.append(peers.senders(peers.topology_at(fed, 1).pull(2), i)[1:])
             else:
                 chosen.append(sorted(clients, key=lambda j, s=scores, i=i: (j == i, -s[j]))[:2])
-        mixed = [torch.where(shared, (w[i] + w[chosen[i][0]] + w[chosen[i][1]]) / 3, w[i]) for i in clients]
+        mixed = [
+            torch.where(shared, (w[i] + w[chosen[i][0]] + w[chosen[i][1]]) / 3, w[i])
+            for i in clients
+        ]
         w = [phase(run, mixed[i], i, now + 1, shared, first=0, epochs=2) for i in clients]
         w = [phase(run, w[i], i, now + 1, head, first=2, epochs=1, head_lr=0.02) for i in clients]
         for i in clients:
@@ -203,27 +268,42 @@ def test_pfeddst_follows_its_plain_transcription(hp: dict[str, Any], model: str,
                 last[i][j] = now
     assert plain.apart(torch.stack(w), run.state["w"]) < 1e-9
     assert torch.equal(torch.tensor(last) + 1, run.state["last"])
-    assert torch.allclose(others(torch.tensor(loss, dtype=torch.float64)), others(run.state["loss"]), rtol=1e-9)
+    assert torch.allclose(
+        others(torch.tensor(loss, dtype=torch.float64)), others(run.state["loss"]), rtol=1e-9
+    )
 
 
-# -- bytes and diagnostics ---------------------------------------------------------------------------------------------------------------
+# -- bytes and diagnostics -------------------------------------------------------------------------
 
 
 def test_pfeddst_bills_extractors_headers_and_probes() -> None:
     run = toys.run("pfeddst", {"degree": 2})
     size, head, clients = run.fed.D, int(run.fed.layout.head.sum()), run.fed.N
-    parts = {"extractor": 2 * (size - head) * clients, "header": head * clients * (clients - 1), "probe": 2 * (size + 1) * clients}
+    parts = {
+        "extractor": 2 * (size - head) * clients,
+        "header": head * clients * (clients - 1),
+        "probe": 2 * (size + 1) * clients,
+    }
     for part, floats in parts.items():
         assert peers.notes(run, f"bytes/{part}") == [4.0 * floats] * 3
     total = 4.0 * sum(parts.values())
-    first = total + 4.0 * clients * (clients - 1)  # everybody tells everybody the loss of the common model
-    assert peers.traffic(run, "up_values") == peers.traffic(run, "down_values") == [first, total, total]
+    first = total + 4.0 * clients * (
+        clients - 1
+    )  # everybody tells everybody the loss of the common model
+    assert (
+        peers.traffic(run, "up_values")
+        == peers.traffic(run, "down_values")
+        == [first, total, total]
+    )
 
 
 @pytest.mark.parametrize(
-    ("hp", "header", "probe"), [({"selection": "random"}, 0, 0), ({"selection": "header"}, 1, 0), ({"alpha": 0.0}, 1, 0)]
+    ("hp", "header", "probe"),
+    [({"selection": "random"}, 0, 0), ({"selection": "header"}, 1, 0), ({"alpha": 0.0}, 1, 0)],
 )
-def test_pfeddst_sends_only_what_its_selection_reads(hp: dict[str, Any], header: int, probe: int) -> None:
+def test_pfeddst_sends_only_what_its_selection_reads(
+    hp: dict[str, Any], header: int, probe: int
+) -> None:
     run = toys.run("pfeddst", hp | {"degree": 2})
     body, head = int((~run.fed.layout.head).sum()), int(run.fed.layout.head.sum())
     assert peers.traffic(run, "up_values") == [4.0 * (2 * body * 6 + header * head * 30)] * 3
@@ -231,9 +311,13 @@ def test_pfeddst_sends_only_what_its_selection_reads(hp: dict[str, Any], header:
 
 
 @pytest.mark.parametrize("selection", ["header", "random"])
-def test_figure_2_notes_what_the_chosen_peers_models_are_worth_on_one_client(selection: str) -> None:
+def test_figure_2_notes_what_the_chosen_peers_models_are_worth_on_one_client(
+    selection: str,
+) -> None:
     evaluation = {"tallies": ("peers",), "points": ("start", "post_agg")}
-    run = toys.run("pfeddst", {"degree": 2, "selection": selection}, **DOUBLE, evaluation=evaluation, rounds=2)
+    run = toys.run(
+        "pfeddst", {"degree": 2, "selection": selection}, **DOUBLE, evaluation=evaluation, rounds=2
+    )
     before, test = run.state, run.fed.data.test[0]
     run.step()
     graph, scores = run.state["last"][0] == 3, None
@@ -241,9 +325,18 @@ def test_figure_2_notes_what_the_chosen_peers_models_are_worth_on_one_client(sel
     scores = run.method.scores(before, run.fed)[0]
     chosen = sorted(graph.nonzero().flatten().tolist(), key=lambda j: -float(scores[j]))
     x, y = run.fed.data.inputs(test), run.fed.data.labels[test]
-    worth = [float((plain.logits(plain.named(run.fed, before["w"][j]), x).argmax(1) == y).double().mean()) for j in [0, *chosen]]
+    worth = [
+        float(
+            (plain.logits(plain.named(run.fed, before["w"][j]), x).argmax(1) == y).double().mean()
+        )
+        for j in [0, *chosen]
+    ]
     assert [peers.notes(run, f"peers/{name}")[2] for name in ("own", "0", "1")] == worth
-    own = [hits / total for round_, point, client, hits, total in run.client_rows if (round_, point, client) == (3, "start", 0)]
+    own = [
+        hits / total
+        for round_, point, client, hits, total in run.client_rows
+        if (round_, point, client) == (3, "start", 0)
+    ]
     assert own == [worth[0]]
     assert run.arrays["peers"].sum(1).tolist() == [6] * 6
 
@@ -257,7 +350,9 @@ def test_class_overlap_of_chosen_peers_is_noted() -> None:
     assert all(0 < value < 1 for value in peers.notes(run, "overlap"))
 
 
-@pytest.mark.parametrize("wrong", [{"alpha": -0.1}, {"degree": -1}, {"selection": "best"}, {"probe": 0}, {"lamda": 0.3}])
+@pytest.mark.parametrize(
+    "wrong", [{"alpha": -0.1}, {"degree": -1}, {"selection": "best"}, {"probe": 0}, {"lamda": 0.3}]
+)
 def test_wrong_hyper_parameters_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         build("pfeddst", wrong)

@@ -12,11 +12,11 @@ from scipy.optimize import minimize
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
-from algorithms.core import box
-from algorithms.core.federation import Federation
-from algorithms.core.gaussian import discriminant, folds, gaussian, member
-from algorithms.core.rng import Streams
-from bench.trust import contract
+from repfl.algorithms.core import box
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.gaussian import discriminant, folds, gaussian, member
+from repfl.algorithms.core.rng import Streams
+from repfl.bench.trust import contract
 from tests.algorithms import plain, toys
 
 SIZES = (25, 7, 12, 16)
@@ -32,21 +32,29 @@ def head_of(fed: Federation, flat: Tensor) -> tuple[Tensor, Tensor]:
     return p["fc2.weight"], p["fc2.bias"]
 
 
-# -- Gaussians ---------------------------------------------------------------------------------------------------------------------------
+# -- Gaussians -------------------------------------------------------------------------------------
 
 
 def test_the_head_is_bayes_rule_for_gaussian_features() -> None:
-    means, root, prior = normal(3, 5), normal(5, 5, purpose="root"), torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64)
+    means, root, prior = (
+        normal(3, 5),
+        normal(5, 5, purpose="root"),
+        torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64),
+    )
     cov = root @ root.T + torch.eye(5, dtype=torch.float64)
     weight, bias = discriminant(means, cov, prior, 0.0)
     x = normal(4, 5, purpose="x")
-    joint = torch.stack([MultivariateNormal(mean, cov).log_prob(x) for mean in means], 1) + prior.log()
+    joint = (
+        torch.stack([MultivariateNormal(mean, cov).log_prob(x) for mean in means], 1) + prior.log()
+    )
     torch.testing.assert_close((x @ weight.T + bias).softmax(1), joint.softmax(1))
 
 
 def test_means_and_covariance_are_those_of_numpy() -> None:
     features, labels = normal(1, 20, 4), torch.arange(20)[None] % 3
-    means, cov = gaussian(features, member(labels, 4, torch.float64), torch.full((4, 4), 7.0, dtype=torch.float64))
+    means, cov = gaussian(
+        features, member(labels, 4, torch.float64), torch.full((4, 4), 7.0, dtype=torch.float64)
+    )
     parts = [features[0][labels[0] == c].numpy() for c in range(3)]
     centred = np.concatenate([part - part.mean(0) for part in parts])
     np.testing.assert_allclose(means[0, :3], [part.mean(0) for part in parts])
@@ -69,18 +77,30 @@ def test_rare_classes_take_the_fallback_and_keep_their_own_centre() -> None:
 def test_folds_share_every_class_evenly_and_drop_lonely_samples() -> None:
     labels = torch.tensor([[0, 1, 0, 2, 0, 1, 1, 1, -1], [3, 3, 3, 3, 3, 3, 0, -1, -1]])
     found = folds(labels, torch.from_numpy(Streams(0).at("order").permutation(9)), 4)
-    assert torch.equal(found < 0, torch.tensor([[0, 0, 0, 1, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 1, 1, 1]], dtype=torch.bool))
+    assert torch.equal(
+        found < 0,
+        torch.tensor([[0, 0, 0, 1, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 1, 1, 1]], dtype=torch.bool),
+    )
     for row, fold in zip(labels, found, strict=True):
         for c in range(4):
             counts = [int(((row == c) & (fold == f)).sum()) for f in (0, 1)]
             assert abs(counts[0] - counts[1]) <= 1
 
 
-# -- the minimiser -----------------------------------------------------------------------------------------------------------------------
+# -- the minimiser ---------------------------------------------------------------------------------
 
-CENTRES = torch.tensor([[0.3, 0.6], [1.4, 0.2], [-0.5, 1.5], [0.5, 0.5], [0.9, -0.2]], dtype=torch.float64)
+CENTRES = torch.tensor(
+    [[0.3, 0.6], [1.4, 0.2], [-0.5, 1.5], [0.5, 0.5], [0.9, -0.2]], dtype=torch.float64
+)
 SHAPES = torch.tensor(
-    [[[9, 2], [2, 3]], [[40, 0], [0, 1]], [[5, -2], [-2, 4]], [[1, 0], [0, 1]], [[2, 1.9], [1.9, 2]]], dtype=torch.float64
+    [
+        [[9, 2], [2, 3]],
+        [[40, 0], [0, 1]],
+        [[5, -2], [-2, 4]],
+        [[1, 0], [0, 1]],
+        [[2, 1.9], [1.9, 2]],
+    ],
+    dtype=torch.float64,
 )
 
 
@@ -90,10 +110,17 @@ def bowls(x: Tensor, of: slice = slice(None)) -> Tensor:
 
 
 def test_minima_in_the_box_are_those_of_scipy() -> None:
-    found, value = box.minimise(bowls, torch.full((5, 2), 0.5, dtype=torch.float64), iterations=50, tolerance=1e-8)
+    found, value = box.minimise(
+        bowls, torch.full((5, 2), 0.5, dtype=torch.float64), iterations=50, tolerance=1e-8
+    )
     for k in range(5):
         part = slice(k, k + 1)
-        best = minimize(lambda x, part=part: float(bowls(torch.from_numpy(x)[None], part)), [0.5, 0.5], bounds=[(0, 1)] * 2, tol=1e-14)
+        best = minimize(
+            lambda x, part=part: float(bowls(torch.from_numpy(x)[None], part)),
+            [0.5, 0.5],
+            bounds=[(0, 1)] * 2,
+            tol=1e-14,
+        )
         assert value[k].item() <= best.fun + 1e-9
         np.testing.assert_allclose(found[k], best.x, atol=1e-4)
 
@@ -114,17 +141,23 @@ def test_problems_do_not_disturb_each_other() -> None:
 
 
 def test_a_problem_without_a_finite_start_stays_there() -> None:
-    found, value = box.minimise(lambda x: torch.where(x[:, 0] >= 0, torch.nan, x[:, 0]), torch.full((1, 2), 0.5, dtype=torch.float64))
+    found, value = box.minimise(
+        lambda x: torch.where(x[:, 0] >= 0, torch.nan, x[:, 0]),
+        torch.full((1, 2), 0.5, dtype=torch.float64),
+    )
     assert torch.equal(found, torch.full((1, 2), 0.5, dtype=torch.float64))
     assert torch.isnan(value).all()
 
 
-# -- limiting cases ----------------------------------------------------------------------------------------------------------------------
+# -- limiting cases --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("net", ["tiny", "tiny-bn"])
 def test_the_benchmarks_variant_trains_exactly_as_fedavg(net: str) -> None:
-    one, other = toys.run("pfedfda", {"compat": "flbench"}, model=net, participation=0.5), toys.run("fedavg", model=net, participation=0.5)
+    one, other = (
+        toys.run("pfedfda", {"compat": "flbench"}, model=net, participation=0.5),
+        toys.run("fedavg", model=net, participation=0.5),
+    )
     assert torch.equal(one.state["theta"], other.state["theta"])
     assert torch.equal(one.state["own"], other.state["own"])
     assert torch.equal(one.state["cov"], torch.eye(32))
@@ -138,7 +171,10 @@ def test_global_weights_give_the_global_head_with_local_priors() -> None:
     for i, flat in enumerate(models):
         prior = counts[i] / max(counts[i].sum().item(), 1) + EPS
         expected = discriminant(run.state["means"], run.state["cov"], prior / prior.sum(), EPS)
-        assert max(plain.apart(a, b) for a, b in zip(expected, head_of(run.fed, flat), strict=True)) < 1e-9
+        assert (
+            max(plain.apart(a, b) for a, b in zip(expected, head_of(run.fed, flat), strict=True))
+            < 1e-9
+        )
 
 
 def test_local_weights_ignore_global_statistics_except_for_absent_classes() -> None:
@@ -155,7 +191,9 @@ def test_local_weights_ignore_global_statistics_except_for_absent_classes() -> N
 
 def test_classes_with_identical_means_are_told_apart_by_their_priors() -> None:
     prior = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
-    weight, bias = discriminant(normal(1, 6).expand(3, -1), torch.eye(6, dtype=torch.float64), prior, EPS)
+    weight, bias = discriminant(
+        normal(1, 6).expand(3, -1), torch.eye(6, dtype=torch.float64), prior, EPS
+    )
     assert ((100 * normal(20, 6, purpose="x") @ weight.T + bias).argmax(1) == 1).all()
 
 
@@ -174,16 +212,23 @@ def test_clients_too_small_for_folds_use_global_statistics_only() -> None:
 
 
 def test_the_head_stays_where_the_global_statistics_put_it_while_the_body_trains() -> None:
-    run = toys.run("pfedfda", sizes=SIZES, dtype=torch.float64, rounds=1, momentum=0.9, weight_decay=0.1)
-    fresh = run.method.init(Federation(run.fed.model, run.fed.data, run.fed.recipe, seed=0, dtype=torch.float64))
+    run = toys.run(
+        "pfedfda", sizes=SIZES, dtype=torch.float64, rounds=1, momentum=0.9, weight_decay=0.1
+    )
+    fresh = run.method.init(
+        Federation(run.fed.model, run.fed.data, run.fed.recipe, seed=0, dtype=torch.float64)
+    )
     counts = run.fed.data.class_counts.double()
     for i, flat in enumerate(run.fed.trained):
         prior = counts[i] / counts[i].sum() + EPS
         expected = discriminant(fresh["means"], fresh["cov"], prior / prior.sum(), EPS)
-        assert all(torch.allclose(a, b, rtol=1e-12) for a, b in zip(expected, head_of(run.fed, flat), strict=True))
+        assert all(
+            torch.allclose(a, b, rtol=1e-12)
+            for a, b in zip(expected, head_of(run.fed, flat), strict=True)
+        )
 
 
-# -- a plain transcription ---------------------------------------------------------------------------------------------------------------
+# -- a plain transcription -------------------------------------------------------------------------
 
 
 def lda(means: Tensor, cov: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
@@ -193,7 +238,9 @@ def lda(means: Tensor, cov: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
     return weight, -0.5 * torch.diag(means @ weight.T) + torch.log(prior)
 
 
-def statistics(feats: Tensor, labels: Tensor, means_g: Tensor, rare: int, centre: bool) -> tuple[Tensor, Tensor]:
+def statistics(
+    feats: Tensor, labels: Tensor, means_g: Tensor, rare: int, centre: bool
+) -> tuple[Tensor, Tensor]:
     means, rows = means_g.clone(), []
     for c in sorted(set(labels.tolist())):
         part = feats[labels == c]
@@ -203,7 +250,9 @@ def statistics(feats: Tensor, labels: Tensor, means_g: Tensor, rare: int, centre
         rows.append(part - (part.mean(0) if common or not centre else means_g[c]))
     centred = torch.cat(rows) if rows else feats
     d = feats.shape[1]
-    return means, centred.T @ centred / max(len(centred) - 1, 1) + 1e-4 + torch.eye(d, dtype=feats.dtype)
+    return means, centred.T @ centred / max(len(centred) - 1, 1) + 1e-4 + torch.eye(
+        d, dtype=feats.dtype
+    )
 
 
 def split(labels: Tensor, keys: np.ndarray, classes: int) -> list[list[int]]:
@@ -218,18 +267,33 @@ def split(labels: Tensor, keys: np.ndarray, classes: int) -> list[list[int]]:
 
 
 def adapted(
-    fed: Federation, feats: Tensor, labels: Tensor, prior: Tensor, means_g: Tensor, cov_g: Tensor, t: int, rare: int, flbench: bool
+    fed: Federation,
+    feats: Tensor,
+    labels: Tensor,
+    prior: Tensor,
+    means_g: Tensor,
+    cov_g: Tensor,
+    t: int,
+    rare: int,
+    flbench: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     parts = split(labels, fed.streams.at("method/folds", t).random(len(labels)), fed.classes)
     beta = torch.zeros(2, dtype=torch.float64)
     if min(map(len, parts)) >= 2:
-        fits = [statistics(feats[parts[1 - f]], labels[parts[1 - f]], means_g, 2 * flbench, flbench) for f in (0, 1)]
+        fits = [
+            statistics(feats[parts[1 - f]], labels[parts[1 - f]], means_g, 2 * flbench, flbench)
+            for f in (0, 1)
+        ]
 
         def loss(b: Tensor) -> Tensor:
             total = torch.zeros((), dtype=torch.float64)
             for f in (0, 1):
                 means, cov = fits[f]
-                w, c = lda(b[0, 0] * means + (1 - b[0, 0]) * means_g, b[0, 1] * cov + (1 - b[0, 1]) * cov_g, prior)
+                w, c = lda(
+                    b[0, 0] * means + (1 - b[0, 0]) * means_g,
+                    b[0, 1] * cov + (1 - b[0, 1]) * cov_g,
+                    prior,
+                )
                 total = total + F.cross_entropy(feats[parts[f]] @ w.T + c, labels[parts[f]])
             return total[None]
 
@@ -262,20 +326,42 @@ def transcription(fed: Federation, rounds: int, flbench: bool) -> dict[str, Tens
                 grad = plain.gradient(fed, flat, x, y)
                 flat[~fed.layout.head] -= fed.protocol.lr * grad[~fed.layout.head]
             ends.append(flat)
-            fits.append(adapted(fed, torch.cat(feats), torch.cat(labels), priors[i], means_g, cov_g, t, 0, flbench))
+            fits.append(
+                adapted(
+                    fed,
+                    torch.cat(feats),
+                    torch.cat(labels),
+                    priors[i],
+                    means_g,
+                    cov_g,
+                    t,
+                    0,
+                    flbench,
+                )
+            )
         theta = sum(p * end for p, end in zip(share, ends, strict=True))
         if not flbench:
-            means_g, cov_g = (sum(p * fit[n] for p, fit in zip(share, fits, strict=True)) for n in (0, 1))
+            means_g, cov_g = (
+                sum(p * fit[n] for p, fit in zip(share, fits, strict=True)) for n in (0, 1)
+            )
             betas = torch.stack([fit[2] for fit in fits])
     scored = []
     for i in everyone:
         flat = theta.clone()
         p = plain.named(fed, flat)
         feats = plain.features(p, fed.data.inputs(fed.data.train[i]), train=False)
-        means, cov, _ = adapted(fed, feats, labels_of[i], priors[i], means_g, cov_g, rounds, 2, flbench)
+        means, cov, _ = adapted(
+            fed, feats, labels_of[i], priors[i], means_g, cov_g, rounds, 2, flbench
+        )
         p["fc2.weight"][:], p["fc2.bias"][:] = lda(means, cov, priors[i])
         scored.append(flat)
-    return {"theta": theta, "means": means_g, "cov": cov_g, "beta": betas, "scored": torch.stack(scored)}
+    return {
+        "theta": theta,
+        "means": means_g,
+        "cov": cov_g,
+        "beta": betas,
+        "scored": torch.stack(scored),
+    }
 
 
 @pytest.mark.parametrize("chunk", [1, 4])
@@ -299,13 +385,15 @@ def test_pfedfda_bills_body_means_and_half_a_covariance() -> None:
         assert toys.traffic(run, f"{way}_codes") == [0] * 3
 
 
-@pytest.mark.parametrize("promise", [contract.finite, contract.chunk_free, contract.billed, contract.pure_scoring])
+@pytest.mark.parametrize(
+    "promise", [contract.finite, contract.chunk_free, contract.billed, contract.pure_scoring]
+)
 @pytest.mark.parametrize("hp", [("compat", "flbench"), ("beta", "single")], ids=str)
 def test_variants_keep_the_contract(promise: Any, hp: tuple[str, Any]) -> None:
     promise(contract.Situation("pfedfda", "tiny-bn", 0.5, (hp,)))
 
 
-def test_the_benchmarks_participants_arrive_with_the_linear_head_and_are_tested_with_the_generative_one() -> None:
+def test_the_benchmarks_participants_arrive_with_a_linear_head_and_score_with_another() -> None:
     run = toys.run("pfedfda", {"compat": "flbench"}, rounds=2)
     run.fed.begin(3, scoring=True)
     plain_models = toys.everybody(toys.run("fedavg", rounds=2))

@@ -1,4 +1,6 @@
-"""Choosing entries by rank: ties go to the earlier entry, whichever way a device takes; counts need no copy of a mask."""
+"""Choosing entries by rank: ties go to the earlier entry, whichever way a device takes; counts need
+no copy of a mask.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.core import importance
-from algorithms.core.layout import _above_a_bar, _first_in_order, counted
+from repfl.algorithms.core import importance
+from repfl.algorithms.core.layout import _above_a_bar, _first_in_order, counted
 
 
 @pytest.mark.parametrize("kinds", [2, 5, 1000], ids=["mostly ties", "some ties", "hardly any"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
-def test_selection_in_linear_time_takes_the_entries_that_sorting_takes(kinds: int, dtype: torch.dtype) -> None:
+def test_selection_in_linear_time_takes_the_entries_that_sorting_takes(
+    kinds: int, dtype: torch.dtype
+) -> None:
     rng = np.random.default_rng(kinds)
     scores = torch.from_numpy(rng.integers(-kinds, kinds, (9, 40))).to(dtype)
     if dtype.is_floating_point:

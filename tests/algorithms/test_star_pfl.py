@@ -10,34 +10,46 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms import star_pfl
-from algorithms.core.layout import Layout
-from algorithms.core.method import State
-from algorithms.core.rng import Streams
+from repfl.algorithms import star_pfl
+from repfl.algorithms.core.layout import Layout
+from repfl.algorithms.core.method import State
+from repfl.algorithms.core.rng import Streams
 from tests.algorithms import plain, toys
 
 HALF = {"server_threshold": 0.5, "client_threshold": 0.5}
 
 
-# -- bookkeeping ---------------------------------------------------------------------------------------------------------------------------
+# -- bookkeeping -----------------------------------------------------------------------------------
 
 
 def entries(count: int) -> Layout:
-    return Layout([("layer.weight", (count,), "linear", False), ("layer.mean", (1,), "stat", False)])
+    return Layout(
+        [("layer.weight", (count,), "linear", False), ("layer.mean", (1,), "stat", False)]
+    )
 
 
 def begin(record: list[list[float]]) -> State:
-    """One client whose entries are active; rows of the record are updates, and the last entry is a running statistic."""
+    """One client whose entries are active; rows of the record are updates, and the last entry is a
+    running statistic.
+    """
     updates = torch.tensor(record)
     flags = torch.zeros(1, updates.shape[1] + 1, dtype=torch.bool)
     counts = torch.zeros(1, updates.shape[1] + 1, dtype=torch.int32)
     kept = torch.cat([updates, torch.zeros(len(updates), 1)], dim=1)[None]
-    return {"active": ~flags, "trial": flags, "period": counts + 1, "frozen": counts, "record": kept}
+    return {
+        "active": ~flags,
+        "trial": flags,
+        "period": counts + 1,
+        "frozen": counts,
+        "record": kept,
+    }
 
 
 def test_stability_is_the_size_of_the_sum_over_the_sum_of_sizes() -> None:
     own = begin([[1.0, 1.0, 2.0, 0.0], [-1.0, 3.0, -1.0, 0.0]])
-    assert star_pfl.stability(entries(4), own["record"])[0].tolist() == pytest.approx([0.0, 1.0, 1 / 3, 0.0, float("inf")])
+    assert star_pfl.stability(entries(4), own["record"])[0].tolist() == pytest.approx(
+        [0.0, 1.0, 1 / 3, 0.0, float("inf")]
+    )
 
 
 def test_a_tensor_without_any_record_is_active_and_an_entry_without_one_is_not() -> None:
@@ -54,7 +66,9 @@ def test_records_take_non_zero_updates_only_and_drop_the_oldest() -> None:
 
 
 @pytest.mark.parametrize("halving", ["clamped", "code"])
-def test_an_entry_that_stays_settled_is_frozen_for_one_round_then_two_then_three(halving: str) -> None:
+def test_an_entry_that_stays_settled_is_frozen_for_one_round_then_two_then_three(
+    halving: str,
+) -> None:
     layout, own, life = entries(2), begin([[1.0, 1.0], [-1.0, 1.0]]), ""
     for _ in range(12):
         own["active"] = star_pfl.measured(layout, own, 0.1)
@@ -85,14 +99,23 @@ def test_the_cap_raises_the_bar_to_a_small_quantile_and_spares_tensors_beyond_it
     assert torch.equal(star_pfl.measured(layout, own, 0.9, cap=0.25), own["active"])
 
 
-# -- limiting cases ------------------------------------------------------------------------------------------------------------------------
+# -- limiting cases --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("average", ["holders", "all"])
 @pytest.mark.parametrize("buffers", ["global", "local"])
-def test_without_thresholds_nothing_freezes_and_star_pfl_is_fedavg(buffers: str, average: str) -> None:
-    common: dict[str, Any] = {"model": "tiny-bn", "dtype": torch.float64, "weighting": "uniform", "buffers": buffers}
-    star = toys.run("star-pfl", {"server_threshold": 0.0, "client_threshold": 0.0, "average": average}, **common)
+def test_without_thresholds_nothing_freezes_and_star_pfl_is_fedavg(
+    buffers: str, average: str
+) -> None:
+    common: dict[str, Any] = {
+        "model": "tiny-bn",
+        "dtype": torch.float64,
+        "weighting": "uniform",
+        "buffers": buffers,
+    }
+    star = toys.run(
+        "star-pfl", {"server_threshold": 0.0, "client_threshold": 0.0, "average": average}, **common
+    )
     fedavg = toys.run("fedavg", **common)
     assert toys.gap(fedavg.state, {name: star.state[name] for name in fedavg.state}) < 1e-12
     assert bool(star.state["client.active"].all())
@@ -106,14 +129,20 @@ def test_thresholds_above_one_freeze_everything_at_the_first_measurement_with_re
     assert torch.equal(two.state["theta"][learnable], one.state["theta"][learnable])
     assert two.fed.trained is not None
     trains = two.fed.sizes > 0  # a client without samples has no record
-    assert torch.equal(two.fed.trained[trains][:, learnable], one.state["theta"][learnable].expand(int(trains.sum()), -1))
+    assert torch.equal(
+        two.fed.trained[trains][:, learnable],
+        one.state["theta"][learnable].expand(int(trains.sum()), -1),
+    )
     assert two.fed.notes["trained"] == pytest.approx(1 / 6)
 
 
 @pytest.mark.parametrize("masked", ["all", "weights"])
 def test_frozen_entries_keep_their_bits_in_training_and_in_aggregation(masked: str) -> None:
     hp = {"server_threshold": 0.9, "client_threshold": 0.9, "masked": masked}
-    before, after = (toys.run("star-pfl", hp, rounds=rounds, momentum=0.9, weight_decay=0.01) for rounds in (3, 4))
+    before, after = (
+        toys.run("star-pfl", hp, rounds=rounds, momentum=0.9, weight_decay=0.01)
+        for rounds in (3, 4)
+    )
     layout, state = after.fed.layout, before.state
     client = star_pfl.measured(layout, star_pfl.side(state, "client"), 0.9)
     server = star_pfl.measured(layout, star_pfl.side(state, "server"), 0.9)[0]
@@ -126,7 +155,9 @@ def test_frozen_entries_keep_their_bits_in_training_and_in_aggregation(masked: s
     assert torch.equal(after.state["theta"][~server], state["theta"][~server])
     assert not bool(server.all())
     biases = ~client & ~layout.select(lambda s: s.name.endswith("weight"))
-    assert torch.equal(after.fed.trained[biases], state["theta"].expand_as(biases)[biases]) == (masked == "all")
+    assert torch.equal(after.fed.trained[biases], state["theta"].expand_as(biases)[biases]) == (
+        masked == "all"
+    )
 
 
 def test_bookkeeping_stays_in_its_bounds() -> None:
@@ -138,7 +169,7 @@ def test_bookkeeping_stays_in_its_bounds() -> None:
         assert bool((own["active"] | ~own["trial"]).all())
 
 
-# -- the plain transcription ---------------------------------------------------------------------------------------------------------------
+# -- the plain transcription -----------------------------------------------------------------------
 
 
 class Entry:
@@ -155,7 +186,9 @@ class Entry:
     def check(self, threshold: float, idle: bool) -> None:
         self.frozen += not self.active
         if self.trial:
-            self.period = max(1, self.period // 2) if self.moves(threshold, idle) else self.period + 1
+            self.period = (
+                max(1, self.period // 2) if self.moves(threshold, idle) else self.period + 1
+            )
         self.trial = self.period <= self.frozen
         if self.trial:
             self.active, self.frozen = True, 0
@@ -198,10 +231,27 @@ class Side:
 
 @pytest.mark.parametrize(("sent", "average"), [("checked", "holders"), ("trained", "all")])
 def test_star_pfl_follows_its_plain_transcription(sent: str, average: str) -> None:
-    hp = {"server_threshold": 0.6, "client_threshold": 0.35, "server_record": 3, "client_record": 3, "early": 4}
-    run = toys.run("star-pfl", hp | {"sent": sent, "average": average}, sizes=(20, 9, 16), dtype=torch.float64, rounds=4, epochs=5)
+    hp = {
+        "server_threshold": 0.6,
+        "client_threshold": 0.35,
+        "server_record": 3,
+        "client_record": 3,
+        "early": 4,
+    }
+    run = toys.run(
+        "star-pfl",
+        hp | {"sent": sent, "average": average},
+        sizes=(20, 9, 16),
+        dtype=torch.float64,
+        rounds=4,
+        epochs=5,
+    )
     fed = run.fed
-    theta, server, clients = fed.new_model().double(), Side(fed.layout, 3), [Side(fed.layout, 3) for _ in range(3)]
+    theta, server, clients = (
+        fed.new_model().double(),
+        Side(fed.layout, 3),
+        [Side(fed.layout, 3) for _ in range(3)],
+    )
     shares = plain.weights(fed, [0, 1, 2])
     for round_ in (1, 2, 3, 4):
         open_ = server.measure(0.6)
@@ -212,7 +262,9 @@ def test_star_pfl_follows_its_plain_transcription(sent: str, average: str) -> No
                 entry.record.clear()
             w = theta
             for epoch in range(5):
-                after, _ = plain.train(fed, w, client, round_, epochs=1, first=epoch, trainable=trains)
+                after, _ = plain.train(
+                    fed, w, client, round_, epochs=1, first=epoch, trainable=trains
+                )
                 if epoch < 4:
                     own.push(after - w)
                 w = after
@@ -233,12 +285,15 @@ def test_star_pfl_follows_its_plain_transcription(sent: str, average: str) -> No
     assert not bool(run.state["client.active"].all())
 
 
-# -- bytes ---------------------------------------------------------------------------------------------------------------------------------
+# -- bytes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("buffers", ["global", "local"])
 def test_star_pfl_bills_entries_active_on_both_sides_and_two_bitmaps(buffers: str) -> None:
-    before, after = (toys.run("star-pfl", HALF, model="tiny-bn", rounds=rounds, buffers=buffers) for rounds in (2, 3))
+    before, after = (
+        toys.run("star-pfl", HALF, model="tiny-bn", rounds=rounds, buffers=buffers)
+        for rounds in (2, 3)
+    )
     layout = after.fed.layout
     server = star_pfl.measured(layout, star_pfl.side(before.state, "server"), 0.5)
     both = server & after.state["client.active"] & layout.learnable
@@ -246,5 +301,7 @@ def test_star_pfl_bills_entries_active_on_both_sides_and_two_bitmaps(buffers: st
     bitmap = -(-layout.parameters // 8)
     assert toys.traffic(after, "up_values")[-1] == 4 * (int(both.sum()) + 6 * stats)
     assert toys.traffic(after, "down_values")[-1] == 4 * 6 * (layout.parameters + stats)
-    assert toys.traffic(after, "up_codes")[-1] == toys.traffic(after, "down_codes")[-1] == 6 * bitmap
+    assert (
+        toys.traffic(after, "up_codes")[-1] == toys.traffic(after, "down_codes")[-1] == 6 * bitmap
+    )
     assert int(both.sum()) < 6 * layout.parameters

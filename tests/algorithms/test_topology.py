@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core import topology
-from algorithms.core.rng import Streams, lots
-from algorithms.core.topology import Topology
+from repfl.algorithms.core import topology
+from repfl.algorithms.core.rng import Streams, lots
+from repfl.algorithms.core.topology import Topology
 
 
 def graphs(clients: int, round_: int = 1) -> Topology:
@@ -20,7 +20,7 @@ def values(*shape: int) -> Tensor:
     return torch.from_numpy(Streams(0).at("values").standard_normal(shape))
 
 
-# -- graphs ------------------------------------------------------------------------------------------------------------------------------
+# -- graphs ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("clients", "degree"), [(20, 3), (6, 10), (1, 10), (7, 0)])
@@ -31,7 +31,10 @@ def test_everybody_pulls_from_as_many_others_as_asked(clients: int, degree: int)
     assert torch.equal(graphs(clients).graph("push", degree), graph.T)
 
 
-@pytest.mark.parametrize(("clients", "degree"), [(100, 10), (20, 3), (20, 15), (10, 9), (6, 2), (5, 4), (2, 1), (1, 3), (9, 0), (4, 1)])
+@pytest.mark.parametrize(
+    ("clients", "degree"),
+    [(100, 10), (20, 3), (20, 15), (10, 9), (6, 2), (5, 4), (2, 1), (1, 3), (9, 0), (4, 1)],
+)
 def test_a_regular_graph_is_symmetric_and_regular(clients: int, degree: int) -> None:
     graph = graphs(clients).regular(degree)
     assert torch.equal(graph, graph.T)
@@ -46,7 +49,9 @@ def test_where_no_regular_graph_exists_one_client_is_off_by_one(clients: int, de
 
 
 @pytest.mark.parametrize("kind", ["regular", "ring", "complete", "none"])
-def test_mixing_on_undirected_graphs_is_symmetric_and_doubly_stochastic(kind: topology.Graph) -> None:
+def test_mixing_on_undirected_graphs_is_symmetric_and_doubly_stochastic(
+    kind: topology.Graph,
+) -> None:
     for clients in (1, 2, 3, 11):
         mixing = graphs(clients).mixing(kind, 5)
         assert torch.equal(mixing, mixing.T)
@@ -55,7 +60,10 @@ def test_mixing_on_undirected_graphs_is_symmetric_and_doubly_stochastic(kind: to
 
 
 def test_pulling_takes_plain_averages_and_pushing_hands_out_equal_shares() -> None:
-    pulled, pushed = graphs(20).mixing("pull", 4), topology.column_stochastic(graphs(20).graph("push", 4))
+    pulled, pushed = (
+        graphs(20).mixing("pull", 4),
+        topology.column_stochastic(graphs(20).graph("push", 4)),
+    )
     assert sorted(pulled[3].unique().tolist()) == [0.0, 0.2]
     assert torch.allclose(pushed.sum(0), torch.ones(20, dtype=pushed.dtype))
     assert torch.equal(pulled.T, pushed)
@@ -73,10 +81,12 @@ def test_constant_scores_choose_the_random_graph_bit_for_bit() -> None:
 
 def test_permuted_clients_choose_permuted_peers() -> None:
     scores, order = values(12, 12), torch.from_numpy(Streams(0).at("order").permutation(12))
-    assert torch.equal(graphs(12).best(scores, 3)[order][:, order], graphs(12).best(scores[order][:, order], 3))
+    assert torch.equal(
+        graphs(12).best(scores, 3)[order][:, order], graphs(12).best(scores[order][:, order], 3)
+    )
 
 
-# -- mixing ------------------------------------------------------------------------------------------------------------------------------
+# -- mixing ----------------------------------------------------------------------------------------
 
 
 def test_mixing_with_the_identity_returns_the_same_bits() -> None:
@@ -88,16 +98,26 @@ def test_mixing_with_the_identity_returns_the_same_bits() -> None:
 def test_mixing_in_blocks_is_mixing_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weights = values(6, 50), graphs(6).mixing("pull", 3)
     held = values(6, 50) > 0
-    whole = [topology.mix(x, weights, mask, renormalise=r) for mask, r in ((held[0], False), (held, False), (held, True))]
+    whole = [
+        topology.mix(x, weights, mask, renormalise=r)
+        for mask, r in ((held[0], False), (held, False), (held, True))
+    ]
     monkeypatch.setattr(topology, "BLOCK", 6 * 7)
-    parts = [topology.mix(x, weights, mask, renormalise=r) for mask, r in ((held[0], False), (held, False), (held, True))]
-    assert all(torch.allclose(a, b, rtol=1e-14, atol=1e-14) for a, b in zip(whole, parts, strict=True))
+    parts = [
+        topology.mix(x, weights, mask, renormalise=r)
+        for mask, r in ((held[0], False), (held, False), (held, True))
+    ]
+    assert all(
+        torch.allclose(a, b, rtol=1e-14, atol=1e-14) for a, b in zip(whole, parts, strict=True)
+    )
 
 
 def test_renormalised_entries_are_averages_over_those_who_hold_them() -> None:
     x = torch.tensor([[1.0, 2.0], [3.0, 0.0], [8.0, 0.0]])
     held = torch.tensor([[True, True], [True, False], [True, False]])
-    mixed = topology.mix(x, torch.tensor([[1.0, 1, 0], [0, 1, 1], [1, 1, 1]]), held, renormalise=True)
+    mixed = topology.mix(
+        x, torch.tensor([[1.0, 1, 0], [0, 1, 1], [1, 1, 1]]), held, renormalise=True
+    )
     assert mixed.tolist() == [[2.0, 2.0], [5.5, 0.0], [4.0, 2.0]]
 
 
@@ -127,15 +147,20 @@ def test_push_sum_reaches_the_average_on_a_digraph_where_plain_pushing_does_not(
 
 def test_doubly_stochastic_shares_leave_every_mass_at_one() -> None:
     for kind in ("complete", "regular", "ring"):
-        _, mass = topology.push_sum(topology.column_stochastic(graphs(12).graph(kind, 4)), torch.ones(12, dtype=torch.float64))
+        _, mass = topology.push_sum(
+            topology.column_stochastic(graphs(12).graph(kind, 4)),
+            torch.ones(12, dtype=torch.float64),
+        )
         assert torch.allclose(mass, torch.ones(12, dtype=torch.float64), atol=1e-15)
 
 
-# -- lots --------------------------------------------------------------------------------------------------------------------------------
+# -- lots ------------------------------------------------------------------------------------------
 
 
 def test_lots_are_the_splitmix64_stream_of_their_key() -> None:
-    """Against the generator as published: 64-bit words, a golden-ratio counter, two multiply-and-shift rounds."""
+    """Against the generator as published: 64-bit words, a golden-ratio counter, two
+    multiply-and-shift rounds.
+    """
     word = (1 << 64) - 1
     keys = torch.tensor([0, 1234567, -5])
     for key, row in zip(keys.tolist(), lots(keys, 0, 20), strict=True):

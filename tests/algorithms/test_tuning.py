@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from algorithms import models
-from algorithms.core.lowering import Lowering
-from algorithms.core.tuning import Job, candidates, measure, tune
-from bench.trust.tape import TapeLane
+from repfl.algorithms import models
+from repfl.algorithms.core.lowering import Lowering
+from repfl.algorithms.core.tuning import Job, candidates, measure, tune
+from repfl.bench.trust.tape import TapeLane
 from tests.algorithms import toys
 
 
@@ -31,7 +31,11 @@ def test_a_way_that_does_not_fit_rules_out_wider_ones_of_its_kind_only() -> None
     assert [way.chunk for way in tried if way.conv == "grouped"] == [4, 8]
     assert [way.chunk for way in tried if way.conv == "matmul"] == [4, 8, 16, 32]
     assert trials[0].lowering.together == 32
-    assert {trial.lowering.chunk for trial in trials if trial.seconds == float("inf")} == {8, 16, 32}
+    assert {trial.lowering.chunk for trial in trials if trial.seconds == float("inf")} == {
+        8,
+        16,
+        32,
+    }
 
 
 def test_a_way_that_fails_is_out_and_says_why() -> None:

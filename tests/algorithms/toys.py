@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from algorithms import models
-from algorithms.core.data import ClientData
-from algorithms.core.method import Method, build
-from algorithms.core.model import Model
-from algorithms.core.run import Run
-from bench.trust.contract import RAGGED, gap, toy_data, toy_recipe
+from repfl.algorithms import models
+from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.method import Method, build
+from repfl.algorithms.core.model import Model
+from repfl.algorithms.core.run import Run
+from repfl.bench.trust.contract import RAGGED, gap, toy_data, toy_recipe
 
 EQUAL = (24, 24, 24, 24)
 data, recipe = toy_data, toy_recipe
@@ -37,7 +37,11 @@ def run(
 ) -> Run:
     """Run a method on toy clients to the end (or for some rounds)."""
     held = replace(clients_data or data(sizes), shape=None if shape == (1, 8, 8) else shape)
-    net = models.build(model, channels=shape[0], size=shape[1], classes=held.classes) if isinstance(model, str) else model
+    net = (
+        models.build(model, channels=shape[0], size=shape[1], classes=held.classes)
+        if isinstance(model, str)
+        else model
+    )
     rule = build(method, hp) if isinstance(method, str) else method
     how = {"device": device, "dtype": dtype, "chunk": chunk, **(lowering or {})}
     done = Run(rule, recipe(clients=held.clients, **protocol), held, net, seed=seed, **how)
@@ -50,7 +54,9 @@ def run(
 def headless(model: str = "tiny", classes: int = 4) -> Model:
     """The same network, but no layer of it counts as the head."""
     net = models.build(model, channels=1, size=8, classes=classes)
-    return Model(net.name, tuple((*spec[:3], False, spec[4]) for spec in net.specs), net._body, net._head)
+    return Model(
+        net.name, tuple((*spec[:3], False, spec[4]) for spec in net.specs), net._body, net._head
+    )
 
 
 def everybody(run: Run) -> torch.Tensor:

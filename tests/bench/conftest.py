@@ -1,8 +1,11 @@
-"""A small grid of real cells, a store in a temporary folder, and methods that misbehave on purpose."""
+"""A small grid of real cells, a store in a temporary folder, and methods that misbehave on
+purpose.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from algorithms.core import method as registry
-from bench.cells import plugins
-from bench.cells.cell import build_cell, recipe_from
-from bench.cli.main import call
-from bench.records.store import Store
-from bench.running.task import Options, Outcome, Task
-from bench.running.work import run_task
+from repfl.algorithms.core import method as registry
+from repfl.bench.cells import plugins
+from repfl.bench.cells.cell import build_cell, recipe_from
+from repfl.bench.cli.main import call
+from repfl.bench.records.store import Store
+from repfl.bench.running.task import Options, Outcome, Task
+from repfl.bench.running.work import run_task
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTY = Path(__file__).with_name("faulty.py")
@@ -73,7 +76,9 @@ def recipe(**changes: Any) -> Any:
     return recipe_from({**RECIPE, "training": training, **changes}, "test recipe")
 
 
-def task(method: str = "fedavg", seed: int = 0, hp: dict[str, Any] | None = None, **changes: Any) -> Task:
+def task(
+    method: str = "fedavg", seed: int = 0, hp: dict[str, Any] | None = None, **changes: Any
+) -> Task:
     """A task of the small recipe."""
     return Task(build_cell(method, hp or {}, recipe(**changes), seed), "repfl run --cell test")
 
@@ -143,21 +148,38 @@ def here(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
     return run
 
 
+def copy_code(to: Path, *folders: str) -> None:
+    """A copy of some of this clone's folders, in which `repfl` is the copy."""
+    dirt = shutil.ignore_patterns("__pycache__")
+    for folder in ("repfl", *folders):
+        shutil.copytree(ROOT / folder, to / folder, symlinks=True, ignore=dirt)
+
+
 def environment(**changes: str) -> dict[str, str]:
     """A process's surroundings with this clone in reach."""
     return {**os.environ, "PYTHONPATH": str(ROOT), **changes}
 
 
-def repfl(*arguments: str | Path, cwd: Path | None = None, umask: int = -1, **variables: str) -> subprocess.CompletedProcess[str]:
+def repfl(
+    *arguments: str | Path, cwd: Path | None = None, umask: int = -1, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
-    command = [sys.executable, "-m", "bench", *map(str, arguments)]
+    command = [sys.executable, "-m", "repfl", *map(str, arguments)]
     where: dict[str, Any] = {"env": environment(**variables), "cwd": cwd or ROOT, "umask": umask}
-    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, **where)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=900, check=False, **where
+    )
 
 
 def start(*arguments: str | Path, **variables: str) -> subprocess.Popen[str]:
     """The same, running in the background in a process group of its own."""
-    command = [sys.executable, "-m", "bench", *map(str, arguments)]
+    command = [sys.executable, "-m", "repfl", *map(str, arguments)]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(**variables), cwd=ROOT, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment(**variables),
+        cwd=ROOT,
+        start_new_session=True,
     )

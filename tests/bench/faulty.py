@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from algorithms.core.federation import Federation
-from algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
 @hyperparameters
@@ -44,7 +44,9 @@ class Steady(Method):
 
 
 def misbehave(name: str) -> object:
-    return register(name, title=name, paper="none", year=2026, family="test", sends="the whole model")
+    return register(
+        name, title=name, paper="none", year=2026, family="test", sends="the whole model"
+    )
 
 
 @misbehave("test-slow")
@@ -54,7 +56,9 @@ class Slow(Steady):
 
 @misbehave("test-logged")
 class Logged(Steady):
-    """Takes its time, and writes down that it has come to its end: which process, which clients, which seed."""
+    """Takes its time, and writes down that it has come to its end: which process, which clients,
+    which seed.
+    """
 
     def round(self, state: State, fed: Federation) -> State:
         if fed.round == fed.rounds:

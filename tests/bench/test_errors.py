@@ -1,4 +1,6 @@
-"""Every refusal is one line that names the field, its value, what is valid, and the nearest name."""
+"""Every refusal is one line that names the field, its value, what is valid, and the nearest
+name.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bench.cells.cell import build_cell, parse_spec, recipe_from
-from bench.errors import UserError, nearest, one_line
+from repfl.bench.cells.cell import build_cell, parse_spec, recipe_from
+from repfl.bench.errors import UserError, nearest, one_line
 from tests.bench.conftest import RECIPE, recipe
 
 
@@ -31,8 +33,14 @@ def refused(**changes: Any) -> str:
         ({"participation": 2}, ["participation = 2", "> 0 and <= 1"]),
         ({"sampling": "keed"}, ["sampling = 'keed'", "did you mean 'keyed'"]),
         ({"training": {**RECIPE["training"], "lr": -1}}, ["training.lr = -1", "> 0"]),
-        ({"training": {**RECIPE["training"], "lr": float("nan")}}, ["training.lr = nan", "a finite number"]),
-        ({"partition": {"rule": "iid", "options": {"x": [0, float("inf")]}}}, ["partition.options.x.1 = inf"]),
+        (
+            {"training": {**RECIPE["training"], "lr": float("nan")}},
+            ["training.lr = nan", "a finite number"],
+        ),
+        (
+            {"partition": {"rule": "iid", "options": {"x": [0, float("inf")]}}},
+            ["partition.options.x.1 = inf"],
+        ),
         ({"training": {**RECIPE["training"], "momntum": 1}}, ["training.momntum", "momentum"]),
         ({"training": {"rounds": 1}}, ["training.epochs", "is missing", "more"]),
         ({"partition": {"rule": "iidd"}}, ["unknown partition.rule 'iidd'", "iid"]),
@@ -54,7 +62,10 @@ def test_a_wrong_recipe_is_refused_in_one_line(changes: dict[str, Any], words: l
         ("fedprn", ["unknown method 'fedprn'", "fedpurin"]),
         ("fedpurin[taw=1]", ["unknown field 'taw'", "tau"]),
         ("fedpurin[tau=1.5]", ["tau = 1.5", ">= 0 and <= 1"]),
-        ("fedpurin[bn=ful]", ["bn = 'ful'", "'local' or 'masked' or 'full'", "did you mean 'full'"]),
+        (
+            "fedpurin[bn=ful]",
+            ["bn = 'ful'", "'local' or 'masked' or 'full'", "did you mean 'full'"],
+        ),
         ("fedpurin[beta=x]", ["beta = 'x'", "a whole number >= 1"]),
     ],
 )
@@ -66,7 +77,9 @@ def test_a_wrong_method_is_refused_in_one_line(text: str, words: list[str]) -> N
 
 
 def test_a_wrong_partition_option_is_refused() -> None:
-    wrong = recipe_from({**RECIPE, "partition": {"rule": "client-dirichlet", "options": {"alhpa": 1}}}, "x")
+    wrong = recipe_from(
+        {**RECIPE, "partition": {"rule": "client-dirichlet", "options": {"alhpa": 1}}}, "x"
+    )
     with pytest.raises(UserError, match="alpha"):
         build_cell("local", {}, wrong, 0)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from algorithms.core.method import build
+from repfl.algorithms.core.method import build
 from tests.algorithms import toys
 from tests.bench.conftest import ROOT
 
@@ -26,16 +26,27 @@ def two_workers(plugged: Callable[[Path], None]) -> Any:
 
 @pytest.mark.parametrize(
     ("workers", "durations", "order"),
-    [(2, [5, 1, 1, 9, 2, 2], [1, 2, 0, 4, 5, 3]), (2, [3], [0]), (2, [2, 2, 2], [0, 1, 2]), (1, [5, 1, 4], [0, 1, 2])],
+    [
+        (2, [5, 1, 1, 9, 2, 2], [1, 2, 0, 4, 5, 3]),
+        (2, [3], [0]),
+        (2, [2, 2, 2], [0, 1, 2]),
+        (1, [5, 1, 4], [0, 1, 2]),
+    ],
 )
 def test_jobs_end_in_the_order_of_their_workers(
-    two_workers: Any, monkeypatch: pytest.MonkeyPatch, workers: int, durations: list[int], order: list[int]
+    two_workers: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: int,
+    durations: list[int],
+    order: list[int],
 ) -> None:
     monkeypatch.setattr(two_workers, "WORKERS", workers)
     assert two_workers.finished(durations) == order
 
 
-def test_one_worker_hands_every_head_back_to_its_client_and_two_do_not(two_workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_worker_hands_every_head_back_to_its_client_and_two_do_not(
+    two_workers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flute, two = (toys.run(name, LOGGED).state["own"] for name in ("flute", "flute-two-workers"))
     assert not torch.equal(two, flute)
     monkeypatch.setattr(two_workers, "WORKERS", 1)

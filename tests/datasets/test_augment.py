@@ -6,8 +6,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from datasets.core import augment
-from datasets.core.errors import DataError
+from repfl.datasets.core import augment
+from repfl.datasets.core.errors import DataError
 from tests.datasets.tiny import images
 
 
@@ -25,16 +25,31 @@ def drawn(name: str, n: int, seed: int = 0) -> tuple[augment.Augmentation, dict[
 def test_rotation_is_that_of_pillow_which_the_papers_use() -> None:
     pictures, angles = images(60, (32, 32)), np.random.default_rng(1).uniform(-15, 15, 60)
     radians = np.deg2rad(angles)
-    ours = augment.rotate(torch.from_numpy(pictures)[:, None].float(), torch.from_numpy(np.cos(radians)), torch.from_numpy(np.sin(radians)))
-    theirs = np.stack([np.asarray(Image.fromarray(picture).rotate(angle)) for picture, angle in zip(pictures, angles, strict=True)])
-    assert (ours[:, 0].numpy() != theirs).mean() < 1e-3  # Pillow rounds coordinates to 1/65,536 of a pixel
+    ours = augment.rotate(
+        torch.from_numpy(pictures)[:, None].float(),
+        torch.from_numpy(np.cos(radians)),
+        torch.from_numpy(np.sin(radians)),
+    )
+    theirs = np.stack(
+        [
+            np.asarray(Image.fromarray(picture).rotate(angle))
+            for picture, angle in zip(pictures, angles, strict=True)
+        ]
+    )
+    assert (
+        ours[:, 0].numpy() != theirs
+    ).mean() < 1e-3  # Pillow rounds coordinates to 1/65,536 of a pixel
 
 
 def test_a_crop_is_a_window_of_the_padded_image() -> None:
     pictures = batch(81)
-    top, left = (side.flatten() for side in torch.meshgrid(torch.arange(9), torch.arange(9), indexing="ij"))
+    top, left = (
+        side.flatten() for side in torch.meshgrid(torch.arange(9), torch.arange(9), indexing="ij")
+    )
     padded = torch.nn.functional.pad(pictures, (4, 4, 4, 4))
-    expected = torch.stack([padded[k, :, top[k] : top[k] + 32, left[k] : left[k] + 32] for k in range(81)])
+    expected = torch.stack(
+        [padded[k, :, top[k] : top[k] + 32, left[k] : left[k] + 32] for k in range(81)]
+    )
     assert torch.equal(augment.crop(pictures, top, left), expected)
 
 
@@ -81,7 +96,10 @@ def test_an_image_is_augmented_alike_whatever_batch_it_is_in(name: str) -> None:
     whole = augmentation.after(augmentation.before(pictures, draws), draws)
     for k in range(16):
         single = {key: value[k : k + 1] for key, value in draws.items()}
-        assert torch.equal(augmentation.after(augmentation.before(pictures[k : k + 1], single), single), whole[k : k + 1])
+        assert torch.equal(
+            augmentation.after(augmentation.before(pictures[k : k + 1], single), single),
+            whole[k : k + 1],
+        )
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

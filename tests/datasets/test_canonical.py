@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasets.core.canonical import Arrays, canonical_order, fingerprint
+from repfl.datasets.core.canonical import Arrays, canonical_order, fingerprint
 from tests.datasets.tiny import images
 
 
@@ -18,7 +18,10 @@ def toy(n: int = 40) -> Arrays:
 def test_a_fingerprint_does_not_depend_on_the_order_of_the_input(shuffle: list[int]) -> None:
     one = toy()
     other = Arrays(one.images[shuffle], one.labels[shuffle])
-    marks = {fingerprint(arrays.images, arrays.labels, canonical_order(arrays)) for arrays in (one, other)}
+    marks = {
+        fingerprint(arrays.images, arrays.labels, canonical_order(arrays))
+        for arrays in (one, other)
+    }
     assert len(marks) == 1
 
 
@@ -32,7 +35,9 @@ def test_the_order_is_by_label_and_then_by_the_hash_of_the_image() -> None:
 def test_the_fingerprint_is_the_hash_of_all_images_and_then_all_labels() -> None:
     arrays = toy()
     order = canonical_order(arrays)
-    expected = sha256(arrays.images[order].tobytes() + arrays.labels[order].astype("<i8").tobytes()).hexdigest()
+    expected = sha256(
+        arrays.images[order].tobytes() + arrays.labels[order].astype("<i8").tobytes()
+    ).hexdigest()
     assert fingerprint(arrays.images, arrays.labels, order) == expected
 
 

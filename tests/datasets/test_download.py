@@ -12,10 +12,10 @@ from threading import Thread
 
 import pytest
 
-from datasets.core import download, prepare, registry
-from datasets.core.errors import DataError
-from datasets.core.registry import File
-from datasets.core.store import open_dataset
+from repfl.datasets.core import download, prepare, registry
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.registry import File
+from repfl.datasets.core.store import open_dataset
 from tests.datasets.test_store import debris
 from tests.datasets.tiny import tiny_cifar, zipped
 
@@ -48,7 +48,11 @@ def server() -> Iterator[Server]:
             if content is None:
                 self.send_error(404)
                 return
-            start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and state.ranges else 0
+            start = (
+                int(wanted.removeprefix("bytes=").removesuffix("-"))
+                if wanted and state.ranges
+                else 0
+            )
             if start >= len(content):
                 self.send_error(416)
                 return
@@ -92,7 +96,9 @@ def test_progress_is_told(server: Server, tmp_path: Path) -> None:
 
 def test_a_cut_off_download_goes_on_where_it_stopped(server: Server, tmp_path: Path) -> None:
     server.files["a"], server.cut = CONTENT, 300_000
-    with pytest.raises(DataError, match=r"ended early.* bytes are kept and the next attempt goes on from there") as caught:
+    with pytest.raises(
+        DataError, match=r"ended early.* bytes are kept and the next attempt goes on from there"
+    ) as caught:
         download.fetch(official(server.url("a")), tmp_path)
     assert "\n" not in str(caught.value)
     kept = (tmp_path / "file.bin.part").stat().st_size
@@ -103,20 +109,26 @@ def test_a_cut_off_download_goes_on_where_it_stopped(server: Server, tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["file.bin"]
 
 
-def test_a_server_that_cannot_resume_is_asked_for_everything(server: Server, tmp_path: Path) -> None:
+def test_a_server_that_cannot_resume_is_asked_for_everything(
+    server: Server, tmp_path: Path
+) -> None:
     server.files["a"], server.ranges = CONTENT, False
     (tmp_path / "file.bin.part").write_bytes(CONTENT[:1000])
     assert download.fetch(official(server.url("a")), tmp_path).read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("part", [CONTENT, CONTENT + b"more"])
-def test_a_part_that_is_too_long_is_thrown_away(server: Server, tmp_path: Path, part: bytes) -> None:
+def test_a_part_that_is_too_long_is_thrown_away(
+    server: Server, tmp_path: Path, part: bytes
+) -> None:
     server.files["a"] = CONTENT
     (tmp_path / "file.bin.part").write_bytes(part)
     assert download.fetch(official(server.url("a")), tmp_path).read_bytes() == CONTENT
 
 
-def test_a_wrong_checksum_leaves_nothing_and_the_next_attempt_succeeds(server: Server, tmp_path: Path) -> None:
+def test_a_wrong_checksum_leaves_nothing_and_the_next_attempt_succeeds(
+    server: Server, tmp_path: Path
+) -> None:
     server.files["a"] = CONTENT[:-1] + b"?"
     with pytest.raises(DataError, match="wrong checksum") as caught:
         download.fetch(official(server.url("a")), tmp_path)
@@ -134,7 +146,10 @@ def test_the_next_mirror_is_tried(server: Server, tmp_path: Path) -> None:
 
 
 def test_a_missing_file_names_address_and_answer(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"could not download file.bin \(http://.*/gone: the server answered 404 Not Found\)"):
+    with pytest.raises(
+        DataError,
+        match=r"could not download file.bin \(http://.*/gone: the server answered 404 Not Found\)",
+    ):
         download.fetch(official(server.url("gone")), tmp_path)
 
 
@@ -142,20 +157,24 @@ def test_no_network_is_one_line_with_a_way_out(tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    with pytest.raises(DataError, match=r"no connection .*or fetch it by hand and use `repfl data import`") as caught:
+    with pytest.raises(
+        DataError, match=r"no connection .*or fetch it by hand and use `repfl data import`"
+    ) as caught:
         download.fetch(official(f"http://127.0.0.1:{port}/a"), tmp_path)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unwritable_folder_is_not_taken_for_a_network_fault(server: Server, tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_not_taken_for_a_network_fault(
+    server: Server, tmp_path: Path
+) -> None:
     server.files["a"] = CONTENT
     (tmp_path / "folder").write_text("a file")
     with pytest.raises(DataError, match="cannot write under"):
         download.fetch(official(server.url("a")), tmp_path / "folder")
 
 
-# -- the whole way -----------------------------------------------------------------------------------------------------------------------
+# -- the whole way ---------------------------------------------------------------------------------
 
 
 def test_get_downloads_unpacks_prepares_and_does_nothing_the_second_time(
@@ -164,7 +183,10 @@ def test_get_downloads_unpacks_prepares_and_does_nothing_the_second_time(
     from tests.datasets.tiny import balanced, cifar_batches
 
     dataset, _ = tiny_cifar(monkeypatch, tmp_path)
-    archive = zipped(tmp_path / "official.zip", cifar_batches(tmp_path / "batches", balanced(dataset, 3), balanced(dataset, 2, 1)))
+    archive = zipped(
+        tmp_path / "official.zip",
+        cifar_batches(tmp_path / "batches", balanced(dataset, 3), balanced(dataset, 2, 1)),
+    )
     server.files["official.zip"] = archive.read_bytes()
     checksum = f"sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}"
     files = (File("official.zip", (server.url("official.zip"),), checksum),)
@@ -191,19 +213,37 @@ def test_get_downloads_unpacks_prepares_and_does_nothing_the_second_time(
     assert len(server.asked) == asked  # the archive was still there
 
 
-def test_another_edition_replaces_the_first(monkeypatch: pytest.MonkeyPatch, server: Server, tmp_path: Path) -> None:
+def test_another_edition_replaces_the_first(
+    monkeypatch: pytest.MonkeyPatch, server: Server, tmp_path: Path
+) -> None:
     from tests.datasets.tiny import balanced, npz
 
     dataset = registry.get("organcmnist")
-    old, new = (replace(e, sizes={"train": n, "val": 11, "test": 11}) for e, n in zip(dataset.editions, (33, 22), strict=True))
+    old, new = (
+        replace(e, sizes={"train": n, "val": 11, "test": 11})
+        for e, n in zip(dataset.editions, (33, 22), strict=True)
+    )
     sources = {}
     for edition, per_class in ((old, 3), (new, 2)):
         content = npz(
-            tmp_path / "x.npz", train=balanced(dataset, per_class), val=balanced(dataset, 1, 1), test=balanced(dataset, 1, 2)
+            tmp_path / "x.npz",
+            train=balanced(dataset, per_class),
+            val=balanced(dataset, 1, 1),
+            test=balanced(dataset, 1, 2),
         ).read_bytes()
         server.files[edition.name] = content
-        sources[edition.name] = (File("organcmnist.npz", (server.url(edition.name),), f"md5:{hashlib.md5(content).hexdigest()}"),)
-    tiny = replace(dataset, files=lambda: sources["medmnist-2"], editions=(old, replace(new, files=lambda: sources["medmnist-3"])))
+        sources[edition.name] = (
+            File(
+                "organcmnist.npz",
+                (server.url(edition.name),),
+                f"md5:{hashlib.md5(content).hexdigest()}",
+            ),
+        )
+    tiny = replace(
+        dataset,
+        files=lambda: sources["medmnist-2"],
+        editions=(old, replace(new, files=lambda: sources["medmnist-3"])),
+    )
     monkeypatch.setitem(registry._REGISTRY, "organcmnist", tiny)
     prepare.obtain("organcmnist", tmp_path / "root")
     assert open_dataset("organcmnist", tmp_path / "root").edition == "medmnist-2"
@@ -212,6 +252,9 @@ def test_another_edition_replaces_the_first(monkeypatch: pytest.MonkeyPatch, ser
 
 
 def test_what_a_licence_keeps_from_being_fetched_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"office_home cannot be fetched.*hemanthdv.org.*repfl data import office_home --from"):
+    with pytest.raises(
+        DataError,
+        match=r"office_home cannot be fetched.*hemanthdv.org.*repfl data import office_home --from",
+    ):
         prepare.obtain("office_home", tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,6 @@
-"""Partitions that must equal published ones. They depend on class counts alone, so no image is needed."""
+"""Partitions that must equal published ones. They depend on class counts alone, so no image is
+needed.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from datasets.core.partition import Shares, deal, floor
-from datasets.core.registry import get
-from datasets.partitions.class_dirichlet import ClassDirichlet, draw
-from datasets.partitions.pairwise_dirichlet import split_pair
+from repfl.datasets.core.partition import Shares, deal, floor
+from repfl.datasets.core.registry import get
+from repfl.datasets.partitions.class_dirichlet import ClassDirichlet, draw
+from repfl.datasets.partitions.pairwise_dirichlet import split_pair
 from tests.datasets.tiny import pool, recipe
 
 CLIENT = tuple[int, int]
-FEDOBP = [  # dataset, alpha, draws, min, median, max, pooled test size, client 0, majority-class accuracy pooled and per client
+# dataset, alpha, draws, min, median, max, pooled test size, client 0, majority-class accuracy
+# pooled and per client
+FEDOBP = [
     ("cifar10", 0.1, 8, 14, 495.5, 3091, 14954, (502, 167), 64.48, 67.81),
     ("cifar10", 0.5, 1, 177, 534, 1211, 14963, (388, 129), 35.66, 35.46),
     ("cifar100", 0.1, 1, 265, 591.5, 1110, 14962, (307, 102), 19.26, 19.04),
@@ -32,12 +36,26 @@ def shares_of(name: str, alpha: float) -> tuple[Shares, np.ndarray]:
     counts = get(name).counts
     assert counts is not None
     samples = pool(counts["train"], counts["test"])
-    return deal(samples, recipe("class-dirichlet", 100, seed=42, alpha=alpha), seed=7), samples.labels
+    return deal(
+        samples, recipe("class-dirichlet", 100, seed=42, alpha=alpha), seed=7
+    ), samples.labels
 
 
-@pytest.mark.parametrize(("name", "alpha", "draws", "least", "median", "most", "tested", "first", "pooled", "mean"), FEDOBP)
+@pytest.mark.parametrize(
+    ("name", "alpha", "draws", "least", "median", "most", "tested", "first", "pooled", "mean"),
+    FEDOBP,
+)
 def test_fedobp_s_partition_comes_out_number_for_number(
-    name: str, alpha: float, draws: int, least: int, median: float, most: int, tested: int, first: CLIENT, pooled: float, mean: float
+    name: str,
+    alpha: float,
+    draws: int,
+    least: int,
+    median: float,
+    most: int,
+    tested: int,
+    first: CLIENT,
+    pooled: float,
+    mean: float,
 ) -> None:
     shares, labels = shares_of(name, alpha)
     sizes = [len(train) + len(test) for train, test in zip(shares.train, shares.test, strict=True)]
@@ -50,7 +68,15 @@ def test_fedobp_s_partition_comes_out_number_for_number(
     counts = get(name).counts
     assert counts is not None
     samples = pool(counts["train"], counts["test"])
-    assert draw(samples.of(samples.everything), 100, ClassDirichlet(alpha=alpha), np.random.RandomState(42))[1] == draws
+    assert (
+        draw(
+            samples.of(samples.everything),
+            100,
+            ClassDirichlet(alpha=alpha),
+            np.random.RandomState(42),
+        )[1]
+        == draws
+    )
 
 
 def test_fedobp_s_logged_test_sizes_come_out() -> None:
@@ -64,15 +90,31 @@ def test_star_pfl_s_clients_have_1261_sagittal_samples_each(alpha: float) -> Non
     totals = get("organsmnist").editions[0].totals
     assert totals is not None
     shares = deal(pool(totals), recipe("pairwise-dirichlet", 20, seed=5, alpha=alpha), seed=0)
-    assert {sum(map(len, parts)) for parts in zip(shares.train, shares.test, shares.val, strict=True)} == {1261}
+    assert {
+        sum(map(len, parts)) for parts in zip(shares.train, shares.test, shares.val, strict=True)
+    } == {1261}
     assert all(750 <= len(train) <= 757 for train in shares.train)
     assert all(245 <= len(test) <= 252 for test in shares.test)
 
 
 def test_star_pfl_s_clients_have_2942_axial_samples_each() -> None:
-    counts = (3313, 2407, 2375, 2611, 6609, 6412, 10482, 6699, 6751, 5182, 6009)  # sums to 58,850; the shape does not depend on more
+    counts = (
+        3313,
+        2407,
+        2375,
+        2611,
+        6609,
+        6412,
+        10482,
+        6699,
+        6751,
+        5182,
+        6009,
+    )  # sums to 58,850; the shape does not depend on more
     shares = deal(pool(counts), recipe("pairwise-dirichlet", 20, seed=5, alpha=0.1), seed=0)
-    assert {sum(map(len, parts)) for parts in zip(shares.train, shares.test, shares.val, strict=True)} == {2942}
+    assert {
+        sum(map(len, parts)) for parts in zip(shares.train, shares.test, shares.val, strict=True)
+    } == {2942}
     assert 1757 <= np.mean([len(train) for train in shares.train]) <= 1765
 
 
@@ -84,9 +126,13 @@ def test_star_pfl_s_pairs_are_iid_although_their_clients_are_not() -> None:
     everyone = np.array(totals) / sum(totals)
 
     def distance(index: np.ndarray) -> float:
-        return 0.5 * float(np.abs(np.bincount(samples.labels[index], minlength=11) / len(index) - everyone).sum())
+        return 0.5 * float(
+            np.abs(np.bincount(samples.labels[index], minlength=11) / len(index) - everyone).sum()
+        )
 
-    held = [np.concatenate(parts) for parts in zip(shares.train, shares.test, shares.val, strict=True)]
+    held = [
+        np.concatenate(parts) for parts in zip(shares.train, shares.test, shares.val, strict=True)
+    ]
     assert 0.38 < np.mean([distance(index) for index in held]) < 0.50
     assert np.mean([distance(np.concatenate(held[k : k + 2])) for k in range(0, 20, 2)]) < 0.04
 
@@ -94,8 +140,22 @@ def test_star_pfl_s_pairs_are_iid_although_their_clients_are_not() -> None:
 TEN = ([5000] * 10, [1000] * 10)
 SAGITTAL = [2147, 1180, 1157, 1477, 1976, 1971, 6033, 1399, 1517, 3627, 2737]
 DIGESTS = [
-    ("client-dirichlet", 20, 1, {"alpha": 0.1}, TEN, "82381f797a19c04eb7d623b7ccf78385d1eef634d1be7e33fc298239fe53c78c"),
-    ("class-dirichlet", 100, 42, {"alpha": 0.1}, TEN, "2a444f6463f19fc9ee17a7fd311965848a1a841ce95fe33e083efdcb9f4c254c"),
+    (
+        "client-dirichlet",
+        20,
+        1,
+        {"alpha": 0.1},
+        TEN,
+        "82381f797a19c04eb7d623b7ccf78385d1eef634d1be7e33fc298239fe53c78c",
+    ),
+    (
+        "class-dirichlet",
+        100,
+        42,
+        {"alpha": 0.1},
+        TEN,
+        "2a444f6463f19fc9ee17a7fd311965848a1a841ce95fe33e083efdcb9f4c254c",
+    ),
     (
         "class-shards",
         10,
@@ -104,16 +164,37 @@ DIGESTS = [
         TEN,
         "e6561ee3e137417e6e577161252e934a803adb42a4e619d2eb29ca7a4394fba8",
     ),
-    ("n-cls", 100, 0, {"classes": 2}, TEN, "80199ee05258170859d1c0f7ca521c3c0658e58dd53032cedee87c2e9f2df74a"),
-    ("pairwise-dirichlet", 20, 5, {"alpha": 0.1}, (SAGITTAL, None), "dcfa81320b4e6d1de48dbd60952f6e85728b989e506548ccbc35dee1732dd7b9"),
+    (
+        "n-cls",
+        100,
+        0,
+        {"classes": 2},
+        TEN,
+        "80199ee05258170859d1c0f7ca521c3c0658e58dd53032cedee87c2e9f2df74a",
+    ),
+    (
+        "pairwise-dirichlet",
+        20,
+        5,
+        {"alpha": 0.1},
+        (SAGITTAL, None),
+        "dcfa81320b4e6d1de48dbd60952f6e85728b989e506548ccbc35dee1732dd7b9",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("rule", "clients", "seed", "options", "counts", "digest"), DIGESTS)
 def test_a_published_partition_never_changes(
-    rule: str, clients: int, seed: int, options: dict[str, Any], counts: tuple[list[int], list[int] | None], digest: str
+    rule: str,
+    clients: int,
+    seed: int,
+    options: dict[str, Any],
+    counts: tuple[list[int], list[int] | None],
+    digest: str,
 ) -> None:
-    """Each rule was compared once with the published code, or with the index files it ships, and gave the same lists."""
+    """Each rule was compared once with the published code, or with the index files it ships, and
+    gave the same lists.
+    """
     assert deal(pool(*counts), recipe(rule, clients, **options), seed).digest == digest
 
 
@@ -129,10 +210,14 @@ class Scripted(np.random.RandomState):
 
 
 def test_a_class_without_any_weight_goes_to_the_second_client_of_a_pair() -> None:
-    first, second = split_pair(pool([30, 30]), np.arange(60), 0.01, Scripted((1.0, 0.0), (np.nan, np.nan)))
+    first, second = split_pair(
+        pool([30, 30]), np.arange(60), 0.01, Scripted((1.0, 0.0), (np.nan, np.nan))
+    )
     assert (first.tolist(), second.tolist()) == (list(range(30)), list(range(30, 60)))
 
 
 def test_a_client_with_its_fair_share_gets_no_more() -> None:
-    first, second = split_pair(pool([30, 30]), np.arange(60), 0.01, Scripted((1.0, 0.0), (0.9, 0.1)))
+    first, second = split_pair(
+        pool([30, 30]), np.arange(60), 0.01, Scripted((1.0, 0.0), (0.9, 0.1))
+    )
     assert (len(first), len(second)) == (30, 30)

@@ -12,17 +12,19 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from datasets.cifar10c import CORRUPTIONS
-from datasets.core.canonical import Arrays, canonical_order
-from datasets.core.errors import DataError
-from datasets.core.partition import Pool, Shares, deal, floor, resolve, rules
-from datasets.core.recipe import Partition
-from datasets.core.store import open_dataset
+from repfl.datasets.cifar10c import CORRUPTIONS
+from repfl.datasets.core.canonical import Arrays, canonical_order
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.partition import Pool, Shares, deal, floor, resolve, rules
+from repfl.datasets.core.recipe import Partition
+from repfl.datasets.core.store import open_dataset
 from tests.datasets.tiny import images, pool, recipe
 
 seeds = st.integers(0, 2**32 - 1)
 counts = st.lists(st.integers(20, 60), min_size=2, max_size=8)
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+quick = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+)
 EXAMPLES: dict[str, dict[str, Any]] = {
     "iid": {},
     "shards": {"per_client": 2},
@@ -48,15 +50,20 @@ def within(samples: Pool, shares: Shares) -> bool:
     """Whether train parts come from the train split and test parts from the test split."""
     train, test = np.concatenate(shares.train), np.concatenate(shares.test)
     spans = samples.splits["train"], samples.splits["test"]
-    return all(span.start <= index.min() and index.max() < span.stop for index, span in zip((train, test), spans, strict=True))
+    return all(
+        span.start <= index.min() and index.max() < span.stop
+        for index, span in zip((train, test), spans, strict=True)
+    )
 
 
-# -- rule by rule ------------------------------------------------------------------------------------------------------------------------
+# -- rule by rule ----------------------------------------------------------------------------------
 
 
 @quick
 @given(counts, counts, st.integers(1, 10), seeds)
-def test_iid_deals_every_sample_once_in_equal_parts(train: list[int], test: list[int], clients: int, seed: int) -> None:
+def test_iid_deals_every_sample_once_in_equal_parts(
+    train: list[int], test: list[int], clients: int, seed: int
+) -> None:
     test = (test * 8)[: len(train)]
     samples = pool(train, test)
     shares = deal(samples, recipe("iid", clients), seed)
@@ -69,9 +76,14 @@ def test_iid_deals_every_sample_once_in_equal_parts(train: list[int], test: list
 
 @quick
 @given(counts, st.floats(0.1, 0.9), st.integers(1, 10), seeds)
-def test_iid_cuts_a_dataset_without_official_splits_per_class(train: list[int], share: float, clients: int, seed: int) -> None:
+def test_iid_cuts_a_dataset_without_official_splits_per_class(
+    train: list[int], share: float, clients: int, seed: int
+) -> None:
     samples = pool(train)
-    assume(all(int(share * n + 0.5) >= 1 for n in train) and sum(int(share * n + 0.5) for n in train) >= clients)
+    assume(
+        all(int(share * n + 0.5) >= 1 for n in train)
+        and sum(int(share * n + 0.5) for n in train) >= clients
+    )
     assume(sum(n - int(share * n + 0.5) for n in train) >= clients)
     shares = deal(samples, recipe("iid", clients, test_share=share), seed)
     assert once(shares)
@@ -81,27 +93,43 @@ def test_iid_cuts_a_dataset_without_official_splits_per_class(train: list[int], 
 
 @quick
 @given(counts, st.integers(1, 5), st.integers(1, 3), seeds)
-def test_shards_deal_every_sample_once_and_few_classes_each(train: list[int], clients: int, per_client: int, seed: int) -> None:
+def test_shards_deal_every_sample_once_and_few_classes_each(
+    train: list[int], clients: int, per_client: int, seed: int
+) -> None:
     samples = pool(train, train)
     shares = deal(samples, recipe("shards", clients, per_client=per_client), seed)
     assert once(shares)
     assert within(samples, shares)
     assert len(np.concatenate(pieces(shares))) == len(samples.labels)
     for part, test in zip(shares.train, shares.test, strict=True):
-        assert set(samples.labels[part]) == set(samples.labels[test])  # equal counts: the same classes
+        assert set(samples.labels[part]) == set(
+            samples.labels[test]
+        )  # equal counts: the same classes
 
 
 @quick
-@given(st.integers(2, 12), st.floats(0.05, 10), st.integers(1, 40), st.integers(1, 20), st.integers(1, 8), seeds)
+@given(
+    st.integers(2, 12),
+    st.floats(0.05, 10),
+    st.integers(1, 40),
+    st.integers(1, 20),
+    st.integers(1, 8),
+    seeds,
+)
 def test_client_dirichlet_gives_everybody_the_size_asked_for(
     classes: int, alpha: float, train: int, test: int, clients: int, seed: int
 ) -> None:
     samples = pool([50] * classes, [30] * classes)
-    shares = deal(samples, recipe("client-dirichlet", clients, alpha=alpha, train=train, test=test), seed)
+    shares = deal(
+        samples, recipe("client-dirichlet", clients, alpha=alpha, train=train, test=test), seed
+    )
     assert {len(part) for part in shares.train} == {train}
     assert {len(part) for part in shares.test} == {test}
     assert within(samples, shares)
-    for part in (*shares.train, *shares.test):  # without replacement inside a client while the class lasts
+    for part in (
+        *shares.train,
+        *shares.test,
+    ):  # without replacement inside a client while the class lasts
         assert len(np.unique(part)) == len(part) or np.bincount(samples.labels[part]).max() > 30
 
 
@@ -109,9 +137,13 @@ def test_client_dirichlet_s_train_and_test_follow_one_distribution() -> None:
     samples = pool([5000] * 10, [1000] * 10)
     shares = deal(samples, recipe("client-dirichlet", 20, alpha=0.1), seed=1)
     for train, test in zip(shares.train, shares.test, strict=True):
-        wanted, got = (np.bincount(samples.labels[index], minlength=10) / len(index) for index in (train, test))
+        wanted, got = (
+            np.bincount(samples.labels[index], minlength=10) / len(index) for index in (train, test)
+        )
         assert np.abs(wanted - got).max() <= 0.011  # rounding only
-    assert len(np.unique(np.concatenate(shares.train))) < 20 * 500  # clients overlap, unlike the paper says
+    assert (
+        len(np.unique(np.concatenate(shares.train))) < 20 * 500
+    )  # clients overlap, unlike the paper says
 
 
 def test_client_dirichlet_repeats_samples_only_of_an_exhausted_class() -> None:
@@ -121,8 +153,15 @@ def test_client_dirichlet_repeats_samples_only_of_an_exhausted_class() -> None:
 
 
 @quick
-@given(st.lists(st.integers(100, 300), min_size=3, max_size=8), st.floats(0.2, 5), st.integers(2, 6), seeds)
-def test_class_dirichlet_deals_every_sample_of_all_splits_once(sizes: list[int], alpha: float, clients: int, seed: int) -> None:
+@given(
+    st.lists(st.integers(100, 300), min_size=3, max_size=8),
+    st.floats(0.2, 5),
+    st.integers(2, 6),
+    seeds,
+)
+def test_class_dirichlet_deals_every_sample_of_all_splits_once(
+    sizes: list[int], alpha: float, clients: int, seed: int
+) -> None:
     samples = pool(sizes, sizes)
     try:
         shares = deal(samples, recipe("class-dirichlet", clients, alpha=alpha, minimum=8), seed)
@@ -137,7 +176,12 @@ def test_class_dirichlet_deals_every_sample_of_all_splits_once(sizes: list[int],
 
 
 @quick
-@given(st.lists(st.integers(150, 300), min_size=2, max_size=6), st.floats(0.05, 5), st.sampled_from([2, 4, 6]), seeds)
+@given(
+    st.lists(st.integers(150, 300), min_size=2, max_size=6),
+    st.floats(0.05, 5),
+    st.sampled_from([2, 4, 6]),
+    seeds,
+)
 def test_pairwise_dirichlet_gives_equal_sizes_and_cuts_every_class_in_three(
     sizes: list[int], alpha: float, clients: int, seed: int
 ) -> None:
@@ -155,7 +199,9 @@ def test_pairwise_dirichlet_gives_equal_sizes_and_cuts_every_class_in_three(
 
 @quick
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(2, 6), seeds)
-def test_class_shards_deal_every_sample_once_and_test_what_is_trained(factor: int, classes: int, pool_classes: int, seed: int) -> None:
+def test_class_shards_deal_every_sample_once_and_test_what_is_trained(
+    factor: int, classes: int, pool_classes: int, seed: int
+) -> None:
     clients = factor * pool_classes
     samples = pool([clients * classes + 7] * pool_classes, [clients * classes + 3] * pool_classes)
     shares = deal(samples, recipe("class-shards", clients, classes=classes), seed)
@@ -174,29 +220,41 @@ def test_class_shards_keep_so_many_samples_per_block() -> None:
     assert sum(map(len, shares.test)) == 2000  # the published numbers are multiples of 1/2,000
     whole = deal(samples, recipe("class-shards", 10, classes=2), seed=1)
     first = whole.train[0]
-    assert shares.train[0].tolist() == [*first[:50], *first[2501:2551]]  # the second slice starts one sample late, as published
+    assert shares.train[0].tolist() == [
+        *first[:50],
+        *first[2501:2551],
+    ]  # the second slice starts one sample late, as published
 
 
 def corrupted(photos: int = 40, classes: int = 4) -> Pool:
     """A pool like CIFAR-10-C's: every photograph under every corruption and severity."""
     names = tuple(f"{name}/{severity}" for name in CORRUPTIONS for severity in range(1, 6))
     labels = np.tile(np.arange(photos) % classes, len(names))
-    groups, origins = np.repeat(np.arange(len(names)), photos), np.tile(np.arange(photos), len(names))
+    groups, origins = (
+        np.repeat(np.arange(len(names)), photos),
+        np.tile(np.arange(photos), len(names)),
+    )
     order = np.random.default_rng(0).permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
-    return Pool(labels[order], {"all": range(len(labels))}, classes, groups[order], names, origins[order])
+    return Pool(
+        labels[order], {"all": range(len(labels))}, classes, groups[order], names, origins[order]
+    )
 
 
 @quick
 @given(seeds)
-def test_class_shards_show_each_client_its_own_corruption_and_never_train_on_a_test_photograph(seed: int) -> None:
+def test_class_shards_show_each_client_its_own_corruption_and_never_train_on_a_test_photograph(
+    seed: int,
+) -> None:
     samples = corrupted()
     shares = deal(samples, recipe("class-shards", 4, classes=2, test_share=0.2), seed)
     assert samples.groups is not None
     assert samples.origins is not None
     for client, parts in enumerate(zip(shares.train, shares.test, strict=True)):
         for part in parts:
-            assert {samples.group_names[group] for group in samples.groups[part]} == {f"{CORRUPTIONS[client]}/5"}
+            assert {samples.group_names[group] for group in samples.groups[part]} == {
+                f"{CORRUPTIONS[client]}/5"
+            }
     trained = set(samples.origins[np.concatenate(shares.train)])
     tested = set(samples.origins[np.concatenate(shares.test)])
     assert not trained & tested
@@ -206,18 +264,32 @@ def test_class_shards_show_each_client_its_own_corruption_and_never_train_on_a_t
 def test_class_shards_take_the_corruptions_and_the_severity_asked_for() -> None:
     samples = corrupted()
     chosen = ["fog", "snow", "frost", "contrast"]
-    shares = deal(samples, recipe("class-shards", 4, classes=2, test_share=0.2, severity=3, corruptions=chosen), seed=0)
+    shares = deal(
+        samples,
+        recipe("class-shards", 4, classes=2, test_share=0.2, severity=3, corruptions=chosen),
+        seed=0,
+    )
     assert samples.groups is not None
-    assert [samples.group_names[samples.groups[part[0]]] for part in shares.train] == [f"{name}/3" for name in chosen]
+    assert [samples.group_names[samples.groups[part[0]]] for part in shares.train] == [
+        f"{name}/3" for name in chosen
+    ]
     with pytest.raises(DataError, match="did you mean fog"):
-        deal(samples, recipe("class-shards", 4, classes=2, test_share=0.2, corruptions=["fogg", *chosen[1:]]), seed=0)
+        deal(
+            samples,
+            recipe("class-shards", 4, classes=2, test_share=0.2, corruptions=["fogg", *chosen[1:]]),
+            seed=0,
+        )
 
 
 @quick
 @given(st.integers(2, 10), st.integers(1, 3), st.booleans(), seeds)
-def test_n_cls_gives_everybody_the_same_size_and_number_of_classes(clients: int, classes: int, truncate: bool, seed: int) -> None:
+def test_n_cls_gives_everybody_the_same_size_and_number_of_classes(
+    clients: int, classes: int, truncate: bool, seed: int
+) -> None:
     samples = pool([40] * 6, [25] * 6)
-    shares = deal(samples, recipe("n-cls", clients, classes=min(classes, 6), truncate=truncate), seed)
+    shares = deal(
+        samples, recipe("n-cls", clients, classes=min(classes, 6), truncate=truncate), seed
+    )
     assert {len(part) for part in shares.train} == {240 // clients - truncate}
     assert within(samples, shares)
     for train, test in zip(shares.train, shares.test, strict=True):
@@ -245,10 +317,12 @@ def test_domain_gives_every_client_all_of_its_domain(share: float, seed: int) ->
     for group, parts in enumerate(zip(shares.train, shares.test, strict=True)):
         assert np.array_equal(np.sort(np.concatenate(parts)), np.flatnonzero(groups == group))
         held = np.bincount(labels[np.concatenate(parts)], minlength=5)
-        assert np.bincount(labels[parts[1]], minlength=5).tolist() == [int(share * n + 0.5) for n in held]
+        assert np.bincount(labels[parts[1]], minlength=5).tolist() == [
+            int(share * n + 0.5) for n in held
+        ]
 
 
-# -- all rules ---------------------------------------------------------------------------------------------------------------------------
+# -- all rules -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rule", EXAMPLES)
@@ -256,11 +330,14 @@ def test_the_same_seed_gives_the_same_shares_in_a_fresh_process(rule: str) -> No
     samples, wanted = pool([60] * 10, [30] * 10), recipe(rule, 10, **EXAMPLES[rule])
     digest = deal(samples, wanted, seed=3).digest
     code = (
-        "from tests.datasets.tiny import pool, recipe; from datasets.core.partition import deal; "
-        f"print(deal(pool([60] * 10, [30] * 10), recipe({rule!r}, 10, **{EXAMPLES[rule]!r}), seed=3).digest)"
+        "from tests.datasets.tiny import pool, recipe; from repfl.datasets.core.partition import"
+        f" deal; print(deal(pool([60] * 10, [30] * 10), recipe({rule!r}, 10, **{EXAMPLES[rule]!r}),"
+        " seed=3).digest)"
     )
     root = Path(__file__).resolve().parents[2]
-    fresh = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+    fresh = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
+    ).stdout.strip()
     assert fresh == digest
     assert deal(samples, wanted, seed=4).digest != digest
 
@@ -271,7 +348,9 @@ def test_shares_do_not_depend_on_the_order_of_the_input(rule: str) -> None:
         arrays = Arrays(images(900, (2, 2, 1))[order], (np.arange(900) % 10)[order])
         canonical = canonical_order(arrays)
         labels, pictures = arrays.labels[canonical], arrays.images[canonical]
-        samples = Pool(np.concatenate([labels, labels]), {"train": range(900), "test": range(900, 1800)}, 10)
+        samples = Pool(
+            np.concatenate([labels, labels]), {"train": range(900), "test": range(900, 1800)}, 10
+        )
         dealt = deal(samples, recipe(rule, 10, **EXAMPLES[rule]), seed=0)
         return [[pictures[k % 900].tobytes() for k in part] for part in (*dealt.train, *dealt.test)]
 
@@ -281,7 +360,9 @@ def test_shares_do_not_depend_on_the_order_of_the_input(rule: str) -> None:
 @pytest.mark.parametrize("rule", EXAMPLES)
 def test_a_seed_of_the_partition_overrides_that_of_the_cell(rule: str) -> None:
     samples = pool([60] * 10, [30] * 10)
-    fixed = [deal(samples, recipe(rule, 10, seed=42, **EXAMPLES[rule]), seed).digest for seed in (1, 2)]
+    fixed = [
+        deal(samples, recipe(rule, 10, seed=42, **EXAMPLES[rule]), seed).digest for seed in (1, 2)
+    ]
     assert fixed[0] == fixed[1] == deal(samples, recipe(rule, 10, **EXAMPLES[rule]), 42).digest
 
 
@@ -295,7 +376,11 @@ def test_no_rule_touches_the_global_generators(rule: str) -> None:
 
 
 def test_resolved_options_hold_the_defaults_too() -> None:
-    assert resolve(Partition("class-dirichlet", options={"alpha": 0.1})) == {"alpha": 0.1, "test_share": 0.25, "minimum": 10}
+    assert resolve(Partition("class-dirichlet", options={"alpha": 0.1})) == {
+        "alpha": 0.1,
+        "test_share": 0.25,
+        "minimum": 10,
+    }
     assert set(rules()) == {*EXAMPLES, "domain"}
 
 
@@ -314,7 +399,7 @@ def test_the_floor_is_the_accuracy_of_the_most_frequent_train_class() -> None:
     assert floor(shares, labels) == (pytest.approx((0.5 + 0.25) / 2), pytest.approx(2 / 6))
 
 
-# -- requests that cannot be met ---------------------------------------------------------------------------------------------------------
+# -- requests that cannot be met -------------------------------------------------------------------
 
 REFUSALS: list[tuple[str, int, dict[str, Any], str]] = [
     ("class-dirichlet", 100, {"alpha": 0.1}, "need more than the 400 there are"),
@@ -340,7 +425,9 @@ REFUSALS: list[tuple[str, int, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("rule", "clients", "options", "words"), REFUSALS)
-def test_what_cannot_be_dealt_is_refused_in_one_line(rule: str, clients: int, options: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_dealt_is_refused_in_one_line(
+    rule: str, clients: int, options: dict[str, Any], words: str
+) -> None:
     with pytest.raises(DataError) as caught:
         deal(pool([30] * 10, [10] * 10), recipe(rule, clients, **options), seed=0)
     assert words in str(caught.value)

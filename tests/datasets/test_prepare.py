@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from datasets import cifar10c, mini_imagenet, office_home
-from datasets.core import prepare, registry
-from datasets.core.canonical import Arrays
-from datasets.core.errors import DataError
-from datasets.core.store import Prepared, open_dataset
+from repfl.datasets import cifar10c, mini_imagenet, office_home
+from repfl.datasets.core import prepare, registry
+from repfl.datasets.core.canonical import Arrays
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.store import Prepared, open_dataset
 from tests.datasets.test_store import debris
 from tests.datasets.tiny import (
     balanced,
@@ -34,7 +34,10 @@ from tests.datasets.tiny import (
 
 def part(prepared: Prepared, split: str) -> Arrays:
     span = prepared.splits[split]
-    return Arrays(np.array(prepared.images[span.start : span.stop]), np.array(prepared.labels[span.start : span.stop]))
+    return Arrays(
+        np.array(prepared.images[span.start : span.stop]),
+        np.array(prepared.labels[span.start : span.stop]),
+    )
 
 
 def brought(name: str, source: Path, root: Path) -> Prepared:
@@ -43,7 +46,7 @@ def brought(name: str, source: Path, root: Path) -> Prepared:
     return open_dataset(name, root)
 
 
-# -- official formats --------------------------------------------------------------------------------------------------------------------
+# -- official formats ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -55,17 +58,29 @@ def brought(name: str, source: Path, root: Path) -> Prepared:
         ("emnist_byclass", {"train": "emnist-byclass-train", "test": "emnist-byclass-test"}),
     ],
 )
-def test_idx_files_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, prefixes: dict[str, str], packed: bool) -> None:
+def test_idx_files_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    name: str,
+    prefixes: dict[str, str],
+    packed: bool,
+) -> None:
     classes = len(registry.get(name).classes)
     dataset = shrink(monkeypatch, name, {"train": 2 * classes, "test": classes})
     splits = {"train": balanced(dataset, 2), "test": balanced(dataset, 1, seed=1)}
     folder = idx_folder(tmp_path / "official" / "raw", prefixes, splits, packed)
-    for source in (tmp_path / "official", folder / next(folder.iterdir()).name, zipped(tmp_path / "gzip.zip", folder)):
+    for source in (
+        tmp_path / "official",
+        folder / next(folder.iterdir()).name,
+        zipped(tmp_path / "gzip.zip", folder),
+    ):
         prepared = brought(name, source, tmp_path / "root")
         assert all(same_samples(part(prepared, split), splits[split]) for split in splits)
 
 
-def test_cifar_10_is_read_from_its_archive_its_folder_an_npz_and_pictures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cifar_10_is_read_from_its_archive_its_folder_an_npz_and_pictures(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     dataset, source = tiny_cifar(monkeypatch, tmp_path)
     splits = {"train": balanced(dataset, 3), "test": balanced(dataset, 2, seed=1)}
     batches = cifar_batches(tmp_path / "cifar-10-batches-py", **splits)
@@ -75,7 +90,13 @@ def test_cifar_10_is_read_from_its_archive_its_folder_an_npz_and_pictures(monkey
     for split, arrays in splits.items():
         picture_folder(tmp_path / "pictures" / split, arrays, dataset.classes)
     marks = []
-    for origin in (source, batches, archive, tmp_path / "pictures", zipped(tmp_path / "pictures.zip", tmp_path / "pictures")):
+    for origin in (
+        source,
+        batches,
+        archive,
+        tmp_path / "pictures",
+        zipped(tmp_path / "pictures.zip", tmp_path / "pictures"),
+    ):
         prepared = brought("cifar10", origin, tmp_path / "root")
         assert all(same_samples(part(prepared, split), splits[split]) for split in splits)
         marks.append(prepared.fingerprints)
@@ -87,20 +108,28 @@ def test_cifar_100_takes_its_fine_labels(monkeypatch: pytest.MonkeyPatch, tmp_pa
     splits = {"train": balanced(dataset, 2), "test": balanced(dataset, 1, seed=1)}
     for split, arrays in splits.items():
         rows = arrays.images.transpose(0, 3, 1, 2).reshape(len(arrays.labels), -1)
-        batch = {"data": rows, "fine_labels": arrays.labels.tolist(), "coarse_labels": [0] * len(rows)}
+        batch = {
+            "data": rows,
+            "fine_labels": arrays.labels.tolist(),
+            "coarse_labels": [0] * len(rows),
+        }
         (tmp_path / split).write_bytes(pickle.dumps(batch, protocol=2))
     prepared = brought("cifar100", tmp_path, tmp_path / "root")
     assert all(same_samples(part(prepared, split), splits[split]) for split in splits)
 
 
-def test_svhn_s_label_ten_is_the_digit_zero(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_svhn_s_label_ten_is_the_digit_zero(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     from scipy.io import savemat
 
     dataset = shrink(monkeypatch, "svhn", {"train": 20, "test": 10})
     splits = {"train": balanced(dataset, 2), "test": balanced(dataset, 1, seed=1)}
     for split, arrays in splits.items():
         labels = np.where(arrays.labels == 0, 10, arrays.labels)[:, None].astype(np.uint8)
-        savemat(tmp_path / f"{split}_32x32.mat", {"X": arrays.images.transpose(1, 2, 3, 0), "y": labels})
+        savemat(
+            tmp_path / f"{split}_32x32.mat", {"X": arrays.images.transpose(1, 2, 3, 0), "y": labels}
+        )
     for source in (tmp_path, tmp_path / "train_32x32.mat"):
         prepared = brought("svhn", source, tmp_path / "root")
         assert all(same_samples(part(prepared, split), splits[split]) for split in splits)
@@ -111,13 +140,21 @@ def test_both_editions_of_medmnist_are_accepted_and_told_apart(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, extra: int, name: str
 ) -> None:
     editions = zip(registry.get("organamnist").editions, (23, 22), strict=True)
-    old, new = (replace(edition, sizes={"train": n, "val": 11, "test": 11}) for edition, n in editions)
+    old, new = (
+        replace(edition, sizes={"train": n, "val": 11, "test": 11}) for edition, n in editions
+    )
     dataset = replace(registry.get("organamnist"), editions=(old, new))
     monkeypatch.setitem(registry._REGISTRY, "organamnist", dataset)
     train = balanced(dataset, 2)
-    train = Arrays(np.concatenate([train.images, train.images[:extra]]), np.concatenate([train.labels, train.labels[:extra]]))
+    train = Arrays(
+        np.concatenate([train.images, train.images[:extra]]),
+        np.concatenate([train.labels, train.labels[:extra]]),
+    )
     others = {"val": balanced(dataset, 1, 1), "test": balanced(dataset, 1, 2)}
-    columns = {split: arrays._replace(labels=arrays.labels[:, None]) for split, arrays in {"train": train, **others}.items()}  # [n, 1]
+    columns = {
+        split: arrays._replace(labels=arrays.labels[:, None])
+        for split, arrays in {"train": train, **others}.items()
+    }  # [n, 1]
     first = npz(tmp_path / "organmnist_axial.npz", **columns)
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -127,14 +164,19 @@ def test_both_editions_of_medmnist_are_accepted_and_told_apart(
     assert list(prepared.splits) == ["train", "val", "test"]
 
 
-def test_cifar_10_c_knows_corruption_severity_and_photograph(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cifar_10_c_knows_corruption_severity_and_photograph(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     photos = 20
     shrink(monkeypatch, "cifar10c", {"all": 15 * 5 * photos})
     folder = tmp_path / "CIFAR-10-C"
     folder.mkdir()
     labels = np.tile(np.arange(10), 2)
     (folder / "labels.npy").write_bytes(npy(np.tile(labels, 5)))
-    pictures = {name: images(5 * photos, (32, 32, 3), seed) for seed, name in enumerate(cifar10c.CORRUPTIONS)}
+    pictures = {
+        name: images(5 * photos, (32, 32, 3), seed)
+        for seed, name in enumerate(cifar10c.CORRUPTIONS)
+    }
     for name, array in pictures.items():
         (folder / f"{name}.npy").write_bytes(npy(array))
     archive = tmp_path / "CIFAR-10-C.tar"
@@ -151,7 +193,9 @@ def test_cifar_10_c_knows_corruption_severity_and_photograph(monkeypatch: pytest
             assert prepared.labels[k] == labels[prepared.origins[k]]
 
 
-def test_mini_imagenet_pools_the_three_caches_under_sorted_identifiers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_mini_imagenet_pools_the_three_caches_under_sorted_identifiers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     dataset = shrink(monkeypatch, "mini_imagenet", {"all": 200}, shape=(84, 84, 3))
     start, everything = 0, []
     for name, count in (("train", 64), ("validation", 16), ("test", 20)):
@@ -159,29 +203,52 @@ def test_mini_imagenet_pools_the_three_caches_under_sorted_identifiers(monkeypat
         start += count
         array = images(2 * count, (84, 84, 3), count)
         members = {identifier: [2 * k, 2 * k + 1] for k, identifier in enumerate(identifiers)}
-        (tmp_path / f"mini-imagenet-cache-{name}.pkl").write_bytes(pickle.dumps({"image_data": array, "class_dict": members}))
-        everything.append(Arrays(array, np.repeat([dataset.classes.index(identifier) for identifier in identifiers], 2)))
+        (tmp_path / f"mini-imagenet-cache-{name}.pkl").write_bytes(
+            pickle.dumps({"image_data": array, "class_dict": members})
+        )
+        everything.append(
+            Arrays(
+                array,
+                np.repeat([dataset.classes.index(identifier) for identifier in identifiers], 2),
+            )
+        )
     prepared = brought("mini_imagenet", tmp_path, tmp_path / "root")
-    expected = Arrays(np.concatenate([a.images for a in everything]), np.concatenate([a.labels for a in everything]))
+    expected = Arrays(
+        np.concatenate([a.images for a in everything]),
+        np.concatenate([a.labels for a in everything]),
+    )
     assert same_samples(part(prepared, "all"), expected)
     assert tuple(sorted(mini_imagenet.CLASSES)) == mini_imagenet.CLASSES
     assert len(mini_imagenet.CLASSES) == 100
 
 
-def test_office_home_is_resized_and_knows_its_domains(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_office_home_is_resized_and_knows_its_domains(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     domains = dict.fromkeys(office_home.DOMAINS, 65)
-    shrink(monkeypatch, "office_home", {"all": 260}, read=lambda folder: office_home.read(folder, domains))
+    shrink(
+        monkeypatch,
+        "office_home",
+        {"all": 260},
+        read=lambda folder: office_home.read(folder, domains),
+    )
     for seed, domain in enumerate(domains):
         arrays = Arrays(images(65, (12, 10, 3), seed), np.arange(65))
-        picture_folder(tmp_path / "OfficeHomeDataset_10072016" / domain, arrays, office_home.CLASSES, ".jpg")
-    prepared = brought("office_home", zipped(tmp_path / "office.zip", tmp_path / "OfficeHomeDataset_10072016"), tmp_path / "root")
+        picture_folder(
+            tmp_path / "OfficeHomeDataset_10072016" / domain, arrays, office_home.CLASSES, ".jpg"
+        )
+    prepared = brought(
+        "office_home",
+        zipped(tmp_path / "office.zip", tmp_path / "OfficeHomeDataset_10072016"),
+        tmp_path / "root",
+    )
     assert prepared.images.shape == (260, 224, 224, 3)
     assert prepared.groups is not None
     assert np.bincount(prepared.groups).tolist() == [65] * 4
     assert np.bincount(prepared.labels).tolist() == [4] * 65
 
 
-# -- what can be wrong with files --------------------------------------------------------------------------------------------------------
+# -- what can be wrong with files ------------------------------------------------------------------
 
 
 def refused(name: str, source: Path, root: Path) -> str:
@@ -198,7 +265,11 @@ def test_a_missing_class_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     dataset, whole = tiny_cifar(monkeypatch, tmp_path)
     train = balanced(dataset, 3)
     catless = Arrays(train.images, np.where(train.labels == 3, 5, train.labels))
-    line = refused("cifar10", npz(tmp_path / "catless.npz", train=catless, test=balanced(dataset, 2)), tmp_path / "root")
+    line = refused(
+        "cifar10",
+        npz(tmp_path / "catless.npz", train=catless, test=balanced(dataset, 2)),
+        tmp_path / "root",
+    )
     assert "train has no sample of class 'cat'" in line
     assert brought("cifar10", whole, tmp_path / "root")
 
@@ -209,19 +280,29 @@ def test_a_misread_folder_cannot_pass(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setitem(registry._REGISTRY, "cifar10", replace(dataset, editions=(counted,)))
     skewed = balanced(dataset, 3)
     skewed.labels[np.flatnonzero(skewed.labels == 1)[0]] = 0
-    line = refused("cifar10", npz(tmp_path / "skewed.npz", train=skewed, test=balanced(dataset, 2)), tmp_path / "root")
+    line = refused(
+        "cifar10",
+        npz(tmp_path / "skewed.npz", train=skewed, test=balanced(dataset, 2)),
+        tmp_path / "root",
+    )
     assert "train has 4 samples of class 'airplane', 3 are published" in line
 
 
-def test_pooled_class_counts_are_checked_where_only_these_are_published(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_pooled_class_counts_are_checked_where_only_these_are_published(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     dataset, _ = tiny_cifar(monkeypatch, tmp_path)
     pooled = replace(dataset.editions[0], totals=(6,) + (5,) * 8 + (4,))
     monkeypatch.setitem(registry._REGISTRY, "cifar10", replace(dataset, editions=(pooled,)))
     source = npz(tmp_path / "even.npz", train=balanced(dataset, 3), test=balanced(dataset, 2))
-    assert "has 5 samples of class 'airplane', 6 are published" in refused("cifar10", source, tmp_path / "root")
+    assert "has 5 samples of class 'airplane', 6 are published" in refused(
+        "cifar10", source, tmp_path / "root"
+    )
 
 
-def test_other_images_than_published_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_other_images_than_published_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     dataset, source = tiny_cifar(monkeypatch, tmp_path)
     marked = replace(dataset.editions[0], fingerprints={"train": "0" * 64, "test": "0" * 64})
     monkeypatch.setitem(registry._REGISTRY, "cifar10", replace(dataset, editions=(marked,)))
@@ -229,9 +310,13 @@ def test_other_images_than_published_are_refused(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("keep", [10, 0.5, -20])
-def test_a_truncated_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, keep: float) -> None:
+def test_a_truncated_file_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, keep: float
+) -> None:
     dataset, source = tiny_cifar(monkeypatch, tmp_path)
-    batches = cifar_batches(tmp_path / "cifar-10-batches-py", balanced(dataset, 3), balanced(dataset, 2))
+    batches = cifar_batches(
+        tmp_path / "cifar-10-batches-py", balanced(dataset, 3), balanced(dataset, 2)
+    )
     archive = tmp_path / "cifar-10-python.tar.gz"
     with tarfile.open(archive, "w:gz") as file:
         file.add(batches, batches.name)
@@ -250,9 +335,13 @@ def test_a_truncated_idx_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert "cannot read" in refused("mnist", folder, tmp_path / "root")
 
 
-def test_a_pickle_that_could_run_code_is_refused_and_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_pickle_that_could_run_code_is_refused_and_not_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     dataset, _ = tiny_cifar(monkeypatch, tmp_path)
-    batches = cifar_batches(tmp_path / "cifar-10-batches-py", balanced(dataset, 3), balanced(dataset, 2))
+    batches = cifar_batches(
+        tmp_path / "cifar-10-batches-py", balanced(dataset, 3), balanced(dataset, 2)
+    )
 
     class Evil:
         def __reduce__(self) -> tuple[object, tuple[str]]:
@@ -263,7 +352,9 @@ def test_a_pickle_that_could_run_code_is_refused_and_not_run(monkeypatch: pytest
     assert not (tmp_path / "owned").exists()
 
 
-def test_an_archive_cannot_write_outside_of_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_archive_cannot_write_outside_of_its_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     tiny_cifar(monkeypatch, tmp_path)
     archive = tmp_path / "evil.tar"
     (tmp_path / "file").write_text("x")
@@ -276,12 +367,18 @@ def test_an_archive_cannot_write_outside_of_its_folder(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"train_images": np.zeros((30, 16, 16, 3), np.uint8)}, "images are (16, 16, 3), cifar10 has (32, 32, 3)"),
+        (
+            {"train_images": np.zeros((30, 16, 16, 3), np.uint8)},
+            "images are (16, 16, 3), cifar10 has (32, 32, 3)",
+        ),
         ({"train_images": np.zeros((30, 32, 32, 3), np.float32)}, "float32, not uint8"),
         ({"train_labels": np.full(30, 10)}, "labels reach from 10 to 10, not from 0 to 9"),
         ({"train_labels": np.zeros(30)}, "labels are float64, not integers"),
         ({"train_labels": np.zeros(29, int)}, "30 images but 29 labels"),
-        ({"val_images": np.zeros((1, 32, 32, 3), np.uint8), "val_labels": np.zeros(1, int)}, "cifar10 has train, test"),
+        (
+            {"val_images": np.zeros((1, 32, 32, 3), np.uint8), "val_labels": np.zeros(1, int)},
+            "cifar10 has train, test",
+        ),
     ],
 )
 def test_arrays_that_are_not_the_dataset_are_refused(
@@ -294,13 +391,19 @@ def test_arrays_that_are_not_the_dataset_are_refused(
     assert words in refused("cifar10", tmp_path / "changed.npz", tmp_path / "root")
 
 
-def test_an_npz_with_objects_inside_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_npz_with_objects_inside_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     tiny_cifar(monkeypatch, tmp_path)
-    np.savez(tmp_path / "objects.npz", train_images=np.array([object()]), train_labels=np.zeros(1, int))
+    np.savez(
+        tmp_path / "objects.npz", train_images=np.array([object()]), train_labels=np.zeros(1, int)
+    )
     assert "cannot read" in refused("cifar10", tmp_path / "objects.npz", tmp_path / "root")
 
 
-def test_class_folders_with_strange_names_or_sizes_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_class_folders_with_strange_names_or_sizes_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     dataset, _ = tiny_cifar(monkeypatch, tmp_path)
     picture_folder(tmp_path / "a" / "train", balanced(dataset, 1), [*dataset.classes[:-1], "lorry"])
     assert "not named after a class" in refused("cifar10", tmp_path / "a", tmp_path / "root")
@@ -309,10 +412,14 @@ def test_class_folders_with_strange_names_or_sizes_are_refused(monkeypatch: pyte
     assert "is 16x16, not 32x32" in refused("cifar10", tmp_path / "b", tmp_path / "root")
 
 
-def test_a_folder_or_path_without_the_dataset_says_where_it_comes_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_or_path_without_the_dataset_says_where_it_comes_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     tiny_cifar(monkeypatch, tmp_path)
     (tmp_path / "empty").mkdir()
-    assert "cifar10 comes from https://" in refused("cifar10", tmp_path / "empty", tmp_path / "root")
+    assert "cifar10 comes from https://" in refused(
+        "cifar10", tmp_path / "empty", tmp_path / "root"
+    )
     assert "does not exist" in refused("cifar10", tmp_path / "nowhere", tmp_path / "root")
     with pytest.raises(DataError, match="comes with scikit-learn"):
         prepare.bring("digits", tmp_path, tmp_path / "root")

@@ -1,4 +1,6 @@
-"""The real data, where they are prepared: content, speed of opening, and the partition that FedOBP's authors had."""
+"""The real data, where they are prepared: content, speed of opening, and the partition that
+FedOBP's authors had.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ import time
 import numpy as np
 import pytest
 
-from datasets.core import prepare
-from datasets.core.partition import deal, floor
-from datasets.core.registry import get
-from datasets.core.store import Prepared, open_dataset
+from repfl.datasets.core import prepare
+from repfl.datasets.core.partition import deal, floor
+from repfl.datasets.core.registry import get
+from repfl.datasets.core.store import Prepared, open_dataset
 from tests.datasets.tiny import recipe
 
 PUBLISHED = ("cifar10", "cifar100", "mnist", "fashion_mnist")
@@ -46,8 +48,13 @@ def test_real_class_counts_are_the_published_ones(name: str) -> None:
         assert tuple(np.bincount(prepared.labels[span.start : span.stop])) == counts[split]
 
 
-@pytest.mark.parametrize(("name", "pooled", "mean"), [("cifar10", 64.48, 67.81), ("mnist", 64.48, 65.33), ("fashion_mnist", 69.51, 67.43)])
-def test_fedobp_s_partition_of_the_real_data_has_the_published_floor(name: str, pooled: float, mean: float) -> None:
+@pytest.mark.parametrize(
+    ("name", "pooled", "mean"),
+    [("cifar10", 64.48, 67.81), ("mnist", 64.48, 65.33), ("fashion_mnist", 69.51, 67.43)],
+)
+def test_fedobp_s_partition_of_the_real_data_has_the_published_floor(
+    name: str, pooled: float, mean: float
+) -> None:
     prepared = opened(name)
     shares = deal(prepared, recipe("class-dirichlet", 100, seed=42, alpha=0.1), seed=0)
     per_client, together = floor(shares, prepared.labels)

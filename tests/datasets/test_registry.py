@@ -4,11 +4,20 @@ import re
 
 import pytest
 
-from datasets.core import registry
-from datasets.core.errors import DataError
+from repfl.datasets.core import registry
+from repfl.datasets.core.errors import DataError
 
 THIRTEEN = [
-    *("cifar10", "cifar100", "cifar10c", "digits", "emnist_byclass", "fashion_mnist", "mini_imagenet", "mnist"),
+    *(
+        "cifar10",
+        "cifar100",
+        "cifar10c",
+        "digits",
+        "emnist_byclass",
+        "fashion_mnist",
+        "mini_imagenet",
+        "mnist",
+    ),
     *("office_home", "organamnist", "organcmnist", "organsmnist", "svhn"),
 ]
 
@@ -36,7 +45,9 @@ def test_a_description_is_complete_and_agrees_with_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", THIRTEEN)
-def test_a_dataset_is_embedded_or_fetched_with_checksums_or_says_what_to_do_by_hand(name: str) -> None:
+def test_a_dataset_is_embedded_or_fetched_with_checksums_or_says_what_to_do_by_hand(
+    name: str,
+) -> None:
     dataset = registry.get(name)
     assert dataset.embedded + bool(dataset.files()) + bool(dataset.manual) == 1
     for file in dataset.files():
@@ -46,7 +57,18 @@ def test_a_dataset_is_embedded_or_fetched_with_checksums_or_says_what_to_do_by_h
         assert f"repfl data import {name} --from" in dataset.manual
 
 
-@pytest.mark.parametrize("name", ["mnist", "fashion_mnist", "cifar10c", "mini_imagenet", "organamnist", "organcmnist", "organsmnist"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mnist",
+        "fashion_mnist",
+        "cifar10c",
+        "mini_imagenet",
+        "organamnist",
+        "organcmnist",
+        "organsmnist",
+    ],
+)
 def test_files_that_no_library_fetches_have_more_than_one_address(name: str) -> None:
     assert all(len(file.urls) > 1 for file in registry.get(name).files())
 
@@ -55,19 +77,31 @@ def test_the_sizes_are_those_of_the_papers() -> None:
     totals = {name: sum(registry.get(name).splits.values()) for name in registry.names()}
     assert totals["emnist_byclass"] == 814_255
     assert totals["svhn"] == 99_289
-    assert (totals["organamnist"], totals["organcmnist"], totals["organsmnist"]) == (58_850, 23_660, 25_221)
+    assert (totals["organamnist"], totals["organcmnist"], totals["organsmnist"]) == (
+        58_850,
+        23_660,
+        25_221,
+    )
     assert totals["office_home"] == 15_588
     assert totals["cifar10c"] == 15 * 5 * 10_000
 
 
 def test_fedobp_s_wrongly_scaled_constants_stand_beside_the_right_ones() -> None:
     for name, mean in (("organamnist", 118.7546), ("organcmnist", 124.424)):
-        wrong, right = registry.get(name).norm("fedobp"), registry.get(name).norm("fedobp-corrected")
+        wrong, right = (
+            registry.get(name).norm("fedobp"),
+            registry.get(name).norm("fedobp-corrected"),
+        )
         assert wrong.scale == right.scale == 255
         assert wrong.mean == (mean,)
         assert right.mean[0] == pytest.approx(mean / 255, abs=1e-4)
     organ_a = registry.get("organamnist").norm("fedobp")
-    assert -1.91 < (0 - organ_a.mean[0]) / organ_a.std[0] < (1 - organ_a.mean[0]) / organ_a.std[0] < -1.88  # almost constant inputs
+    assert (
+        -1.91
+        < (0 - organ_a.mean[0]) / organ_a.std[0]
+        < (1 - organ_a.mean[0]) / organ_a.std[0]
+        < -1.88
+    )  # almost constant inputs
 
 
 def test_an_unknown_name_names_the_nearest_valid_one() -> None:

@@ -12,22 +12,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from datasets.core import locks, prepare, store
-from datasets.core.errors import DataError
-from datasets.core.store import open_dataset, prepared_path
+from repfl.datasets.core import locks, prepare, store
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.store import open_dataset, prepared_path
 from tests.datasets.tiny import balanced, npz, shrink, tiny_cifar
 
 
 def debris(root: Path) -> list[str]:
     """Everything under a data root that is neither a prepared file nor a lock."""
     return sorted(
-        str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and path.suffix not in (".safetensors", ".lock")
+        str(path.relative_to(root))
+        for path in root.rglob("*")
+        if path.is_file() and path.suffix not in (".safetensors", ".lock")
     )
 
 
-def test_a_prepared_dataset_holds_the_splits_in_order_each_sorted_by_label(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_prepared_dataset_holds_the_splits_in_order_each_sorted_by_label(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     dataset = shrink(monkeypatch, "organsmnist", {"train": 33, "val": 11, "test": 22})
-    splits = {split: balanced(dataset, n, seed=n) for split, n in (("train", 3), ("test", 2), ("val", 1))}
+    splits = {
+        split: balanced(dataset, n, seed=n) for split, n in (("train", 3), ("test", 2), ("val", 1))
+    }
     prepare.bring("organsmnist", npz(tmp_path / "organ.npz", **splits), tmp_path)
     prepared = open_dataset("organsmnist", tmp_path)
     assert prepared.splits == {"train": range(33), "val": range(33, 44), "test": range(44, 66)}
@@ -39,7 +45,9 @@ def test_a_prepared_dataset_holds_the_splits_in_order_each_sorted_by_label(monke
     assert all(verdict.intact for verdict in prepare.verify("organsmnist", tmp_path))
 
 
-def test_opening_maps_the_file_and_copies_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_opening_maps_the_file_and_copies_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
     prepare.bring("cifar10", source, tmp_path)
     prepared = open_dataset("cifar10", tmp_path)
@@ -49,7 +57,9 @@ def test_opening_maps_the_file_and_copies_nothing(monkeypatch: pytest.MonkeyPatc
         assert array.flags["C_CONTIGUOUS"]
 
 
-def test_a_stray_write_stays_in_its_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_stray_write_stays_in_its_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
     prepare.bring("cifar10", source, tmp_path)
     open_dataset("cifar10", tmp_path).images[:] = 0
@@ -79,40 +89,52 @@ def test_digits_are_scikit_learns(tmp_path: Path) -> None:
     from sklearn.datasets import load_digits
 
     prepared, bunch = open_dataset("digits", tmp_path), load_digits()
-    assert sorted(map(bytes, prepared.images)) == sorted(image.astype(np.uint8).tobytes() for image in bunch.images)
+    assert sorted(map(bytes, prepared.images)) == sorted(
+        image.astype(np.uint8).tobytes() for image in bunch.images
+    )
 
 
-# -- what can go wrong -------------------------------------------------------------------------------------------------------------------
+# -- what can go wrong -----------------------------------------------------------------------------
 
 
 def test_what_is_not_prepared_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"run `repfl data get cifar10`, or `repfl data import cifar10 --from PATH`"):
+    with pytest.raises(
+        DataError, match=r"run `repfl data get cifar10`, or `repfl data import cifar10 --from PATH`"
+    ):
         open_dataset("cifar10", tmp_path)
     with pytest.raises(DataError, match="run `repfl data import office_home --from PATH`"):
         open_dataset("office_home", tmp_path)
 
 
 @pytest.mark.parametrize("cut", [0, 5, 100, 3000, -1])
-def test_a_half_written_cache_is_refused_and_the_next_import_replaces_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cut: int) -> None:
+def test_a_half_written_cache_is_refused_and_the_next_import_replaces_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cut: int
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
     path = prepare.bring("cifar10", source, tmp_path / "root")
     whole = path.read_bytes()
     path.write_bytes(whole[:cut])
-    with pytest.raises(DataError, match=r"(incomplete|damaged).*run `repfl data get cifar10`") as caught:
+    with pytest.raises(
+        DataError, match=r"(incomplete|damaged).*run `repfl data get cifar10`"
+    ) as caught:
         open_dataset("cifar10", tmp_path / "root")
     assert "\n" not in str(caught.value)
     assert prepare.bring("cifar10", source, tmp_path / "root").read_bytes() == whole
     assert debris(tmp_path / "root") == []
 
 
-def test_a_file_of_another_dataset_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_file_of_another_dataset_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
     prepare.bring("cifar10", source, tmp_path).rename(prepared_path("mnist", tmp_path))
     with pytest.raises(DataError, match=r"holds 'cifar10'.* not 'mnist'"):
         open_dataset("mnist", tmp_path)
 
 
-def test_the_remains_of_a_killed_writer_are_swept_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_remains_of_a_killed_writer_are_swept_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
     leftover = tmp_path / "root" / "prepared" / ".cifar10.safetensors.4711.partial"
     leftover.parent.mkdir(parents=True)
@@ -121,7 +143,9 @@ def test_the_remains_of_a_killed_writer_are_swept_up(monkeypatch: pytest.MonkeyP
     assert debris(tmp_path / "root") == []
 
 
-def test_a_full_disk_leaves_neither_debris_nor_a_broken_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_neither_debris_nor_a_broken_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
 
     def full(_: int) -> None:
@@ -137,23 +161,35 @@ def test_a_full_disk_leaves_neither_debris_nor_a_broken_cache(monkeypatch: pytes
     assert prepare.usable("cifar10", tmp_path / "root")
 
 
-def test_a_read_only_cache_can_be_read_but_not_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_read_only_cache_can_be_read_but_not_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
     prepare.bring("cifar10", source, tmp_path / "root")
 
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    for owner, name in ((Path, "mkdir"), (Path, "unlink"), (Path, "replace"), (Path, "write_bytes"), (locks.FileLock, "acquire")):
+    for owner, name in (
+        (Path, "mkdir"),
+        (Path, "unlink"),
+        (Path, "replace"),
+        (Path, "write_bytes"),
+        (locks.FileLock, "acquire"),
+    ):
         monkeypatch.setattr(owner, name, refuse)
     assert len(open_dataset("cifar10", tmp_path / "root").labels) == 50
-    assert prepare.obtain("cifar10", tmp_path / "root") == prepared_path("cifar10", tmp_path / "root")
+    assert prepare.obtain("cifar10", tmp_path / "root") == prepared_path(
+        "cifar10", tmp_path / "root"
+    )
     with pytest.raises(DataError, match=r"cannot write under .*Read-only file system.*REPFL_DATA"):
         prepare.bring("cifar10", source, tmp_path / "root")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
-def test_a_folder_without_write_permission_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_without_write_permission_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
     root = tmp_path / "root"
     root.mkdir(mode=0o500)
@@ -161,14 +197,16 @@ def test_a_folder_without_write_permission_is_one_line(monkeypatch: pytest.Monke
         prepare.bring("cifar10", source, root)
 
 
-def test_a_data_root_that_is_a_file_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_data_root_that_is_a_file_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
     (tmp_path / "root").write_text("not a folder")
     with pytest.raises(DataError, match="cannot write under"):
         prepare.bring("cifar10", source, tmp_path / "root")
 
 
-# -- several processes -------------------------------------------------------------------------------------------------------------------
+# -- several processes -----------------------------------------------------------------------------
 
 
 def _bring(source: Path, root: Path, start: Any, results: Any) -> None:
@@ -180,11 +218,16 @@ def _bring(source: Path, root: Path, start: Any, results: Any) -> None:
         results.put(open_dataset("cifar10", root).fingerprints)
 
 
-def test_processes_that_prepare_at_once_all_succeed_and_leave_one_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_processes_that_prepare_at_once_all_succeed_and_leave_one_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
     context = multiprocessing.get_context("fork")
     start, results = context.Event(), context.Queue()
-    workers = [context.Process(target=_bring, args=(source, tmp_path / "root", start, results)) for _ in range(4)]
+    workers = [
+        context.Process(target=_bring, args=(source, tmp_path / "root", start, results))
+        for _ in range(4)
+    ]
     for worker in workers:
         worker.start()
     start.set()
@@ -197,7 +240,9 @@ def test_processes_that_prepare_at_once_all_succeed_and_leave_one_file(monkeypat
     assert all(verdict.intact for verdict in prepare.verify("cifar10", tmp_path / "root"))
 
 
-def test_the_data_root_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_data_root_follows_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("REPFL_DATA", str(tmp_path))
     assert store.data_root() == tmp_path
     monkeypatch.delenv("REPFL_DATA")

@@ -1,4 +1,6 @@
-"""Small datasets in the official formats: the same classes and readers as the real ones, with a few images each."""
+"""Small datasets in the official formats: the same classes and readers as the real ones, with a few
+images each.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from datasets.core import registry
-from datasets.core.canonical import Arrays, canonical_order
-from datasets.core.partition import Pool
-from datasets.core.recipe import Partition, Recipe, Training
+from repfl.datasets.core import registry
+from repfl.datasets.core.canonical import Arrays, canonical_order
+from repfl.datasets.core.partition import Pool
+from repfl.datasets.core.recipe import Partition, Recipe, Training
 
 
 def images(n: int, shape: Sequence[int], seed: int = 0) -> np.ndarray:
@@ -25,7 +27,9 @@ def images(n: int, shape: Sequence[int], seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (n, *shape), dtype=np.uint8)
 
 
-def shrink(monkeypatch: pytest.MonkeyPatch, name: str, sizes: dict[str, int], **changes: object) -> registry.Dataset:
+def shrink(
+    monkeypatch: pytest.MonkeyPatch, name: str, sizes: dict[str, int], **changes: object
+) -> registry.Dataset:
     """A registered dataset whose only edition has other sizes, for the length of a test."""
     dataset = replace(registry.get(name), editions=(registry.Edition("tiny", sizes),), **changes)  # type: ignore[arg-type]
     monkeypatch.setitem(registry._REGISTRY, name, dataset)
@@ -41,23 +45,38 @@ def balanced(dataset: registry.Dataset, per_class: int, seed: int = 0) -> Arrays
 
 def npz(path: Path, **splits: Arrays) -> Path:
     """An .npz file with `<split>_images` and `<split>_labels`."""
-    content = {f"{split}_{what}": getattr(arrays, what) for split, arrays in splits.items() for what in ("images", "labels")}
+    content = {
+        f"{split}_{what}": getattr(arrays, what)
+        for split, arrays in splits.items()
+        for what in ("images", "labels")
+    }
     np.savez(path, **content)  # type: ignore[arg-type]
     return path
 
 
-def tiny_cifar(monkeypatch: pytest.MonkeyPatch, folder: Path, per_class: int = 3) -> tuple[registry.Dataset, Path]:
+def tiny_cifar(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, per_class: int = 3
+) -> tuple[registry.Dataset, Path]:
     """CIFAR-10 with a few images per class, and an .npz file of it."""
     dataset = shrink(monkeypatch, "cifar10", {"train": 10 * per_class, "test": 20})
-    return dataset, npz(folder / "cifar10.npz", train=balanced(dataset, per_class), test=balanced(dataset, 2, seed=1))
+    return dataset, npz(
+        folder / "cifar10.npz",
+        train=balanced(dataset, per_class),
+        test=balanced(dataset, 2, seed=1),
+    )
 
 
 def idx(array: np.ndarray) -> bytes:
     """An idx file of unsigned bytes."""
-    return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.astype(np.uint8).tobytes()
+    return (
+        struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
+        + array.astype(np.uint8).tobytes()
+    )
 
 
-def idx_folder(folder: Path, prefixes: dict[str, str], splits: dict[str, Arrays], packed: bool = True) -> Path:
+def idx_folder(
+    folder: Path, prefixes: dict[str, str], splits: dict[str, Arrays], packed: bool = True
+) -> Path:
     """The four official idx files."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, arrays in splits.items():
@@ -75,11 +94,15 @@ def cifar_batches(folder: Path, train: Arrays, test: Arrays) -> Path:
     files["test_batch"] = (test, np.arange(len(test.labels)))
     for name, (arrays, part) in files.items():
         rows = arrays.images[part].transpose(0, 3, 1, 2).reshape(len(part), -1)
-        (folder / name).write_bytes(pickle.dumps({"data": rows, "labels": arrays.labels[part].tolist()}, protocol=2))
+        (folder / name).write_bytes(
+            pickle.dumps({"data": rows, "labels": arrays.labels[part].tolist()}, protocol=2)
+        )
     return folder
 
 
-def picture_folder(folder: Path, arrays: Arrays, names: Sequence[str], suffix: str = ".png") -> Path:
+def picture_folder(
+    folder: Path, arrays: Arrays, names: Sequence[str], suffix: str = ".png"
+) -> Path:
     """One folder of pictures per class."""
     from PIL import Image
 
@@ -111,10 +134,14 @@ def pool(train: Sequence[int], test: Sequence[int] | None = None) -> Pool:
     if test is None:
         return Pool(labels, {"all": range(len(labels))}, len(train))
     both = np.concatenate([labels, np.repeat(np.arange(len(test)), test)])
-    return Pool(both, {"train": range(len(labels)), "test": range(len(labels), len(both))}, len(train))
+    return Pool(
+        both, {"train": range(len(labels)), "test": range(len(labels), len(both))}, len(train)
+    )
 
 
-def recipe(rule: str, clients: int, dataset: str = "toy", seed: int | None = None, **options: object) -> Recipe:
+def recipe(
+    rule: str, clients: int, dataset: str = "toy", seed: int | None = None, **options: object
+) -> Recipe:
     """A recipe of which only the partition matters."""
     return Recipe(
         dataset=dataset,
@@ -128,4 +155,6 @@ def recipe(rule: str, clients: int, dataset: str = "toy", seed: int | None = Non
 def same_samples(one: Arrays, other: Arrays) -> bool:
     """Whether two splits hold the same labelled images, in whatever order."""
     first, second = canonical_order(one), canonical_order(other)
-    return np.array_equal(one.images[first], other.images[second]) and np.array_equal(one.labels[first], other.labels[second])
+    return np.array_equal(one.images[first], other.images[second]) and np.array_equal(
+        one.labels[first], other.labels[second]
+    )

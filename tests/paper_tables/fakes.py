@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.cells.grid import files
-from bench.cells.plan import Planned
-from bench.evidence.library import flatten
-from paper_tables.core.evidence import Arrays, Reduce, wanted
-from paper_tables.core.noise import UNKNOWN
-from paper_tables.core.published import load
+from repfl.bench.cells.grid import files
+from repfl.bench.cells.plan import Planned
+from repfl.bench.evidence.library import flatten
+from repfl.paper_tables.core.evidence import Arrays, Reduce, wanted
+from repfl.paper_tables.core.noise import UNKNOWN
+from repfl.paper_tables.core.published import load
 from tests.paper_tables.planned import number, planned
 
 SIZES = {"tiny": 2746, "cnn4": 878538, "tiny-bn": 9962, "resnet8": 1235274, "resnet10": 4957092}
@@ -27,10 +27,21 @@ def row(item: Planned) -> dict[str, Any]:
 
     def at(point: str) -> dict[str, Any]:
         shifted = value - 0.01 * number(point)
-        last = {"mean": shifted - 0.01, "pooled": shifted - 0.01, "std": 0.1, "decile": shifted - 0.2}
-        return {"last": last, "max": {"mean": shifted, "pooled": shifted, "round": 5}, "best_val": None}
+        last = {
+            "mean": shifted - 0.01,
+            "pooled": shifted - 0.01,
+            "std": 0.1,
+            "decile": shifted - 0.2,
+        }
+        return {
+            "last": last,
+            "max": {"mean": shifted, "pooled": shifted, "round": 5},
+            "best_val": None,
+        }
 
-    points = {p: at(p) for p in ("pre_agg", "post_agg", *(["dense"] if method == "fedpurin" else []))}
+    points = {
+        p: at(p) for p in ("pre_agg", "post_agg", *(["dense"] if method == "fedpurin" else []))
+    }
     points["pre_agg"]["max"]["mean"] = value
     return {
         "id": cell.id,
@@ -82,8 +93,13 @@ class FakeEvidence:
         for _, cell in self.cells[self.cells["id"].isin(set(ids))].drop_duplicates("id").iterrows():
             last = int(cell["recipe.training.rounds"])
             for round_ in range(1, last + 1, max(1, last // 20)):
-                rows.append((cell["id"], round_, "pre_agg/mean", cell["value"] * (1 - 0.5 / round_)))
-                rows += [(cell["id"], round_, f"traffic/{name}", value) for name, value in self._traffic(cell, round_).items()]
+                rows.append(
+                    (cell["id"], round_, "pre_agg/mean", cell["value"] * (1 - 0.5 / round_))
+                )
+                rows += [
+                    (cell["id"], round_, f"traffic/{name}", value)
+                    for name, value in self._traffic(cell, round_).items()
+                ]
         return self.named(rows, names)
 
     @staticmethod
@@ -93,7 +109,12 @@ class FakeEvidence:
         masked = cell["method"] == "fedpurin"
         up, down = (size // 2 if masked else size), (size // (6 if masked else 2) if late else size)
         code = 0 if cell["method"] == "fedavg" else size // 8
-        lines = {"up_values": 4 * up, "up_codes": code, "down_values": 4 * down, "down_codes": code if masked else 0}
+        lines = {
+            "up_values": 4 * up,
+            "up_codes": code,
+            "down_values": 4 * down,
+            "down_codes": code if masked else 0,
+        }
         return {name: float(value * clients) for name, value in lines.items()}
 
     @staticmethod
@@ -116,7 +137,9 @@ class FakeEvidence:
         stops = np.cumsum([int(np.prod(s)) for s in shapes.values()])
         starts = np.concatenate([[0], stops[:-1]])
         rng = np.random.Generator(np.random.Philox(7))
-        mask = rng.binomial(rounds, rng.uniform(0.1, 0.9, size=(1, stops[-1])), size=(clients, stops[-1])).astype(np.uint16)
+        mask = rng.binomial(
+            rounds, rng.uniform(0.1, 0.9, size=(1, stops[-1])), size=(clients, stops[-1])
+        ).astype(np.uint16)
         mask[:, starts[1] : stops[1]] = 0
         whole = {
             "mask": mask,

@@ -1,4 +1,6 @@
-"""Evidence without runs: the cells that the harness really plans for a paper, with invented but fixed results."""
+"""Evidence without runs: the cells that the harness really plans for a paper, with invented but
+fixed results.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from bench.cells.grid import files, read
-from bench.cells.plan import Planned, cells_of
-from bench.evidence import library as harness
-from bench.evidence.measured import Measured
-from bench.records.store import Record
-from paper_tables.core.evidence import Arrays, Evidence, Reduce
-from paper_tables.core.published import load
+from repfl.bench.cells.grid import files, read
+from repfl.bench.cells.plan import Planned, cells_of
+from repfl.bench.evidence import library as harness
+from repfl.bench.evidence.measured import Measured
+from repfl.bench.records.store import Record
+from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
+from repfl.paper_tables.core.published import load
 
 SHOWN_ROUNDS = 24
 """Curves are cut here, to keep tests fast."""
@@ -33,7 +35,11 @@ def number(*key: object) -> float:
 def planned(paper: str, scale: str) -> tuple[Planned, ...]:
     """Every cell of a paper at a scale, built and validated."""
     grid = read(files()[paper])
-    return tuple(item for name, artefact in grid.file.artefacts.items() for item in cells_of(grid, name, artefact, scale))
+    return tuple(
+        item
+        for name, artefact in grid.file.artefacts.items()
+        for item in cells_of(grid, name, artefact, scale)
+    )
 
 
 def accuracy(item: Planned) -> float:
@@ -47,9 +53,18 @@ def metrics(item: Planned) -> dict[str, Any]:
     for point in (*item.cell.recipe["evaluation"]["points"], "gossiped"):
         own = value - 0.01 * number(point)
         last = {"mean": own - 0.01, "pooled": own - 0.01, "std": 0.1, "decile": own - 0.2}
-        best, chosen = {"mean": own, "pooled": own, "round": 5}, {"mean": own - 0.02, "pooled": own, "round": 4}
+        best, chosen = (
+            {"mean": own, "pooled": own, "round": 5},
+            {"mean": own - 0.02, "pooled": own, "round": 4},
+        )
         points[point] = {"last": last, "max": best, "best_val": chosen}
-    return {"value": value, "round": 5, "points": points, "floor": {"clients": 0.3, "pooled": 0.3}, "parameters": 1000}
+    return {
+        "value": value,
+        "round": 5,
+        "points": points,
+        "floor": {"clients": 0.3, "pooled": 0.3},
+        "parameters": 1000,
+    }
 
 
 class Invented(harness.Library):
@@ -62,7 +77,13 @@ class Invented(harness.Library):
 
     def record(self, cell: str) -> Record | None:
         status, reason = self.fate.get(cell, ("done", ""))
-        return Record(cell, self.items[cell].cell.json, status, reason, metrics(self.items[cell]) if status == "done" else {})
+        return Record(
+            cell,
+            self.items[cell].cell.json,
+            status,
+            reason,
+            metrics(self.items[cell]) if status == "done" else {},
+        )
 
     def frame(self, record: Record, name: str) -> pd.DataFrame:
         """Rising accuracies, and what the paper's runs note."""
@@ -71,7 +92,9 @@ class Invented(harness.Library):
         for round_ in range(1, last + 1):
             rise = accuracy(item) * (1 - 0.5 * (1 - round_ / last) ** 2)
             points = {f"{point}/mean": rise for point in item.cell.recipe["evaluation"]["points"]}
-            rows += [(round_, key, value) for key, value in (points | self.noted(item, round_)).items()]
+            rows += [
+                (round_, key, value) for key, value in (points | self.noted(item, round_)).items()
+            ]
         return pd.DataFrame(rows, columns=["round", "name", "value"])
 
     def diagnostics(self, record: Record) -> dict[str, np.ndarray]:
@@ -89,7 +112,12 @@ class Plans:
         self.paper, self.curves = paper, curves
         self.published = load(files()[paper].parent / "published")
 
-    def evidence(self, artefact: str, scale: str = "smoke", fails: Callable[[Planned], bool] = lambda item: False) -> Evidence:
+    def evidence(
+        self,
+        artefact: str,
+        scale: str = "smoke",
+        fails: Callable[[Planned], bool] = lambda item: False,
+    ) -> Evidence:
         """The evidence of one artefact; some of its cells have failed."""
         items = [item for item in planned(self.paper, scale) if item.artefact == artefact]
         library = Invented(items, self.curves)

@@ -1,4 +1,6 @@
-"""Every planned recipe that deals blocks of classes can be dealt to its clients, on labels as numerous as the dataset's."""
+"""Every planned recipe that deals blocks of classes can be dealt to its clients, on labels as
+numerous as the dataset's.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from bench.cells.grid import SCALES, files, read
-from datasets.core import registry
-from datasets.core.partition import Pool, deal, resolve
-from datasets.core.recipe import Recipe
+from repfl.bench.cells.grid import SCALES, files, read
+from repfl.datasets.core import registry
+from repfl.datasets.core.partition import Pool, deal, resolve
+from repfl.datasets.core.recipe import Recipe
 
 BY_BLOCKS = {
     *(("fedselect", scale) for scale in SCALES),
@@ -22,27 +24,45 @@ BY_BLOCKS = {
 def by_blocks(paper: str, scale: str) -> dict[str, Recipe]:
     """The planned recipes of a paper at a scale whose rule is class-shards."""
     grid = read(files()[paper])
-    names = {name for artefact in grid.file.artefacts for cells in grid.cells(artefact, scale) for name in cells.recipes}
+    names = {
+        name
+        for artefact in grid.file.artefacts
+        for cells in grid.cells(artefact, scale)
+        for name in cells.recipes
+    }
     recipes = {name: grid.recipe(name, scale) for name in sorted(names)}
-    return {name: recipe for name, recipe in recipes.items() if recipe.partition.rule == "class-shards"}
+    return {
+        name: recipe for name, recipe in recipes.items() if recipe.partition.rule == "class-shards"
+    }
 
 
 @cache
 def labels_of(dataset: str) -> Pool:
-    """The splits and class counts of a dataset; counts that are not published are as even as can be."""
+    """The splits and class counts of a dataset; counts that are not published are as even as can
+    be.
+    """
     known = registry.get(dataset)
     classes, total = len(known.classes), sum(known.splits.values())
     if known.groups:  # every photograph under every corruption
         photos = total // len(known.groups)
         origins = np.tile(np.arange(photos), len(known.groups))
         return Pool(
-            origins % classes, {"all": range(total)}, classes, np.repeat(np.arange(len(known.groups)), photos), known.groups, origins
+            origins % classes,
+            {"all": range(total)},
+            classes,
+            np.repeat(np.arange(len(known.groups)), photos),
+            known.groups,
+            origins,
         )
     labels, splits = [], {}
     for split, size in known.splits.items():
         start = sum(map(len, labels))
         splits[split] = range(start, start + size)
-        labels.append(np.repeat(np.arange(classes), known.counts[split]) if known.counts else np.arange(size) % classes)
+        labels.append(
+            np.repeat(np.arange(classes), known.counts[split])
+            if known.counts
+            else np.arange(size) % classes
+        )
     return Pool(np.concatenate(labels), splits, classes)
 
 
@@ -56,5 +76,9 @@ def test_blocks_of_classes_fit_the_clients_of_every_planned_recipe(paper: str, s
         assert recipe.clients * options["classes"] % pool.classes == 0, f"{paper} {name} at {scale}"
         shares = deal(pool, recipe, seed=0)
         for part, size in ((shares.train, options["train"]), (shares.test, options["test"])):
-            most = options["classes"] * size  # slices start one sample later each, so that whole blocks lose some
-            assert {most - options["classes"] < len(samples) <= most for samples in part} == {True}, f"{paper} {name} at {scale}"
+            most = (
+                options["classes"] * size
+            )  # slices start one sample later each, so that whole blocks lose some
+            assert {most - options["classes"] < len(samples) <= most for samples in part} == {
+                True
+            }, f"{paper} {name} at {scale}"

@@ -1,4 +1,6 @@
-"""The published csv files against an independent transcription of the papers, where one lies beside this clone."""
+"""The published csv files against an independent transcription of the papers, where one lies beside
+this clone.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.cells.grid import files
+from repfl.bench.cells.grid import files
 
 VALUES = Path(__file__).resolve().parents[3] / "shared" / "papers" / "values"
 FIELDS = ["table", "dataset", "setting", "method", "metric", "mean", "std"]
@@ -23,9 +25,14 @@ def numbers(path: Path) -> Counter[tuple[str, ...]]:
 
 @pytest.mark.skipif(not VALUES.is_dir(), reason="there is no transcription beside this clone")
 def test_every_transcribed_number_is_published_once() -> None:
-    """That each of these stands in exactly one artefact or claim is held by the tests of the papers."""
+    """That each of these stands in exactly one artefact or claim is held by the tests of the
+    papers.
+    """
     folders = {name: path.parent / "published" for name, path in files().items()}
-    known = {name: sum((numbers(path) for path in sorted(folder.glob("*.csv"))), Counter()) for name, folder in folders.items()}
+    known = {
+        name: sum((numbers(path) for path in sorted(folder.glob("*.csv"))), Counter())
+        for name, folder in folders.items()
+    }
     seen = 0
     for path in sorted(VALUES.glob("*.csv")):
         short = path.stem.partition("_")[0]

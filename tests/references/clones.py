@@ -13,7 +13,17 @@ def place(clones: Path, repository: str) -> Path:
 
 def extract(clone: Path, commit: str, into: Path, *paths: str) -> Path:
     """Put files and folders of a commit into a folder."""
-    git = ["git", "-c", "safe.directory=*", "-C", str(clone.resolve()), "archive", commit, "--", *paths]
+    git = [
+        "git",
+        "-c",
+        "safe.directory=*",
+        "-C",
+        str(clone.resolve()),
+        "archive",
+        commit,
+        "--",
+        *paths,
+    ]
     archive = subprocess.run(git, check=True, capture_output=True).stdout
     subprocess.run(["tar", "-x", "-C", str(into)], input=archive, check=True)
     return into

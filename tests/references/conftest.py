@@ -1,8 +1,9 @@
 """Our methods against the code that their authors published, on the same batches.
 
-That code is no part of this repository, and no line of it is copied here: tests import it from clones, at the commits they name.
-`nox -s references` makes the clones and runs the tests; for clones elsewhere, `REPFL_REFERENCES` names their folder, which holds
-`owner+name` for every `owner/name`.
+That code is no part of this repository, and no line of it is copied here: tests import it from
+clones, at the commits they name. `nox -s references` makes the clones and runs the tests; for
+clones elsewhere, `REPFL_REFERENCES` names their folder, which holds `owner+name` for every
+`owner/name`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ Get = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Get:
-    """A folder with the files of a public repository at a commit: `reference(repository, commit, "folder", "file.py")`."""
+    """A folder with the files of a public repository at a commit:
+    `reference(repository, commit, "folder", "file.py")`.
+    """
     held: dict[tuple[str, ...], Path] = {}
 
     def get(repository: str, commit: str, *paths: str) -> Path:
@@ -46,7 +49,9 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Get:
 
 @pytest.fixture(autouse=True)
 def float64() -> Iterator[None]:
-    """Published code computes in PyTorch's default type; in float64 a difference is a difference of rules."""
+    """Published code computes in PyTorch's default type; in float64 a difference is a difference of
+    rules.
+    """
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     yield
@@ -55,7 +60,9 @@ def float64() -> Iterator[None]:
 
 @pytest.fixture
 def borrowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Make a folder importable for one test: `borrowed(folder, {"hydra": {"main": ...}})`, with stand-ins for what its files import."""
+    """Make a folder importable for one test: `borrowed(folder, {"hydra": {"main": ...}})`, with
+    stand-ins for what its files import.
+    """
     folders: list[str] = []
 
     def borrow(folder: Path, stubs: dict[str, dict[str, Any]] | None = None) -> None:
@@ -69,7 +76,9 @@ def borrowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
                 monkeypatch.setattr(sys.modules[parent], child, stub, raising=False)
 
     yield borrow
-    for name in [name for name, held in sys.modules.items() if any(lies(held, folder) for folder in folders)]:
+    for name in [
+        name for name, held in sys.modules.items() if any(lies(held, folder) for folder in folders)
+    ]:
         del sys.modules[name]  # the next repository has modules of the same names
 
 

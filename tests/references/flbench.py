@@ -1,10 +1,11 @@
 """FL-bench's servers (KarhouTam/FL-bench at 06e658b), ready to train in the place of runs of ours.
 
-Its own servers, trainers and clients run whole experiments, one worker serving all clients: they draw the participants, pack, train,
-aggregate and score. Handed over are our network and its initial values, the clients' data, the order of mini-batches (with those of one
-sample, which its clients skip by themselves), and what a method draws besides. Stand-ins: omegaconf, hydra, ray, rich, pynvml, torchvision,
-the data sets; for pFedFDA the search for beta (ours, on FL-bench's loss) and the nearest positive matrix (the same one, since its
-eigenvalues are at least one).
+Its own servers, trainers and clients run whole experiments, one worker serving all clients: they
+draw the participants, pack, train, aggregate and score. Handed over are our network and its initial
+values, the clients' data, the order of mini-batches (with those of one sample, which its clients
+skip by themselves), and what a method draws besides. Stand-ins: omegaconf, hydra, ray, rich,
+pynvml, torchvision, the data sets; for pFedFDA the search for beta (ours, on FL-bench's loss) and
+the nearest positive matrix (the same one, since its eigenvalues are at least one).
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from algorithms.core import box
-from algorithms.core.batches import Schedule, plan_batches
-from algorithms.core.federation import Federation
-from algorithms.core.method import Method, State
-from algorithms.core.run import Run
+from repfl.algorithms.core import box
+from repfl.algorithms.core.batches import Schedule, plan_batches
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, State
+from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.stand_ins import FLBENCH, Config, anything
@@ -41,9 +42,11 @@ Batches = Iterator[tuple[Tensor, Tensor]]
 
 
 class Loader:
-    """The training data of whichever client the worker serves: mini-batches in our order, or at tests everything at once.
+    """The training data of whichever client the worker serves: mini-batches in our order, or at
+    tests everything at once.
 
-    After `again` epochs the order starts anew, where a method's second branch has the batches of its first.
+    After `again` epochs the order starts anew, where a method's second branch has the batches of
+    its first.
     """
 
     def __init__(self, fed: Federation, server: Any) -> None:
@@ -56,11 +59,18 @@ class Loader:
         data, client, round_ = self.fed.data, self.worker.client_id, self.server.current_epoch + 1
         if self.worker.testing and not self.tunes:
             return iter([(data.inputs(data.train[client]), data.labels[data.train[client]])])
-        stream = "projection" if self.server.selected_clients is self.server.train_clients else "batches"
+        stream = (
+            "projection" if self.server.selected_clients is self.server.train_clients else "batches"
+        )
         stream = "finetune" if self.worker.testing else stream
         epoch = self.epochs[round_, client, stream] % self.again
         self.epochs[round_, client, stream] += 1
-        index = plan_batches(data, self.fed.streams, client, Schedule(stream, round_, 1, epoch, self.fed.protocol.batch, False)).index
+        index = plan_batches(
+            data,
+            self.fed.streams,
+            client,
+            Schedule(stream, round_, 1, epoch, self.fed.protocol.batch, False),
+        ).index
         return iter([(data.inputs(i), data.labels[i]) for i in index])
 
 
@@ -68,7 +78,12 @@ class Loader:
 def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Bench:
     """FL-bench's server of a method, ready to train, in the place of a run of ours."""
     root = reference("KarhouTam/FL-bench", "06e658b", "src")
-    for part in ("base", "decomposition", "metrics", "model_selection"):  # before what they import has a stand-in
+    for part in (
+        "base",
+        "decomposition",
+        "metrics",
+        "model_selection",
+    ):  # before what they import has a stand-in
         importlib.import_module(f"sklearn.{part}")
     kinds: dict[str, Any] = {}
     held: dict[str, dict[str, Any]] = {
@@ -82,28 +97,55 @@ def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mon
     monkeypatch.setenv("PYTHONHASHSEED", "0")  # FL-bench sets these
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
 
-    def opened(name: str, kind: str, run: Run, test: dict[str, Any] | None = None, **options: Any) -> Any:
+    def opened(
+        name: str, kind: str, run: Run, test: dict[str, Any] | None = None, **options: Any
+    ) -> Any:
         fed, p = run.fed, run.fed.protocol
-        constants, models, functional = (importlib.import_module(f"src.utils.{part}") for part in ("constants", "models", "functional"))
+        constants, models, functional = (
+            importlib.import_module(f"src.utils.{part}")
+            for part in ("constants", "models", "functional")
+        )
         constants.NUM_CLASSES["toy"] = fed.classes
         models.MODELS["toy"] = lambda **_: network(models.DecoupledModel(), fed)
         images = TensorDataset(fed.data.inputs(torch.arange(len(fed.data.labels))), fed.data.labels)
         images.__dict__ |= {"targets": fed.data.labels, "train": lambda: None, "eval": lambda: None}
         kinds["toy"] = lambda **_: images
         own = zip(fed.data.train, fed.data.test, strict=True)
-        indices = [{"train": train.tolist(), "val": [], "test": test.tolist()} for train, test in own]
+        indices = [
+            {"train": train.tolist(), "val": [], "test": test.tolist()} for train, test in own
+        ]
         everybody = list(range(fed.N))
         separation = {"train": everybody, "test": everybody, "val": everybody, "total": fed.N}
         (root / "data/toy").mkdir(parents=True, exist_ok=True)
         (root / "data/toy/args.json").write_text(json.dumps({"split": "sample"}))
-        (root / "data/toy/partition.pkl").write_bytes(pickle.dumps({"separation": separation, "data_indices": indices}))
-        common = {"seed": SEED, "join_ratio": run.recipe.participation, "global_epoch": run.round, "local_epoch": p.epochs}
-        common |= {"batch_size": p.batch, "client_side_evaluation": False, "save_log": False, "use_cuda": False}
+        (root / "data/toy/partition.pkl").write_bytes(
+            pickle.dumps({"separation": separation, "data_indices": indices})
+        )
+        common = {
+            "seed": SEED,
+            "join_ratio": run.recipe.participation,
+            "global_epoch": run.round,
+            "local_epoch": p.epochs,
+        }
+        common |= {
+            "batch_size": p.batch,
+            "client_side_evaluation": False,
+            "save_log": False,
+            "use_cuda": False,
+        }
         common["test"] = {"client": test or {}}
         optimizer = {"lr": p.lr, "momentum": p.momentum, "weight_decay": p.weight_decay}
-        settings = {"dataset": {"name": "toy"}, "model": {"name": "toy"}, "optimizer": optimizer, "common": common, name: options}
+        settings = {
+            "dataset": {"name": "toy"},
+            "model": {"name": "toy"},
+            "optimizer": optimizer,
+            "common": common,
+            name: options,
+        }
         cls = getattr(importlib.import_module(f"src.server.{name}"), kind)
-        server = cls(functional.parse_args(Config(settings), name, getattr(cls, "get_hyperparams", None)))
+        server = cls(
+            functional.parse_args(Config(settings), name, getattr(cls, "get_hyperparams", None))
+        )
         server.trainer.worker.trainloader = Loader(fed, server)
         return server
 
@@ -111,7 +153,9 @@ def bench(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mon
 
 
 def searched(loss: Callable[[Tensor], Tensor], x0: Tensor, **_: Any) -> SimpleNamespace:
-    """Our search for the least loss in the place of torchmin's; it stays in the box, so clipping, which hides slopes there, is left out."""
+    """Our search for the least loss in the place of torchmin's; it stays in the box, so clipping,
+    which hides slopes there, is left out.
+    """
     with pytest.MonkeyPatch.context() as within:
         within.setattr(torch.Tensor, "clip", lambda x, *_: x)
         return SimpleNamespace(x=box.minimise(lambda points: loss(points[0])[None], x0[None])[0][0])
@@ -120,7 +164,14 @@ def searched(loss: Callable[[Tensor], Tensor], x0: Tensor, **_: Any) -> SimpleNa
 def network(net: Any, fed: Federation) -> Any:
     """`tiny` in FL-bench's two parts."""
     tiny: Any = nets.load(fed, nets.Tiny(fed), fed.new_model())
-    parts = {"conv1": tiny.conv1, "relu1": nn.ReLU(), "pool": nn.MaxPool2d(2), "flatten": nn.Flatten(), "fc1": tiny.fc1, "relu2": nn.ReLU()}
+    parts = {
+        "conv1": tiny.conv1,
+        "relu1": nn.ReLU(),
+        "pool": nn.MaxPool2d(2),
+        "flatten": nn.Flatten(),
+        "fc1": tiny.fc1,
+        "relu2": nn.ReLU(),
+    }
     net.base, net.classifier = nn.Sequential(OrderedDict(parts)), tiny.fc2
     return net
 
@@ -131,8 +182,17 @@ def theirs(name: str) -> str:
 
 
 def ours(method: str | Method, hp: dict[str, Any], **protocol: Any) -> Run:
-    """A run of ours by FL-bench's protocol: six rounds of half of the clients, with momentum and weight decay."""
-    usual: dict[str, Any] = {"sampling": "flbench", "participation": 0.5, "rounds": 6, "epochs": 2, "momentum": 0.5, "weight_decay": 0.01}
+    """A run of ours by FL-bench's protocol: six rounds of half of the clients, with momentum and
+    weight decay.
+    """
+    usual: dict[str, Any] = {
+        "sampling": "flbench",
+        "participation": 0.5,
+        "rounds": 6,
+        "epochs": 2,
+        "momentum": 0.5,
+        "weight_decay": 0.01,
+    }
     how = {"skip_single": True, "seed": SEED, "dtype": torch.float64, "evaluation": {"every": 0}}
     return toys.run(method, hp, **(usual | how | protocol))
 
@@ -173,7 +233,13 @@ def alike(server: Any, run: Run) -> bool:
     """Whether the averages are the same, and every client gets as many test images right."""
     with run.fed.among(run.fed.everybody):
         hits = run.fed.correct(run.method.personal(run.state, run.fed), "test")[0].tolist()
-    results = [server.trainer.worker.test(server.package(client))["before"]["test"] for client in range(run.fed.N)]
-    counts = [sum(int(guess == label) for guess, label in zip(r._predicts, r._targets, strict=True)) for r in results]
+    results = [
+        server.trainer.worker.test(server.package(client))["before"]["test"]
+        for client in range(run.fed.N)
+    ]
+    counts = [
+        sum(int(guess == label) for guess, label in zip(r._predicts, r._targets, strict=True))
+        for r in results
+    ]
     average = nets.join(run.fed, server.public_model_params, theirs)
     return plain.apart(average, run.state["theta"]) < 1e-9 and counts == hits

@@ -7,7 +7,7 @@ from itertools import count
 
 from torch import Tensor
 
-from algorithms.core.federation import Federation
+from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain
 
 
@@ -15,7 +15,9 @@ class Passes:
     """A client's data loader for a round, whose every pass is the next epoch."""
 
     def __init__(self, fed: Federation, client: int, round_: int, stream: str = "batches") -> None:
-        self.passes = (plain.batches(fed, client, round_, 1, first=epoch, stream=stream) for epoch in count())
+        self.passes = (
+            plain.batches(fed, client, round_, 1, first=epoch, stream=stream) for epoch in count()
+        )
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         return iter(next(self.passes))

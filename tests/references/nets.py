@@ -1,4 +1,6 @@
-"""`tiny` and `tiny-bn` as the modules that published code trains, and the way between these and our flat vectors."""
+"""`tiny` and `tiny-bn` as the modules that published code trains, and the way between these and our
+flat vectors.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from algorithms.core.federation import Federation
+from repfl.algorithms.core.federation import Federation
 
 STATISTICS = {"mean": "running_mean", "var": "running_var"}
 
@@ -19,7 +21,9 @@ class Tiny(nn.Module):
     def __init__(self, fed: Federation) -> None:
         super().__init__()
         shape = {s.name: s.shape for s in fed.layout}
-        self.conv1 = nn.Conv2d(shape["conv1.weight"][1], shape["conv1.weight"][0], shape["conv1.weight"][2])
+        self.conv1 = nn.Conv2d(
+            shape["conv1.weight"][1], shape["conv1.weight"][0], shape["conv1.weight"][2]
+        )
         self.fc1 = nn.Linear(*shape["fc1.weight"][::-1])
         self.fc2 = nn.Linear(*shape["fc2.weight"][::-1])
 

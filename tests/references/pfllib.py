@@ -1,10 +1,10 @@
 """PFLlib's servers (TsingZ0/PFLlib at d832e76), ready to train in the place of runs of ours.
 
-Its own servers and clients run whole experiments: they send, train, aggregate and score. Handed over
-are our network and its initial values, the clients' data, who takes part, and the order of
+Its own servers and clients run whole experiments: they send, train, aggregate and score. Handed
+over are our network and its initial values, the clients' data, who takes part, and the order of
 mini-batches. Stand-ins: h5py, cvxpy (our solver), its reader of files. Clients hold whole batches,
-since PFLlib leaves out a last batch that is short. Its rounds send first and aggregate last, so models
-are compared after one more sending.
+since PFLlib leaves out a last batch that is short. Its rounds send first and aggregate last, so
+models are compared after one more sending.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from algorithms.core import simplex
-from algorithms.core.federation import Federation
-from algorithms.core.rng import cohort
-from algorithms.core.run import Run
+from repfl.algorithms.core import simplex
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.rng import cohort
+from repfl.algorithms.core.run import Run
 from tests.algorithms import toys
 from tests.references import nets
 from tests.references.loaders import Passes
@@ -70,7 +70,9 @@ CVXPY |= {"quad_form": lambda x, matrix: (x, matrix), "sum": lambda x: x}
 
 
 @pytest.fixture
-def pfllib(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Library:
+def pfllib(
+    reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Library:
     """PFLlib's server of a method, ready to train for as many rounds as a run of ours had."""
     folder = reference("TsingZ0/PFLlib", "d832e76", "system") / "system"
     (tmp_path / "system").mkdir()
@@ -84,14 +86,21 @@ def pfllib(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mo
             return Held(fed, client, is_train)
 
         def choose(clients: list[Any], count: int, replace: bool = True) -> list[Any]:
-            called = cohort(fed.streams, len(clients), count, len(begun[0].Budget) + 1) if count else ()
+            called = (
+                cohort(fed.streams, len(clients), count, len(begun[0].Budget) + 1) if count else ()
+            )
             return [clients[int(client)] for client in called]
 
         def load(data: Held, size: int, drop_last: bool, shuffle: bool) -> Any:
             if not data.is_train:
                 return [(torch.stack([x for x, _ in data]), torch.stack([y for _, y in data]))]
             past = len(begun[0].Budget)  # rounds that are over
-            return Passes(fed, data.client, min(past + 1, run.round), "finetune" if past == run.round else "batches")
+            return Passes(
+                fed,
+                data.client,
+                min(past + 1, run.round),
+                "finetune" if past == run.round else "batches",
+            )
 
         stand_ins = {"h5py": {"File": MagicMock()}, "cvxpy": CVXPY, "utils.dlg": {"DLG": None}}
         borrowed(folder, {**stand_ins, "utils.data_utils": {"read_client_data": read}})
@@ -110,8 +119,14 @@ def arguments(run: Run, **options: Any) -> Namespace:
     fed, p = run.fed, run.fed.protocol
     tiny: Any = nets.load(fed, nets.Tiny(fed), fed.new_model())
     head, tiny.fc2 = tiny.fc2, nn.Identity()
-    said: dict[str, Any] = {"model": import_module("flcore.trainmodel.models").BaseHeadSplit(tiny, head)}
-    said |= {"num_clients": fed.N, "join_ratio": run.recipe.participation, "num_classes": fed.classes}
+    said: dict[str, Any] = {
+        "model": import_module("flcore.trainmodel.models").BaseHeadSplit(tiny, head)
+    }
+    said |= {
+        "num_clients": fed.N,
+        "join_ratio": run.recipe.participation,
+        "num_classes": fed.classes,
+    }
     said |= {"global_rounds": run.round - 1, "local_epochs": p.epochs, "batch_size": p.batch}
     return words(**said, local_learning_rate=p.lr, **options)
 
@@ -123,12 +138,16 @@ def theirs(name: str) -> str:
 
 def held(run: Run, server: Any, of: str = "model") -> Tensor:
     """The clients' models  [N, D]."""
-    return torch.stack([nets.join(run.fed, getattr(client, of).state_dict(), theirs) for client in server.clients])
+    return torch.stack(
+        [nets.join(run.fed, getattr(client, of).state_dict(), theirs) for client in server.clients]
+    )
 
 
 def ours(method: Any, hp: dict[str, Any] | None = None, participation: float = 0.5) -> Run:
     """Four rounds of ours."""
-    return toys.run(method, hp, sizes=SIZES, dtype=torch.float64, rounds=4, participation=participation)
+    return toys.run(
+        method, hp, sizes=SIZES, dtype=torch.float64, rounds=4, participation=participation
+    )
 
 
 def right(run: Run) -> list[int]:

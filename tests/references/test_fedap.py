@@ -1,11 +1,15 @@
 """FedAP (`pool=all`) against microsoft/PersonalizedFL at 441670e.
 
-Theirs: class `fedap` as it is, with its LeNet-5, pretraining, feature statistics, weights, local training and mixing. Ours: `lenet5`, the
-batches of both trainings in place of their loaders, initial values, and images padded to 28x28. Everybody takes part, as the code has it;
-it knows neither momentum nor weight decay. Compared: the images of the pretraining, the matrix, and all models after every round.
+Theirs: class `fedap` as it is, with its LeNet-5, pretraining, feature statistics, weights, local
+training and mixing. Ours: `lenet5`, the batches of both trainings in place of their loaders,
+initial values, and images padded to 28x28. Everybody takes part, as the code has it; it knows
+neither momentum nor weight decay. Compared: the images of the pretraining, the matrix, and all
+models after every round.
 
-* The code merges the unbiased variances of batches; in the exact comparison it is handed a `torch.var` that divides by all samples.
-* It mixes in single precision; it is handed a `torch.float32` that is double. Its .to("cuda") meets images that stay where they are.
+* The code merges the unbiased variances of batches; in the exact comparison it is handed a
+  `torch.var` that divides by all samples.
+* It mixes in single precision; it is handed a `torch.float32` that is double. Its .to("cuda") meets
+  images that stay where they are.
 """
 
 from __future__ import annotations
@@ -21,8 +25,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms import fedap
-from algorithms.core.federation import Federation
+from repfl.algorithms import fedap
+from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
@@ -55,18 +59,39 @@ def pytorch(**instead: Any) -> types.ModuleType:
 
 
 @pytest.fixture
-def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Federation], Any]:
+def theirs(
+    reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[[Federation], Any]:
     """Their algorithm with our initial values, in doubles, for the clients of a federation."""
 
     def build(fed: Federation) -> Any:
-        pool = type("Pool", (), {"targets": fed.data.labels.numpy(), "__len__": lambda self: len(self.targets)})()
-        folder = reference("microsoft/PersonalizedFL", "441670e", "alg", "datautil", "network", "util")
+        pool = type(
+            "Pool",
+            (),
+            {"targets": fed.data.labels.numpy(), "__len__": lambda self: len(self.targets)},
+        )()
+        folder = reference(
+            "microsoft/PersonalizedFL", "441670e", "alg", "datautil", "network", "util"
+        )
         stubs = {"get_whole_dataset": lambda name: lambda args: pool}
-        borrowed(folder, {"alg.core": {"__path__": [str(folder / "alg/core")]}, "datautil.prepare_data": stubs})
-        monkeypatch.setattr(importlib.import_module("alg.core.comm"), "torch", pytorch(float32=torch.float64))
+        borrowed(
+            folder,
+            {"alg.core": {"__path__": [str(folder / "alg/core")]}, "datautil.prepare_data": stubs},
+        )
+        monkeypatch.setattr(
+            importlib.import_module("alg.core.comm"), "torch", pytorch(float32=torch.float64)
+        )
         p = fed.protocol
-        sizes = {"n_clients": fed.N, "batch": p.batch, "lr": p.lr, "pretrained_iters": 1, "model_momentum": LAM}
-        args = types.SimpleNamespace(alg="fedap", dataset="medmnist", device="cpu", distributed=False, **sizes)
+        sizes = {
+            "n_clients": fed.N,
+            "batch": p.batch,
+            "lr": p.lr,
+            "pretrained_iters": 1,
+            "model_momentum": LAM,
+        }
+        args = types.SimpleNamespace(
+            alg="fedap", dataset="medmnist", device="cpu", distributed=False, **sizes
+        )
         algorithm = importlib.import_module("alg.fedap").fedap(args)
         for net in (algorithm.server_model, *algorithm.client_model):
             nets.load(fed, net, fed.new_model())
@@ -78,7 +103,9 @@ def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mo
 
 
 def prepare(theirs: Any, fed: Federation, monkeypatch: pytest.MonkeyPatch) -> Tensor:
-    """Their pretraining on our batches of the images that they choose, then their weights  [N, N]."""
+    """Their pretraining on our batches of the images that they choose, then their
+    weights  [N, N].
+    """
 
     def loader(chosen: Any, **_: Any) -> Batches:
         assert chosen.indices == fedap.pooled(fed, 0.3, "all").tolist()
@@ -94,11 +121,22 @@ def ours(rounds: int) -> tuple[Any, Tensor]:
     """Our run, and its mixing weights."""
     hp = {"lam": LAM, "pool": "all", "pretrain_epochs": PRETRAINING, "pretrain_lr": 0.05}
     where: dict[str, Any] = {"shape": (1, 28, 28), "clients_data": toys.data(SIZES, classes=11)}
-    run = toys.run("fedap", hp, model="lenet5", sizes=SIZES, dtype=torch.float64, rounds=rounds, lr=0.05, **where)
+    run = toys.run(
+        "fedap",
+        hp,
+        model="lenet5",
+        sizes=SIZES,
+        dtype=torch.float64,
+        rounds=rounds,
+        lr=0.05,
+        **where,
+    )
     return run, fedap.mixing_weights(run.state["closeness"], run.state["seen"], LAM)
 
 
-def test_fedap_is_the_authors_code(theirs: Callable[[Federation], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fedap_is_the_authors_code(
+    theirs: Callable[[Federation], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     run, mixing = ours(rounds=1)
     fed, algorithm = run.fed, theirs(run.fed)
     of_all = pytorch(var=lambda x, dim: torch.var(x, dim, correction=0))
@@ -108,7 +146,9 @@ def test_fedap_is_the_authors_code(theirs: Callable[[Federation], Any], monkeypa
         if round_ > 1:
             run.step()
         for client in range(fed.N):
-            algorithm.client_train(client, exact(plain.batches(fed, client, round_, fed.protocol.epochs)), round_)
+            algorithm.client_train(
+                client, exact(plain.batches(fed, client, round_, fed.protocol.epochs)), round_
+            )
         algorithm.server_aggre()
         found = torch.stack([nets.join(fed, net.state_dict()) for net in algorithm.client_model])
         assert plain.apart(found, run.state["w"]) < 1e-9

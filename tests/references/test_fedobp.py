@@ -1,10 +1,13 @@
-"""FedOBP and its baseline FedDPA against the code of FedOBP's authors: uglyghost/FedOBP_CODE at d433fcd, uglyghost/FedOBP at b55d0fa.
+"""FedOBP and its baseline FedDPA against the code of FedOBP's authors: uglyghost/FedOBP_CODE at
+d433fcd, uglyghost/FedOBP at b55d0fa.
 
-Their servers, trainer and clients go through whole rounds: scores and merging, local training with PyTorch's SGD, averaging. Stand-ins are
-the servers' set-up from files, what they import, the draw of the cohorts, and the loading of data: their clients get our batches, and all
-they have in evaluation mode. Two habits of theirs that our docstrings state are undone: scoring moves the average of scores over visits
-(here it is put back), and FedDPA's Fisher information is that of whichever model was loaded last (here of the client's own). Not compared:
-accuracies, and batch norm, whose running statistics their code scores like weights.
+Their servers, trainer and clients go through whole rounds: scores and merging, local training with
+PyTorch's SGD, averaging. Stand-ins are the servers' set-up from files, what they import, the draw
+of the cohorts, and the loading of data: their clients get our batches, and all they have in
+evaluation mode. Two habits of theirs that our docstrings state are undone: scoring moves the
+average of scores over visits (here it is put back), and FedDPA's Fisher information is that of
+whichever model was loaded last (here of the client's own). Not compared: accuracies, and batch
+norm, whose running statistics their code scores like weights.
 """
 
 from __future__ import annotations
@@ -22,9 +25,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core.batches import Schedule, plan_batches
-from algorithms.core.federation import Federation
-from algorithms.core.run import Run
+from repfl.algorithms.core.batches import Schedule, plan_batches
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
@@ -38,10 +41,23 @@ FOREIGN = {
     "torchvision": ("transforms",),
     "data.utils.datasets": ("BaseDataset", "DATASETS"),
     "src.utils.models": ("MODELS", "DecoupledModel"),
-    "src.utils.tools": ("Logger", "evaluate_model", "fix_random_seed", "get_optimal_cuda_device", "initialize_data_loaders"),
+    "src.utils.tools": (
+        "Logger",
+        "evaluate_model",
+        "fix_random_seed",
+        "get_optimal_cuda_device",
+        "initialize_data_loaders",
+    ),
 }
-STUBS = {name: dict.fromkeys(contents) for name, contents in FOREIGN.items()} | {"src.utils.metrics": {"Metrics": Named}}
-PROTOCOL: dict[str, Any] = {"sizes": (9, 25, 14, 1, 17, 20), "participation": 0.5, "skip_single": True, "dtype": torch.float64}
+STUBS = {name: dict.fromkeys(contents) for name, contents in FOREIGN.items()} | {
+    "src.utils.metrics": {"Metrics": Named}
+}
+PROTOCOL: dict[str, Any] = {
+    "sizes": (9, 25, 14, 1, 17, 20),
+    "participation": 0.5,
+    "skip_single": True,
+    "dtype": torch.float64,
+}
 SGD: dict[str, Any] = {"lr": 0.1, "momentum": 0.7, "weight_decay": 0.01}
 ROUNDS = 5
 
@@ -69,7 +85,9 @@ def theirs(name: str) -> str:
 
 
 class Loader:
-    """What the client in hand iterates over: its next epoch of this round, batches of one sample included, or all its samples."""
+    """What the client in hand iterates over: its next epoch of this round, batches of one sample
+    included, or all its samples.
+    """
 
     def __init__(self, fed: Federation, client: Any) -> None:
         self.fed, self.client, self.passes = fed, client, Counter[tuple[int, int]]()
@@ -81,7 +99,14 @@ class Loader:
         fed, who = self.fed, self.client.client_id
         parts = [fed.data.train[who]]
         if self.client.model.training:
-            schedule = Schedule("batches", fed.round, 1, self.passes[fed.round, who], fed.protocol.batch, skip_single=False)
+            schedule = Schedule(
+                "batches",
+                fed.round,
+                1,
+                self.passes[fed.round, who],
+                fed.protocol.batch,
+                skip_single=False,
+            )
             self.passes[fed.round, who] += 1
             parts = plan_batches(fed.data, fed.streams, who, schedule).index
         return ((fed.data.inputs(part), fed.data.labels[part]) for part in parts)
@@ -89,18 +114,33 @@ class Loader:
 
 def settings(fed: Federation, method: str, options: dict[str, Any]) -> dict[str, Any]:
     """What a client of theirs is made of."""
-    common: dict[str, Any] = {"buffers": "global", "batch_size": fed.protocol.batch, "local_epoch": fed.protocol.epochs}
+    common: dict[str, Any] = {
+        "buffers": "global",
+        "batch_size": fed.protocol.batch,
+        "local_epoch": fed.protocol.epochs,
+    }
     common |= {"reset_optimizer_on_global_epoch": True, "client_side_evaluation": False}
     common["test"] = Named(client=Named(train=False, val=False, test=False))
-    made: dict[str, Any] = {"model": Tiny(fed), "optimizer_cls": partial(torch.optim.SGD, **SGD), "lr_scheduler_cls": None}
-    made |= {"args": Named(common=Named(**common), **{method: Named(**options)}), "device": torch.device("cpu"), "return_diff": False}
+    made: dict[str, Any] = {
+        "model": Tiny(fed),
+        "optimizer_cls": partial(torch.optim.SGD, **SGD),
+        "lr_scheduler_cls": None,
+    }
+    made |= {
+        "args": Named(common=Named(**common), **{method: Named(**options)}),
+        "device": torch.device("cpu"),
+        "return_diff": False,
+    }
     parts = [{"train": part, "val": [], "test": []} for part in fed.data.train]
     return made | {"dataset": MagicMock(), "data_indices": parts}
 
 
 def their_server(fed: Federation, title: str, options: dict[str, Any]) -> Any:
     """A server of theirs, ready for its first round."""
-    servers, training = import_module(f"src.server.{title.lower()}"), import_module("src.utils.trainer")
+    servers, training = (
+        import_module(f"src.server.{title.lower()}"),
+        import_module("src.utils.trainer"),
+    )
     client: Any = getattr(servers, f"{title}Client")
 
     class OwnFisher(client):
@@ -109,10 +149,22 @@ def their_server(fed: Federation, title: str, options: dict[str, Any]) -> Any:
             super().set_parameters(package)
 
     server: Any = object.__new__(getattr(servers, f"{title}Server"))
-    server.model, server.current_epoch, server.return_diff, server.verbose = Tiny(fed), 0, False, False
-    server.public_model_params = OrderedDict((name, value.data.clone()) for name, value in server.model.named_parameters())
+    server.model, server.current_epoch, server.return_diff, server.verbose = (
+        Tiny(fed),
+        0,
+        False,
+        False,
+    )
+    server.public_model_params = OrderedDict(
+        (name, value.data.clone()) for name, value in server.model.named_parameters()
+    )
     server.client_local_epoches = [fed.protocol.epochs] * fed.N
-    for memory in ("clients_personal_model_params", "client_optimizer_states", "client_lr_scheduler_states", "client_metrics"):
+    for memory in (
+        "clients_personal_model_params",
+        "client_optimizer_states",
+        "client_lr_scheduler_states",
+        "client_metrics",
+    ):
         setattr(server, memory, {who: {} for who in range(fed.N)})
     needs, kind = settings(fed, title.lower(), options), OwnFisher if title == "FedDpa" else client
     server.trainer = training.FLbenchTrainer(server, kind, training.MODE.SERIAL, 0, needs)
@@ -121,7 +173,9 @@ def their_server(fed: Federation, title: str, options: dict[str, Any]) -> Any:
 
 
 def disagreement(run: Run, server: Any) -> float:
-    """Largest difference of the global models, of the models that clients trained last, and of the models they are scored with."""
+    """Largest difference of the global models, of the models that clients trained last, and of the
+    models they are scored with.
+    """
     fed, client, scored = run.fed, server.trainer.worker, []
     averages = deepcopy(getattr(client, "Ig_ema", None))
     for who in range(fed.N):
@@ -130,7 +184,11 @@ def disagreement(run: Run, server: Any) -> float:
     client.Ig_ema = averages
     last = [nets.join(fed, client.postrain_state_dict[who], theirs) for who in range(fed.N)]
     worst = plain.apart(nets.join(fed, server.public_model_params, theirs), run.state["theta"])
-    return max(worst, plain.apart(torch.stack(last), run.state["last"]), plain.apart(torch.stack(scored), toys.everybody(run)))
+    return max(
+        worst,
+        plain.apart(torch.stack(last), run.state["last"]),
+        plain.apart(torch.stack(scored), toys.everybody(run)),
+    )
 
 
 def follow(method: str, hp: dict[str, Any], title: str, options: dict[str, Any]) -> float:
@@ -155,11 +213,19 @@ def follow(method: str, hp: dict[str, Any], title: str, options: dict[str, Any])
         (SQUARED, {"q": 0.9, "norm": "none", "ema": 0.5}, {"norm": "other", "EMA": True}),
         (SQUARED, {"q": 0.7, "cls": True}, {"norm": "global", "CLS": True}),
         (FIRST, {"q": 0.97, "norm": "layer", "score": "obp_legacy"}, {"norm": "layer"}),
-        (FIRST, {"q": 0.8, "cls": True, "ema": 0.1, "score": "obp_legacy"}, {"norm": "global", "CLS": True, "EMA": True, "alpha": 0.1}),
+        (
+            FIRST,
+            {"q": 0.8, "cls": True, "ema": 0.1, "score": "obp_legacy"},
+            {"norm": "global", "CLS": True, "EMA": True, "alpha": 0.1},
+        ),
     ],
 )
 def test_fedobp_is_the_authors_code(
-    reference: Get, borrowed: Any, code: tuple[str, str], hp: dict[str, Any], options: dict[str, Any]
+    reference: Get,
+    borrowed: Any,
+    code: tuple[str, str],
+    hp: dict[str, Any],
+    options: dict[str, Any],
 ) -> None:
     borrowed(reference(*code, "src"), STUBS)
     defaults = {"ig_ratio": hp["q"], "alpha": 0.5, "EMA": False, "CLS": False, "track": False}
@@ -168,9 +234,14 @@ def test_fedobp_is_the_authors_code(
 
 @pytest.mark.parametrize(
     ("method", "hp"),
-    [("feddpa", {"tau": 0.4}), ("fedobp", {"q": 0.9, "score": "fisher", "quantile_scope": "tensor"})],
+    [
+        ("feddpa", {"tau": 0.4}),
+        ("fedobp", {"q": 0.9, "score": "fisher", "quantile_scope": "tensor"}),
+    ],
 )
-def test_feddpa_with_a_quantile_is_the_baseline_of_fedobps_tables(reference: Get, borrowed: Any, method: str, hp: dict[str, Any]) -> None:
+def test_feddpa_with_a_quantile_is_the_baseline_of_fedobps_tables(
+    reference: Get, borrowed: Any, method: str, hp: dict[str, Any]
+) -> None:
     borrowed(reference(*FIRST, "src"), STUBS)
     bar = hp["tau"] if method == "feddpa" else hp["q"]
     assert follow(method, hp, "FedDpa", {"fisher_threshold": bar}) < 1e-12

@@ -1,9 +1,12 @@
-"""FedPURIN, and FedCAC, pFedSD, FedBN and FedAvg as its tables ran them, against HikariX/FedPURIN at 2cefe0b, on a network with batch norm.
+"""FedPURIN, and FedCAC, pFedSD, FedBN and FedAvg as its tables ran them, against HikariX/FedPURIN
+at 2cefe0b, on a network with batch norm.
 
-Its clients train, choose critical entries, sparsify and distil; its groups measure overlaps, average and hand back. Compared in every round
-are the trained models, those scored before and after aggregation, and in the end how often each client held each entry critical. Batches,
-initial values and cohorts are ours. Not compared: its partition, its main loop, its counts of traffic, and clients without data, whom it
-cannot train. Its groups of FedPURIN and FedCAC know of no absence: a round of some clients is here a round of a group of these alone.
+Its clients train, choose critical entries, sparsify and distil; its groups measure overlaps,
+average and hand back. Compared in every round are the trained models, those scored before and after
+aggregation, and in the end how often each client held each entry critical. Batches, initial values
+and cohorts are ours. Not compared: its partition, its main loop, its counts of traffic, and clients
+without data, whom it cannot train. Its groups of FedPURIN and FedCAC know of no absence: a round of
+some clients is here a round of a group of these alone.
 """
 
 from __future__ import annotations
@@ -18,17 +21,24 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from algorithms.core.federation import Federation
-from algorithms.core.method import build
-from algorithms.core.rng import Streams
-from algorithms.core.run import Run
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import build
+from repfl.algorithms.core.rng import Streams
+from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
 
 Scored = dict[str, Tensor]
 SIZES, ROUNDS, BETA, TAU = (12, 7, 24, 1, 9, 17), 5, 3, 0.5
-SWITCHES = {"exc": "BN", "isGrad": True, "isHessian": False, "isBN": False, "HeadEnd": False, "isLocal": False}
+SWITCHES = {
+    "exc": "BN",
+    "isGrad": True,
+    "isHessian": False,
+    "isBN": False,
+    "HeadEnd": False,
+    "isLocal": False,
+}
 VARIANTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({}, {}),
     ({"hessian": True}, {"isHessian": True}),
@@ -52,7 +62,10 @@ class Epochs:
     """A loader that hands out our batches, epoch after epoch."""
 
     def __init__(self, fed: Federation, client: int, round_: int) -> None:
-        self.ahead = [plain.batches(fed, client, round_, 1, first=epoch) for epoch in range(fed.protocol.epochs)]
+        self.ahead = [
+            plain.batches(fed, client, round_, 1, first=epoch)
+            for epoch in range(fed.protocol.epochs)
+        ]
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
         return iter([{"input": x, "class_id": y} for x, y in self.ahead.pop(0)])
@@ -61,28 +74,64 @@ class Epochs:
 class Fling:
     """The authors' clients in the authors' group."""
 
-    def __init__(self, fed: Federation, client: str, group: str, *, tau: float = TAU, lamda: float = 0.0, **switches: Any) -> None:
-        component, p, hyper = importlib.import_module("fling.component"), fed.protocol, Bag(**(SWITCHES | switches))
+    def __init__(
+        self,
+        fed: Federation,
+        client: str,
+        group: str,
+        *,
+        tau: float = TAU,
+        lamda: float = 0.0,
+        **switches: Any,
+    ) -> None:
+        component, p, hyper = (
+            importlib.import_module("fling.component"),
+            fed.protocol,
+            Bag(**(SWITCHES | switches)),
+        )
         sgd = {"name": "sgd", "lr": p.lr, "momentum": p.momentum, "weight_decay": p.weight_decay}
         shared = Bag(name="except", keywords=["bn"]) if hyper.exc == "BN" else Bag(name="all")
         self.args = Bag(
             model=nets.TinyBN(fed),
-            learn=Bag(device="cpu", batch_size=p.batch, local_eps=p.epochs, optimizer=sgd, beta=BETA, tau=tau, lamda=lamda),
+            learn=Bag(
+                device="cpu",
+                batch_size=p.batch,
+                local_eps=p.epochs,
+                optimizer=sgd,
+                beta=BETA,
+                tau=tau,
+                lamda=lamda,
+            ),
             client=Bag(name=client, client_num=fed.N, val_frac=0),
             server=Bag(name="base_server"),
-            group=Bag(name=group, aggregation_method="avg", aggregation_parameters=shared, include_non_param=False, isLocal=hyper.isLocal),
+            group=Bag(
+                name=group,
+                aggregation_method="avg",
+                aggregation_parameters=shared,
+                include_non_param=False,
+                isLocal=hyper.isLocal,
+            ),
             hyper=hyper,
             other=Bag(resume_path=None),
         )
         self.fed, self.dense = fed, "prev_local_model" if client == "purin_client" else "model"
-        self.among = fed.layout.learnable & ~fed.layout.norm if hyper.exc == "BN" else fed.layout.learnable
+        self.among = (
+            fed.layout.learnable & ~fed.layout.norm if hyper.exc == "BN" else fed.layout.learnable
+        )
         self.critical = torch.zeros(fed.N, int(self.among.sum()), dtype=torch.int32)
-        self.group = component.group.get_group(self.args, Bag(logging=lambda text: None, add_scalar=lambda *scalar: None))
+        self.group = component.group.get_group(
+            self.args, Bag(logging=lambda text: None, add_scalar=lambda *scalar: None)
+        )
         self.group.server = component.server.get_server(self.args, test_dataset=fed.data.test[0])
         get = component.client.get_client
-        self.clients = [get(args=self.args, client_id=i, train_dataset=part) for i, part in enumerate(fed.data.train)]
+        self.clients = [
+            get(args=self.args, client_id=i, train_dataset=part)
+            for i, part in enumerate(fed.data.train)
+        ]
         for i, one in enumerate(self.clients):
-            nets.load(fed, one.model, fed.new_model(i) if i else fed.new_model())  # its group lets all start from client 0's values
+            nets.load(
+                fed, one.model, fed.new_model(i) if i else fed.new_model()
+            )  # its group lets all start from client 0's values
             self.group.append(one)
         self.group.initialize()
 
@@ -90,16 +139,26 @@ class Fling:
         for i in self.fed.active.tolist():
             self.clients[i].train_dataloader = Epochs(self.fed, i, round_)
             self.clients[i].train(lr=None)
-            self.critical[i] += getattr(self.clients[i], "critical_parameter", torch.tensor(0)).int()
+            self.critical[i] += getattr(
+                self.clients[i], "critical_parameter", torch.tensor(0)
+            ).int()
 
     def aggregate(self, round_: int) -> None:
         called = self.fed.active.tolist()
         if self.args.group.name != "base_group":
-            self.group.clients, self.args.client.client_num = [self.clients[i] for i in called], len(called)
+            self.group.clients, self.args.client.client_num = (
+                [self.clients[i] for i in called],
+                len(called),
+            )
         self.group.aggregate(round_, called)
 
     def models(self, clients: Tensor, name: str = "model") -> Tensor:
-        return torch.stack([nets.join(self.fed, getattr(self.clients[i], name).state_dict()) for i in clients.tolist()])
+        return torch.stack(
+            [
+                nets.join(self.fed, getattr(self.clients[i], name).state_dict())
+                for i in clients.tolist()
+            ]
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -112,13 +171,36 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> Scored:
     """Our models that were last scored, by scoring point."""
     seen: Scored = {}
     score = Federation.score
-    monkeypatch.setattr(Federation, "score", lambda fed, point, models: (seen.update({point: models.clone()}), score(fed, point, models)))
+    monkeypatch.setattr(
+        Federation,
+        "score",
+        lambda fed, point, models: (
+            seen.update({point: models.clone()}),
+            score(fed, point, models),
+        ),
+    )
     return seen
 
 
-def first_round(method: str, hp: dict[str, Any], *, lr: float = 0.05, participation: float = 0.5) -> Run:
-    protocol: dict[str, Any] = {"lr": lr, "momentum": 0.9, "weight_decay": 1e-3, "evaluation": {"tallies": ("mask",)}}
-    return toys.run(method, hp, model="tiny-bn", sizes=SIZES, dtype=torch.float64, rounds=1, participation=participation, **protocol)
+def first_round(
+    method: str, hp: dict[str, Any], *, lr: float = 0.05, participation: float = 0.5
+) -> Run:
+    protocol: dict[str, Any] = {
+        "lr": lr,
+        "momentum": 0.9,
+        "weight_decay": 1e-3,
+        "evaluation": {"tallies": ("mask",)},
+    }
+    return toys.run(
+        method,
+        hp,
+        model="tiny-bn",
+        sizes=SIZES,
+        dtype=torch.float64,
+        rounds=1,
+        participation=participation,
+        **protocol,
+    )
 
 
 def agree(run: Run, theirs: Fling, scored: Scored) -> None:
@@ -132,24 +214,32 @@ def agree(run: Run, theirs: Fling, scored: Scored) -> None:
         assert plain.apart(theirs.models(run.fed.active), scored["pre_agg"]) < 1e-9
         theirs.aggregate(round_)
         assert plain.apart(theirs.models(run.fed.everybody), scored["post_agg"]) < 1e-9
-    assert "mask" not in run.fed.tallies or torch.equal(theirs.critical, run.fed.tallies["mask"][:, theirs.among])
+    assert "mask" not in run.fed.tallies or torch.equal(
+        theirs.critical, run.fed.tallies["mask"][:, theirs.among]
+    )
 
 
 @pytest.mark.parametrize("participation", [0.5, 1.0])
-def test_fedpurin_is_the_authors_code_while_every_tensor_has_some_effect(scored: Scored, participation: float) -> None:
+def test_fedpurin_is_the_authors_code_while_every_tensor_has_some_effect(
+    scored: Scored, participation: float
+) -> None:
     run = first_round("fedpurin", {"beta": BETA}, lr=0.005, participation=participation)
     agree(run, Fling(run.fed, "purin_client", "purin_group"), scored)
 
 
 @pytest.mark.parametrize(("hp", "switches"), VARIANTS)
-def test_fedpurin_with_the_codes_cutoff_is_the_authors_code(scored: Scored, hp: dict[str, Any], switches: dict[str, Any]) -> None:
+def test_fedpurin_with_the_codes_cutoff_is_the_authors_code(
+    scored: Scored, hp: dict[str, Any], switches: dict[str, Any]
+) -> None:
     run = first_round("fedpurin", hp | {"beta": BETA, "cutoff": "code"})
     agree(run, Fling(run.fed, "purin_client", "purin_group", **switches), scored)
 
 
 @pytest.mark.parametrize("tau", [0.0, 0.2, 0.9])
 @pytest.mark.parametrize("ends", [False, True])
-def test_fedpurins_default_differs_from_the_authors_code_in_tensors_without_effect_alone(tau: float, ends: bool) -> None:
+def test_fedpurins_default_differs_from_the_authors_code_in_tensors_without_effect_alone(
+    tau: float, ends: bool
+) -> None:
     fed = first_round("local", {}).fed
     theta, grad = torch.from_numpy(Streams(0).at("entries").standard_normal((2, fed.D)))
     part = {s.name: grad[s.start : s.stop] for s in fed.layout}
@@ -157,15 +247,30 @@ def test_fedpurins_default_differs_from_the_authors_code_in_tensors_without_effe
     part["fc1.bias"].zero_()
     part["fc1.weight"][3:] = 0
     client = Fling(fed, "purin_client", "purin_group", HeadEnd=ends).clients[0]
-    known = {"conv1": "pre", "fc1": "hidden", "fc2": "fc"}  # how its networks call these layers; it tells them by their names
-    net = nn.ModuleDict({known.get(name, name): layer for name, layer in nets.load(fed, client.model, theta).named_children()})
-    grads = nets.split(fed, grad, lambda name: ".".join(known.get(word, word) for word in name.split(".")))
+    known = {
+        "conv1": "pre",
+        "fc1": "hidden",
+        "fc2": "fc",
+    }  # how its networks call these layers; it tells them by their names
+    net = nn.ModuleDict(
+        {
+            known.get(name, name): layer
+            for name, layer in nets.load(fed, client.model, theta).named_children()
+        }
+    )
+    grads = nets.split(
+        fed, grad, lambda name: ".".join(known.get(word, word) for word in name.split("."))
+    )
     theirs = client.evaluate_critical_parameter_grad(net, grads, tau)[0].bool()
     hp = {"tau": tau, "ends": ends, "grad_dtype": "float32"}
-    methods: list[Any] = [build("fedpurin", hp | {"cutoff": cutoff}) for cutoff in ("code", "empty")]
+    methods: list[Any] = [
+        build("fedpurin", hp | {"cutoff": cutoff}) for cutoff in ("code", "empty")
+    ]
     code, default = (method.critical(fed, theta[None], grad[None])[0] for method in methods)
     assert torch.equal(code[fed.layout.learnable & ~fed.layout.norm], theirs)
-    assert torch.equal(default, code & ~fed.layout.where(name="conv2.weight") & ~fed.layout.where(name="fc1.bias"))
+    assert torch.equal(
+        default, code & ~fed.layout.where(name="conv2.weight") & ~fed.layout.where(name="fc1.bias")
+    )
 
 
 @pytest.mark.parametrize("lr", [0.05, 1e-7])

@@ -1,13 +1,16 @@
 """`fedrep` against its authors' code, lgcollins/FedRep at d82e629.
 
-The main loop runs as published, from the initial model to the last fine-tuning, with our cohorts and our batches; the models that it would
-score are caught where it scores them. What it fixes is set here, too: momentum 0.5, and weight decay 1e-4, which spares biases. Ours
-decays them with all else, hence the network's biases bear another name. Clients weigh as much as their data under its LEAF data sets and
-all alike under its others. Three things that reading does not tell:
+The main loop runs as published, from the initial model to the last fine-tuning, with our cohorts
+and our batches; the models that it would score are caught where it scores them. What it fixes is
+set here, too: momentum 0.5, and weight decay 1e-4, which spares biases. Ours decays them with all
+else, hence the network's biases bear another name. Clients weigh as much as their data under its
+LEAF data sets and all alike under its others. Three things that reading does not tell:
 
-* A client that never took part has the heads' average, since its own is an alias of the global model's: `newcomer=global`.
-* The body's epochs leave the head alone because `zero_grad` has removed its gradients since PyTorch 2.0. Under the PyTorch 0.4.1 that the
-  code asks for they stay as zeros, and momentum and weight decay go on moving the head.
+* A client that never took part has the heads' average, since its own is an alias of the global
+  model's: `newcomer=global`.
+* The body's epochs leave the head alone because `zero_grad` has removed its gradients since PyTorch
+  2.0. Under the PyTorch 0.4.1 that the code asks for they stay as zeros, and momentum and weight
+  decay go on moving the head.
 * `models/test.py` mixes tabs and spaces, which Python 3 refuses; the tabs are replaced.
 """
 
@@ -26,17 +29,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from algorithms.core.federation import Federation
-from algorithms.core.method import build
-from algorithms.core.rng import cohort
-from algorithms.core.run import Run
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import build
+from repfl.algorithms.core.rng import cohort
+from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
 from tests.references.loaders import Passes
 
 ROUNDS, SIZES = 5, (25, 16, 9, 12, 30, 8)
-PROTOCOL: dict[str, Any] = {"epochs": 3, "lr": 0.1, "momentum": 0.5, "weight_decay": 1e-4, "participation": 0.5}
+PROTOCOL: dict[str, Any] = {
+    "epochs": 3,
+    "lr": 0.1,
+    "momentum": 0.5,
+    "weight_decay": 1e-4,
+    "participation": 0.5,
+}
 
 
 def name(ours: str) -> str:
@@ -56,9 +65,16 @@ class Layer(nn.Module):
 
 
 class Net(nets.Tiny):
-    """`tiny`, with its tensors listed as the code wants them: three entries of the body, then the head."""
+    """`tiny`, with its tensors listed as the code wants them: three entries of the body, then the
+    head.
+    """
 
-    weight_keys = (("conv1.weight", "conv1.offset"), ("fc1.weight",), ("fc1.offset",), ("fc2.weight", "fc2.offset"))
+    weight_keys = (
+        ("conv1.weight", "conv1.offset"),
+        ("fc1.weight",),
+        ("fc1.offset",),
+        ("fc2.weight", "fc2.offset"),
+    )
 
     def __init__(self, fed: Federation) -> None:
         super().__init__(fed)
@@ -70,17 +86,43 @@ def arguments(fed: Federation, dataset: str) -> Namespace:
     """The protocol in the words of the code."""
     p = fed.protocol
     sizes = {"num_users": fed.N, "frac": 0.5, "shard_per_user": 0, "m_tr": 10**6, "m_ft": 10**6}
-    steps = {"epochs": ROUNDS, "local_ep": p.epochs, "local_rep_ep": 1, "local_bs": p.batch, "local_updates": -1, "lr": p.lr}
-    return Namespace(alg="fedrep", dataset=dataset, gpu=-1, load_fed="n", test_freq=1, save_every=10**6, **sizes, **steps)
+    steps = {
+        "epochs": ROUNDS,
+        "local_ep": p.epochs,
+        "local_rep_ep": 1,
+        "local_bs": p.batch,
+        "local_updates": -1,
+        "lr": p.lr,
+    }
+    return Namespace(
+        alg="fedrep",
+        dataset=dataset,
+        gpu=-1,
+        load_fed="n",
+        test_freq=1,
+        save_every=10**6,
+        **sizes,
+        **steps,
+    )
 
 
 def stand_ins(args: Namespace, net: nn.Module) -> dict[str, dict[str, Any]]:
-    """For what the script reads: its arguments, its network, and data that it counts but never sees."""
+    """For what the script reads: its arguments, its network, and data that it counts but never
+    sees.
+    """
     leaf = {str(c): {"x": [0] * n, "y": [0] * n} for c, n in enumerate(SIZES)}
     listed = {c: np.arange(n) for c, n in enumerate(SIZES)}
-    data: dict[str, Any] = {"get_data": lambda _: (None, None, listed, listed), "read_data": lambda *_: (list(leaf), [], leaf, leaf)}
-    text: dict[str, Any] = dict.fromkeys(("get_word_emb_arr", "repackage_hidden", "process_x", "process_y"))
-    given = {"utils.options": {"args_parser": lambda: args}, "utils.train_utils": {**data, "get_model": lambda _: net}}
+    data: dict[str, Any] = {
+        "get_data": lambda _: (None, None, listed, listed),
+        "read_data": lambda *_: (list(leaf), [], leaf, leaf),
+    }
+    text: dict[str, Any] = dict.fromkeys(
+        ("get_word_emb_arr", "repackage_hidden", "process_x", "process_y")
+    )
+    given = {
+        "utils.options": {"args_parser": lambda: args},
+        "utils.train_utils": {**data, "get_model": lambda _: net},
+    }
     return {**given, "models.language_utils": text, "FedProx": {}}
 
 
@@ -88,8 +130,12 @@ Script = Callable[[Run, str], Tensor]
 
 
 @pytest.fixture
-def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Script:
-    """The published script to its end: what everybody is scored with after every round and after fine-tuning  [ROUNDS + 1, N, D]."""
+def theirs(
+    reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Script:
+    """The published script to its end: what everybody is scored with after every round and after
+    fine-tuning  [ROUNDS + 1, N, D].
+    """
     folder = reference("lgcollins/FedRep", "d82e629", "main_fedrep.py", "models")
     scoring = folder / "models" / "test.py"
     scoring.write_text(scoring.read_text().expandtabs(8))
@@ -108,7 +154,9 @@ def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mo
         last = [Passes(fed, c, ROUNDS, "finetune") for c in everybody]
         cohorts, feed = iter([*called, everybody]), iter([*loaders, *last])
         monkeypatch.setattr(np.random, "choice", lambda *_, **__: next(cohorts))
-        monkeypatch.setattr(import_module("models.Update"), "DataLoader", lambda *_, **__: next(feed))
+        monkeypatch.setattr(
+            import_module("models.Update"), "DataLoader", lambda *_, **__: next(feed)
+        )
         monkeypatch.setattr(import_module("models.test"), "test_img_local", score)
         runpy.run_path(str(folder / "main_fedrep.py"), run_name="__main__")
         return torch.stack(scored).view(ROUNDS + 1, fed.N, fed.D)
@@ -121,7 +169,9 @@ def theirs(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("weighting", "dataset"), [("samples", "femnist"), ("uniform", "mnist")])
 def test_fedrep_is_the_authors_code(theirs: Script, weighting: str, dataset: str) -> None:
     hp = {"body_epochs": 1, "newcomer": "global"}
-    run = toys.run("fedrep", hp, sizes=SIZES, dtype=torch.float64, rounds=1, weighting=weighting, **PROTOCOL)
+    run = toys.run(
+        "fedrep", hp, sizes=SIZES, dtype=torch.float64, rounds=1, weighting=weighting, **PROTOCOL
+    )
     *rounds, tuned = theirs(run, dataset)
     for round_, scored in enumerate(rounds):
         if round_:

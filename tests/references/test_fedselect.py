@@ -1,10 +1,12 @@
 """FedSelect by its code's rules against lapisrocks/fedselect at 0949f8a.
 
-Their `fedselect_algorithm` runs as it is: alternating training, growing masks, averaging over those who share an entry, sending back, and
-scoring. Their loading of data is a stand-in that hands out our batches; a wrapper around `train_personalized` notes what goes in and comes
-out. Their scoring leaves the network in evaluation mode, so that from the second round on their batch norm trains on its running
-statistics: `code-eval`. For `code` the wrapper puts it back into training mode. Not compared: absent clients (theirs take part in every
-round), momentum and weight decay (their optimiser has none), and clipping, an option of theirs that looks at all entries where our
+Their `fedselect_algorithm` runs as it is: alternating training, growing masks, averaging over those
+who share an entry, sending back, and scoring. Their loading of data is a stand-in that hands out
+our batches; a wrapper around `train_personalized` notes what goes in and comes out. Their scoring
+leaves the network in evaluation mode, so that from the second round on their batch norm trains on
+its running statistics: `code-eval`. For `code` the wrapper puts it back into training mode. Not
+compared: absent clients (theirs take part in every round), momentum and weight decay (their
+optimiser has none), and clipping, an option of theirs that looks at all entries where our
 protocol's looks at those in training.
 """
 
@@ -19,7 +21,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from algorithms.core.federation import Federation
+from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
@@ -65,13 +67,20 @@ def their_network(fed: Federation, net: str) -> nn.Module:
     return nets.load(fed, Net().double(), fed.new_model(), theirs)
 
 
-def their_run(monkeypatch: pytest.MonkeyPatch, fed: Federation, net: nn.Module, hp: dict[str, Any]) -> tuple[list[Visit], Tensor]:
-    """Every client's training in every round of theirs, client by client, and the accuracies thereafter  [ROUNDS, N]."""
+def their_run(
+    monkeypatch: pytest.MonkeyPatch, fed: Federation, net: nn.Module, hp: dict[str, Any]
+) -> tuple[list[Visit], Tensor]:
+    """Every client's training in every round of theirs, client by client, and the accuracies
+    thereafter  [ROUNDS, N].
+    """
     code, visits = import_module("fedselect"), list[Visit]()
     train = code.train_personalized
 
     def watched(model: nn.Module, loader: Loader, mask: dict[str, Tensor], args: Any) -> Any:
-        start, shared = nets.join(fed, model.state_dict(), theirs), nets.split(fed, torch.zeros(fed.D), theirs)
+        start, shared = (
+            nets.join(fed, model.state_dict(), theirs),
+            nets.split(fed, torch.zeros(fed.D), theirs),
+        )
         own = nets.join(fed, shared | mask, theirs) == 1
         done = train(model.train() if hp["mode"] == "code" else model, loader, mask, args)
         visits.append((start, own, nets.join(fed, model.state_dict(), theirs)))
@@ -79,14 +88,24 @@ def their_run(monkeypatch: pytest.MonkeyPatch, fed: Federation, net: nn.Module, 
 
     def prepare(_: Any, client: int, *__: Any) -> tuple[Loader, list[tuple[Tensor, Tensor]]]:
         test = fed.data.test[client]
-        return Loader(fed, client, len(visits) // fed.N + 1), [(fed.data.inputs(test), fed.data.labels[test])]
+        return Loader(fed, client, len(visits) // fed.N + 1), [
+            (fed.data.inputs(test), fed.data.labels[test])
+        ]
 
     monkeypatch.setattr(code, "train_personalized", watched)
     monkeypatch.setattr(code, "prepare_dataloaders", prepare)
-    args = Named(com_rounds=ROUNDS, lr=LR, la_epochs=fed.protocol.epochs, clipgradnorm=False, lth_epoch_iters=hp["every"])
+    args = Named(
+        com_rounds=ROUNDS,
+        lr=LR,
+        la_epochs=fed.protocol.epochs,
+        clipgradnorm=False,
+        lth_epoch_iters=hp["every"],
+    )
     args.prune_percent, args.prune_target = 100 * hp["rate"], 100 * hp["limit"]
     clients = {client: client for client in range(fed.N)}
-    scores = code.fedselect_algorithm(net, args, None, None, clients, clients, None, list(clients))["client_accuracies"]
+    scores = code.fedselect_algorithm(net, args, None, None, clients, clients, None, list(clients))[
+        "client_accuracies"
+    ]
     return visits, torch.tensor([[float(score[client]) for client in clients] for score in scores])
 
 
@@ -104,14 +123,29 @@ def test_fedselect_by_the_codes_rules_is_the_authors_code(
 ) -> None:
     borrowed(reference("lapisrocks/fedselect", "0949f8a"), STUBS)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    run = toys.run("fedselect", hp, model=net, sizes=SIZES, rounds=1, dtype=torch.float64, buffers="local", lr=LR)
-    start, mask, fed = run.fed.new_models(), torch.zeros(run.fed.N, run.fed.D, dtype=torch.bool), run.fed
+    run = toys.run(
+        "fedselect",
+        hp,
+        model=net,
+        sizes=SIZES,
+        rounds=1,
+        dtype=torch.float64,
+        buffers="local",
+        lr=LR,
+    )
+    start, mask, fed = (
+        run.fed.new_models(),
+        torch.zeros(run.fed.N, run.fed.D, dtype=torch.bool),
+        run.fed,
+    )
     visits, accuracies = their_run(monkeypatch, fed, their_network(fed, net), hp)
     for round_ in range(ROUNDS):
         if round_:
             start, mask = toys.everybody(run), run.state["mask"]
             run.step()
-        starts, masks, ends = map(torch.stack, zip(*visits[round_ * fed.N : (round_ + 1) * fed.N], strict=True))
+        starts, masks, ends = map(
+            torch.stack, zip(*visits[round_ * fed.N : (round_ + 1) * fed.N], strict=True)
+        )
         assert fed.trained is not None
         correct, total = fed.correct(fed.trained, "test")
         assert torch.equal(masks, mask)

@@ -1,6 +1,7 @@
 """Twelve methods by FL-bench's rules, and its draw of participants, against FL-bench itself.
 
-The logs of FedOBP's authors are of it. How its experiments run here is said in `flbench.py`. Not compared: BN and FLOCO+.
+The logs of FedOBP's authors are of it. How its experiments run here is said in `flbench.py`. Not
+compared: BN and FLOCO+.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from algorithms.core import partial
-from algorithms.core.batches import Batch
-from algorithms.core.federation import Federation
-from algorithms.core.gaussian import folds
-from algorithms.core.local import Local
-from algorithms.core.method import State
-from algorithms.fedbabu import FedBABU
+from repfl.algorithms.core import partial
+from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.gaussian import folds
+from repfl.algorithms.core.local import Local
+from repfl.algorithms.core.method import State
+from repfl.algorithms.fedbabu import FedBABU
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.flbench import SIZES, Bench, alike, ours, scored, start, theirs, watched
@@ -41,7 +42,9 @@ def test_apfl_by_flbenchs_rules_is_flbench(bench: Bench) -> None:
     run = ours("apfl", {"mode": "flbench"})
     server = bench("apfl", "APFLServer", run)
     server.train()
-    own = torch.stack([nets.join(run.fed, server.client_local_model_params[c], theirs) for c in range(run.fed.N)])
+    own = torch.stack(
+        [nets.join(run.fed, server.client_local_model_params[c], theirs) for c in range(run.fed.N)]
+    )
     alphas = torch.stack([server.client_alphas[c] for c in range(run.fed.N)])
     assert alike(server, run)
     assert plain.apart(own, run.state["v"]) < 1e-9
@@ -55,14 +58,18 @@ def test_flute_by_flbenchs_rules_is_flbench(bench: Bench, detach: bool) -> None:
     hp = {"mode": "flbench", "body_epochs": 1, "detach": detach, "newcomer": "global"}
     run = ours("flute", hp, sizes=toys.RAGGED)
     server = bench("flute", "FLUTEServer", run)
-    importlib.import_module("src.utils.models").DecoupledModel.get_last_features.__defaults__ = (detach,)
+    importlib.import_module("src.utils.models").DecoupledModel.get_last_features.__defaults__ = (
+        detach,
+    )
     server.train()
     assert alike(server, run)
     assert plain.apart(scored(server, run.fed), toys.everybody(run)) < 1e-9
 
 
 def test_floco_is_flbench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Endpoints start and points of the simplex are drawn as ours; projection, places and training are FL-bench's."""
+    """Endpoints start and points of the simplex are drawn as ours; projection, places and training
+    are FL-bench's.
+    """
     run = ours("floco", {"endpoints": 3, "tau": 2}, sizes=toys.RAGGED, skip_single=False)
     server, fed = bench("floco", "FlocoServer", run, endpoints=3, tau=2), run.fed
     streams: dict[tuple[str, int, int], np.random.Generator] = {}
@@ -71,13 +78,19 @@ def test_floco_is_flbench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
 
     def draws(purpose: str = "") -> np.random.Generator:
         first = "projection" if server.selected_clients is server.train_clients else "simplex"
-        where = f"method/{first}{purpose}", server.current_epoch + 1, server.trainer.worker.client_id
+        where = (
+            f"method/{first}{purpose}",
+            server.current_epoch + 1,
+            server.trainer.worker.client_id,
+        )
         return streams.setdefault(where, fed.streams.at(*where))
 
     def uniform(low: float, high: float, size: int | None = None) -> Any:
         return draws("/radius" if size is None else "").uniform(low, high, size)
 
-    monkeypatch.setattr(np.random, "exponential", lambda scale, size: draws().standard_exponential(size))
+    monkeypatch.setattr(
+        np.random, "exponential", lambda scale, size: draws().standard_exponential(size)
+    )
     monkeypatch.setattr(np.random, "uniform", uniform)
     server.train()
     new_ends = torch.stack([server.public_model_params[name] for name in ends])
@@ -94,9 +107,13 @@ def test_floco_is_flbench(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
         ("fedrep", "fedrep", "FedRepServer", {}),
     ],
 )
-def test_methods_that_average_a_part_are_flbench(bench: Bench, method: str, name: str, kind: str, hp: dict[str, Any]) -> None:
+def test_methods_that_average_a_part_are_flbench(
+    bench: Bench, method: str, name: str, kind: str, hp: dict[str, Any]
+) -> None:
     """Here somebody never takes part, and has the average of the others' personal layers."""
-    run = ours(method, {"newcomer": "global", **hp}, sizes=toys.RAGGED, participation=0.34, rounds=4)
+    run = ours(
+        method, {"newcomer": "global", **hp}, sizes=toys.RAGGED, participation=0.34, rounds=4
+    )
     assert not bool(run.state["seen"].all())
     server = bench(name, kind, run)
     server.train()
@@ -105,13 +122,24 @@ def test_methods_that_average_a_part_are_flbench(bench: Bench, method: str, name
 
 
 @pytest.mark.parametrize("beta", ["local", "single", "two"])
-def test_pfedfda_by_flbenchs_rules_is_flbench(bench: Bench, monkeypatch: pytest.MonkeyPatch, beta: str) -> None:
-    """Training, and the heads that are scored: global means start as ours, folds are dealt as ours, priors are kept in double precision."""
+def test_pfedfda_by_flbenchs_rules_is_flbench(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, beta: str
+) -> None:
+    """Training, and the heads that are scored: global means start as ours, folds are dealt as ours,
+    priors are kept in double precision.
+    """
     run = ours("pfedfda", {"compat": "flbench", "beta": beta}, sizes=SIZES)
     fed, means = run.fed, start(run)["means"]
     monkeypatch.setattr(torch, "rand", lambda *_: means.clone())
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
-    server = bench("pfedfda", "pFedFDAServer", run, eps=1e-4, local_beta=beta == "local", single_beta=beta == "single")
+    server = bench(
+        "pfedfda",
+        "pFedFDAServer",
+        run,
+        eps=1e-4,
+        local_beta=beta == "local",
+        single_beta=beta == "single",
+    )
     order = torch.from_numpy(fed.streams.at("method/folds", run.round).random(max(SIZES)).argsort())
 
     def split(features: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -120,9 +148,15 @@ def test_pfedfda_by_flbenchs_rules_is_flbench(bench: Bench, monkeypatch: pytest.
         dealt = folds(padded[None], order, fed.classes)[0, : len(held)]
         dealt = dealt[dealt >= 0]
         assert len(dealt) == len(labels)
-        return (((dealt != fold).nonzero()[:, 0], (dealt == fold).nonzero()[:, 0]) for fold in (0, 1))
+        return (
+            ((dealt != fold).nonzero()[:, 0], (dealt == fold).nonzero()[:, 0]) for fold in (0, 1)
+        )
 
-    monkeypatch.setattr(importlib.import_module("src.client.pfedfda"), "StratifiedKFold", lambda **_: SimpleNamespace(split=split))
+    monkeypatch.setattr(
+        importlib.import_module("src.client.pfedfda"),
+        "StratifiedKFold",
+        lambda **_: SimpleNamespace(split=split),
+    )
     server.train()
     assert alike(server, run)
     assert plain.apart(server.global_means, run.state["means"]) < 1e-9
@@ -137,7 +171,9 @@ def test_local_training_is_flbench(bench: Bench) -> None:
 
 
 def test_ditto_is_flbench(bench: Bench) -> None:
-    """Its second branch has the batches of the first here. It trains on batches of one sample, which the first leaves out: none here."""
+    """Its second branch has the batches of the first here. It trains on batches of one sample,
+    which the first leaves out: none here.
+    """
     run = ours("ditto", {"lam": 0.7}, sizes=(24, 7, 18, 40, 10, 16))
     server = bench("ditto", "DittoServer", run, pers_epoch=2, lamda=0.7)
     server.trainer.worker.trainloader.again = 2
@@ -157,7 +193,9 @@ class DecayedHead(FedBABU):
 
     def round(self, state: State, fed: Federation) -> State:
         received = partial.received(state, fed, fed.exchanged)
-        return partial.average(state, fed, fed.loop(self.step, {"w": received}).theta, fed.exchanged)
+        return partial.average(
+            state, fed, fed.loop(self.step, {"w": received}).theta, fed.exchanged
+        )
 
     def step(self, local: Local, batch: Batch) -> None:
         local.sgd({name: g * (not name.startswith("fc2")) for name, g in local.grad(batch).items()})
@@ -171,12 +209,22 @@ class DecayedHead(FedBABU):
         (DecayedHead(FedBABU.HP(epochs=3)), "fedbabu", "FedBabuServer", 0.01),
     ],
 )
-def test_methods_that_tune_before_scoring_are_flbench(bench: Bench, method: Any, name: str, kind: str, weight_decay: float) -> None:
+def test_methods_that_tune_before_scoring_are_flbench(
+    bench: Bench, method: Any, name: str, kind: str, weight_decay: float
+) -> None:
     run = ours(method, {"epochs": 3}, sizes=SIZES, weight_decay=weight_decay)
     server = bench(name, kind, run, test={"interval": run.round, "finetune_epoch": 3})
     seen = watched(server, run.fed)
     server.train()
-    assert plain.apart(nets.join(run.fed, server.public_model_params, theirs), run.state["theta"]) < 1e-9
+    assert (
+        plain.apart(nets.join(run.fed, server.public_model_params, theirs), run.state["theta"])
+        < 1e-9
+    )
     assert plain.apart(torch.stack(seen[1::2]), toys.everybody(run)) < 1e-9
     if isinstance(method, DecayedHead):
-        assert plain.apart(torch.stack(seen[1::2]), toys.everybody(ours("fedbabu", {"epochs": 3}, sizes=SIZES))) > 1e-3
+        assert (
+            plain.apart(
+                torch.stack(seen[1::2]), toys.everybody(ours("fedbabu", {"epochs": 3}, sizes=SIZES))
+            )
+            > 1e-3
+        )

@@ -1,4 +1,6 @@
-"""`fedala` with one worker for all clients against FL-bench itself: what it trains, and what it scores."""
+"""`fedala` with one worker for all clients against FL-bench itself: what it trains, and what it
+scores.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core.federation import Federation
-from algorithms.core.method import State
-from algorithms.fedala import FedALA
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import State
+from repfl.algorithms.fedala import FedALA
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.flbench import SIZES, Bench, ours, scored, theirs, watched
@@ -29,14 +31,20 @@ def picked(monkeypatch: pytest.MonkeyPatch, server: Any, run: Any) -> None:
             first = [held[place] for place in run.method.picks(run.fed)[0]]
         held.sort(key=lambda index: first.index(index) if index in first else len(first))
 
-    monkeypatch.setattr(importlib.import_module("src.client.fedala"), "random", SimpleNamespace(shuffle=shuffle))
+    monkeypatch.setattr(
+        importlib.import_module("src.client.fedala"), "random", SimpleNamespace(shuffle=shuffle)
+    )
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
-def test_fedala_with_one_worker_for_all_is_flbench(bench: Bench, monkeypatch: pytest.MonkeyPatch, momentum: float) -> None:
-    """Its random subsets are ours; scored models agree for the client whom FL-bench scores first, since scoring moves its worker on.
+def test_fedala_with_one_worker_for_all_is_flbench(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, momentum: float
+) -> None:
+    """Its random subsets are ours; scored models agree for the client whom FL-bench scores first,
+    since scoring moves its worker on.
 
-    It keeps momentum from a client's last round, in this method alone. Ours does not, so where there is momentum, that is forgotten here.
+    It keeps momentum from a client's last round, in this method alone. Ours does not, so where
+    there is momentum, that is forgotten here.
     """
     run: Any = ours("fedala", HP, sizes=SIZES, momentum=momentum)
     server = bench("fedala", "FedALAServer", run)
@@ -47,18 +55,28 @@ def test_fedala_with_one_worker_for_all_is_flbench(bench: Bench, monkeypatch: py
 
     picked(monkeypatch, server, run)
     server.train()
-    assert plain.apart(nets.join(run.fed, server.public_model_params, theirs), run.state["theta"]) < 1e-9
-    assert plain.apart(nets.join(run.fed, worker.model.state_dict(), theirs), run.state["w"][0]) < 1e-9
-    assert plain.apart(torch.cat([part.flatten() for part in worker.weights]), run.state["weights"][0]) < 1e-9
+    assert (
+        plain.apart(nets.join(run.fed, server.public_model_params, theirs), run.state["theta"])
+        < 1e-9
+    )
+    assert (
+        plain.apart(nets.join(run.fed, worker.model.state_dict(), theirs), run.state["w"][0]) < 1e-9
+    )
+    assert (
+        plain.apart(torch.cat([part.flatten() for part in worker.weights]), run.state["weights"][0])
+        < 1e-9
+    )
     assert int((run.state["weights"] < 1).sum()) > 50
     assert plain.apart(scored(server, run.fed, 1), toys.everybody(run)[:1]) < 1e-9
 
 
 class MovedByScoring(FedALA):
-    """The worker serves clients at scoring as it does in training, so it is another one for the next of them, and for the next round.
+    """The worker serves clients at scoring as it does in training, so it is another one for the
+    next of them, and for the next round.
 
-    The first client leaves it with the global model's lower layers. So the second finds no difference in
-    the first tensor, takes the global model and searches nothing; and so do all after it.
+    The first client leaves it with the global model's lower layers. So the second finds no
+    difference in the first tensor, takes the global model and searches nothing; and so do all after
+    it.
     """
 
     def round(self, state: State, fed: Federation) -> State:
@@ -86,4 +104,7 @@ def test_scoring_moves_flbenchs_worker_on_so_all_but_the_first_are_scored_with_t
     assert plain.apart(theta, run.state["theta"]) < 1e-9
     assert plain.apart(models, toys.everybody(run)) < 1e-9
     assert models[1:].equal(theta.expand(fed.N - 1, -1))
-    assert plain.apart(models[1:], toys.everybody(ours("fedala", HP, sizes=SIZES, momentum=0.0))[1:]) > 1e-3
+    assert (
+        plain.apart(models[1:], toys.everybody(ours("fedala", HP, sizes=SIZES, momentum=0.0))[1:])
+        > 1e-3
+    )

@@ -1,13 +1,18 @@
-"""LotteryFL as its code has it (`judge=test, freeze=magnitude`) against charleslipku/LotteryFL at 6b05c9c.
+"""LotteryFL as its code has it (`judge=test, freeze=magnitude`) against charleslipku/LotteryFL at
+6b05c9c.
 
-Theirs: masking, pruning by percentile, local training and accuracy (`LocalUpdate`), averaging over holders and its mixing with the last
-global model; the driver calls these in the order of its lotteryFL.py, whose loop is tied to its files. Ours: `tiny`, which has no batch
-norm (the code would prune that, too), our batches in place of its loader, uniform weights, and its momentum of 0.5 without weight decay.
-Compared after every round: the trained models, the global one, masks, remaining shares, and the models that are scored.
+Theirs: masking, pruning by percentile, local training and accuracy (`LocalUpdate`), averaging over
+holders and its mixing with the last global model; the driver calls these in the order of its
+lotteryFL.py, whose loop is tied to its files. Ours: `tiny`, which has no batch norm (the code would
+prune that, too), our batches in place of its loader, uniform weights, and its momentum of 0.5
+without weight decay. Compared after every round: the trained models, the global one, masks,
+remaining shares, and the models that are scored.
 
-* Of the initial weights, a seventh is set below 1e-6, so that it shows what the code takes for pruned.
+* Of the initial weights, a seventh is set below 1e-6, so that it shows what the code takes for
+  pruned.
 * Our nine test images per client are all among the eighty that its accuracy looks at.
-* Its rewinding ties a model's biases to the stored initial ones, which training then overwrites; here it is handed copies, as ours stay.
+* Its rewinding ties a model's biases to the stored initial ones, which training then overwrites;
+  here it is handed copies, as ours stay.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from algorithms.core.federation import Federation
+from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
@@ -44,7 +49,9 @@ class Lottery:
     def __init__(self, fed: Federation, start: float, percent: float, target: float) -> None:
         self.fed, self.start, self.percent, self.target = fed, start, percent, target
         self.utils, update = importlib.import_module("utils"), importlib.import_module("update")
-        self.client = type("Client", (update.LocalUpdate,), {"train_val_test": lambda self, loaders, _: loaders})
+        self.client = type(
+            "Client", (update.LocalUpdate,), {"train_val_test": lambda self, loaders, _: loaders}
+        )
         self.net = nets.load(fed, LogTiny(fed).double(), fed.new_model())
         self.initial = copy.deepcopy(self.net.state_dict())
         self.weights = self.net.state_dict()
@@ -61,7 +68,11 @@ class Lottery:
         """A participant's part of a round, and its trained model."""
         fed, p, net = self.fed, self.fed.protocol, self.scored(client)
         test = fed.data.test[client]
-        loaders = (plain.batches(fed, client, fed.round, p.epochs), None, [(fed.data.inputs(test), fed.data.labels[test])])
+        loaders = (
+            plain.batches(fed, client, fed.round, p.epochs),
+            None,
+            [(fed.data.inputs(test), fed.data.labels[test])],
+        )
         args = SimpleNamespace(dataset="toy", gpu=None, optimizer="sgd", lr=p.lr, local_ep=1)
         own = self.client(args, loaders, [], None)
         if own.inference(net)[0] > self.start and self.remaining[client] > self.target:
@@ -92,16 +103,28 @@ def with_specks(new_model: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return planted
 
 
-@pytest.mark.filterwarnings("ignore:invalid value encountered in divide")  # theirs: the mean of an entry that nobody holds
+@pytest.mark.filterwarnings(
+    "ignore:invalid value encountered in divide"
+)  # theirs: the mean of an entry that nobody holds
 @pytest.mark.parametrize(("participation", "share", "target"), [(1.0, 0.1, 0.5), (0.4, 0.3, 0.2)])
 def test_lotteryfl_by_the_codes_options_is_the_authors_code(
-    reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch, participation: float, share: float, target: float
+    reference: Get,
+    borrowed: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    participation: float,
+    share: float,
+    target: float,
 ) -> None:
     unused = {"datasets": None, "transforms": None, "__spec__": ModuleSpec("torchvision", None)}
     borrowed(reference("charleslipku/LotteryFL", "6b05c9c", "src") / "src", {"torchvision": unused})
     monkeypatch.setattr(Federation, "new_model", with_specks(Federation.new_model))
     hp = {"judge": "test", "freeze": "magnitude", "share": share, "start": 0.5, "target": target}
-    protocol: dict[str, Any] = {"weighting": "uniform", "momentum": 0.5, "lr": 0.1, "participation": participation}
+    protocol: dict[str, Any] = {
+        "weighting": "uniform",
+        "momentum": 0.5,
+        "lr": 0.1,
+        "participation": participation,
+    }
     run = toys.run("lotteryfl", hp, sizes=SIZES, dtype=torch.float64, rounds=1, **protocol)
     fed, theirs, pruned = run.fed, Lottery(run.fed, 0.5, 100 * share, target), set()
     prunable = fed.layout.select(lambda s: s.name.endswith("weight"))
@@ -112,8 +135,16 @@ def test_lotteryfl_by_the_codes_options_is_the_authors_code(
         assert fed.trained is not None
         assert plain.apart(ends, fed.trained) < 1e-9
         assert plain.apart(nets.join(fed, theirs.weights), run.state["theta"]) < 1e-9
-        assert plain.apart(torch.stack([nets.join(fed, theirs.scored(c).state_dict()) for c in range(fed.N)]), toys.everybody(run)) < 1e-9
-        found = torch.stack([torch.cat([torch.from_numpy(m).flatten() for m in mask]) for mask in theirs.masks])
+        assert (
+            plain.apart(
+                torch.stack([nets.join(fed, theirs.scored(c).state_dict()) for c in range(fed.N)]),
+                toys.everybody(run),
+            )
+            < 1e-9
+        )
+        found = torch.stack(
+            [torch.cat([torch.from_numpy(m).flatten() for m in mask]) for mask in theirs.masks]
+        )
         assert torch.equal(found.bool(), run.state["mask"][:, prunable])
         assert run.state["remaining"].tolist() == pytest.approx(theirs.remaining, rel=1e-12)
         pruned.add(fed.notes["pruned"])

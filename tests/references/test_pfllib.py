@@ -1,4 +1,5 @@
-"""Ten methods against PFLlib itself: seven agree, and three do once its departures are made here, too.
+"""Ten methods against PFLlib itself: seven agree, and three do once its departures are made here,
+too.
 
 How its experiments run here is said in `pfllib.py`.
 """
@@ -15,16 +16,16 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from algorithms import fedpac
-from algorithms.apfl import APFL, DRIFT, across, slope
-from algorithms.core import simplex
-from algorithms.core.batches import Batch
-from algorithms.core.federation import Federation
-from algorithms.core.local import Local
-from algorithms.core.method import State
-from algorithms.core.statistics import ClassStatistics
-from algorithms.fedala import FedALA
-from algorithms.fedbabu import FedBABU
+from repfl.algorithms import fedpac
+from repfl.algorithms.apfl import APFL, DRIFT, across, slope
+from repfl.algorithms.core import simplex
+from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.local import Local
+from repfl.algorithms.core.method import State
+from repfl.algorithms.core.statistics import ClassStatistics
+from repfl.algorithms.fedala import FedALA
+from repfl.algorithms.fedbabu import FedBABU
 from tests.algorithms import plain, toys
 from tests.references.pfllib import Library, held, ours, right
 
@@ -43,26 +44,37 @@ SAME, APART = 1e-14, 1e-3
         ("ditto", "ditto", "Ditto", {"lam": 0.7, "epochs": 1}, {"plocal_epochs": 1, "mu": 0.7}),
     ],
 )
-def test_methods_are_pfllibs(pfllib: Library, method: str, name: str, kind: str, hp: dict[str, Any], options: dict[str, Any]) -> None:
+def test_methods_are_pfllibs(
+    pfllib: Library, method: str, name: str, kind: str, hp: dict[str, Any], options: dict[str, Any]
+) -> None:
     run = ours(method, hp)
     server = pfllib(name, kind, run, **options)
     server.train()
     if method != "local":
         server.send_models()
     scored = server.test_metrics_personalized if method == "ditto" else server.test_metrics
-    assert plain.apart(held(run, server, "model_per" if method == "ditto" else "model"), toys.everybody(run)) < SAME
+    assert (
+        plain.apart(
+            held(run, server, "model_per" if method == "ditto" else "model"), toys.everybody(run)
+        )
+        < SAME
+    )
     assert scored()[2] == right(run)
 
 
 class AbsentSearch(FedALA):
-    """Those who do not take part search too, and keep where they would have started as their own model."""
+    """Those who do not take part search too, and keep where they would have started as their own
+    model.
+    """
 
     def round(self, state: State, fed: Federation) -> State:
         state = {name: value.clone() for name, value in state.items()}
         away = torch.tensor([c for c in range(fed.N) if c not in fed.active])
         if len(away):
             with fed.among(away):
-                state["w"][away], state["weights"][away], apart = self.aggregated(state["theta"], state, fed)
+                state["w"][away], state["weights"][away], apart = self.aggregated(
+                    state["theta"], state, fed
+                )
                 state["searched"][away] |= apart
         return super().round(state, fed)
 
@@ -89,11 +101,13 @@ def test_fedala_is_pfllibs_where_everybody_takes_part_or_searches(
         assert plain.apart(held(run, server), toys.everybody(ours("fedala"))) > APART
 
 
-# -- departures --------------------------------------------------------------------------------------------------------------------------
+# -- departures ------------------------------------------------------------------------------------
 
 
 class NeverSent(FedBABU):
-    """Fine-tuning starts from what clients last held: their own body after the last round, or the average before it."""
+    """Fine-tuning starts from what clients last held: their own body after the last round, or the
+    average before it.
+    """
 
     def round(self, state: State, fed: Federation) -> State:
         own = state["theta"].repeat(fed.N, 1)
@@ -103,7 +117,9 @@ class NeverSent(FedBABU):
         return after | {"unsent": own}
 
     def personal(self, state: State, fed: Federation) -> Tensor:
-        return fed.train(state["unsent"][fed.active], epochs=self.hp.epochs, stream="finetune").theta
+        return fed.train(
+            state["unsent"][fed.active], epochs=self.hp.epochs, stream="finetune"
+        ).theta
 
 
 def test_fedbabu_is_pfllibs_without_its_last_average(pfllib: Library) -> None:
@@ -118,11 +134,13 @@ def test_fedbabu_is_pfllibs_without_its_last_average(pfllib: Library) -> None:
 def misled(before: ClassStatistics) -> Tensor:
     """Combined heads as PFLlib forms them, from heads as they were trained  [K, K].
 
-    Weights are solved for in one order of the clients and used in another; where one is dropped, the others
-    do not grow; and every combination reads the heads that were combined before it.
+    Weights are solved for in one order of the clients and used in another; where one is dropped,
+    the others do not grow; and every combination reads the heads that were combined before it.
     """
     spread = before.shares[:, :, None] * before.means  # [K, classes, F]
-    energy = (before.shares * before.square / before.count.clamp(min=1)).sum(1) - spread.square().sum((1, 2))
+    energy = (before.shares * before.square / before.count.clamp(min=1)).sum(
+        1
+    ) - spread.square().sum((1, 2))
     noise, order = (energy / before.count.sum(1)).diag(), [*range(1, len(energy)), 0]
     heads = torch.eye(len(energy))
     for place, client in enumerate(order):
@@ -138,7 +156,9 @@ def unweighted(state: State, after: ClassStatistics) -> State:
     return {"centroids": after.means.sum(0) / clients.clamp(min=1)[:, None], "known": clients > 0}
 
 
-def test_fedpac_is_pfllibs_with_weights_for_other_clients(pfllib: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fedpac_is_pfllibs_with_weights_for_other_clients(
+    pfllib: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hp = {"head_lr": None}
     defined = toys.everybody(ours("fedpac", hp, participation=1.0))
     with monkeypatch.context() as replayed:
@@ -148,12 +168,16 @@ def test_fedpac_is_pfllibs_with_weights_for_other_clients(pfllib: Library, monke
     server = pfllib("pac", "FedPAC", run, lamda=1.0)
     server.train()
     server.send_models()
-    assert plain.apart(held(run, server), toys.everybody(run)) < 1e-9  # two ways to one quadratic form
+    assert (
+        plain.apart(held(run, server), toys.everybody(run)) < 1e-9
+    )  # two ways to one quadratic form
     assert plain.apart(held(run, server), defined) > APART
 
 
 class Overwritten(APFL):
-    """A client's own model trains by itself, alpha takes the slope of both gradients, and the mixture replaces the own model."""
+    """A client's own model trains by itself, alpha takes the slope of both gradients, and the
+    mixture replaces the own model.
+    """
 
     def step(self, local: Local, batch: Batch) -> None:
         shared = local.grad(batch)
@@ -186,7 +210,9 @@ def test_apfl_is_pfllibs_with_the_mixture_in_the_place_of_the_own_model(pfllib: 
     assert plain.apart(held(run, server, "model_per"), toys.everybody(ours("apfl", hp))) > APART
 
 
-def test_pfllibs_clients_reset_the_seed_and_leave_out_short_batches(pfllib: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pfllibs_clients_reset_the_seed_and_leave_out_short_batches(
+    pfllib: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever the seed of a repetition, its clients shuffle alike."""
     run = toys.run("fedavg", sizes=(25, 7), dtype=torch.float64, rounds=2)
     with torch.random.fork_rng(devices=[]):

@@ -1,13 +1,19 @@
-"""Star-PFL as its code has it (`masked=weights, cap=0.7, early=6, halving=code`) against Guoyeting/Star-PFL at 0565c53.
+"""Star-PFL as its code has it (`masked=weights, cap=0.7, early=6, halving=code`) against
+Guoyeting/Star-PFL at 0565c53.
 
-Theirs: a `fedstar` with its stability, masked training, records, checks and aggregation; the driver calls these in the order of its
-main.py, whose loop is tied to its files. Ours: `tiny-bn` in place of their LeNet-5, our batches, uniform weights, averaged statistics.
-Compared after every round: trained models, the server's, and both sides' masks, trials, periods and waiting times, entry by entry.
+Theirs: a `fedstar` with its stability, masked training, records, checks and aggregation; the driver
+calls these in the order of its main.py, whose loop is tied to its files. Ours: `tiny-bn` in place
+of their LeNet-5, our batches, uniform weights, averaged statistics. Compared after every round:
+trained models, the server's, and both sides' masks, trials, periods and waiting times, entry by
+entry.
 
-* Their "no record yet" is a record whose sum is 0, which for a last layer, whose gradients add up to nothing, is a matter of rounding;
-  `magnitudes` makes it a record without entries (paper_tables/star_pfl/README.md, 11).
-* Theirs averages values, ours updates: with a third each, an entry that nobody trained may move by its last bit. So two take part.
-* The code calls everybody; where we call some, its aggregation is handed these alone. It has no momentum and no weight decay.
+* Their "no record yet" is a record whose sum is 0, which for a last layer, whose gradients add up
+  to nothing, is a matter of rounding; `magnitudes` makes it a record without entries
+  (paper_tables/star_pfl/README.md, 11).
+* Theirs averages values, ours updates: with a third each, an entry that nobody trained may move by
+  its last bit. So two take part.
+* The code calls everybody; where we call some, its aggregation is handed these alone. It has no
+  momentum and no weight decay.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from algorithms.core.federation import Federation
+from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
@@ -42,25 +48,39 @@ class Exact(Tensor):
 
 
 @pytest.fixture
-def fedstar(reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Callable[[Federation, float, float], Any]:
+def fedstar(
+    reference: Get, borrowed: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Federation, float, float], Any]:
     """Their algorithm with our network, in doubles, for the clients of a federation."""
 
     def build(fed: Federation, server: float, client: float) -> Any:
         net = nets.load(fed, nets.TinyBN(fed), fed.new_model())
-        stubs = {"network.models": {"lenet5v": lambda: net}, "datautil.prepare_data": {"get_whole_dataset": None}}
-        borrowed(reference("Guoyeting/Star-PFL", "0565c53", "alg"), {"network": {}, "datautil": {}, **stubs})
+        stubs = {
+            "network.models": {"lenet5v": lambda: net},
+            "datautil.prepare_data": {"get_whole_dataset": None},
+        }
+        borrowed(
+            reference("Guoyeting/Star-PFL", "0565c53", "alg"),
+            {"network": {}, "datautil": {}, **stubs},
+        )
         monkeypatch.setattr(importlib.import_module("alg.utils"), "torch", magnitudes())
-        args = types.SimpleNamespace(n_clients=fed.N, device="cpu", lr=fed.protocol.lr, thrs_g=server, thrs_c=client)
+        args = types.SimpleNamespace(
+            n_clients=fed.N, device="cpu", lr=fed.protocol.lr, thrs_g=server, thrs_c=client
+        )
         theirs = importlib.import_module("alg.starfl").fedstar(args)
         for periods in sides(theirs, "freq"):
-            periods.update({name: value.float() for name, value in periods.items()})  # its halving puts floats into them
+            periods.update(
+                {name: value.float() for name, value in periods.items()}
+            )  # its halving puts floats into them
         return theirs
 
     return build
 
 
 def magnitudes() -> types.ModuleType:
-    """PyTorch for their stability, which asks `torch.sum` for one thing only: whether a record is empty."""
+    """PyTorch for their stability, which asks `torch.sum` for one thing only: whether a record is
+    empty.
+    """
     namespace = types.ModuleType("torch")
     namespace.__dict__.update(torch.__dict__, sum=lambda record: record.abs().sum())
     return namespace
@@ -83,8 +103,13 @@ def local(theirs: Any, fed: Federation, client: int) -> None:
     theirs.measure_staiblity_client(client)
     theirs.clear_record(client)
     for epoch in range(EPOCHS):
-        batches = [(x.as_subclass(Exact), y) for x, y in plain.batches(fed, client, fed.round, 1, first=epoch)]
-        update = moved(theirs.client_model[client], partial(theirs.client_train, client, batches, fed.round))
+        batches = [
+            (x.as_subclass(Exact), y)
+            for x, y in plain.batches(fed, client, fed.round, 1, first=epoch)
+        ]
+        update = moved(
+            theirs.client_model[client], partial(theirs.client_train, client, batches, fed.round)
+        )
         if epoch <= theirs.rec_c_l:
             theirs.update_record_client(client, update)
     theirs.check_stability_client(client)
@@ -99,7 +124,10 @@ def round_of(theirs: Any, fed: Federation) -> None:
         local(theirs, fed, client)
     few = copy.copy(theirs)
     few.args = types.SimpleNamespace(**{**vars(theirs.args), "n_clients": len(called)})
-    few.client_model, few.mask_c = [theirs.client_model[c] for c in called], [theirs.mask_c[c] for c in called]
+    few.client_model, few.mask_c = (
+        [theirs.client_model[c] for c in called],
+        [theirs.mask_c[c] for c in called],
+    )
     theirs.update_record_server(moved(theirs.server_model, few.server_aggre))
     theirs.check_stability_server()
 
@@ -110,22 +138,49 @@ def round_of(theirs: Any, fed: Federation) -> None:
     ids=["everybody", "half", "half, the README's thresholds"],
 )
 def test_star_pfl_by_the_codes_options_is_the_authors_code(
-    fedstar: Callable[..., Any], sizes: tuple[int, ...], participation: float, server: float, client: float
+    fedstar: Callable[..., Any],
+    sizes: tuple[int, ...],
+    participation: float,
+    server: float,
+    client: float,
 ) -> None:
     hp = CODE | {"server_threshold": server, "client_threshold": client}
-    protocol: dict[str, Any] = {"epochs": EPOCHS, "batch": 16, "weighting": "uniform", "buffers": "global", "participation": participation}
-    run = toys.run("star-pfl", hp, model="tiny-bn", sizes=sizes, dtype=torch.float64, rounds=1, evaluation={"every": 0}, **protocol)
+    protocol: dict[str, Any] = {
+        "epochs": EPOCHS,
+        "batch": 16,
+        "weighting": "uniform",
+        "buffers": "global",
+        "participation": participation,
+    }
+    run = toys.run(
+        "star-pfl",
+        hp,
+        model="tiny-bn",
+        sizes=sizes,
+        dtype=torch.float64,
+        rounds=1,
+        evaluation={"every": 0},
+        **protocol,
+    )
     fed, theirs = run.fed, fedstar(run.fed, server, client)
     for round_ in range(1, ROUNDS + 1):
         if round_ > 1:
             run.step()
         round_of(theirs, fed)
-        ends = torch.stack([nets.join(fed, theirs.client_model[c].state_dict()) for c in fed.active.tolist()])
+        ends = torch.stack(
+            [nets.join(fed, theirs.client_model[c].state_dict()) for c in fed.active.tolist()]
+        )
         assert fed.trained is not None
         assert plain.apart(ends, fed.trained) < 1e-9
-        assert plain.apart(nets.join(fed, theirs.server_model.state_dict()), run.state["theta"]) < 1e-9
+        assert (
+            plain.apart(nets.join(fed, theirs.server_model.state_dict()), run.state["theta"]) < 1e-9
+        )
         for book, name in BOOKS.items():
-            found = torch.stack([torch.cat([v.flatten() for v in side.values()]) for side in sides(theirs, book)])
-            ours = torch.cat([run.state[f"server.{name}"], run.state[f"client.{name}"]])[:, fed.layout.learnable]
+            found = torch.stack(
+                [torch.cat([v.flatten() for v in side.values()]) for side in sides(theirs, book)]
+            )
+            ours = torch.cat([run.state[f"server.{name}"], run.state[f"client.{name}"]])[
+                :, fed.layout.learnable
+            ]
             assert torch.equal(found.long(), ours.long())
     assert bool((run.state["client.period"] == 0).any())

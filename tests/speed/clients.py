@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from algorithms import models
-from algorithms.core.data import ClientData
-from algorithms.core.federation import Federation
-from algorithms.core.method import build
-from algorithms.core.run import Run
-from bench.trust.contract import toy_recipe
+from repfl.algorithms import models
+from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import build
+from repfl.algorithms.core.run import Run
+from repfl.bench.trust.contract import toy_recipe
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
@@ -27,27 +27,58 @@ def cifar_shaped(sizes: tuple[int, ...], test: int = 0) -> ClientData:
     """Random images; all clients see the same ones, so that memory is the models' alone."""
     rng, most = np.random.default_rng(0), max(*sizes, test)
     images, labels = rng.integers(0, 256, (most, 32, 32, 3), np.uint8), rng.integers(0, 10, most)
-    train, tests, none = ([torch.arange(n) for n in each] for each in (sizes, [test] * len(sizes), [0] * len(sizes)))
-    return ClientData(torch.from_numpy(images), torch.from_numpy(labels), train, tests, none, torch.full((3,), 1 / 255), torch.zeros(3), 10)
+    train, tests, none = (
+        [torch.arange(n) for n in each] for each in (sizes, [test] * len(sizes), [0] * len(sizes))
+    )
+    return ClientData(
+        torch.from_numpy(images),
+        torch.from_numpy(labels),
+        train,
+        tests,
+        none,
+        torch.full((3,), 1 / 255),
+        torch.zeros(3),
+        10,
+    )
 
 
 def federation(
-    model: str, sizes: tuple[int, ...], device: str, *, test: int = 0, chunk: int = 1, lanes: int = 0, **protocol: Any
+    model: str,
+    sizes: tuple[int, ...],
+    device: str,
+    *,
+    test: int = 0,
+    chunk: int = 1,
+    lanes: int = 0,
+    **protocol: Any,
 ) -> Federation:
     """Clients of the given sizes in their first round."""
     net = models.build(model, channels=3, size=32, classes=10)
     recipe = toy_recipe(clients=len(sizes), **{"epochs": 1, "lr": 0.01, **protocol})
-    fed = Federation(net, cifar_shaped(sizes, test), recipe, seed=0, device=device, chunk=chunk, lanes=lanes)
+    fed = Federation(
+        net, cifar_shaped(sizes, test), recipe, seed=0, device=device, chunk=chunk, lanes=lanes
+    )
     fed.begin(1, scoring=False)
     return fed
 
 
 def run_of(
-    method: str, model: str, sizes: tuple[int, ...], device: str = "cpu", *, kind: type[Run] = Run, test: int = 4, **protocol: Any
+    method: str,
+    model: str,
+    sizes: tuple[int, ...],
+    device: str = "cpu",
+    *,
+    kind: type[Run] = Run,
+    test: int = 4,
+    **protocol: Any,
 ) -> Run:
     """A started run of a method; it scores after its last round alone."""
     net = models.build(model, channels=3, size=32, classes=10)
-    recipe = toy_recipe(clients=len(sizes), evaluation={"every": 0}, **{"rounds": 50, "epochs": 1, "lr": 0.01, **protocol})
+    recipe = toy_recipe(
+        clients=len(sizes),
+        evaluation={"every": 0},
+        **{"rounds": 50, "epochs": 1, "lr": 0.01, **protocol},
+    )
     run = kind(build(method), recipe, cifar_shaped(sizes, test), net, seed=0, device=device)
     run.start()
     return run

@@ -1,4 +1,6 @@
-"""Every figure has beside it what plain PyTorch does in the same run, in turns with it, and the device's roofline."""
+"""Every figure has beside it what plain PyTorch does in the same run, in turns with it, and the
+device's roofline.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Figure:
         least: float | None = None,
         rounds: int = 5,
     ) -> float:
-        """Units per second of `work`, which does `amount` of them; `plain` does `plain_amount`; no unit takes less than `least` seconds."""
+        """Units per second of `work`, which does `amount` of them; `plain` does `plain_amount`; no
+        unit takes less than `least` seconds.
+        """
         beside: list[float] = []
 
         def timed(what: Callable[[], Any]) -> float:
@@ -63,9 +67,18 @@ class Figure:
         self.keep(value, unit)
         return value
 
-    def keep(self, value: float, unit: str, plain: float | None = None, roofline: float | None = None) -> None:
-        found = {"value": value, "unit": unit, "of plain PyTorch": plain, "of the roofline": roofline}
-        self.benchmark.extra_info |= {name: shown for name, shown in found.items() if shown is not None}
+    def keep(
+        self, value: float, unit: str, plain: float | None = None, roofline: float | None = None
+    ) -> None:
+        found = {
+            "value": value,
+            "unit": unit,
+            "of plain PyTorch": plain,
+            "of the roofline": roofline,
+        }
+        self.benchmark.extra_info |= {
+            name: shown for name, shown in found.items() if shown is not None
+        }
         shares = ("" if share is None else f"{share:.2f}" for share in (plain, roofline))
         self.rows.append((self.name, f"{value:,.4g}", unit, *shares))
 
@@ -83,4 +96,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     widths = [max(len(row[column]) for row in (HEAD, *rows)) for column in range(len(HEAD))]
     terminalreporter.section("figures, one thread per process on a CPU")
     for row in (HEAD, *rows):
-        terminalreporter.write_line("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        terminalreporter.write_line(
+            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        )

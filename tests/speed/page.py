@@ -1,4 +1,5 @@
-"""The figures of bench/SPEED.md, out of files of `nox -s benchmarks`: python -m tests.speed.page benchmarks/*.json
+"""The figures of bench/SPEED.md, out of files of `nox -s benchmarks`: python -m tests.speed.page
+benchmarks/*.json
 
 A figure that several files have is the last one's; all are of one machine.
 """
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.pages import parts
+from repfl.bench.pages import parts
 
 PAGE = Path(__file__).resolve().parents[2] / "bench" / "SPEED.md"
 HEAD = ("figure", "measured", "of plain PyTorch", "of the roofline")
@@ -22,7 +23,10 @@ def block(found: Mapping[str, Any]) -> str:
     machine = found["machine_info"]
     processor = machine["cpu"].get("brand_raw", machine["machine"])
     lines = [
-        f"On {processor}, one thread, Python {machine['python_version']}, {found['datetime'][:10]}:",
+        (
+            f"On {processor}, one thread, Python {machine['python_version']},"
+            f" {found['datetime'][:10]}:"
+        ),
         "",
         f"| {' | '.join(HEAD)} |",
         f"|{'---|' * len(HEAD)}",
@@ -30,7 +34,10 @@ def block(found: Mapping[str, Any]) -> str:
     for each in found["benchmarks"]:
         kept = each["extra_info"]
         shares = ("" if (share := kept.get(name)) is None else f"{share:.2f}" for name in HEAD[2:])
-        name, measured = each["name"].removeprefix("test_").replace("_", " "), f"{kept['value']:,.4g} {kept['unit']}"
+        name, measured = (
+            each["name"].removeprefix("test_").replace("_", " "),
+            f"{kept['value']:,.4g} {kept['unit']}",
+        )
         lines.append(f"| {' | '.join([name, measured, *shares])} |")
     return "\n".join(lines) + "\n"
 

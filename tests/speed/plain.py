@@ -1,4 +1,6 @@
-"""What the engine is measured against: an ordinary module, an ordinary optimiser, one client after the other."""
+"""What the engine is measured against: an ordinary module, an ordinary optimiser, one client after
+the other.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torchvision.models.resnet import BasicBlock, ResNet
 
-from algorithms.core.federation import Federation
+from repfl.algorithms.core.federation import Federation
 
 
 class _Resnet8(ResNet):
@@ -21,7 +23,14 @@ class _Resnet8(ResNet):
 
 
 def _cnn4() -> nn.Module:
-    maps = [nn.Conv2d(3, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2)]
+    maps = [
+        nn.Conv2d(3, 32, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+    ]
     return nn.Sequential(*maps, nn.Flatten(), nn.Linear(1600, 512), nn.ReLU(), nn.Linear(512, 10))
 
 
@@ -42,13 +51,18 @@ NETS: dict[str, Callable[[], nn.Module]] = {
 
 
 class Plain:
-    """One client's training and scoring in plain PyTorch, channels last, on the engine's own batches."""
+    """One client's training and scoring in plain PyTorch, channels last, on the engine's own
+    batches.
+    """
 
     def __init__(self, name: str, fed: Federation) -> None:
         self.net = NETS[name]().to(fed.device, memory_format=torch.channels_last)
         self.optimiser = torch.optim.SGD(self.net.parameters(), lr=0.01)
         images = fed.data.images.to(fed.device).permute(0, 3, 1, 2) / 255
-        self.images, self.labels = images.contiguous(memory_format=torch.channels_last), fed.data.labels
+        self.images, self.labels = (
+            images.contiguous(memory_format=torch.channels_last),
+            fed.data.labels,
+        )
         self.own, self.batch = fed.data.train[0].to(fed.device), fed.protocol.batch
 
     def train(self) -> None:

@@ -1,4 +1,6 @@
-"""The speed that a device cannot exceed: operations over its measured peak, bytes over its measured bandwidth, whichever takes longer."""
+"""The speed that a device cannot exceed: operations over its measured peak, bytes over its measured
+bandwidth, whichever takes longer.
+"""
 
 from __future__ import annotations
 
@@ -58,15 +60,20 @@ class Work:
 
 
 def of_step(plain: Plain) -> Work:
-    """One training step: operations as PyTorch counts them; each saved activation is written and read once; a parameter is read forwards,
-    backwards and by the optimiser, which writes it, and its gradient is written and read."""
+    """One training step: operations as PyTorch counts them; each saved activation is written and
+    read once; a parameter is read forwards, backwards and by the optimiser, which writes it, and
+    its gradient is written and read.
+    """
     saved: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         saved[tensor.untyped_storage().data_ptr()] = tensor.nbytes
         return tensor
 
-    with FlopCounterMode(display=False) as counter, torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with (
+        FlopCounterMode(display=False) as counter,
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+    ):
         plain.loss(plain.own[: plain.batch]).backward()
     parameters = sum(p.nbytes for p in plain.net.parameters())
     return Work(counter.get_total_flops(), 6 * parameters + 2 * sum(saved.values()))
@@ -76,4 +83,7 @@ def of_scoring(plain: Plain, samples: int) -> Work:
     """A forward pass: operations, parameters and images once."""
     with FlopCounterMode(display=False) as counter:
         plain.score(samples)
-    return Work(counter.get_total_flops(), sum(p.nbytes for p in plain.net.parameters()) + plain.images[:samples].nbytes)
+    return Work(
+        counter.get_total_flops(),
+        sum(p.nbytes for p in plain.net.parameters()) + plain.images[:samples].nbytes,
+    )

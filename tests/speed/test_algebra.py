@@ -1,8 +1,10 @@
-"""What servers and gossip cost beside training: less than a twentieth of a round of 100 clients with a million entries each.
+"""What servers and gossip cost beside training: less than a twentieth of a round of 100 clients
+with a million entries each.
 
-A round is 100 clients x 5 epochs x 500 images in batches of 100 (CIFAR-10's training images divided among them), on cnn4's 878,538 entries.
-Its algebra is all that a round does apart from local training, scoring and losses on peers' data. Both are processor time of one thread, so
-that other work on the machine counts as little as possible; training is timed on one client and multiplied.
+A round is 100 clients x 5 epochs x 500 images in batches of 100 (CIFAR-10's training images divided
+among them), on cnn4's 878,538 entries. Its algebra is all that a round does apart from local
+training, scoring and losses on peers' data. Both are processor time of one thread, so that other
+work on the machine counts as little as possible; training is timed on one client and multiplied.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from algorithms.core import critical, importance, topology
-from algorithms.core.federation import Federation
-from algorithms.core.layout import Layout
-from algorithms.core.masks import holders_mean
-from algorithms.core.run import Run
-from algorithms.core.train import Trained
+from repfl.algorithms.core import critical, importance, topology
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.layout import Layout
+from repfl.algorithms.core.masks import holders_mean
+from repfl.algorithms.core.run import Run
+from repfl.algorithms.core.train import Trained
 from tests.speed import roofline
 from tests.speed.clients import federation, run_of
 from tests.speed.conftest import Figure
@@ -40,7 +42,9 @@ class Untrained(Federation):
 
     def loop(self, step: Any, models: Mapping[str, Tensor], **how: Any) -> Trained:
         begun = process_time()
-        moved = {name: flat if how.get("in_place") else flat * 1.001 for name, flat in models.items()}
+        moved = {
+            name: flat if how.get("in_place") else flat * 1.001 for name, flat in models.items()
+        }
         grad = moved["w"] * 0.1 if "last_grad" in how.get("keep", ()) else None
         self.aside += process_time() - begun
         return Trained(moved, dict(how.get("extras") or {}), grad)
@@ -75,15 +79,19 @@ def training() -> float:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_algebra_of_100_clients_takes_less_than_a_twentieth_of_a_round(figure: Figure, method: str) -> None:
+def test_algebra_of_100_clients_takes_less_than_a_twentieth_of_a_round(
+    figure: Figure, method: str
+) -> None:
     run = run_of(method, "cnn4", (SAMPLES,) * CLIENTS, kind=UntrainedRun, **SETTING)
     run.step()
     assert isinstance(run, UntrainedRun)
-    share = figure.once(lambda: median(run.algebra() for _ in range(2)) / training(), "of a round's training")
+    share = figure.once(
+        lambda: median(run.algebra() for _ in range(2)) / training(), "of a round's training"
+    )
     assert share < 0.05
 
 
-# -- one operation at a time ---------------------------------------------------------------------------------------------------------------
+# -- one operation at a time -----------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4)
@@ -96,7 +104,10 @@ def operations(x: Tensor) -> dict[str, Callable[[], Any]]:
     clients, size = x.shape
     layout = Layout([("w", (size,), "linear", False)])
     everything, held = torch.ones(size, dtype=torch.bool), x > 0
-    weights, ring = torch.full((clients,), 1 / clients), topology.row_stochastic(_pulled(clients)).float()
+    weights, ring = (
+        torch.full((clients,), 1 / clients),
+        topology.row_stochastic(_pulled(clients)).float(),
+    )
     return {
         "mean": lambda: weights @ x,
         "top share": lambda: critical.critical(layout, x, 0.5, everything, "empty", 1e-10),
@@ -109,17 +120,28 @@ def operations(x: Tensor) -> dict[str, Callable[[], Any]]:
 
 def _pulled(clients: int) -> Tensor:
     """Everybody hears ten others."""
-    return topology.Topology(clients, lambda _: np.random.default_rng(0), torch.device("cpu")).pull(10)
+    return topology.Topology(clients, lambda _: np.random.default_rng(0), torch.device("cpu")).pull(
+        10
+    )
 
 
-READS = {"mean": 1, "top share": 1.25, "holders' mean": 1.25, "gossip": 2, "gossip of masked entries": 2.25, "quantile": 1.25}
+READS = {
+    "mean": 1,
+    "top share": 1.25,
+    "holders' mean": 1.25,
+    "gossip": 2,
+    "gossip of masked entries": 2.25,
+    "quantile": 1.25,
+}
 """How often an operation must at least pass over all models in memory."""
 
 
 @pytest.mark.parametrize("operation", READS)
 @pytest.mark.parametrize("clients", [100, 1000])
 def test_operation_on_a_million_entries(figure: Figure, clients: int, operation: str) -> None:
-    size = 1_000_000 if clients == 100 else 100_000  # the same memory; the cost of a thousand clients of a million follows from the slopes
+    size = (
+        1_000_000 if clients == 100 else 100_000
+    )  # the same memory; the cost of a thousand clients of a million follows from the slopes
     x = models(clients, size)
     products = 2 * clients * x.numel() if operation.startswith("gossip") else 0
     least = roofline.Work(products, READS[operation] * x.nbytes).seconds("cpu") / x.numel()

@@ -1,4 +1,6 @@
-"""What the harness costs around training, and what a second worker brings, as ratios taken in one run."""
+"""What the harness costs around training, and what a second worker brings, as ratios taken in one
+run.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from time import perf_counter
 
 import pytest
 
-from bench.cells.cell import Cell, build_cell
-from bench.records.store import Store
-from bench.running.executors import EXECUTORS
-from bench.running.task import Options, Task
-from datasets.core.recipe import Evaluation, Partition, Recipe, Training
+from repfl.bench.cells.cell import Cell, build_cell
+from repfl.bench.records.store import Store
+from repfl.bench.running.executors import EXECUTORS
+from repfl.bench.running.task import Options, Task
+from repfl.datasets.core.recipe import Evaluation, Partition, Recipe, Training
 from tests.speed.conftest import Figure
 
 pytestmark = pytest.mark.speed
@@ -19,12 +21,16 @@ CELLS = 8
 
 
 def cifar_shaped(seed: int, rounds: int) -> Cell:
-    """cnn4 at batch 32 on digits presented as 32x32 RGB: a desk-scale cell that needs no download."""
+    """cnn4 at batch 32 on digits presented as 32x32 RGB: a desk-scale cell that needs no
+    download.
+    """
     recipe = Recipe(
         dataset="digits",
         model="cnn4",
         clients=10,
-        partition=Partition(rule="client-dirichlet", options={"alpha": 0.5, "train": 96, "test": 30}),
+        partition=Partition(
+            rule="client-dirichlet", options={"alpha": 0.5, "train": 96, "test": 30}
+        ),
         training=Training(rounds=rounds, epochs=5, batch=32, lr=0.01),
         evaluation=Evaluation(every=1),
         input=(3, 32, 32),
@@ -35,26 +41,46 @@ def cifar_shaped(seed: int, rounds: int) -> Cell:
 def seconds(cells: list[Cell], workers: int, results: Path) -> float:
     begun = perf_counter()
     outcomes = list(
-        EXECUTORS["processes"]([Task(cell) for cell in cells], Options(results=str(results)), workers, lambda *_: None, lambda: False)
+        EXECUTORS["processes"](
+            [Task(cell) for cell in cells],
+            Options(results=str(results)),
+            workers,
+            lambda *_: None,
+            lambda: False,
+        )
     )
     assert [outcome.status for outcome in outcomes] == ["done"] * len(cells)
     return perf_counter() - begun
 
 
-def test_two_workers_run_a_grid_of_equal_cells_at_least_1_8_times_as_fast_as_one(tmp_path: Path, figure: Figure) -> None:
+def test_two_workers_run_a_grid_of_equal_cells_at_least_1_8_times_as_fast_as_one(
+    tmp_path: Path, figure: Figure
+) -> None:
     cells = [cifar_shaped(seed, rounds=3) for seed in range(CELLS)]
     one = seconds(cells, 1, tmp_path / "one")
-    assert figure.once(lambda: one / seconds(cells, 2, tmp_path / "two"), "times as fast as one") >= 1.8
-    same = [[Store(str(tmp_path / where)).get(cell.id).provenance["digests"] for cell in cells] for where in ("one", "two")]
+    assert (
+        figure.once(lambda: one / seconds(cells, 2, tmp_path / "two"), "times as fast as one")
+        >= 1.8
+    )
+    same = [
+        [Store(str(tmp_path / where)).get(cell.id).provenance["digests"] for cell in cells]
+        for where in ("one", "two")
+    ]
     assert same[0] == same[1]
 
 
-def test_harness_takes_less_than_3_percent_of_a_desk_scale_cell(tmp_path: Path, figure: Figure) -> None:
+def test_harness_takes_less_than_3_percent_of_a_desk_scale_cell(
+    tmp_path: Path, figure: Figure
+) -> None:
     cell = cifar_shaped(0, rounds=8)
 
     def share() -> float:
         begun = perf_counter()
-        list(EXECUTORS["inline"]([Task(cell)], Options(results=str(tmp_path)), 1, lambda *_: None, lambda: False))
+        list(
+            EXECUTORS["inline"](
+                [Task(cell)], Options(results=str(tmp_path)), 1, lambda *_: None, lambda: False
+            )
+        )
         wall = perf_counter() - begun
         spent = Store(str(tmp_path)).get(cell.id).provenance["seconds"]
         return 1 - (spent["train"] + spent["evaluate"]) / wall

@@ -8,19 +8,35 @@ from typing import Any
 
 from tests.speed.peers import page
 
-FACTS = {"processor": "a processor", "python": "3", "date": "today", "dataset": "digits", "participation": 0.1}
+FACTS = {
+    "processor": "a processor",
+    "python": "3",
+    "date": "today",
+    "dataset": "digits",
+    "participation": 0.1,
+}
 FACTS |= {"clients": 3, "train": 32, "epochs": 1, "batch": 8, "rounds": 2}
 
 
 def run(suite: str, seed: int, times: float, accuracy: float) -> dict[str, Any]:
     same = {"suite": suite, "method": "fedavg", "threads": 1, "seed": seed, "accuracy": accuracy}
-    return same | {"round": [9 * times, times, times], "score": [times], "start": times, "memory": 1e9 * times}
+    return same | {
+        "round": [9 * times, times, times],
+        "score": [times],
+        "start": times,
+        "memory": 1e9 * times,
+    }
 
 
 def test_theirs_are_multiples_of_ours_pair_by_pair() -> None:
     """A slow moment slows both of a pair; the first of three rounds is an outlier."""
-    pairs = [(run("repfl", seed, 2.0**seed, 0.5), run("PFLlib", seed, 3 * 2.0**seed, 0.49 + seed / 100)) for seed in range(3)]
-    *_, ours, theirs = page.block({"facts": FACTS, "runs": [each for pair in pairs for each in pair]}).splitlines()
+    pairs = [
+        (run("repfl", seed, 2.0**seed, 0.5), run("PFLlib", seed, 3 * 2.0**seed, 0.49 + seed / 100))
+        for seed in range(3)
+    ]
+    *_, ours, theirs = page.block(
+        {"facts": FACTS, "runs": [each for pair in pairs for each in pair]}
+    ).splitlines()
     assert ours == "| fedavg | 1 | repfl | 50.00% | 2.33 | 2.33 | 2.33 | 2.33 |"
     assert theirs.count("3.00 (3.00 to 3.00)") == 4
     assert "+0.00 (-2.48 to +2.48)" in theirs
@@ -28,5 +44,14 @@ def test_theirs_are_multiples_of_ours_pair_by_pair() -> None:
 
 def test_other_suites_processes_import_nothing_of_ours() -> None:
     tried = "import sys, tests.speed.peers.suites, tests.references.stand_ins; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", tried], capture_output=True, text=True, check=True).stdout.split()
-    assert not {name.split(".")[0] for name in loaded} & {"algorithms", "bench", "datasets", "paper_tables", "repfl", "torch"}
+    loaded = subprocess.run(
+        [sys.executable, "-c", tried], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {name.split(".")[0] for name in loaded} & {
+        "algorithms",
+        "bench",
+        "datasets",
+        "paper_tables",
+        "repfl",
+        "torch",
+    }

@@ -1,4 +1,6 @@
-"""Rounds per second of one small cell of each family; FedAvg, which does least beside training, is the measure of the others."""
+"""Rounds per second of one small cell of each family; FedAvg, which does least beside training, is
+the measure of the others.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from tests.speed.conftest import Figure
 from tests.speed.plain import Plain
 
 pytestmark = pytest.mark.speed
-FAMILIES = {"server": "fedavg", "mask": "fedpurin", "personal head": "fedrep", "mixture": "apfl", "decentralised": "dfedavgm"}
+FAMILIES = {
+    "server": "fedavg",
+    "mask": "fedpurin",
+    "personal head": "fedrep",
+    "mixture": "apfl",
+    "decentralised": "dfedavgm",
+}
 CLIENTS, SAMPLES = 10, 64
 
 
@@ -18,4 +26,15 @@ CLIENTS, SAMPLES = 10, 64
 def test_rounds(figure: Figure, device: str, family: str) -> None:
     run = run_of(FAMILIES[family], "cnn4", (SAMPLES,) * CLIENTS, device, batch=32)
     plain = Plain("cnn4", run.fed)
-    assert figure.rate(run.step, 1, "rounds/s", device=device, plain=plain.train, plain_amount=1 / CLIENTS, rounds=3) > 0
+    assert (
+        figure.rate(
+            run.step,
+            1,
+            "rounds/s",
+            device=device,
+            plain=plain.train,
+            plain_amount=1 / CLIENTS,
+            rounds=3,
+        )
+        > 0
+    )

@@ -1,4 +1,5 @@
-"""Cost against size is a straight line of slope one on log-log axes wherever theory says so; processor time of one thread.
+"""Cost against size is a straight line of slope one on log-log axes wherever theory says so;
+processor time of one thread.
 
 All sizes are beyond 32 MiB, from where on memory is fresh from the system at every allocation.
 """
@@ -65,4 +66,10 @@ def test_a_run_is_linear_in_rounds(figure: Figure) -> None:
 
         return job
 
-    assert LINEAR[0] < figure.once(lambda: slope(sizes, [rounds(count) for count in sizes]), "exponent of rounds") < LINEAR[1]
+    assert (
+        LINEAR[0]
+        < figure.once(
+            lambda: slope(sizes, [rounds(count) for count in sizes]), "exponent of rounds"
+        )
+        < LINEAR[1]
+    )

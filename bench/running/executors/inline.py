@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from bench.running.devices import places
-from bench.running.task import Options, Outcome, Task, Tell
-from bench.running.work import prepare_process, run_task
+from repfl.bench.running.devices import places
+from repfl.bench.running.task import Options, Outcome, Task, Tell
+from repfl.bench.running.work import prepare_process, run_task
 
 
-def execute(tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]) -> Iterator[Outcome]:
+def execute(
+    tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]
+) -> Iterator[Outcome]:
     """Run tasks here, on the first GPU if on one."""
     options = replace(options, device=places(options.device)[0], alarm=True)
     if tasks:

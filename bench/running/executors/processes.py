@@ -1,4 +1,6 @@
-"""Tasks handed one by one to processes of one thread each: on the processors of this machine, or spread over its GPUs."""
+"""Tasks handed one by one to processes of one thread each: on the processors of this machine, or
+spread over its GPUs.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,20 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from bench.running import devices
-from bench.running.packing import Packer
-from bench.running.task import GRACE, Options, Outcome, Task, Tell
-from bench.running.work import ONE_THREAD, crashed, prepare_process, run_task
+from repfl.bench.running import devices
+from repfl.bench.running.packing import Packer
+from repfl.bench.running.task import GRACE, Options, Outcome, Task, Tell
+from repfl.bench.running.work import ONE_THREAD, crashed, prepare_process, run_task
 
 
-def execute(tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]) -> Iterator[Outcome]:
+def execute(
+    tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]
+) -> Iterator[Outcome]:
     """Give every task to a worker that has room for it."""
-    staff, waiting = Staff(options, min(workers, len(tasks)), packer(options, workers)), deque(tasks)
+    staff, waiting = (
+        Staff(options, min(workers, len(tasks)), packer(options, workers)),
+        deque(tasks),
+    )
     try:
         while staff.busy or (waiting and not staff.stopping.is_set()):
             if stop():
@@ -36,10 +43,16 @@ def execute(tasks: Sequence[Task], options: Options, workers: int, tell: Tell, s
 
 
 def packer(options: Options, workers: int) -> Packer:
-    """Where workers go: any number on the processors, a number that is given or found out on every GPU."""
+    """Where workers go: any number on the processors, a number that is given or found out on every
+    GPU.
+    """
     if options.device == "cpu":
         return Packer(["cpu"], workers, measured=False)
-    return Packer(devices.places(options.device), options.per_gpu or devices.MOST, measured=not options.per_gpu)
+    return Packer(
+        devices.places(options.device),
+        options.per_gpu or devices.MOST,
+        measured=not options.per_gpu,
+    )
 
 
 @dataclass(eq=False)
@@ -90,7 +103,7 @@ class Staff:
     def busy(self) -> list[_Worker]:
         return [worker for worker in self.workers if worker.task is not None]
 
-    # -- handing out -----------------------------------------------------------------------------------------------------------------------
+    # -- handing out -------------------------------------------------------------------------------
 
     def assign(self, waiting: deque[Task]) -> None:
         """Give waiting tasks away, in their order, as long as there is room."""
@@ -101,7 +114,9 @@ class Staff:
             self._give(waiting.popleft(), place)
 
     def _give(self, task: Task, place: int) -> None:
-        """Give a task to an idle worker of a place, or to a new one, also where the idle one turns out to have died."""
+        """Give a task to an idle worker of a place, or to a new one, also where the idle one turns
+        out to have died.
+        """
         idle = [worker for worker in self.workers if worker.task is None]
         here = next((worker for worker in idle if worker.place == place), None)
         if here is None:
@@ -122,14 +137,16 @@ class Staff:
         """A new worker process."""
         here, there = self.context.Pipe()
         options = replace(self.options, device=self.packer.places[place].device)
-        process = self.context.Process(target=_work, args=(there, options, self.stopping), daemon=True)
+        process = self.context.Process(
+            target=_work, args=(there, options, self.stopping), daemon=True
+        )
         with _environment(ONE_THREAD):  # seen by its libraries from their first import on
             process.start()
         there.close()
         self.workers.append(_Worker(process, here, place, options))
         return self.workers[-1]
 
-    # -- listening -------------------------------------------------------------------------------------------------------------------------
+    # -- listening ---------------------------------------------------------------------------------
 
     def listen(self, tell: Tell) -> Iterator[Outcome]:
         """What busy workers have to say within a moment."""
@@ -166,7 +183,7 @@ class Staff:
         self.workers.remove(worker)
         return crashed(self._free(worker), worker.options, reason)
 
-    # -- ending ----------------------------------------------------------------------------------------------------------------------------
+    # -- ending ------------------------------------------------------------------------------------
 
     def halt(self) -> None:
         """Ask all workers to end after their round."""
@@ -175,16 +192,24 @@ class Staff:
             self.deadline = time.monotonic() + GRACE
 
     def overdue(self) -> Iterator[Outcome]:
-        """Kill workers that do not come back: after the user asked to stop, or in a round that outlasts the time limit."""
+        """Kill workers that do not come back: after the user asked to stop, or in a round that
+        outlasts the time limit.
+        """
         now, limit = time.monotonic(), self.options.time_limit
         for worker in self.busy:
-            if limit is not None and worker.begun is not None and now - worker.begun > limit + GRACE:
+            if (
+                limit is not None
+                and worker.begun is not None
+                and now - worker.begun > limit + GRACE
+            ):
                 worker.process.kill()
                 yield self._buried(worker, f"time limit of {limit:g} s reached within a round")
             elif self.deadline is not None and now > self.deadline:
                 worker.kill()
                 self.workers.remove(worker)
-                yield Outcome(self._free(worker).cell.id, "interrupted", "stopped by the user within a round")
+                yield Outcome(
+                    self._free(worker).cell.id, "interrupted", "stopped by the user within a round"
+                )
 
     def dismiss(self) -> None:
         self.stopping.set()
@@ -197,7 +222,9 @@ class Staff:
 def _how(code: int | None) -> str:
     """How a process died, from its exit code."""
     if code is not None and code < 0:
-        return f"signal {signal.Signals(-code).name}" + (", possibly out of memory" if -code == signal.SIGKILL else "")
+        return f"signal {signal.Signals(-code).name}" + (
+            ", possibly out of memory" if -code == signal.SIGKILL else ""
+        )
     return f"exit code {code}"
 
 
@@ -216,12 +243,16 @@ def _environment(changes: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-# -- in the worker -------------------------------------------------------------------------------------------------------------------------
+# -- in the worker ---------------------------------------------------------------------------------
 
 
 def _work(pipe: Connection, options: Options, stopping: Any) -> None:
-    """The life of a worker: tasks come in, rounds and outcomes go out. It ends with its parent, however that ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches everybody; the parent decides what it means
+    """The life of a worker: tasks come in, rounds and outcomes go out. It ends with its parent,
+    however that ends.
+    """
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a terminal's Ctrl-C reaches everybody; the parent decides what it means
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_follow_parent, daemon=True).start()
     try:
@@ -238,7 +269,9 @@ def _work(pipe: Connection, options: Options, stopping: Any) -> None:
 
 
 class _Teller:
-    """Tells the parent how far a cell has come and what its device looks like; not more often than anybody can read."""
+    """Tells the parent how far a cell has come and what its device looks like; not more often than
+    anybody can read.
+    """
 
     def __init__(self, pipe: Connection, device: str) -> None:
         self.pipe, self.device, self.last = pipe, device, 0.0
@@ -256,7 +289,9 @@ class _Teller:
 
 
 def _follow_parent() -> None:
-    """Leave at once when the parent is gone, even by kill -9: its cells belong to whoever comes next."""
+    """Leave at once when the parent is gone, even by kill -9: its cells belong to whoever comes
+    next.
+    """
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -1,7 +1,9 @@
-"""Cells on the machines of a Ray cluster: one task per cell, a share of a GPU each, and another try where a machine is lost.
+"""Cells on the machines of a Ray cluster: one task per cell, a share of a GPU each, and another try
+where a machine is lost.
 
-All machines see the same results folder and the same clone: a cell whose machine dies goes on elsewhere from its checkpoint. Which cell is
-whose is decided by the store's locks, as between any two runners; Ray only says where a cell may be tried.
+All machines see the same results folder and the same clone: a cell whose machine dies goes on
+elsewhere from its checkpoint. Which cell is whose is decided by the store's locks, as between any
+two runners; Ray only says where a cell may be tried.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from bench.errors import UserError, one_line
-from bench.records.provenance import ROOT
-from bench.running import devices
-from bench.running.executors.cluster import connect
-from bench.running.task import GRACE, Options, Outcome, Task, Tell
-from bench.running.work import crashed, prepare_process, run_task
+from repfl.bench.errors import UserError, one_line
+from repfl.bench.records.provenance import ROOT
+from repfl.bench.running import devices
+from repfl.bench.running.executors.cluster import connect
+from repfl.bench.running.task import GRACE, Options, Outcome, Task, Tell
+from repfl.bench.running.work import crashed, prepare_process, run_task
 
 TRIES = 4
 """How often a cell is begun whose process dies; each time it goes on from its checkpoint."""
@@ -30,11 +32,13 @@ SPEAK = 0.5
 """Seconds between two words of a cell on how far it is."""
 
 
-# -- on the machines -----------------------------------------------------------------------------------------------------------------------
+# -- on the machines -------------------------------------------------------------------------------
 
 
 class Board:
-    """Lives beside the driver, as an actor: cells write how far they are, and read whether they should end."""
+    """Lives beside the driver, as an actor: cells write how far they are, and read whether they
+    should end.
+    """
 
     def __init__(self) -> None:
         self.rounds: dict[str, int] = {}
@@ -68,7 +72,9 @@ class _Messenger:
             self.asked = self.board.tell.remote(cell, rounds)
 
     def stop(self) -> bool:
-        """Whether the cell should end: because the user wants it, or because nobody is there to hear of it."""
+        """Whether the cell should end: because the user wants it, or because nobody is there to
+        hear of it.
+        """
         import ray
 
         if self.asked is not None and ray.wait([self.asked], timeout=0)[0]:
@@ -88,7 +94,9 @@ def _compute(task: Task, options: Options, plugins: Mapping[str, str], board: An
     try:
         if ray.get(board.tell.remote(task.cell.id, 0)):
             return Outcome(task.cell.id, "interrupted", "stopped by the user")
-        options = replace(options, device=devices.places(options.device)[0], plugins=_unpacked(plugins))
+        options = replace(
+            options, device=devices.places(options.device)[0], plugins=_unpacked(plugins)
+        )
         prepare_process(options)
     except UserError as error:
         return Outcome(task.cell.id, "fatal", f"{socket.gethostname()}: {one_line(error)}")
@@ -97,7 +105,10 @@ def _compute(task: Task, options: Options, plugins: Mapping[str, str], board: An
 
 def _unpacked(plugins: Mapping[str, str]) -> tuple[str, ...]:
     """The user's files, as the driver has read them, under their own names on this machine."""
-    return tuple(str(Path(_folder(original, text).name) / Path(original).name) for original, text in plugins.items())
+    return tuple(
+        str(Path(_folder(original, text).name) / Path(original).name)
+        for original, text in plugins.items()
+    )
 
 
 @lru_cache(maxsize=64)
@@ -108,7 +119,7 @@ def _folder(original: str, text: str) -> tempfile.TemporaryDirectory[str]:
     return made
 
 
-# -- in the driver -------------------------------------------------------------------------------------------------------------------------
+# -- in the driver ---------------------------------------------------------------------------------
 
 
 @dataclass
@@ -121,7 +132,9 @@ class _Try:
     """When the cell first spoke; none while it waits for a place."""
 
 
-def execute(tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]) -> Iterator[Outcome]:
+def execute(
+    tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]
+) -> Iterator[Outcome]:
     """Hand tasks to the cluster, `workers` at a time, and tell what comes back."""
     if not tasks:
         return
@@ -149,19 +162,27 @@ class _Driver:
         self.tries: dict[Any, _Try] = {}
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        here = NodeAffinitySchedulingStrategy(self.ray.get_runtime_context().get_node_id(), soft=False)
+        here = NodeAffinitySchedulingStrategy(
+            self.ray.get_runtime_context().get_node_id(), soft=False
+        )
         self.board = self.ray.remote(Board).options(num_cpus=0, scheduling_strategy=here).remote()
-        self.plugins = self.ray.put({path: Path(path).read_text(encoding="utf-8") for path in options.plugins})
+        self.plugins = self.ray.put(
+            {path: Path(path).read_text(encoding="utf-8") for path in options.plugins}
+        )
         share = {"num_gpus": 1 / max(options.per_gpu, 1)} if options.device == "cuda" else {}
         self.compute = self.ray.remote(_compute).options(num_cpus=1, max_retries=0, **share)
 
     def submit(self) -> None:
         while self.waiting and self.deadline is None and len(self.tries) < self.workers:
             task, number = self.waiting.popleft()
-            self.tries[self.compute.remote(task, self.options, self.plugins, self.board)] = _Try(task, number)
+            self.tries[self.compute.remote(task, self.options, self.plugins, self.board)] = _Try(
+                task, number
+            )
 
     def collect(self) -> Iterator[Outcome]:
-        """Outcomes that have come in within a moment; a lost process is followed by another, up to a point."""
+        """Outcomes that have come in within a moment; a lost process is followed by another, up to
+        a point.
+        """
         if not self.tries:
             return
         ready, _ = self.ray.wait(list(self.tries), num_returns=len(self.tries), timeout=0.2)
@@ -173,16 +194,26 @@ class _Driver:
                 yield from self._lost(attempt, error)
 
     def _lost(self, attempt: _Try, error: Any) -> Iterator[Outcome]:
-        """A task has come to no outcome: its process or its machine died, or repfl does not run there at all."""
+        """A task has come to no outcome: its process or its machine died, or repfl does not run
+        there at all.
+        """
         cell, faults = attempt.task.cell.id, self.ray.exceptions
         if self.deadline is not None:
             yield Outcome(cell, "interrupted", "stopped by the user")
         elif isinstance(error, faults.RayTaskError | faults.RuntimeEnvSetupError):
             said = one_line(getattr(error, "cause", None) or error)
-            yield Outcome(cell, "fatal", f"the machines of the Ray cluster cannot run repfl, is {ROOT} there? {said[:300]}")
+            yield Outcome(
+                cell,
+                "fatal",
+                f"the machines of the Ray cluster cannot run repfl, is {ROOT} there? {said[:300]}",
+            )
         elif attempt.number >= TRIES:
             reason = f"{type(error).__name__}: {one_line(error)[:200]}"
-            yield crashed(attempt.task, self.options, f"its process on the Ray cluster died {TRIES} times, last by {reason}")
+            yield crashed(
+                attempt.task,
+                self.options,
+                f"its process on the Ray cluster died {TRIES} times, last by {reason}",
+            )
         else:
             self.board.forget.remote(cell)
             self.waiting.appendleft((attempt.task, attempt.number + 1))
@@ -209,17 +240,29 @@ class _Driver:
                     self.ray.cancel(reference)
 
     def overdue(self) -> Iterator[Outcome]:
-        """Kill cells that do not come back: after the user asked to stop, or in a round that outlasts the time limit."""
+        """Kill cells that do not come back: after the user asked to stop, or in a round that
+        outlasts the time limit.
+        """
         now, limit = time.monotonic(), self.options.time_limit
         for reference, attempt in list(self.tries.items()):
-            late = limit is not None and attempt.begun is not None and now - attempt.begun > limit + GRACE
+            late = (
+                limit is not None
+                and attempt.begun is not None
+                and now - attempt.begun > limit + GRACE
+            )
             if late or (self.deadline is not None and now > self.deadline):
                 self.ray.cancel(reference, force=True)
                 del self.tries[reference]
                 if late:
-                    yield crashed(attempt.task, self.options, f"time limit of {limit:g} s reached within a round")
+                    yield crashed(
+                        attempt.task,
+                        self.options,
+                        f"time limit of {limit:g} s reached within a round",
+                    )
                 else:
-                    yield Outcome(attempt.task.cell.id, "interrupted", "stopped by the user within a round")
+                    yield Outcome(
+                        attempt.task.cell.id, "interrupted", "stopped by the user within a round"
+                    )
 
     def leave(self) -> None:
         for reference in self.tries:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.cells.cell import build_cell, parse_spec, recipe_from, spec
-from bench.cells.plan import Planned
-from bench.errors import unknown
+from repfl.bench.cells.cell import build_cell, parse_spec, recipe_from, spec
+from repfl.bench.cells.plan import Planned
+from repfl.bench.errors import unknown
 
 SEEDS = (1, 2, 3)
 
@@ -48,8 +48,9 @@ COMMON: Mapping[str, Mapping[str, Any]] = {
         "evaluation": _POINTS,
     },
 }
-"""One recipe of equal clients who all take part, with local statistics; one of unequal ones, half of
-whom take part, with averaged ones."""
+"""One recipe of equal clients who all take part, with local statistics; one of unequal ones, half
+of whom take part, with averaged ones.
+"""
 
 PAPERS: Mapping[str, Mapping[str, Any]] = {
     "fedobp": {
@@ -157,9 +158,10 @@ PAPERS: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-"""The papers' protocols in small. A clip that is met, batches of one sample that are skipped, clients
-of unequal size, rounds that do not count although they are better: every option is there to change
-a number."""
+"""The papers' protocols in small. A clip that is met, batches of one sample that are skipped,
+clients of unequal size, rounds that do not count although they are better: every option is there to
+change a number.
+"""
 
 _MODEL: Mapping[str, Any] = {
     "dataset": "digits",
@@ -172,7 +174,10 @@ _MODEL: Mapping[str, Any] = {
     "evaluation": {"every": 0, "points": ["pre_agg"], "point": "pre_agg"},
 }
 MODELS: Mapping[str, Mapping[str, Any]] = {
-    **{name: {**_MODEL, "model": name} for name in ("resnet8", "resnet10", "resnet18", "resnet18-gn")},
+    **{
+        name: {**_MODEL, "model": name}
+        for name in ("resnet8", "resnet10", "resnet18", "resnet18-gn")
+    },
     **{name: {**_MODEL, "model": name, "input": [3, 28, 28]} for name in ("lenet5", "cnn4")},
     "trace": {
         **_MODEL,
@@ -239,9 +244,10 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     **{name: {"degree": 2} for name in ("dfedavgm", "dfedpgp", "dis-pfl", "pfeddst")},
     "floco": {"tau": 2},
 }
-"""Hyper-parameters that count rounds or peers, for four of those and six of these: both sides of every
-switch are seen, and every choice is one. Before and after a switch there are different numbers of
-rounds, so that to exchange them changes the totals."""
+"""Hyper-parameters that count rounds or peers, for four of those and six of these: both sides of
+every switch are seen, and every choice is one. Before and after a switch there are different
+numbers of rounds, so that to exchange them changes the totals.
+"""
 UNUSED: Mapping[str, Sequence[str]] = {"fedpurin": ("ends=true",)}
 """Switches that no paper turns, and that are no variants therefore."""
 
@@ -276,7 +282,7 @@ def method_of(key: str) -> str:
 
 def places(methods: Sequence[str] = ()) -> list[tuple[Place, Planned]]:
     """Every method with the common recipes and all seeds, its variants once, the papers' rows."""
-    from algorithms.core.method import methods as registry
+    from repfl.algorithms.core.method import methods as registry
 
     known = registry()
     for name in methods:
@@ -290,7 +296,9 @@ def _of_method(name: str, entry: Any) -> Iterator[tuple[Place, Planned]]:
     for recipe in COMMON if "p2p" not in entry.needs else ("everybody",):
         for seed in SEEDS:
             yield _place(name, base, recipe, seed)
-    variants = [parse_spec(f"{name}[{variant}]")[1] for variant in (*entry.variants, *UNUSED.get(name, ()))]
+    variants = [
+        parse_spec(f"{name}[{variant}]")[1] for variant in (*entry.variants, *UNUSED.get(name, ()))
+    ]
     for options in variants:
         yield _place(name, {**base, **options}, "everybody", SEEDS[0])
     for recipe, options in _rows(name):
@@ -304,6 +312,8 @@ def _rows(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
 
 
 def _place(name: str, hp: Mapping[str, Any], recipe: str, seed: int) -> tuple[Place, Planned]:
-    cell = build_cell(name, hp, recipe_from(RECIPES[recipe], f"recipe {recipe!r} of the gate"), seed)
+    cell = build_cell(
+        name, hp, recipe_from(RECIPES[recipe], f"recipe {recipe!r} of the gate"), seed
+    )
     place = Place(spec(name, hp), recipe, seed)
     return place, Planned(cell, "check", recipe, "table", place.spec, recipe, recipe, "smoke")

@@ -1,8 +1,8 @@
 """Two computations of the same cells: what moved, where first, and by how much.
 
-On one platform nothing may differ. Between platforms seeds are still paired and computed in float64,
-so a cell must give the same counts of correct predictions, all but one sample of all clients, and
-states of the same size to `CLOSE`.
+On one platform nothing may differ. Between platforms seeds are still paired and computed in
+float64, so a cell must give the same counts of correct predictions, all but one sample of all
+clients, and states of the same size to `CLOSE`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from bench.trust.gate.cells import place_of
-from bench.trust.gate.entries import Entry, pairs
+from repfl.bench.trust.gate.cells import place_of
+from repfl.bench.trust.gate.entries import Entry, pairs
 
 CLOSE = 1e-9
-"""Relative difference of sizes between platforms. Measured: below 1e-11 after four rounds, between two
-makers of processors and with the oldest kernels of every library."""
+"""Relative difference of sizes between platforms. Measured: below 1e-11 after four rounds, between
+two makers of processors and with the oldest kernels of every library.
+"""
 BITS = 1e-11
 """The same where bits ought to be equal: what rounding to the digits of an entry leaves."""
 NOTHING = 1e-9
@@ -62,7 +63,9 @@ def difference(then: Mapping[str, Entry], now: Mapping[str, Entry], exact: bool)
     found = []
     keys = [*now, *(key for key in then if key not in now)]
     for (spec, recipe), group in groupby(keys, key=lambda key: place_of(key).group):
-        moved = {key: why for key in group if (why := first_move(then.get(key), now.get(key), exact))}
+        moved = {
+            key: why for key in group if (why := first_move(then.get(key), now.get(key), exact))
+        }
         if moved:
             first = next(iter(moved))
             before, after = then.get(first, {}), now.get(first, {})
@@ -102,7 +105,9 @@ def first_move(then: Entry | None, now: Entry | None, exact: bool) -> str:
     found = None if same else min(_on_the_way(then, now, exact), default=None)
     found = found or next(_outcomes(then, now, exact), None)
     if found is None and exact and not same:
-        return f"bits of {_digests(then['digest'], now['digest'])}; every size and count is the same"
+        return (
+            f"bits of {_digests(then['digest'], now['digest'])}; every size and count is the same"
+        )
     return found.what if found else ""
 
 
@@ -110,7 +115,9 @@ def _digests(then: str, now: str) -> str:
     """Which digests of an entry differ."""
     names = ("the final state", "the curves", "the diagnostics")
     halves = [(then[start : start + 16], now[start : start + 16]) for start in (0, 16, 32)]
-    return " and ".join(name for name, (before, after) in zip(names, halves, strict=True) if before != after)
+    return " and ".join(
+        name for name, (before, after) in zip(names, halves, strict=True) if before != after
+    )
 
 
 # -- in the order of a run -------------------------------------------------------------------------
@@ -129,10 +136,16 @@ def _states(then: Entry, now: Entry, close: float) -> Iterator[Finding]:
     sizes = _by_round(then["norms"]), _by_round(now["norms"])
     for round_ in range(max(map(len, sizes))):
         before, after = (part[round_] if round_ < len(part) else {} for part in sizes)
-        moved = {name: far for name in before | after if (far := apart(before.get(name), after.get(name))) > close}
+        moved = {
+            name: far
+            for name in before | after
+            if (far := apart(before.get(name), after.get(name))) > close
+        }
         if moved:
             most = max(moved, key=lambda name: moved[name])
-            others = f"; {len(moved)} of {len(before | after)} groups moved" if len(moved) > 1 else ""
+            others = (
+                f"; {len(moved)} of {len(before | after)} groups moved" if len(moved) > 1 else ""
+            )
             change = told(before.get(most), after.get(most))
             yield Finding(round_, TRAINED, f"{_when(round_)}, {most}: {change}{others}")
             return
@@ -140,7 +153,10 @@ def _states(then: Entry, now: Entry, close: float) -> Iterator[Finding]:
 
 def _by_round(norms: Mapping[str, list[float | None]]) -> list[dict[str, float]]:
     count = max(map(len, norms.values()), default=0)
-    return [{name: size for name, sizes in norms.items() if (size := sizes[at]) is not None} for at in range(count)]
+    return [
+        {name: size for name, sizes in norms.items() if (size := sizes[at]) is not None}
+        for at in range(count)
+    ]
 
 
 def _when(round_: int) -> str:
@@ -150,7 +166,11 @@ def _when(round_: int) -> str:
 def _scores(then: Entry, now: Entry, exact: bool) -> Iterator[Finding]:
     """The first round of every scoring point in which other numbers of samples were right."""
     if then["totals"] != now["totals"]:
-        wrong = next(point for point in then["totals"] | now["totals"] if _differs(then, now, "totals", point))
+        wrong = next(
+            point
+            for point in then["totals"] | now["totals"]
+            if _differs(then, now, "totals", point)
+        )
         yield Finding(0, EARLY, f"{wrong}: other numbers of samples are scored")
     for point in then["counts"] | now["counts"]:
         before, after = then["counts"].get(point, {}), now["counts"].get(point, {})
@@ -173,7 +193,11 @@ def _count_moved(then: str | None, now: str | None, allowed: int) -> str:
     before, after = dict(pairs(then)), dict(pairs(now))
     if set(before) != set(after):
         return "other clients are scored"
-    moved = {client: after[client] - before[client] for client in before if after[client] != before[client]}
+    moved = {
+        client: after[client] - before[client]
+        for client in before
+        if after[client] != before[client]
+    }
     if sum(map(abs, moved.values())) <= allowed:
         return ""
     client = next(iter(moved))
@@ -191,12 +215,16 @@ def _outcomes(then: Entry, now: Entry, exact: bool) -> Iterator[Finding]:
         before, after = dict(_flat(then[part])), dict(_flat(now[part]))
         for name in sorted(before | after, key=lambda name: name != "value"):
             if not _agree(name, before.get(name), after.get(name), slack):
-                yield Finding(AFTERWARDS, SCORED, f"{name}: {told(before.get(name), after.get(name))}")
+                yield Finding(
+                    AFTERWARDS, SCORED, f"{name}: {told(before.get(name), after.get(name))}"
+                )
 
 
 def _slack(entry: Entry) -> float:
     """By how much an accuracy may differ where samples may: that many of the smallest client."""
-    return SAMPLES / min((total for text in entry["totals"].values() for _, total in pairs(text) if total), default=1)
+    return SAMPLES / min(
+        (total for text in entry["totals"].values() for _, total in pairs(text) if total), default=1
+    )
 
 
 def _agree(name: str, then: Any, now: Any, slack: float) -> bool:
@@ -208,7 +236,9 @@ def _agree(name: str, then: Any, now: Any, slack: float) -> bool:
         return True
     if slack and name.split(".")[0] in ("value", "points"):
         return abs(now - then) <= slack + CLOSE
-    return apart(then, now) <= (CLOSE if name.startswith("notes.") else BITS if not slack else CLOSE)
+    return apart(then, now) <= (
+        CLOSE if name.startswith("notes.") else BITS if not slack else CLOSE
+    )
 
 
 def _flat(values: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,6 @@
-"""What the gate keeps of a cell: enough to say whether, where and by how much another run differs."""
+"""What the gate keeps of a cell: enough to say whether, where and by how much another run
+differs.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from math import isfinite, sqrt
 from typing import Any
 
-from bench.records.digest import of_curves
-from bench.records.store import Record, Store
+from repfl.bench.records.digest import of_curves
+from repfl.bench.records.store import Record, Store
 
 Entry = Mapping[str, Any]
 DIGITS = 12
@@ -30,7 +32,11 @@ def entry_of(record: Record, store: Store) -> dict[str, Any]:
     if record.status != "done":
         return kept
     rounds, clients = (_stored(record, store, name) for name in COLUMNS)
-    arrays = {name: _size(value) for name, value in store.arrays(record).items() if value.dtype.kind in "biuf"}
+    arrays = {
+        name: _size(value)
+        for name, value in store.arrays(record).items()
+        if value.dtype.kind in "biuf"
+    }
     digests = record.provenance["digests"]
     parts = [digests["state"], of_curves(rounds, clients), *([digests["arrays"]] if arrays else [])]
     return kept | {
@@ -64,12 +70,18 @@ def totals_of(rows: Sequence[tuple[Any, ...]]) -> dict[str, str]:
     found: dict[str, dict[tuple[int, int], None]] = {}
     for _, point, client, _, total in sorted(rows):
         found.setdefault(point, {})[client, total] = None
-    return {point: " ".join(f"{client}:{total}" for client, total in sorted(pairs)) for point, pairs in found.items()}
+    return {
+        point: " ".join(f"{client}:{total}" for client, total in sorted(pairs))
+        for point, pairs in found.items()
+    }
 
 
 def pairs(text: str) -> list[tuple[int, int]]:
     """The inverse of both."""
-    return [(int(client), int(number)) for client, _, number in (part.partition(":") for part in text.split())]
+    return [
+        (int(client), int(number))
+        for client, _, number in (part.partition(":") for part in text.split())
+    ]
 
 
 def _size(array: Any) -> float:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.errors import UserError, one_line
-from bench.records.store import write_synced, writing
+from repfl.bench.errors import UserError, one_line
+from repfl.bench.records.store import write_synced, writing
 
 FILE = Path(__file__).parents[1] / "reference.json"
 SCHEMA = 2
@@ -24,7 +24,9 @@ def read(path: Path | None) -> dict[str, Any]:
         if not isinstance(values["cells"], dict) or not isinstance(values["history"], list):
             raise ValueError("cells and history are of the wrong kind")
     except FileNotFoundError:
-        raise UserError(f"reference {path}: there is none; make it with `repfl check --accept --reason TEXT`") from None
+        raise UserError(
+            f"reference {path}: there is none; make it with `repfl check --accept --reason TEXT`"
+        ) from None
     except OSError as error:
         raise UserError(f"reference {path}: cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:
@@ -36,7 +38,8 @@ def write(path: Path, cells: Mapping[str, Any], history: list[Mapping[str, Any]]
     """Whole or not at all; one line per cell, so that a change shows which cells it moved."""
     lines = [f"{json.dumps(key)}:{_compact(cells[key])}" for key in sorted(cells)]
     body = ",\n".join(lines)
-    text = f'{{"schema":{SCHEMA},\n"history":{json.dumps(history, indent=1, sort_keys=True)},\n"cells":{{\n{body}\n}}}}\n'
+    told = json.dumps(history, indent=1, sort_keys=True)
+    text = f'{{"schema":{SCHEMA},\n"history":{told},\n"cells":{{\n{body}\n}}}}\n'
     with writing(path.parent):
         partial = path.with_suffix(".partial")
         write_synced(partial, text.encode())

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from bench.cells.cell import Cell, build_cell, canonical, parse_spec, reopen, spec, unmet
-from bench.errors import UserError
+from repfl.bench.cells.cell import Cell, build_cell, canonical, parse_spec, reopen, spec, unmet
+from repfl.bench.errors import UserError
 from tests.bench.conftest import RECIPE, recipe, task
 
 
@@ -33,7 +33,10 @@ def test_anything_that_changes_the_result_changes_the_id() -> None:
 
 def test_the_id_is_that_of_the_canonical_json() -> None:
     cell = Cell("m", 1, {"a": 0.5}, {"dataset": "d"}, 3)
-    assert canonical(cell.json) == '{"hp":{"a":0.5},"method":"m","recipe":{"dataset":"d"},"seed":3,"version":1}'
+    assert (
+        canonical(cell.json)
+        == '{"hp":{"a":0.5},"method":"m","recipe":{"dataset":"d"},"seed":3,"version":1}'
+    )
     assert cell.id == "7af59168a225491c6532e5cd55a7461ef17d0d704cfd06b5be4e598917f02c5c"
 
 
@@ -52,7 +55,14 @@ def test_a_stored_cell_reopens_as_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["local", "fedpurin[tau=0.3]", "fedpurin[tau=0.3,bn=full]", "fedpurin[hessian=true]", "fedala[tensors=none]"]
+    "text",
+    [
+        "local",
+        "fedpurin[tau=0.3]",
+        "fedpurin[tau=0.3,bn=full]",
+        "fedpurin[hessian=true]",
+        "fedala[tensors=none]",
+    ],
 )
 def test_specs_read_back(text: str) -> None:
     assert spec(*parse_spec(text)) == text
@@ -62,7 +72,9 @@ def test_none_is_nothing_where_nothing_is_allowed() -> None:
     assert build_cell(*parse_spec("fedala[tensors=none]"), recipe(), 0).hp["tensors"] is None
 
 
-@pytest.mark.parametrize("text", ["", "a b", "fedpurin[", "fedpurin[tau]", "fedpurin[=1]", "fedpurin]tau=1["])
+@pytest.mark.parametrize(
+    "text", ["", "a b", "fedpurin[", "fedpurin[tau]", "fedpurin[=1]", "fedpurin]tau=1["]
+)
 def test_malformed_specs_are_refused(text: str) -> None:
     with pytest.raises(UserError, match="is not of the form"):
         parse_spec(text)

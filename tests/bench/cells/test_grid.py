@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.cells.grid import Grid, line_of, merge
-from bench.cells.plan import Selection, plan
-from bench.errors import UserError
+from repfl.bench.cells.grid import Grid, line_of, merge
+from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.errors import UserError
 from tests.bench.conftest import GRID
 
 
@@ -19,12 +19,17 @@ def write(tmp_path: Path, text: str) -> Path:
 
 
 def line(text: str, containing: str) -> int:
-    return next(number for number, content in enumerate(text.splitlines(), 1) if containing in content)
+    return next(
+        number for number, content in enumerate(text.splitlines(), 1) if containing in content
+    )
 
 
 def test_later_tables_win_and_a_new_rule_drops_old_options() -> None:
     base = {"a": 1, "partition": {"rule": "x", "options": {"alpha": 1, "beta": 2}}}
-    assert merge(base, {"partition": {"options": {"alpha": 3}}})["partition"] == {"rule": "x", "options": {"alpha": 3, "beta": 2}}
+    assert merge(base, {"partition": {"options": {"alpha": 3}}})["partition"] == {
+        "rule": "x",
+        "options": {"alpha": 3, "beta": 2},
+    }
     assert merge(base, {"partition": {"rule": "y"}})["partition"] == {"rule": "y"}
     assert base["partition"]["options"] == {"alpha": 1, "beta": 2}  # type: ignore[index]
 
@@ -51,7 +56,9 @@ rows = [{ label = "for this scale alone", method = "fedpurin", hp = { beta = 9 }
 recipes = ["two"]
 scales = ["desk"]
 """
-    planned = plan(Selection(files=[write(tmp_path, GRID + scale)], scale="desk", artefacts=["tests/table2"]))
+    planned = plan(
+        Selection(files=[write(tmp_path, GRID + scale)], scale="desk", artefacts=["tests/table2"])
+    )
     assert [(item.column, item.cell.recipe["clients"], item.cell.seed) for item in planned] == [
         ("two", 4, 8),
         ("three", 6, 8),
@@ -75,14 +82,24 @@ scales = ["desk"]
         ('inherit = "two"', 'inherit = "three"', ["inherits from itself"]),
         ("seeds = [0, 1]", "seeds = [-1]", ["seed = -1"]),
         ("seeds = [0, 1]", "seeds = []", ["seeds"]),
-        ('recipes = ["two", "three"]', 'recipes = ["two", "thre"]', ["unknown recipe 'thre'", "three"]),
-        ('method = "fedavg" }]\nrecipes = ["two"]', 'method = "fedavgg" }]\nrecipes = ["two"]', ["unknown method 'fedavgg'", "FedAvg"]),
+        (
+            'recipes = ["two", "three"]',
+            'recipes = ["two", "thre"]',
+            ["unknown recipe 'thre'", "three"],
+        ),
+        (
+            'method = "fedavg" }]\nrecipes = ["two"]',
+            'method = "fedavgg" }]\nrecipes = ["two"]',
+            ["unknown method 'fedavgg'", "FedAvg"],
+        ),
         ("clients = 2", "clients = 2\nclints = 3", ["unknown field 'clints'", "clients"]),
         ("lr = 0.1", "lr = 1979-05-27", ["tests.toml"]),
         ("alpha = 0.5", "alpha = -0.5", ["alpha"]),
     ],
 )
-def test_wrong_grids_are_refused_with_file_and_line(tmp_path: Path, old: str, new: str, words: list[str]) -> None:
+def test_wrong_grids_are_refused_with_file_and_line(
+    tmp_path: Path, old: str, new: str, words: list[str]
+) -> None:
     assert old in GRID
     path = write(tmp_path, GRID.replace(old, new))
     with pytest.raises(UserError) as caught:
@@ -138,7 +155,9 @@ like = "short"
 
 
 @pytest.mark.parametrize("scale", ["smoke", "desk"])
-def test_shorthands_stand_for_the_same_cells_as_what_is_written_out(tmp_path: Path, scale: str) -> None:
+def test_shorthands_stand_for_the_same_cells_as_what_is_written_out(
+    tmp_path: Path, scale: str
+) -> None:
     path = write(tmp_path, GRID + SHORT)
     found: dict[str, list[tuple[str, str, str]]] = {}
     for item in plan(Selection(files=[path], scale=scale)):
@@ -149,7 +168,9 @@ def test_shorthands_stand_for_the_same_cells_as_what_is_written_out(tmp_path: Pa
 
 
 def test_a_scale_takes_some_recipes_and_changes_them_by_pattern(tmp_path: Path) -> None:
-    planned = plan(Selection(files=[write(tmp_path, GRID + SHORT)], scale="desk", artefacts=["tests/long"]))
+    planned = plan(
+        Selection(files=[write(tmp_path, GRID + SHORT)], scale="desk", artefacts=["tests/long"])
+    )
     assert {(item.column, item.cell.recipe["clients"]) for item in planned} == {("two", 4)}
 
 
@@ -161,14 +182,20 @@ def test_a_scale_takes_some_recipes_and_changes_them_by_pattern(tmp_path: Path) 
         ('like = "short"', 'like = "shrt"', ["unknown artefact 'shrt'", "short"]),
         ('like = "short"', 'like = "same"', ["like another"]),
         ('both = ["two", "three"]', 'both = ["two", "tree"]', ["unknown recipe 'tree'", "three"]),
-        ("per = { two = { beta = 7 }, three", "per = { two = { beta = 7 }, tree", ["unknown recipe 'tree'", "three"]),
+        (
+            "per = { two = { beta = 7 }, three",
+            "per = { two = { beta = 7 }, tree",
+            ["unknown recipe 'tree'", "three"],
+        ),
         ('only = ["t*o"]', 'only = ["x*"]', ["unknown recipe 'x*'"]),
         ('"t*" = {', '"x*" = {', ["unknown recipe 'x*'"]),
         ("β = {beta}, τ = {tau}", "β = {beta}", ["two rows are called 'β = 2'"]),
         ('columns = "both"', "", ["needs rows (or like) and recipes"]),
     ],
 )
-def test_wrong_shorthands_are_refused_with_file_and_line(tmp_path: Path, old: str, new: str, words: list[str]) -> None:
+def test_wrong_shorthands_are_refused_with_file_and_line(
+    tmp_path: Path, old: str, new: str, words: list[str]
+) -> None:
     assert (GRID + SHORT).count(old) == 1
     with pytest.raises(UserError) as caught:
         plan(Selection(files=[write(tmp_path, (GRID + SHORT).replace(old, new))]))
@@ -186,8 +213,13 @@ def test_a_grid_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 def test_lines_are_found() -> None:
     assert line_of(GRID, ("recipes", "three", "clients")) == line(GRID, "clients = 3")
-    assert line_of(GRID, ("artefacts", "fig1", "cells", 0, "rows")) == line(GRID, "[artefacts.fig1]") + 4
-    assert line_of(GRID, ("artefacts", "table1", "cells", 0, "rows"), hints=("Local",)) == line(GRID, 'label = "Local"')
+    assert (
+        line_of(GRID, ("artefacts", "fig1", "cells", 0, "rows"))
+        == line(GRID, "[artefacts.fig1]") + 4
+    )
+    assert line_of(GRID, ("artefacts", "table1", "cells", 0, "rows"), hints=("Local",)) == line(
+        GRID, 'label = "Local"'
+    )
     assert line_of(GRID, ("nowhere",)) == 1
 
 

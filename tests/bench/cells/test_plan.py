@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bench.cells.plan import Selection, plan, shard, unique
-from bench.errors import UserError
-from bench.running.cost import static
+from repfl.bench.cells.plan import Selection, plan, shard, unique
+from repfl.bench.errors import UserError
+from repfl.bench.running.cost import static
 
 
 def planned(grid: Path, **selectors: Any) -> list[Any]:
@@ -36,7 +36,10 @@ def test_selectors_narrow(grid: Path) -> None:
     ("selectors", "words"),
     [
         ({"papers": ["test"]}, "unknown paper 'test'; did you mean tests"),
-        ({"artefacts": ["tests/tabel1"]}, "unknown artefact 'tests/tabel1'; did you mean tests/table1"),
+        (
+            {"artefacts": ["tests/tabel1"]},
+            "unknown artefact 'tests/tabel1'; did you mean tests/table1",
+        ),
         ({"artefacts": ["table1"]}, "is not of the form paper/name"),
         ({"artefacts": ["tets/table1"]}, "unknown paper 'tets'"),
         ({"methods": ["loca"]}, "unknown method 'loca'; did you mean local"),
@@ -56,7 +59,9 @@ def test_a_method_that_a_table_lacks_becomes_a_row_of_it(grid: Path) -> None:
     items = planned(grid, methods=["fedper", "local"])
     assert {item.row for item in items} == {"Local", "fedper"}
     added = [item for item in items if item.row == "fedper"]
-    assert {(item.artefact, item.column, item.cell.seed) for item in added} == {("table1", c, s) for c in ("two", "three") for s in (0, 1)}
+    assert {(item.artefact, item.column, item.cell.seed) for item in added} == {
+        ("table1", c, s) for c in ("two", "three") for s in (0, 1)
+    }
 
 
 def test_options_in_brackets_fix_hyperparameters(grid: Path) -> None:
@@ -90,4 +95,6 @@ def test_shards_of_a_papers_cells_are_disjoint_complete_and_cost_the_same() -> N
 
 def test_a_shard_is_the_same_whatever_the_order_of_the_plan(grid: Path) -> None:
     items = planned(grid)
-    assert {item.cell.id for item in shard(items[::-1], "1/3", static)} == {item.cell.id for item in shard(items, "1/3", static)}
+    assert {item.cell.id for item in shard(items[::-1], "1/3", static)} == {
+        item.cell.id for item in shard(items, "1/3", static)
+    }

@@ -1,4 +1,6 @@
-"""What attackers and accidents put into grids, plug-ins, names and options costs one line, and changes nothing."""
+"""What attackers and accidents put into grids, plug-ins, names and options costs one line, and
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from typing import Any
 import pytest
 import torch
 
-from bench.cells import plugins
-from bench.cells.surroundings import moved, settings
-from paper_tables.core import published
+from repfl.bench.cells import plugins
+from repfl.bench.cells.surroundings import moved, settings
+from repfl.paper_tables.core import published
 from tests.bench.cli.test_fuzz import answered
 from tests.bench.conftest import GRID, ROOT, Said, repfl, task
 
@@ -35,18 +37,24 @@ def planned(here: Here, tmp_path: Path, grid: str, name: str = "tests.toml") -> 
     return refused(here, "plan", "--grid", path, "--results", tmp_path / "r")
 
 
-# -- grids -------------------------------------------------------------------------------------------
+# -- grids -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["../../outside", "a/b", "Table 1", "..", "", "[/]", "tablé"])
-def test_an_artefact_whose_name_leads_elsewhere_is_refused(here: Here, tmp_path: Path, name: str) -> None:
-    said = planned(here, tmp_path, GRID.replace("artefacts.table1", f"artefacts.{json.dumps(name)}"))
+def test_an_artefact_whose_name_leads_elsewhere_is_refused(
+    here: Here, tmp_path: Path, name: str
+) -> None:
+    said = planned(
+        here, tmp_path, GRID.replace("artefacts.table1", f"artefacts.{json.dumps(name)}")
+    )
     assert "tests.toml:" in said
     assert "letters a-z, digits and hyphens, such as" in said
 
 
 @pytest.mark.parametrize("name", ["My Grid.toml", "..toml", "[b].toml"])
-def test_a_paper_is_named_by_its_file_under_the_same_rule(here: Here, tmp_path: Path, name: str) -> None:
+def test_a_paper_is_named_by_its_file_under_the_same_rule(
+    here: Here, tmp_path: Path, name: str
+) -> None:
     assert "letters a-z, digits and hyphens" in planned(here, tmp_path, GRID, name)
 
 
@@ -59,10 +67,16 @@ ROW = 'rows = [{ label = "FedAvg", method = "fedavg" }]'
     [
         (ROW, f"{ROW}\n{NINE}", "1,000,000,000 rows x 1 recipes x 2 seeds"),
         (ROW, f"{ROW}\nseeds = {list(range(10**6))}", "lists 1,000,"),
-        (ROW, f"{ROW}\nseeds = {list(range(99_000))}\nsweep = {{ a = [1, 2] }}", "2 rows x 1 recipes x 99,000 seeds"),
+        (
+            ROW,
+            f"{ROW}\nseeds = {list(range(99_000))}\nsweep = {{ a = [1, 2] }}",
+            "2 rows x 1 recipes x 99,000 seeds",
+        ),
     ],
 )
-def test_what_nobody_can_run_is_counted_and_not_written_out(here: Here, tmp_path: Path, old: str, new: str, words: str) -> None:
+def test_what_nobody_can_run_is_counted_and_not_written_out(
+    here: Here, tmp_path: Path, old: str, new: str, words: str
+) -> None:
     begun = time.process_time()
     said = planned(here, tmp_path, GRID.replace(old, new))
     assert time.process_time() - begun < 1
@@ -70,7 +84,9 @@ def test_what_nobody_can_run_is_counted_and_not_written_out(here: Here, tmp_path
     assert "100,000" in said
 
 
-@pytest.mark.parametrize("deep", ["x = " + "[" * 5000, "x = " + "[" * 90 + "]" * 90, ".".join("a" * 5000) + " = 1"])
+@pytest.mark.parametrize(
+    "deep", ["x = " + "[" * 5000, "x = " + "[" * 90 + "]" * 90, ".".join("a" * 5000) + " = 1"]
+)
 def test_a_deeply_nested_grid_is_refused(here: Here, tmp_path: Path, deep: str) -> None:
     assert "tests.toml" in planned(here, tmp_path, deep + "\n" + GRID)
 
@@ -78,7 +94,9 @@ def test_a_deeply_nested_grid_is_refused(here: Here, tmp_path: Path, deep: str) 
 def test_a_deeply_nested_option_is_refused(here: Here) -> None:
     for depth in (90, 900, 9000):
         spec = f"fedpurin[tau={'[' * depth}{']' * depth}]"
-        assert "'fedpurin', hyper-parameters:" in refused(here, "plan", "--paper", "fedpurin", "--method", spec)
+        assert "'fedpurin', hyper-parameters:" in refused(
+            here, "plan", "--paper", "fedpurin", "--method", spec
+        )
 
 
 RECIPE = "clients = 2\n"
@@ -89,26 +107,48 @@ RECIPE = "clients = 2\n"
     [
         (
             "input = [3, -1, 8]",
-            "input = [3, -1, 8] is not valid; images of digits grow to squares, valid: channels >= 1, height = width >= 8",
+            (
+                "input = [3, -1, 8] is not valid; images of digits grow to squares, valid: channels"
+                " >= 1, height = width >= 8"
+            ),
         ),
         ("input = [1, 16, 8]", "input = [1, 16, 8] is not valid"),
         ("input = [1, 4, 4]", "height = width >= 8"),
-        ("clients = 1000000000", "clients = 1,000,000,000 is more than digits has samples; valid: 1 to 1,797"),
-        ('evaluation = { point = "nowhere" }', "unknown evaluation.point 'nowhere'; valid: post_agg, pre_agg"),
-        ('evaluation = { point = "post_agg", points = ["pre_agg"] }', "unknown evaluation.point 'post_agg'; did you mean pre_agg?"),
-        ('evaluation = { rule = "best-val" }', "partition 'client-dirichlet' sets none apart; valid: 'last' or 'max'"),
+        (
+            "clients = 1000000000",
+            "clients = 1,000,000,000 is more than digits has samples; valid: 1 to 1,797",
+        ),
+        (
+            'evaluation = { point = "nowhere" }',
+            "unknown evaluation.point 'nowhere'; valid: post_agg, pre_agg",
+        ),
+        (
+            'evaluation = { point = "post_agg", points = ["pre_agg"] }',
+            "unknown evaluation.point 'post_agg'; did you mean pre_agg?",
+        ),
+        (
+            'evaluation = { rule = "best-val" }',
+            "partition 'client-dirichlet' sets none apart; valid: 'last' or 'max'",
+        ),
         ("participation = nan", "participation = nan is not valid; valid: a finite number"),
     ],
 )
-def test_a_recipe_that_could_only_fail_later_is_refused_when_planned(here: Here, tmp_path: Path, line: str, words: str) -> None:
+def test_a_recipe_that_could_only_fail_later_is_refused_when_planned(
+    here: Here, tmp_path: Path, line: str, words: str
+) -> None:
     inserted = "" if line.startswith("clients") else RECIPE
     said = planned(here, tmp_path, GRID.replace(RECIPE, f"{inserted}{line}\n", 1))
     assert "tests.toml:" in said
     assert words in said
 
 
-def test_validation_data_may_choose_the_round_where_there_are_some(here: Here, tmp_path: Path) -> None:
-    pairs = 'partition = { rule = "pairwise-dirichlet", options = { alpha = 0.5 } }\nevaluation = { rule = "best-val" }'
+def test_validation_data_may_choose_the_round_where_there_are_some(
+    here: Here, tmp_path: Path
+) -> None:
+    pairs = (
+        'partition = { rule = "pairwise-dirichlet", options = { alpha = 0.5 } }\nevaluation = {'
+        ' rule = "best-val" }'
+    )
     (tmp_path / "tests.toml").write_text(re.sub("partition = .*", pairs, GRID, count=1))
     answered(here("plan", "--grid", tmp_path / "tests.toml", "--artefact", "tests/fig1"), 0)
 
@@ -131,15 +171,21 @@ def test_nor_of_a_table_of_published_numbers(tmp_path: Path) -> None:
     assert len(found.frame)
 
 
-# -- options -----------------------------------------------------------------------------------------
+# -- options ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shard", ["1/99999999999", "1/10001", "²/3", "1/" + "9" * 5000, "0/2", "3/2"])
+@pytest.mark.parametrize(
+    "shard", ["1/99999999999", "1/10001", "²/3", "1/" + "9" * 5000, "0/2", "3/2"]
+)
 def test_a_shard_that_cannot_be_meant_is_refused(here: Here, shard: str) -> None:
-    assert "i/n with 1 <= i <= n <= 10,000" in refused(here, "plan", "--artefact", "fedpurin/fig5", "--shard", shard)
+    assert "i/n with 1 <= i <= n <= 10,000" in refused(
+        here, "plan", "--artefact", "fedpurin/fig5", "--shard", shard
+    )
 
 
-def test_a_loop_of_links_and_an_unknown_user_are_no_place(here: Here, tmp_path: Path, grid: Path) -> None:
+def test_a_loop_of_links_and_an_unknown_user_are_no_place(
+    here: Here, tmp_path: Path, grid: Path
+) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     for place in (loop, "~nobody-has-this-name/x"):
@@ -149,7 +195,7 @@ def test_a_loop_of_links_and_an_unknown_user_are_no_place(here: Here, tmp_path: 
     refused(here, "report", "--grid", grid, "--results", tmp_path / "r", "--out", loop)
 
 
-# -- plug-ins ----------------------------------------------------------------------------------------
+# -- plug-ins --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -168,7 +214,7 @@ def as_before() -> Iterator[None]:
     torch.set_rng_state(state)
 
 
-HEADER = "import torch\nfrom algorithms.core.method import Method, register\n"
+HEADER = "import torch\nfrom repfl.algorithms.core.method import Method, register\n"
 FEDAVG = """
 @register("{name}", title="x", paper="x", year=2026, family="x", sends="x")
 class FedAvg(Method):
@@ -179,18 +225,26 @@ class FedAvg(Method):
 @pytest.mark.parametrize(
     ("line", "setting"),
     [
-        ("torch.set_default_dtype(torch.float64)", "the default dtype from torch.float32 to torch.float64"),
+        (
+            "torch.set_default_dtype(torch.float64)",
+            "the default dtype from torch.float32 to torch.float64",
+        ),
         ("torch.set_default_device('meta')", "the default device from cpu to meta"),
         ("torch.backends.mkldnn.enabled = False", "mkldnn_enabled from True to False"),
         ("torch.backends.nnpack.set_flags(False)", "nnpack_enabled from True to False"),
         ("torch.use_deterministic_algorithms(True)", "deterministic_algorithms from False to True"),
-        ("torch.set_float32_matmul_precision('medium')", "the precision of float32 matrix products"),
+        (
+            "torch.set_float32_matmul_precision('medium')",
+            "the precision of float32 matrix products",
+        ),
         ("torch.set_grad_enabled(False)", "the grad mode"),
         ("torch.set_num_threads(2)", "the number of threads from (1,"),
         ("torch.manual_seed(20261122)", "PyTorch's random state"),
     ],
 )
-def test_a_plugin_that_changes_the_process_is_refused(here: Here, tmp_path: Path, as_before: None, line: str, setting: str) -> None:
+def test_a_plugin_that_changes_the_process_is_refused(
+    here: Here, tmp_path: Path, as_before: None, line: str, setting: str
+) -> None:
     torch.set_num_threads(1)
     plugin = tmp_path / "plugin.py"
     plugin.write_text(HEADER + line)
@@ -256,15 +310,21 @@ def test_a_method_that_changes_the_process_while_it_computes_is_not_stored(
     assert (outcome.status, outcome.reason) == ("failed", "SystemExit: 0")
 
 
-# -- names -------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 
 
 def test_names_are_printed_as_they_are_wherever_they_stand(here: Here, tmp_path: Path) -> None:
-    """Rich takes `[/]` for the end of a style, Markdown `|` for that of a cell, LaTeX `[` for an option, HTML `<` for a tag."""
+    """Rich takes `[/]` for the end of a style, Markdown `|` for that of a cell, LaTeX `[` for an
+    option, HTML `<` for a tag.
+    """
     label, column = "[/] [norm=none] :smile: $x <b>*|_", "[red] <i>$ one | two"
-    plain = GRID.replace('label = "Local"', f"label = {json.dumps(label)}").replace('"two clients"', json.dumps(column))
+    plain = GRID.replace('label = "Local"', f"label = {json.dumps(label)}").replace(
+        '"two clients"', json.dumps(column)
+    )
     path = tmp_path / "tests.toml"
-    path.write_text(plain.replace('rows = [{ label = "FedAvg"', f"rows = [{{ label = {json.dumps(label)}"))
+    path.write_text(
+        plain.replace('rows = [{ label = "FedAvg"', f"rows = [{{ label = {json.dumps(label)}")
+    )
     where = ("--grid", path, "--results", tmp_path / "r", "--seed", "0")
     answered(here("run", *where, "--executor", "inline"), 0)
     said = here("report", *where, "--out", tmp_path / "out")
@@ -272,8 +332,17 @@ def test_names_are_printed_as_they_are_wherever_they_stand(here: Here, tmp_path:
     assert label in said.out
     assert column in said.out
     folder = tmp_path / "out" / "tests"
-    assert sorted(file.name for file in folder.iterdir()) == ["fig1.csv", "fig1.pdf", "fig1.png", "table1.csv", "table1.md", "table1.tex"]
-    rows = [line for line in (folder / "table1.md").read_text().splitlines() if line.startswith("|")]
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "fig1.csv",
+        "fig1.pdf",
+        "fig1.png",
+        "table1.csv",
+        "table1.md",
+        "table1.tex",
+    ]
+    rows = [
+        line for line in (folder / "table1.md").read_text().splitlines() if line.startswith("|")
+    ]
     assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
     tex = (folder / "table1.tex").read_text()
     assert r"{[}/] {[}norm=none] :smile: \$x $<$b$>${*}|\_" in tex
@@ -282,8 +351,12 @@ def test_names_are_printed_as_they_are_wherever_they_stand(here: Here, tmp_path:
     assert "<i>$" not in html
 
 
-def test_a_methods_own_words_are_printed_as_they_are(here: Here, tmp_path: Path, plugged: Any) -> None:
-    (tmp_path / "plugin.py").write_text(HEADER + FEDAVG.format(name="[/x]").replace('"x"', '"[bold] [/] x"'))
+def test_a_methods_own_words_are_printed_as_they_are(
+    here: Here, tmp_path: Path, plugged: Any
+) -> None:
+    (tmp_path / "plugin.py").write_text(
+        HEADER + FEDAVG.format(name="[/x]").replace('"x"', '"[bold] [/] x"')
+    )
     plugged(tmp_path / "plugin.py")
     assert "[/x]" in here("methods").out
     assert "[bold] [/] x" in here("methods", "[/x]").out

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bench.cli import data, data_figure
-from datasets.core import prepare, registry
-from datasets.core.partition import deal
-from datasets.core.registry import File
+from repfl.bench.cli import data, data_figure
+from repfl.datasets.core import prepare, registry
+from repfl.datasets.core.partition import deal
+from repfl.datasets.core.registry import File
 from tests.datasets.test_store import debris
 from tests.datasets.tiny import balanced, npz, pool, recipe, tiny_cifar
 
@@ -46,7 +46,7 @@ def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def paper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from bench.cells import grid
+    from repfl.bench.cells import grid
 
     (tmp_path / "a-paper").mkdir()
     (tmp_path / "a-paper" / "grid.toml").write_text(GRID)
@@ -71,7 +71,16 @@ def test_the_catalogue_lists_thirteen_with_everything_a_script_needs(root: Path)
     entries = {entry["name"]: entry for entry in json.loads(json.dumps(data.catalogue()))}
     assert len(entries) == 13
     for entry in entries.values():
-        for key in ("fingerprints", "classes", "splits", "licence", "citation", "present", "homepage", "norms"):
+        for key in (
+            "fingerprints",
+            "classes",
+            "splits",
+            "licence",
+            "citation",
+            "present",
+            "homepage",
+            "norms",
+        ):
             assert key in entry
     assert entries["digits"]["present"]
     assert entries["digits"]["verified"] == "published"
@@ -89,7 +98,9 @@ def test_list_prints_a_table_and_json(root: Path, paper: None) -> None:
     assert len(json.loads(repfl("list", "--json").output)) == 13
 
 
-def test_import_list_and_verify_agree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path) -> None:
+def test_import_list_and_verify_agree(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
     done = repfl("import", "cifar10", "--from", source)
     assert done.exit_code == 0, done.output
@@ -104,7 +115,9 @@ def test_import_list_and_verify_agree(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert "does not match its fingerprint" in found.stderr
 
 
-def test_a_missing_class_ends_with_exit_code_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path) -> None:
+def test_a_missing_class_ends_with_exit_code_2(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path
+) -> None:
     dataset, whole = tiny_cifar(monkeypatch, tmp_path)
     catless = balanced(dataset, 3)
     catless.labels[catless.labels == 3] = 5
@@ -114,7 +127,9 @@ def test_a_missing_class_ends_with_exit_code_2(monkeypatch: pytest.MonkeyPatch, 
     assert repfl("import", "cifar10", "--from", whole).exit_code == 0
 
 
-def test_a_half_written_cache_ends_with_exit_code_2_and_can_be_mended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path) -> None:
+def test_a_half_written_cache_ends_with_exit_code_2_and_can_be_mended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
     repfl("import", "cifar10", "--from", source)
     path = root / "prepared" / "cifar10.safetensors"
@@ -125,9 +140,17 @@ def test_a_half_written_cache_ends_with_exit_code_2_and_can_be_mended(monkeypatc
     assert repfl("verify", "cifar10").exit_code == 0
 
 
-def test_no_network_ends_with_exit_code_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path) -> None:
+def test_no_network_ends_with_exit_code_2(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path
+) -> None:
     dataset, _ = tiny_cifar(monkeypatch, tmp_path)
-    files = (File("cifar-10-python.tar.gz", ("http://127.0.0.1:9/cifar-10-python.tar.gz",), "md5:" + "0" * 32),)
+    files = (
+        File(
+            "cifar-10-python.tar.gz",
+            ("http://127.0.0.1:9/cifar-10-python.tar.gz",),
+            "md5:" + "0" * 32,
+        ),
+    )
     monkeypatch.setitem(registry._REGISTRY, "cifar10", replace(dataset, files=lambda: files))
     line = refused("get", "cifar10")
     assert "no connection" in line
@@ -136,13 +159,17 @@ def test_no_network_ends_with_exit_code_2(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert list((root / "raw").iterdir()) == []
 
 
-def test_a_read_only_data_root_ends_with_exit_code_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path) -> None:
+def test_a_read_only_data_root_ends_with_exit_code_2(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
     root.write_text("not a folder")
     assert "point REPFL_DATA to a folder" in refused("import", "cifar10", "--from", source)
 
 
-def test_wrong_names_and_paths_end_with_exit_code_2(root: Path, paper: None, tmp_path: Path) -> None:
+def test_wrong_names_and_paths_end_with_exit_code_2(
+    root: Path, paper: None, tmp_path: Path
+) -> None:
     assert "did you mean cifar10" in refused("get", "cifr10")
     assert "does not exist" in refused("import", "cifar10", "--from", tmp_path / "nowhere")
     assert "is not prepared" in refused("verify", "svhn")
@@ -152,19 +179,27 @@ def test_wrong_names_and_paths_end_with_exit_code_2(root: Path, paper: None, tmp
     assert "no edition 'medmnist-4'" in refused("get", "organamnist", "--edition", "medmnist-4")
 
 
-def test_getting_what_is_there_does_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path) -> None:
+def test_getting_what_is_there_does_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path
+) -> None:
     _, source = tiny_cifar(monkeypatch, tmp_path)
     prepare.bring("cifar10", source)
     assert repfl("get", "cifar10", "digits").exit_code == 0
 
 
-def test_show_prints_the_class_by_client_table_and_writes_a_figure(root: Path, paper: None, tmp_path: Path) -> None:
+def test_show_prints_the_class_by_client_table_and_writes_a_figure(
+    root: Path, paper: None, tmp_path: Path
+) -> None:
     shown = repfl("show", "a-paper/small", "--out", tmp_path / "out")
     assert shown.exit_code == 0, shown.output
     assert "8 clients; train samples min 60" in shown.output
     assert "most frequent class" in shown.output
     files = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert files == ["a-paper-small-paper-3.csv", "a-paper-small-paper-3.pdf", "a-paper-small-paper-3.png"]
+    assert files == [
+        "a-paper-small-paper-3.csv",
+        "a-paper-small-paper-3.pdf",
+        "a-paper-small-paper-3.png",
+    ]
     assert all((tmp_path / "out" / name).stat().st_size > 100 for name in files)
 
 
@@ -187,7 +222,9 @@ def test_many_classes_are_condensed_in_print_and_whole_in_the_file(tmp_path: Pat
     assert len(csv.read_text().splitlines()[0].split(",")) == 1 + 100 + 3
 
 
-def test_download_progress_is_plain_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_download_progress_is_plain_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with data.downloading() as progress:
         progress.last -= 10  # type: ignore[attr-defined]
         progress("file.bin", 3_000_000, 12_000_000)

@@ -1,4 +1,5 @@
-"""Whatever a user hands over, the answer is at most one line: what, where, what would be valid. Never a traceback.
+"""Whatever a user hands over, the answer is at most one line: what, where, what would be valid.
+Never a traceback.
 
 REPFL_FUZZ says how many inputs of each kind are tried.
 """
@@ -18,10 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from algorithms.core.method import methods
-from bench.cells.grid import ROOT as PAPERS
-from bench.records.store import checksum
-from paper_tables.core import published
+from repfl.algorithms.core.method import methods
+from repfl.bench.cells.grid import ROOT as PAPERS
+from repfl.bench.records.store import checksum
+from repfl.paper_tables.core import published
 from tests.bench.conftest import GRID, ROOT, Said, environment
 
 Here = Callable[..., Said]
@@ -44,13 +45,19 @@ def answered(said: Said, *codes: int) -> None:
         assert said.err.startswith("repfl: ")
 
 
-# -- arguments -----------------------------------------------------------------------------------------------------------------------------
+# -- arguments -------------------------------------------------------------------------------------
 
 COMMANDS = (
-    "plan report methods show verify data artefacts --paper --artefact --method --dataset --seed --scale --cell --shard --json --fresh"
+    "plan report methods show verify data artefacts --paper --artefact --method --dataset --seed"
+    " --scale --cell --shard --json --fresh"
 )
-THINGS = "fedpurin fedpurin/table1 fedpurin[tau=2] fedpurin[tau smoke desk digits 0 1 -1 1/2 1/ local[=] -- a/b/c [] list show ü"
-WORDS = st.sampled_from([*COMMANDS.split(), *THINGS.split(), "", "\x00", "\ud800", "-", "--", "9" * 40])
+THINGS = (
+    "fedpurin fedpurin/table1 fedpurin[tau=2] fedpurin[tau smoke desk digits 0 1 -1 1/2 1/ local[=]"
+    " -- a/b/c [] list show ü"
+)
+WORDS = st.sampled_from(
+    [*COMMANDS.split(), *THINGS.split(), "", "\x00", "\ud800", "-", "--", "9" * 40]
+)
 
 
 @FUZZ
@@ -60,44 +67,98 @@ def test_no_arguments_lead_to_a_traceback(here: Here, arguments: list[str]) -> N
     answered(here(*("plan" if word in known else word for word in arguments)), 0, 1, 2)
 
 
-OPTIONS = ("--paper", "--artefact", "--method", "--dataset", "--seed", "--cell", "--scale", "--shard")
+OPTIONS = (
+    "--paper",
+    "--artefact",
+    "--method",
+    "--dataset",
+    "--seed",
+    "--cell",
+    "--scale",
+    "--shard",
+)
 NEARLY = st.sampled_from(
-    ["fedpurin", "fedpurin/fig5", "FedPURIN", "fedpurin/", "/fig5", "local", "local[]", "digits", "smoke", "1/1", "0/0"]
+    [
+        "fedpurin",
+        "fedpurin/fig5",
+        "FedPURIN",
+        "fedpurin/",
+        "/fig5",
+        "local",
+        "local[]",
+        "digits",
+        "smoke",
+        "1/1",
+        "0/0",
+    ]
 )
 
 
 @FUZZ
-@given(st.lists(st.tuples(st.sampled_from(OPTIONS), st.one_of(NEARLY, TEXT)), min_size=1, max_size=4))
-def test_no_selector_leads_to_a_traceback(here: Here, tmp_path: Path, chosen: list[tuple[str, str]]) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from(OPTIONS), st.one_of(NEARLY, TEXT)), min_size=1, max_size=4)
+)
+def test_no_selector_leads_to_a_traceback(
+    here: Here, tmp_path: Path, chosen: list[tuple[str, str]]
+) -> None:
     selectors = [f"{option}={value}" for option, value in chosen]
     answered(here("plan", "--artefact", "fedpurin/fig5", "--results", tmp_path, *selectors), 0, 2)
 
 
-PARAMETERS = st.sampled_from([(name, field) for name, entry in sorted(methods().items()) for field in (*vars(entry.cls.HP()), "x", "")])
+PARAMETERS = st.sampled_from(
+    [
+        (name, field)
+        for name, entry in sorted(methods().items())
+        for field in (*vars(entry.cls.HP()), "x", "")
+    ]
+)
 VALUE = st.one_of(
-    TEXT, st.integers(), st.floats(), st.sampled_from(["none", "true", "[1,2]", "{}", "1e999", "-0", "0.5", "'", "[", "]", ",", "=", '"a"'])
+    TEXT,
+    st.integers(),
+    st.floats(),
+    st.sampled_from(
+        ["none", "true", "[1,2]", "{}", "1e999", "-0", "0.5", "'", "[", "]", ",", "=", '"a"']
+    ),
 )
 
 
 @FUZZ
 @given(PARAMETERS, VALUE)
-def test_no_hyperparameter_leads_to_a_traceback(here: Here, chosen: tuple[str, str], value: Any) -> None:
-    answered(here("plan", "--artefact", "fedpurin/fig5", "--method", f"{chosen[0]}[{chosen[1]}={value}]"), 0, 2)
+def test_no_hyperparameter_leads_to_a_traceback(
+    here: Here, chosen: tuple[str, str], value: Any
+) -> None:
+    answered(
+        here(
+            "plan", "--artefact", "fedpurin/fig5", "--method", f"{chosen[0]}[{chosen[1]}={value}]"
+        ),
+        0,
+        2,
+    )
 
 
-# -- grids ---------------------------------------------------------------------------------------------------------------------------------
+# -- grids -----------------------------------------------------------------------------------------
 
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=4,
 )
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every place in nested tables and lists."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return ([path] if path else []) + [place for key, inner in items for place in paths(inner, (*path, key))]
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    return ([path] if path else []) + [
+        place for key, inner in items for place in paths(inner, (*path, key))
+    ]
 
 
 PLACES = paths(tomllib.loads(GRID))
@@ -105,7 +166,9 @@ PLACES = paths(tomllib.loads(GRID))
 
 @FUZZ
 @given(st.sampled_from(PLACES), st.one_of(VALUES, st.none()), st.booleans())
-def test_no_grid_leads_to_a_traceback(here: Here, tmp_path: Path, place: tuple[Any, ...], value: Any, remove: bool) -> None:
+def test_no_grid_leads_to_a_traceback(
+    here: Here, tmp_path: Path, place: tuple[Any, ...], value: Any, remove: bool
+) -> None:
     content: Any = tomllib.loads(GRID)
     inner = content
     for key in place[:-1]:
@@ -120,7 +183,9 @@ def test_no_grid_leads_to_a_traceback(here: Here, tmp_path: Path, place: tuple[A
 
 
 def toml(value: Any) -> str:
-    """A value as TOML, tables as inline ones; what TOML cannot say becomes what a careless writer would write."""
+    """A value as TOML, tables as inline ones; what TOML cannot say becomes what a careless writer
+    would write.
+    """
     if isinstance(value, dict) and value and all(isinstance(key, str) for key in value):
         return "\n".join(f"{json.dumps(key)} = {inline(item)}" for key, item in value.items())
     return inline(value)
@@ -128,13 +193,20 @@ def toml(value: Any) -> str:
 
 def inline(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {inline(item)}" for key, item in value.items()) + " }"
+        return (
+            "{ "
+            + ", ".join(f"{json.dumps(key)} = {inline(item)}" for key, item in value.items())
+            + " }"
+        )
     if isinstance(value, list):
         return "[" + ", ".join(map(inline, value)) + "]"
     return json.dumps(value) if isinstance(value, str | bool) else repr(value)
 
 
-REAL = {path: path.read_text() for path in (*sorted(PAPERS.glob("*/grid.toml")), ROOT / "bench/examples/all_methods.toml")}
+REAL = {
+    path: path.read_text()
+    for path in (*sorted(PAPERS.glob("*/grid.toml")), ROOT / "bench/examples/all_methods.toml")
+}
 CHANGES = st.sampled_from(["delete", "repeat", "swap", "cut", "insert", "garble", "quote"])
 
 
@@ -183,14 +255,19 @@ def slipped(text: str, kind: str, share: float, word: str) -> str:
     return "\n".join(lines)
 
 
-# -- published numbers ---------------------------------------------------------------------------------------------------------------------
+# -- published numbers -----------------------------------------------------------------------------
 
 TABLES = {path: path.read_text() for path in sorted(PAPERS.glob("*/published/*.csv"))}
 
 
 @FUZZ
-@given(st.sampled_from(sorted(TABLES)), st.lists(st.tuples(CHANGES, st.floats(0, 1, exclude_max=True), TEXT), min_size=1, max_size=3))
-def test_no_published_file_leads_to_a_traceback(tmp_path: Path, source: Path, slips: list[tuple[str, float, str]]) -> None:
+@given(
+    st.sampled_from(sorted(TABLES)),
+    st.lists(st.tuples(CHANGES, st.floats(0, 1, exclude_max=True), TEXT), min_size=1, max_size=3),
+)
+def test_no_published_file_leads_to_a_traceback(
+    tmp_path: Path, source: Path, slips: list[tuple[str, float, str]]
+) -> None:
     text = TABLES[source]
     for kind, place, word in slips:
         text = slipped(text, kind, place, word)
@@ -203,27 +280,41 @@ def test_no_published_file_leads_to_a_traceback(tmp_path: Path, source: Path, sl
     path.unlink()
 
 
-# -- records -------------------------------------------------------------------------------------------------------------------------------
+# -- records ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A stored record of the small grid's first cell."""
-    from bench.cli.main import call
+    from repfl.bench.cli.main import call
 
     folder = tmp_path_factory.mktemp("fuzz")
     (folder / "tests.toml").write_text(GRID)
-    arguments = ["run", "--grid", str(folder / "tests.toml"), "--results", str(folder / "r"), "--method", "local", "--seed", "0"]
+    arguments = [
+        "run",
+        "--grid",
+        str(folder / "tests.toml"),
+        "--results",
+        str(folder / "r"),
+        "--method",
+        "local",
+        "--seed",
+        "0",
+    ]
     assert call([*arguments, "--executor", "inline"]) == 0
     return next((folder / "r").glob("*/record.json"))
 
 
-RECORD_PLACES = st.sampled_from(["schema", "id", "cell", "status", "reason", "metrics", "provenance", "files", "more"])
+RECORD_PLACES = st.sampled_from(
+    ["schema", "id", "cell", "status", "reason", "metrics", "provenance", "files", "more"]
+)
 
 
 @FUZZ
 @given(RECORD_PLACES, VALUES, st.booleans(), st.booleans())
-def test_no_record_leads_to_a_traceback(here: Here, record: Path, place: str, value: Any, remove: bool, valid: bool) -> None:
+def test_no_record_leads_to_a_traceback(
+    here: Here, record: Path, place: str, value: Any, remove: bool, valid: bool
+) -> None:
     """With and without a checksum that fits: somebody may have written a record by hand."""
     good = record.read_bytes()
     values = json.loads(good)
@@ -244,8 +335,12 @@ def test_no_record_leads_to_a_traceback(here: Here, record: Path, place: str, va
 
 
 @FUZZ
-@given(st.binary(max_size=80), st.sampled_from(["record.json", "rounds.parquet", "clients.parquet"]))
-def test_no_bytes_in_a_record_lead_to_a_traceback(here: Here, record: Path, data: bytes, name: str) -> None:
+@given(
+    st.binary(max_size=80), st.sampled_from(["record.json", "rounds.parquet", "clients.parquet"])
+)
+def test_no_bytes_in_a_record_lead_to_a_traceback(
+    here: Here, record: Path, data: bytes, name: str
+) -> None:
     path = record.parent / name
     good = path.read_bytes()
     path.write_bytes(data)
@@ -256,11 +351,18 @@ def test_no_bytes_in_a_record_lead_to_a_traceback(here: Here, record: Path, data
         path.write_bytes(good)
 
 
-# -- all of it again -----------------------------------------------------------------------------------------------------------------------
+# -- all of it again -------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_a_thousand_inputs_of_every_kind_lead_to_no_traceback() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
-    done = subprocess.run(command, env=environment(REPFL_FUZZ="1000"), cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        env=environment(REPFL_FUZZ="1000"),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-3000:]

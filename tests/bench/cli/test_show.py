@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.main import call
-from bench.evidence import measured
-from bench.records.store import Store
+from repfl.bench.cli.main import call
+from repfl.bench.evidence import measured
+from repfl.bench.records.store import Store
 from tests.bench.conftest import FAULTY, Said, task
 
 Here = Callable[..., Said]
@@ -27,12 +27,25 @@ def again(said: Said) -> list[str]:
     return words[1:]
 
 
-@pytest.mark.parametrize("more", [(), ("--method", "fedper"), ("--plugin", str(FAULTY), "--method", "test-slow[seconds=0]")])
+@pytest.mark.parametrize(
+    "more",
+    [(), ("--method", "fedper"), ("--plugin", str(FAULTY), "--method", "test-slow[seconds=0]")],
+)
 def test_the_command_that_a_record_ends_with_makes_it_again(
     here: Here, grid: Path, tmp_path: Path, faulty: Path, more: tuple[str, ...]
 ) -> None:
     """For a grid of one's own, for a method that no grid has, and for one from a file."""
-    run = ("run", "--grid", grid, "--artefact", "tests/table1", "--seed", "1", "--executor", "inline")
+    run = (
+        "run",
+        "--grid",
+        grid,
+        "--artefact",
+        "tests/table1",
+        "--seed",
+        "1",
+        "--executor",
+        "inline",
+    )
     assert here(*run, *more, "--results", tmp_path / "first").code == 0
     first, second = Store(tmp_path / "first"), Store(tmp_path / "second")
     cell = first.ids()[0]
@@ -48,7 +61,22 @@ def test_the_command_that_a_record_ends_with_makes_it_again(
 
 def test_a_record_shows_all_that_it_knows(here: Here, grid: Path, tmp_path: Path) -> None:
     results = tmp_path / "r"
-    assert here("run", "--grid", grid, "--results", results, "--method", "fedavg", "--seed", "1", "--executor", "inline").code == 0
+    assert (
+        here(
+            "run",
+            "--grid",
+            grid,
+            "--results",
+            results,
+            "--method",
+            "fedavg",
+            "--seed",
+            "1",
+            "--executor",
+            "inline",
+        ).code
+        == 0
+    )
     record = Store(results).get(Store(results).ids()[0])
     assert record is not None
     said = here("show", record.id[:8], "--results", results)
@@ -58,7 +86,10 @@ def test_a_record_shows_all_that_it_knows(here: Here, grid: Path, tmp_path: Path
         "fedavg version 1, seed 1: done",
         "hyper-parameters  none of its own",
         "training.rounds",
-        f"{100 * record.metrics['value']:.2f} % at round 2, floor {100 * record.metrics['floor']['clients']:.2f} %",
+        (
+            f"{100 * record.metrics['value']:.2f} % at round 2, floor"
+            f" {100 * record.metrics['floor']['clients']:.2f} %"
+        ),
         "post_agg/mean",
         record.provenance["digests"]["state"],
         record.provenance["sources"]["method"],
@@ -70,12 +101,23 @@ def test_a_record_shows_all_that_it_knows(here: Here, grid: Path, tmp_path: Path
     assert json.loads(here("show", record.id, "--results", results, "--json").out) == record.json
 
 
-def test_a_measured_value_that_came_with_the_code_is_shown_where_there_is_no_record(here: Here, tmp_path: Path) -> None:
+def test_a_measured_value_that_came_with_the_code_is_shown_where_there_is_no_record(
+    here: Here, tmp_path: Path
+) -> None:
     known = measured.read("fedpurin", "smoke")
-    cell, record = next((cell, record) for cell, record in known.records.items() if record.metrics["value"] is not None)
+    cell, record = next(
+        (cell, record)
+        for cell, record in known.records.items()
+        if record.metrics["value"] is not None
+    )
     said = here("show", cell[:16], "--results", tmp_path)
     assert said.code == 0
-    for part in (cell, "it came with the code", f"{100 * record.metrics['value']:.2f} % at round", record.provenance["digests"]["state"]):
+    for part in (
+        cell,
+        "it came with the code",
+        f"{100 * record.metrics['value']:.2f} % at round",
+        record.provenance["digests"]["state"],
+    ):
         assert part in said.out
     assert again(said)[-3:-1] == ["--cell", cell[:12]]
     assert json.loads(here("show", cell, "--results", tmp_path, "--json").out)["id"] == cell
@@ -100,7 +142,19 @@ def test_a_failed_record_shows_its_traceback(
 
 def test_a_damaged_record_is_not_shown(here: Here, grid: Path, tmp_path: Path) -> None:
     results = tmp_path / "r"
-    here("run", "--grid", grid, "--results", results, "--method", "local", "--seed", "0", "--executor", "inline")
+    here(
+        "run",
+        "--grid",
+        grid,
+        "--results",
+        results,
+        "--method",
+        "local",
+        "--seed",
+        "0",
+        "--executor",
+        "inline",
+    )
     path = next(results.glob("*/clients.parquet"))
     path.write_bytes(b"")
     said = here("show", path.parent.name, "--results", results)
@@ -109,7 +163,9 @@ def test_a_damaged_record_is_not_shown(here: Here, grid: Path, tmp_path: Path) -
     assert said.err.count("\n") == 1
 
 
-def test_two_grids_of_one_name_are_refused_and_a_grid_may_have_a_papers_name(here: Here, grid: Path, tmp_path: Path) -> None:
+def test_two_grids_of_one_name_are_refused_and_a_grid_may_have_a_papers_name(
+    here: Here, grid: Path, tmp_path: Path
+) -> None:
     (tmp_path / "other").mkdir()
     twin = tmp_path / "other" / grid.name
     twin.write_text(grid.read_text())

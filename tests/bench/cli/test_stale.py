@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from bench.cells.plan import Selection, plan
-from bench.cli import status
-from bench.evidence.lines import AXES, Line
-from bench.evidence.measured import Measured
-from bench.records.sources import sources
-from bench.records.store import Record, Store
-from bench.trust import ledger
-from bench.trust.ledger import Standing
+from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.cli import status
+from repfl.bench.evidence.lines import AXES, Line
+from repfl.bench.evidence.measured import Measured
+from repfl.bench.records.sources import sources
+from repfl.bench.records.store import Record, Store
+from repfl.bench.trust import ledger
+from repfl.bench.trust.ledger import Standing
 from tests.bench.conftest import Said
 
 Here = Callable[..., Said]
@@ -37,33 +37,57 @@ def lines(grid: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
 
 
 def listed(here: Here, grid: Path, results: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(here("plan", "--grid", grid, "--results", results, "--stale", "--json").out)
+    found: dict[str, Any] = json.loads(
+        here("plan", "--grid", grid, "--results", results, "--stale", "--json").out
+    )
     return found
 
 
-def test_stale_values_are_listed_with_their_reason(here: Here, grid: Path, tmp_path: Path, lines: Measured) -> None:
+def test_stale_values_are_listed_with_their_reason(
+    here: Here, grid: Path, tmp_path: Path, lines: Measured
+) -> None:
     found = listed(here, grid, tmp_path)
     assert ({line["method"] for line in found["cells"]}, found["stale"]) == ({"fedavg"}, 4)
     said = here("plan", "--grid", grid, "--results", tmp_path, "--stale").out
-    assert "fedavg: made by engine aaaaaaaa, method bbbbbbbb; nobody has compared that with today's" in said
+    assert (
+        "fedavg: made by engine aaaaaaaa, method bbbbbbbb; nobody has compared that with today's"
+        in said
+    )
     assert all(line["id"][:12] in said for line in found["cells"])
     assert "4 values are stale" in here("plan", "--grid", grid, "--results", tmp_path).out
 
 
-def test_stale_values_are_computed_once(here: Here, grid: Path, tmp_path: Path, lines: Measured) -> None:
-    assert "4 computed" in here("run", "--grid", grid, "--results", tmp_path, "--stale", "--executor", "inline").out
+def test_stale_values_are_computed_once(
+    here: Here, grid: Path, tmp_path: Path, lines: Measured
+) -> None:
+    assert (
+        "4 computed"
+        in here("run", "--grid", grid, "--results", tmp_path, "--stale", "--executor", "inline").out
+    )
     assert listed(here, grid, tmp_path)["stale"] == 0
     assert "no value is stale" in here("plan", "--grid", grid, "--results", tmp_path, "--stale").out
-    assert "nothing to do" in here("run", "--grid", grid, "--results", tmp_path, "--stale", "--executor", "inline").out
+    assert (
+        "nothing to do"
+        in here("run", "--grid", grid, "--results", tmp_path, "--stale", "--executor", "inline").out
+    )
 
 
-def test_a_stale_record_is_computed_again(here: Here, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stale_record_is_computed_again(
+    here: Here, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(status, "read", lambda paper, scale: Measured())
     here("run", "--grid", grid, "--results", tmp_path, "--executor", "inline")
     before = [Store(tmp_path).get(cell) for cell in Store(tmp_path).ids()]
     monkeypatch.setattr(
-        ledger, "standing", lambda made, cell: Standing(cell["method"] == "local", "" if cell["method"] == "local" else "moved")
+        ledger,
+        "standing",
+        lambda made, cell: Standing(
+            cell["method"] == "local", "" if cell["method"] == "local" else "moved"
+        ),
     )
-    assert "4 computed" in here("run", "--grid", grid, "--results", tmp_path, "--stale", "--executor", "inline").out
+    assert (
+        "4 computed"
+        in here("run", "--grid", grid, "--results", tmp_path, "--stale", "--executor", "inline").out
+    )
     after = [Store(tmp_path).get(cell) for cell in Store(tmp_path).ids()]
     assert sum(then != now for then, now in zip(before, after, strict=True)) == 4

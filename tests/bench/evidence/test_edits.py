@@ -1,7 +1,8 @@
 """A number that somebody wrote does not pass for one that somebody computed.
 
-Every kind of edit is planted three times: by hand; by somebody who also computes the checksums again, in measured
-lines; and likewise in the store. Arithmetic finds what it can tell; the rest does not come out again.
+Every kind of edit is planted three times: by hand; by somebody who also computes the checksums
+again, in measured lines; and likewise in the store. Arithmetic finds what it can tell; the rest
+does not come out again.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bench.cells.plan import Planned, Selection, plan
-from bench.evidence import measured, recheck
-from bench.evidence.collect import collect
-from bench.evidence.lines import Line
-from bench.evidence.packing import Curve
-from bench.records.store import Record, Store
-from bench.running.task import Options, Task
-from bench.running.work import run_task
-from bench.trust import arithmetic
-from bench.trust.verify import Verification
-from bench.trust.verify import verify as verify_store
+from repfl.bench.cells.plan import Planned, Selection, plan
+from repfl.bench.evidence import measured, recheck
+from repfl.bench.evidence.collect import collect
+from repfl.bench.evidence.lines import Line
+from repfl.bench.evidence.packing import Curve
+from repfl.bench.records.store import Record, Store
+from repfl.bench.running.task import Options, Task
+from repfl.bench.running.work import run_task
+from repfl.bench.trust import arithmetic
+from repfl.bench.trust.verify import Verification
+from repfl.bench.trust.verify import verify as verify_store
 
 PAPER, POINTS = "fedobp", 0.1
 Change = Callable[[dict[str, Any]], None]
@@ -38,11 +39,20 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Pl
     """Two cells of one table, FedOBP and FedAvg, computed and collected."""
     folder = tmp_path_factory.mktemp("edits")
     items = plan(Selection(artefacts=["fedobp/table3"], seeds=[42], datasets=["digits"]))
-    items = [item for item in items if item.column == "cifar10-dir0.1" and item.row in ("FedOBP", "FedAvg")]
+    items = [
+        item
+        for item in items
+        if item.column == "cifar10-dir0.1" and item.row in ("FedOBP", "FedAvg")
+    ]
     store = Store(folder / "results")
     store.open()
     for item in items:
-        assert run_task(Task(item.cell), Options(str(store.root)), lambda *_: None, lambda: False).status == "done"
+        assert (
+            run_task(
+                Task(item.cell), Options(str(store.root)), lambda *_: None, lambda: False
+            ).status
+            == "done"
+        )
     collect(items, store, folder / "papers", "founders")
     yield items, folder
     shutil.rmtree(folder)
@@ -55,7 +65,7 @@ def copy(original: tuple[list[Planned], Path], tmp_path: Path) -> Path:
     return tmp_path
 
 
-# -- the edits, on what a line or a record says ------------------------------------------------------------
+# -- the edits, on what a line or a record says ----------------------------------------------------
 
 
 def everywhere(metrics: dict[str, Any], by: float) -> None:
@@ -63,7 +73,11 @@ def everywhere(metrics: dict[str, Any], by: float) -> None:
     metrics["value"] += by
     for point in metrics["points"].values():
         for rule in ("last", "max"):
-            point[rule] |= {name: value + by for name, value in point[rule].items() if name in ("mean", "pooled")}
+            point[rule] |= {
+                name: value + by
+                for name, value in point[rule].items()
+                if name in ("mean", "pooled")
+            }
 
 
 def swapped(metrics: dict[str, Any]) -> None:
@@ -99,7 +113,9 @@ def victim(known: measured.Measured) -> Line:
 
 def edited(line: Line, change: Change) -> Line:
     """A line after an edit, with every checksum computed again."""
-    said = json.loads(json.dumps({"metrics": line.record.metrics, "provenance": line.record.provenance}))
+    said = json.loads(
+        json.dumps({"metrics": line.record.metrics, "provenance": line.record.provenance})
+    )
     change(said)
     return replace(line, record=replace(line.record, **said))
 
@@ -123,7 +139,10 @@ def test_an_edit_by_hand_is_found_at_once(copy: Path, edit: str) -> None:
     changed = {}
     for row in (rows := list(csv.DictReader(path.open()))):
         if row["method"] == "fedobp":
-            said = {"metrics": json.loads(row["metrics"]), "provenance": {**row, "digests": json.loads(row["digests"])}}
+            said = {
+                "metrics": json.loads(row["metrics"]),
+                "provenance": {**row, "digests": json.loads(row["digests"])},
+            }
             EDITS[edit](said)
             changed = {name: said["provenance"][name] for name in ("partition", "samples")}
             changed |= {name: json.dumps(value) for name, value in (("metrics", said["metrics"]),)}
@@ -139,7 +158,9 @@ def test_an_edit_by_hand_is_found_at_once(copy: Path, edit: str) -> None:
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_a_forged_line_is_found_by_arithmetic_or_by_computing_it_again(copy: Path, edit: str) -> None:
+def test_a_forged_line_is_found_by_arithmetic_or_by_computing_it_again(
+    copy: Path, edit: str
+) -> None:
     root = copy / "papers"
     forge(root, lambda line: edited(line, EDITS[edit]))
     told = recheck.verify([PAPER], root=root)
@@ -176,7 +197,7 @@ def _rewrite(store: Store, record: Record) -> None:
     store.put(record, siblings)
 
 
-# -- edits of curves and counts ----------------------------------------------------------------------------
+# -- edits of curves and counts --------------------------------------------------------------------
 
 
 def lifted(line: Line) -> Line:
@@ -212,14 +233,20 @@ class Kept:
 
 KEPT = {
     "an edited curve": Kept(
-        lambda line: replace(line, curves={n: Curve(c.rounds, c.values + POINTS) for n, c in line.curves.items()}),
+        lambda line: replace(
+            line, curves={n: Curve(c.rounds, c.values + POINTS) for n, c in line.curves.items()}
+        ),
         "is not that of its curve",
     ),
     "edited counts": Kept(
-        lambda line: replace(line, counts=line.counts and line.counts._replace(correct=line.counts.correct + 1)),
+        lambda line: replace(
+            line, counts=line.counts and line.counts._replace(correct=line.counts.correct + 1)
+        ),
         "is not that of its counts",
     ),
-    "no curve": Kept(lambda line: replace(line, curves={}), "the curve that its value is from is missing"),
+    "no curve": Kept(
+        lambda line: replace(line, curves={}), "the curve that its value is from is missing"
+    ),
     "curve, counts and summary in step": Kept(lifted, "does not come out again", rerun=2),
 }
 
@@ -232,7 +259,9 @@ def test_forged_curves_and_counts_are_found(copy: Path, edit: str) -> None:
     assert any(kept.words in finding for finding in found.findings), said_of(found)
 
 
-def test_forged_curves_of_a_record_are_found(copy: Path, original: tuple[list[Planned], Path]) -> None:
+def test_forged_curves_of_a_record_are_found(
+    copy: Path, original: tuple[list[Planned], Path]
+) -> None:
     store = Store(copy / "results")
     record = _victim(store, original[0])
     frame = pd.read_parquet(store.folder(record.id) / "rounds.parquet")
@@ -242,7 +271,7 @@ def test_forged_curves_of_a_record_are_found(copy: Path, original: tuple[list[Pl
     assert "digests.curves is not that of its curves" in said_of(verify_store(store))
 
 
-# -- edits of whole lines ----------------------------------------------------------------------------------
+# -- edits of whole lines --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -254,7 +283,9 @@ def test_forged_curves_of_a_record_are_found(copy: Path, original: tuple[list[Pl
     ],
     ids=["a dropped line", "a line that stands twice", "another version"],
 )
-def test_a_file_that_lost_or_gained_a_line_is_found(copy: Path, change: Callable[[list[str]], list[str]], words: str) -> None:
+def test_a_file_that_lost_or_gained_a_line_is_found(
+    copy: Path, change: Callable[[list[str]], list[str]], words: str
+) -> None:
     path = copy / "papers" / PAPER / "measured" / "smoke.csv"
     path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
     assert words in said_of(recheck.verify([PAPER], root=copy / "papers"))
@@ -262,13 +293,17 @@ def test_a_file_that_lost_or_gained_a_line_is_found(copy: Path, change: Callable
 
 def test_an_edited_origin_is_found(copy: Path) -> None:
     path = copy / "papers" / PAPER / "measured" / "smoke-origins.csv"
-    path.write_text(path.read_text().replace('""precision""', '""precision""').replace(",default,", ",fp64,"))
+    path.write_text(
+        path.read_text().replace('""precision""', '""precision""').replace(",default,", ",fp64,")
+    )
     assert "does not hold" in said_of(recheck.verify([PAPER], root=copy / "papers"))
 
 
-def test_a_report_refuses_a_line_that_does_not_hold_and_shows_the_others(copy: Path, original: tuple[list[Planned], Path]) -> None:
-    from bench.evidence.artefacts import make
-    from bench.evidence.library import Library
+def test_a_report_refuses_a_line_that_does_not_hold_and_shows_the_others(
+    copy: Path, original: tuple[list[Planned], Path]
+) -> None:
+    from repfl.bench.evidence.artefacts import make
+    from repfl.bench.evidence.library import Library
 
     forge(copy / "papers", lambda line: edited(line, EDITS["another value"]))
     made = make(original[0], Library(Store(copy / "none")), copy / "papers")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bench.cells import grid as grids
-from bench.evidence import measured
-from paper_tables.star_pfl import artefacts
+from repfl.bench.cells import grid as grids
+from repfl.bench.evidence import measured
+from repfl.paper_tables.star_pfl import artefacts
 
 PAPER = "star-pfl"
 
@@ -20,7 +20,11 @@ PAPER = "star-pfl"
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The paper's grid and numbers where a test may spoil them."""
     root = tmp_path / "papers"
-    shutil.copytree(grids.ROOT / "star_pfl", root / "star_pfl", ignore=shutil.ignore_patterns("measured", "*.py", "__pycache__"))
+    shutil.copytree(
+        grids.ROOT / "star_pfl",
+        root / "star_pfl",
+        ignore=shutil.ignore_patterns("measured", "*.py", "__pycache__"),
+    )
     monkeypatch.setattr(grids, "ROOT", root)
     monkeypatch.setattr(measured, "ROOT", root)
     return root / "star_pfl"
@@ -38,14 +42,18 @@ def report(here: Callable[..., Any], tmp_path: Path) -> Callable[[], tuple[Any, 
     return render
 
 
-def test_without_a_fault_everything_is_rendered(copy: Path, report: Callable[[], tuple[Any, set[str]]]) -> None:
+def test_without_a_fault_everything_is_rendered(
+    copy: Path, report: Callable[[], tuple[Any, set[str]]]
+) -> None:
     said, files = report()
     assert said.code == 0
     assert {"table2.tex", "table3.tex"} <= files
     assert "problem" not in said.out
 
 
-def test_a_bad_published_row_is_named_and_its_table_has_all_others(copy: Path, report: Callable[[], tuple[Any, set[str]]]) -> None:
+def test_a_bad_published_row_is_named_and_its_table_has_all_others(
+    copy: Path, report: Callable[[], tuple[Any, set[str]]]
+) -> None:
     path = copy / "published" / "table2.csv"
     lines = path.read_text().splitlines()
     fields = lines[4].split(",")
@@ -54,11 +62,15 @@ def test_a_bad_published_row_is_named_and_its_table_has_all_others(copy: Path, r
     said, files = report()
     assert said.code == 1
     _, problem = said.out.split("problem: ")
-    assert problem.splitlines()[0].endswith("table2.csv:5: mean 'ninety' is neither a number nor a range")
+    assert problem.splitlines()[0].endswith(
+        "table2.csv:5: mean 'ninety' is neither a number nor a range"
+    )
     assert {"table2.csv", "table3.csv"} <= files
 
 
-def test_a_bad_measured_line_is_named(copy: Path, report: Callable[[], tuple[Any, set[str]]]) -> None:
+def test_a_bad_measured_line_is_named(
+    copy: Path, report: Callable[[], tuple[Any, set[str]]]
+) -> None:
     folder = copy / "measured"
     folder.mkdir()
     (folder / "smoke.csv").write_text("id,value\n")
@@ -69,7 +81,10 @@ def test_a_bad_measured_line_is_named(copy: Path, report: Callable[[], tuple[Any
 
 
 def test_an_artefact_that_fails_says_why_in_its_place(
-    copy: Path, report: Callable[[], tuple[Any, set[str]]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    copy: Path,
+    report: Callable[[], tuple[Any, set[str]]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     def fails(_: Any) -> None:
         raise ZeroDivisionError("no rows\nat all")
@@ -80,7 +95,9 @@ def test_an_artefact_that_fails_says_why_in_its_place(
     assert "artefact star-pfl/table2: ZeroDivisionError: no rows" in " ".join(said.out.split())
     assert "table3.csv" in files
     assert "table2.csv" not in files
-    assert "This artefact could not be made: ZeroDivisionError" in (tmp_path / "out" / "index.html").read_text("utf-8")
+    assert "This artefact could not be made: ZeroDivisionError" in (
+        tmp_path / "out" / "index.html"
+    ).read_text("utf-8")
 
 
 def test_an_unknown_artefact_is_the_users_input(here: Callable[..., Any], tmp_path: Path) -> None:

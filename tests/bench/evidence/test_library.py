@@ -1,4 +1,6 @@
-"""Evidence: every planned cell, done or not, with what is known about it; measured values where there is no record."""
+"""Evidence: every planned cell, done or not, with what is known about it; measured values where
+there is no record.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.cells.plan import Planned, Selection, plan
-from bench.evidence.library import Evidence, Library, flatten
-from bench.evidence.measured import Measured
-from bench.records.store import Store
-from bench.running.task import Outcome, Task
+from repfl.bench.cells.plan import Planned, Selection, plan
+from repfl.bench.evidence.library import Evidence, Library, flatten
+from repfl.bench.evidence.measured import Measured
+from repfl.bench.records.store import Store
+from repfl.bench.running.task import Outcome, Task
 
 Compute = Callable[..., Outcome]
 
@@ -36,7 +38,12 @@ def test_every_planned_cell_is_there(grid: Path, store: Store, compute: Compute)
     first = cells.iloc[0]
     assert 0 <= first["value"] <= 1
     assert math.isnan(cells["value"][1])
-    assert (first["row"], first["column"], first["column_label"], first["seed"]) == ("Local", "two", "two clients", 0)
+    assert (first["row"], first["column"], first["column_label"], first["seed"]) == (
+        "Local",
+        "two",
+        "two clients",
+        0,
+    )
     assert first["partition.alpha"] == 0.5
     assert first["recipe.training.rounds"] == 2
     assert first["recipe.evaluation.points"] == ("pre_agg", "post_agg")
@@ -53,15 +60,24 @@ def test_only_the_named_curves_are_read(grid: Path, store: Store, compute: Compu
     found, ids = evidence(items, store), [item.cell.id for item in items]
     curves = found.rounds(ids, "post_agg/mean", "traffic/")
     assert set(curves["id"]) == {ids[0]}
-    assert set(curves["name"]) == {"post_agg/mean", *(f"traffic/{d}_{what}" for d in ("up", "down") for what in ("values", "codes"))}
+    assert set(curves["name"]) == {
+        "post_agg/mean",
+        *(f"traffic/{d}_{what}" for d in ("up", "down") for what in ("values", "codes")),
+    }
     assert list(curves["round"][:2]) == [1, 2]
     assert found.arrays(ids[0], dict) == {}
-    for nothing in (found.rounds([]), found.rounds(ids, "traffic"), found.rounds(ids[1:], "post_agg/mean")):
+    for nothing in (
+        found.rounds([]),
+        found.rounds(ids, "traffic"),
+        found.rounds(ids[1:], "post_agg/mean"),
+    ):
         assert nothing.empty
         assert list(nothing.columns) == ["id", "round", "name", "value"]
 
 
-def test_a_damaged_record_is_missing_with_its_reason(grid: Path, store: Store, compute: Compute) -> None:
+def test_a_damaged_record_is_missing_with_its_reason(
+    grid: Path, store: Store, compute: Compute
+) -> None:
     items = planned(grid)
     compute(Task(items[0].cell))
     (store.folder(items[0].cell.id) / "clients.parquet").write_bytes(b"")

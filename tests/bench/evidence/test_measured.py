@@ -1,4 +1,6 @@
-"""Measured values: what artefacts read of a store travels with the code, stands in for it, and can be computed again."""
+"""Measured values: what artefacts read of a store travels with the code, stands in for it, and can
+be computed again.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.cells.plan import Planned, Selection, plan
-from bench.errors import Corrupt, UserError
-from bench.evidence import measured, packing, recheck, tiers
-from bench.evidence.artefacts import make
-from bench.evidence.collect import collect
-from bench.evidence.library import Library
-from bench.evidence.tiers import Tier
-from bench.records.digest import of_file
-from bench.records.store import Store
-from bench.report import render
-from bench.running.task import Options, Outcome, Task
-from bench.running.work import run_task
-from paper_tables.core.result import Absent, Result, Table
+from repfl.bench.cells.plan import Planned, Selection, plan
+from repfl.bench.errors import Corrupt, UserError
+from repfl.bench.evidence import measured, packing, recheck, tiers
+from repfl.bench.evidence.artefacts import make
+from repfl.bench.evidence.collect import collect
+from repfl.bench.evidence.library import Library
+from repfl.bench.evidence.tiers import Tier
+from repfl.bench.records.digest import of_file
+from repfl.bench.records.store import Store
+from repfl.bench.report import render
+from repfl.bench.running.task import Options, Outcome, Task
+from repfl.bench.running.work import run_task
+from repfl.paper_tables.core.result import Absent, Result, Table
 
 Compute = Callable[..., Outcome]
 
@@ -37,7 +39,9 @@ def planned(grid: Path) -> list[Planned]:
 
 
 @pytest.fixture
-def small(grid: Path, compute: Compute, store: Store, tmp_path: Path) -> tuple[list[Planned], Store, Path]:
+def small(
+    grid: Path, compute: Compute, store: Store, tmp_path: Path
+) -> tuple[list[Planned], Store, Path]:
     """A grid with three finished cells of four seeds and recipes, collected."""
     items = planned(grid)
     for item in (items[0], items[2], next(item for item in items if item.kind == "figure")):
@@ -53,11 +57,19 @@ def forms(results: list[Result]) -> dict[str, Any]:
         if isinstance(r, Table):  # a line is marked by how well it is founded, a record is not
             r = replace(r, frame=r.frame.assign(tier=""))
         assert isinstance(r, Table) or hasattr(r, "data")
-        texts[r.key] = (render.csv(r), render.markdown(r) if isinstance(r, Table) else "", r.caption, r.notes, r.claims)  # type: ignore[arg-type]
+        texts[r.key] = (
+            render.csv(r),
+            render.markdown(r) if isinstance(r, Table) else "",
+            r.caption,
+            r.notes,
+            r.claims,
+        )  # type: ignore[arg-type]
     return texts
 
 
-def test_collected_values_stand_in_for_records(small: tuple[list[Planned], Store, Path], tmp_path: Path) -> None:
+def test_collected_values_stand_in_for_records(
+    small: tuple[list[Planned], Store, Path], tmp_path: Path
+) -> None:
     items, store, root = small
     with_records = make(items, Library(store), root)
     assert collect(items, store, root).files == [(root / "tests" / "measured" / "smoke.csv", 3)]
@@ -68,7 +80,9 @@ def test_collected_values_stand_in_for_records(small: tuple[list[Planned], Store
     assert forms(without.results) == forms(with_records.results)
 
 
-def test_of_curves_only_those_are_kept_that_values_come_from_or_artefacts_read(small: tuple[list[Planned], Store, Path]) -> None:
+def test_of_curves_only_those_are_kept_that_values_come_from_or_artefacts_read(
+    small: tuple[list[Planned], Store, Path],
+) -> None:
     items, store, root = small
     collect(items, store, root)
     known = measured.read("tests", "smoke", root)
@@ -98,7 +112,12 @@ def test_lines_of_an_older_version_of_a_method_go_once_the_method_is_collected_a
     collect(items, store, root)
     known, old = measured.read("tests", "smoke", root), "0" * 64
     line = known.lines[0]
-    aged = replace(line, record=replace(line.record, id=old), axes={**line.axes, "version": "0"}, arrays={"masks": ""})
+    aged = replace(
+        line,
+        record=replace(line.record, id=old),
+        axes={**line.axes, "version": "0"},
+        arrays={"masks": ""},
+    )
     place = known.place_of(aged, "masks")
     place.parent.mkdir()
     np.savez(place, mask=np.ones(3))
@@ -110,7 +129,9 @@ def test_lines_of_an_older_version_of_a_method_go_once_the_method_is_collected_a
     assert len(measured.read("tests", "smoke", root).cells) == len(known.cells) - 1
 
 
-def test_several_people_share_a_grid_by_leaving_out_what_is_measured(small: tuple[list[Planned], Store, Path]) -> None:
+def test_several_people_share_a_grid_by_leaving_out_what_is_measured(
+    small: tuple[list[Planned], Store, Path],
+) -> None:
     items, store, root = small
     assert measured.unmeasured(items, root) == items
     collect(items, store, root)
@@ -121,16 +142,28 @@ def test_several_people_share_a_grid_by_leaving_out_what_is_measured(small: tupl
 BROKEN = [
     ("smoke.csv", lambda text: "id,method\n", r"smoke\.csv:1: columns"),
     ("smoke.csv", lambda text: text + "1,2\n", r"smoke\.csv:5: has not"),
-    ("index.csv", lambda text: text.replace("smoke.csv", "desk.csv"), r"smoke\.csv: is not listed in index\.csv"),
+    (
+        "index.csv",
+        lambda text: text.replace("smoke.csv", "desk.csv"),
+        r"smoke\.csv: is not listed in index\.csv",
+    ),
     ("smoke.csv", lambda text: text.replace('"{""floor', '"{floor', 1), r"smoke\.csv:2: "),
     ("smoke-curves.csv", lambda text: text + "a,b,1:2:1,x\n", r"smoke-curves\.csv:\d+: "),
-    ("smoke-origins.csv", lambda text: text.splitlines()[0] + "\n", r"smoke\.csv: cell \w{12}: has origin"),
+    (
+        "smoke-origins.csv",
+        lambda text: text.splitlines()[0] + "\n",
+        r"smoke\.csv: cell \w{12}: has origin",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("name", "change", "words"), BROKEN)
 def test_a_broken_line_is_named_and_the_others_are_used(
-    small: tuple[list[Planned], Store, Path], tmp_path: Path, name: str, change: Callable[[str], str], words: str
+    small: tuple[list[Planned], Store, Path],
+    tmp_path: Path,
+    name: str,
+    change: Callable[[str], str],
+    words: str,
 ) -> None:
     items, store, root = small
     collect(items, store, root)
@@ -143,14 +176,21 @@ def test_a_broken_line_is_named_and_the_others_are_used(
         collect(items, store, root)
 
 
-@given(st.lists(st.one_of(st.integers(-(10**12), 10**12).map(float), st.floats(-1e6, 1e6, width=32)), max_size=30))
+@given(
+    st.lists(
+        st.one_of(st.integers(-(10**12), 10**12).map(float), st.floats(-1e6, 1e6, width=32)),
+        max_size=30,
+    )
+)
 def test_packed_numbers_come_back(values: list[float]) -> None:
     assert packing.unpack(packing.pack(np.array(values))).tolist() == values
 
 
 @given(st.sets(st.integers(1, 500), min_size=1, max_size=40))
 def test_packed_rounds_come_back(rounds: set[int]) -> None:
-    assert packing.unpack_rounds(packing.pack_rounds(np.array(sorted(rounds)))).tolist() == sorted(rounds)
+    assert packing.unpack_rounds(packing.pack_rounds(np.array(sorted(rounds)))).tolist() == sorted(
+        rounds
+    )
 
 
 def test_even_rounds_and_repeated_numbers_are_short() -> None:
@@ -158,9 +198,17 @@ def test_even_rounds_and_repeated_numbers_are_short() -> None:
     assert packing.pack(np.full(400, 1234567.0)) == "1234567*400"
 
 
-# -- the real papers -----------------------------------------------------------------------------------------------------------------------
+# -- the real papers -------------------------------------------------------------------------------
 
-READERS = ("fedobp/table2", "fedobp/fig6", "fedpurin/table3", "fedpurin/fig5", "fedpurin/fig6", "fedselect/fig4", "star-pfl/fig1")
+READERS = (
+    "fedobp/table2",
+    "fedobp/fig6",
+    "fedpurin/table3",
+    "fedpurin/fig5",
+    "fedpurin/fig6",
+    "fedselect/fig4",
+    "star-pfl/fig1",
+)
 """Artefacts that read notes, bytes by round, masks and traces."""
 
 
@@ -172,13 +220,18 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Planne
     store.open()
     first = {item.key: item.cell for item in reversed(items)}
     for cell in {cell.id: cell for cell in first.values()}.values():
-        assert run_task(Task(cell), Options(str(store.root)), lambda *_: None, lambda: False).status == "done"
+        assert (
+            run_task(Task(cell), Options(str(store.root)), lambda *_: None, lambda: False).status
+            == "done"
+        )
     collect(items, store, folder / "papers")
     yield items, store, folder / "papers"
     shutil.rmtree(folder)
 
 
-def test_masks_bytes_notes_and_traces_are_all_that_artefacts_need(real: tuple[list[Planned], Store, Path], tmp_path: Path) -> None:
+def test_masks_bytes_notes_and_traces_are_all_that_artefacts_need(
+    real: tuple[list[Planned], Store, Path], tmp_path: Path
+) -> None:
     items, store, root = real
     with_records = make(items, Library(store), tmp_path / "none")
     without = make(items, Library(Store(tmp_path / "empty")), root)
@@ -188,7 +241,9 @@ def test_masks_bytes_notes_and_traces_are_all_that_artefacts_need(real: tuple[li
     assert sum(path.stat().st_size for path in root.rglob("*.*")) < 200_000
 
 
-def test_a_measured_line_comes_out_again_and_that_can_be_kept(real: tuple[list[Planned], Store, Path], tmp_path: Path) -> None:
+def test_a_measured_line_comes_out_again_and_that_can_be_kept(
+    real: tuple[list[Planned], Store, Path], tmp_path: Path
+) -> None:
     root = tmp_path / "papers"
     shutil.copytree(real[2], root)
     found = recheck.verify(["fedobp"], rerun=1, root=root, keep=True)
@@ -196,11 +251,16 @@ def test_a_measured_line_comes_out_again_and_that_can_be_kept(real: tuple[list[P
     known = measured.read("fedobp", "smoke", root)
     (again,) = known.reruns
     by_key = {line.key: line.cell for line in known.lines}
-    assert Counter(tiers.tiers(known).values()) == {Tier.RECOMPUTED: 1, Tier.MEASURED: len(by_key) - 1}
+    assert Counter(tiers.tiers(known).values()) == {
+        Tier.RECOMPUTED: 1,
+        Tier.MEASURED: len(by_key) - 1,
+    }
     assert tiers.tiers(known)[by_key[again]] is Tier.RECOMPUTED
 
 
-def test_lines_of_cells_that_no_grid_plans_are_noted(real: tuple[list[Planned], Store, Path], tmp_path: Path) -> None:
+def test_lines_of_cells_that_no_grid_plans_are_noted(
+    real: tuple[list[Planned], Store, Path], tmp_path: Path
+) -> None:
     root = tmp_path / "papers"
     shutil.copytree(real[2], root)
     known = measured.read("fedobp", "smoke", root)

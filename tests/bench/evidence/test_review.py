@@ -1,4 +1,6 @@
-"""A contribution is told line by line: what is new, what changed, what is gone, and what is not taken, with why."""
+"""A contribution is told line by line: what is new, what changed, what is gone, and what is not
+taken, with why.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.cells.plan import Selection, plan
-from bench.evidence import measured
-from bench.evidence.collect import collect
-from bench.evidence.lines import Line
-from bench.evidence.review import Change, Review, review
-from bench.records.store import Store
-from bench.running.task import Options, Task
-from bench.running.work import run_task
+from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.evidence import measured
+from repfl.bench.evidence.collect import collect
+from repfl.bench.evidence.lines import Line
+from repfl.bench.evidence.review import Change, Review, review
+from repfl.bench.records.store import Store
+from repfl.bench.running.task import Options, Task
+from repfl.bench.running.work import run_task
 from tests.bench.conftest import ROOT, Said
 
 PAPER = "fedobp"
@@ -30,13 +32,21 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Three cells, two of them of one method and two seeds, computed and collected."""
     folder = tmp_path_factory.mktemp("review")
     items = plan(Selection(artefacts=["fedobp/table3"], datasets=["digits"]))
-    items = [item for item in items if item.column == "cifar10-dir0.1" and item.row in ("FedRep", "FedAvg")][:3]
+    items = [
+        item
+        for item in items
+        if item.column == "cifar10-dir0.1" and item.row in ("FedRep", "FedAvg")
+    ][:3]
     store = Store(folder / "results")
     store.open()
     with pytest.MonkeyPatch.context() as patch:  # whatever the state of this clone
-        patch.setattr("bench.records.provenance.commit", lambda: {"commit": "c" * 40, "dirty": False})
+        patch.setattr(
+            "repfl.bench.records.provenance.commit", lambda: {"commit": "c" * 40, "dirty": False}
+        )
         for item in items:
-            done = run_task(Task(item.cell), Options(str(store.root)), lambda *_: None, lambda: False)
+            done = run_task(
+                Task(item.cell), Options(str(store.root)), lambda *_: None, lambda: False
+            )
             assert done.status == "done"
     for name in ("old", "new"):
         collect(items, store, folder / name, "founders")
@@ -73,7 +83,12 @@ def abroad(line: Line, **provenance: Any) -> Line:
     """A line as a visitor's machine would have made it."""
     platform = {**line.record.provenance["platform"], "fingerprint": "f00d" * 4}
     digests = {**line.digests, "state": "e" * 64}
-    made = {**line.record.provenance, "platform": platform, "contributor": "visitor", "digests": digests}
+    made = {
+        **line.record.provenance,
+        "platform": platform,
+        "contributor": "visitor",
+        "digests": digests,
+    }
     return replace(line, record=replace(line.record, provenance={**made, **provenance}))
 
 
@@ -120,10 +135,20 @@ def test_nothing_is_said_where_nothing_changed(folders: tuple[Path, Path]) -> No
 CASES: dict[str, tuple[Callable[[Line], Line], bool, str]] = {
     "too good": (lambda line: shifted(abroad(line), +0.2), True, "no counts per client"),
     "dirty": (lambda line: abroad(line, dirty=True), True, "from a clone with changes"),
-    "old code": (lambda line: abroad(line, sources={"engine": "0" * 64, "method": "0" * 64}), True, "nobody has compared"),
-    "other cell": (lambda line: replace(line, record=replace(line.record, id="0" * 64)), True, "no grid plans this cell"),
+    "old code": (
+        lambda line: abroad(line, sources={"engine": "0" * 64, "method": "0" * 64}),
+        True,
+        "nobody has compared",
+    ),
+    "other cell": (
+        lambda line: replace(line, record=replace(line.record, id="0" * 64)),
+        True,
+        "no grid plans this cell",
+    ),
     "other method": (
-        lambda line: replace(line, record=replace(line.record, id="0" * 64), axes={**line.axes, "method": "fedmagic"}),
+        lambda line: replace(
+            line, record=replace(line.record, id="0" * 64), axes={**line.axes, "method": "fedmagic"}
+        ),
         True,
         "unknown method fedmagic",
     ),
@@ -131,7 +156,9 @@ CASES: dict[str, tuple[Callable[[Line], Line], bool, str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_new_line_that_proves_nothing_is_refused_with_its_reason(folders: tuple[Path, Path], case: str) -> None:
+def test_a_new_line_that_proves_nothing_is_refused_with_its_reason(
+    folders: tuple[Path, Path], case: str
+) -> None:
     make, refused, words = CASES[case]
     contribute(folders[1], lambda known, line: known.add(make(line)))
     change = only(folders)
@@ -143,7 +170,7 @@ def test_a_new_line_that_proves_nothing_is_refused_with_its_reason(folders: tupl
 def test_a_line_beyond_the_noise_is_refused_to_either_side(
     folders: tuple[Path, Path], by: float, side: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bench.evidence.review.recheck.sound", lambda *_: None)
+    monkeypatch.setattr("repfl.bench.evidence.review.recheck.sound", lambda *_: None)
 
     def step(known: measured.Measured, line: Line) -> None:
         known.add(replace(shifted(abroad(line), by), counts=line.counts))
@@ -154,11 +181,19 @@ def test_a_line_beyond_the_noise_is_refused_to_either_side(
     assert f"too {side} for the noise: 20.00 points from 1 other runs" in change.remark
 
 
-def test_a_changed_number_is_refused_and_more_evidence_beside_the_same_is_taken(folders: tuple[Path, Path]) -> None:
+def test_a_changed_number_is_refused_and_more_evidence_beside_the_same_is_taken(
+    folders: tuple[Path, Path],
+) -> None:
     contribute(folders[0], lambda known, line: known.add(replace(line, counts=None)))
     change = only(folders)
-    assert (change.kind, change.refused, change.remark) == ("changed", False, "the same numbers, with more beside them")
-    contribute(folders[1], lambda known, line: known.add(replace(shifted(line, 0.1), counts=line.counts)))
+    assert (change.kind, change.refused, change.remark) == (
+        "changed",
+        False,
+        "the same numbers, with more beside them",
+    )
+    contribute(
+        folders[1], lambda known, line: known.add(replace(shifted(line, 0.1), counts=line.counts))
+    )
     assert told(folders).refused
 
 

@@ -1,4 +1,6 @@
-"""Many hands: lines of several platforms and contributors stand side by side, and the better founded one is told."""
+"""Many hands: lines of several platforms and contributors stand side by side, and the better
+founded one is told.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,38 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.cells.plan import Planned, Selection, plan
-from bench.evidence import measured, recheck, tiers
-from bench.evidence.collect import collect
-from bench.evidence.lines import AXES, Line
-from bench.evidence.measured import Measured
-from bench.evidence.packing import Counts, pack_counts, unpack_counts
-from bench.evidence.tiers import Tier
-from bench.records.store import Record, Store
-from bench.running.task import Outcome, Task
+from repfl.bench.cells.plan import Planned, Selection, plan
+from repfl.bench.evidence import measured, recheck, tiers
+from repfl.bench.evidence.collect import collect
+from repfl.bench.evidence.lines import AXES, Line
+from repfl.bench.evidence.measured import Measured
+from repfl.bench.evidence.packing import Counts, pack_counts, unpack_counts
+from repfl.bench.evidence.tiers import Tier
+from repfl.bench.records.store import Record, Store
+from repfl.bench.running.task import Outcome, Task
 
 Compute = Callable[..., Outcome]
 
 
-def line(value: float | None, seed: int = 0, platform: str = "here", contributor: str = "founders", **said: Any) -> Line:
+def line(
+    value: float | None,
+    seed: int = 0,
+    platform: str = "here",
+    contributor: str = "founders",
+    **said: Any,
+) -> Line:
     """An invented line."""
-    axes = dict.fromkeys(AXES, "x") | {"method": "fedavg", "version": "1", "hp": {}, "seed": str(seed)}
+    axes = dict.fromkeys(AXES, "x") | {
+        "method": "fedavg",
+        "version": "1",
+        "hp": {},
+        "seed": str(seed),
+    }
     made = {"platform": {"fingerprint": platform}, "contributor": contributor, "finished": "2026"}
     digests = {"digests": {"state": f"{value} {platform}"}}
-    return Line(Record(f"cell {seed}", {}, "done", "", {"value": value}, {**made, **digests, **said}), axes)
+    return Line(
+        Record(f"cell {seed}", {}, "done", "", {"value": value}, {**made, **digests, **said}), axes
+    )
 
 
 def known(*lines: Line) -> Measured:
@@ -59,14 +74,19 @@ def test_the_noise_of_a_run_is_that_of_its_seeds_and_one_point_where_too_few_tel
 )
 def test_a_second_line_confirms_within_the_noise_and_not_beyond(other: Line, tier: Tier) -> None:
     later = {**other.record.provenance, "finished": "2027"}
-    found = tiers.tiers(known(*SEEDS, replace(other, record=replace(other.record, provenance=later))))
+    found = tiers.tiers(
+        known(*SEEDS, replace(other, record=replace(other.record, provenance=later)))
+    )
     assert found["cell 1"] is tier
     assert found["cell 2"] is Tier.MEASURED
 
 
 def test_equal_bits_agree_whatever_the_noise() -> None:
     one = line(0.5, 1)
-    other = replace(one, record=replace(one.record, provenance={**one.record.provenance, "contributor": "visitor"}))
+    other = replace(
+        one,
+        record=replace(one.record, provenance={**one.record.provenance, "contributor": "visitor"}),
+    )
     assert tiers.agree(one, other, 0.0)
 
 
@@ -74,7 +94,9 @@ def planned(grid: Path) -> list[Planned]:
     return plan(Selection(files=[grid], papers=["tests"]))
 
 
-def test_collecting_elsewhere_adds_lines_and_takes_none_away(grid: Path, compute: Compute, store: Store, tmp_path: Path) -> None:
+def test_collecting_elsewhere_adds_lines_and_takes_none_away(
+    grid: Path, compute: Compute, store: Store, tmp_path: Path
+) -> None:
     items, root = planned(grid), tmp_path / "papers"
     compute(Task(items[0].cell))
     collect(items, store, root, "founders")
@@ -88,7 +110,9 @@ def test_collecting_elsewhere_adds_lines_and_takes_none_away(grid: Path, compute
 def test_a_run_that_contradicts_a_line_of_the_same_sources_is_not_taken(
     grid: Path, compute: Compute, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bench.records.provenance.commit", lambda: {"commit": "c" * 40, "dirty": False})
+    monkeypatch.setattr(
+        "repfl.bench.records.provenance.commit", lambda: {"commit": "c" * 40, "dirty": False}
+    )
     items, root = planned(grid), tmp_path / "papers"
     compute(Task(items[0].cell))
     collect(items, store, root, "founders")
@@ -112,7 +136,9 @@ def test_a_run_that_contradicts_a_line_of_the_same_sources_is_not_taken(
         ({"REPFL_CONTRIBUTOR": "/"}, "anonymous"),
     ],
 )
-def test_contributors_have_plain_names(variables: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contributors_have_plain_names(
+    variables: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for variable in ("CI", "REPFL_CONTRIBUTOR"):
         monkeypatch.delenv(variable, raising=False)
     for variable, value in variables.items():

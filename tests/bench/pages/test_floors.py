@@ -7,20 +7,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.cells import grid as grids
-from bench.evidence.measured import folder_of
-from bench.pages import floors
-from datasets.core.errors import DataError
-from datasets.core.partition import deal, floor
-from datasets.core.store import open_dataset
+from repfl.bench.cells import grid as grids
+from repfl.bench.evidence.measured import folder_of
+from repfl.bench.pages import floors
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.partition import deal, floor
+from repfl.datasets.core.store import open_dataset
 
 
 def test_floors_are_read_as_the_recipe_averages_them() -> None:
-    assert floors.by_recipe("fedobp")["cifar10-dir0.1"] == pytest.approx(64.48, abs=0.01)  # pooled; the mean over clients is 67.81
-    assert floors.by_recipe("fedpurin")["cifar10-dir0.1"] == pytest.approx((62.15 + 72.40 + 72.15) / 3, abs=0.01)
+    assert floors.by_recipe("fedobp")["cifar10-dir0.1"] == pytest.approx(
+        64.48, abs=0.01
+    )  # pooled; the mean over clients is 67.81
+    assert floors.by_recipe("fedpurin")["cifar10-dir0.1"] == pytest.approx(
+        (62.15 + 72.40 + 72.15) / 3, abs=0.01
+    )
 
 
-def test_floors_stay_where_the_data_are_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_floors_stay_where_the_data_are_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("REPFL_DATA", str(tmp_path))
     assert floors.measure("fedselect") == []
 
@@ -36,7 +42,9 @@ def test_committed_floors_come_out_again(paper: str) -> None:
         pytest.skip("cifar10 is not here")
     shares = deal(prepared, recipe, int(row["seed"]))
     assert shares.digest == row["partition"]
-    assert floor(shares, np.asarray(prepared.labels)) == pytest.approx((float(row["mean"]), float(row["pooled"])), abs=1e-6)
+    assert floor(shares, np.asarray(prepared.labels)) == pytest.approx(
+        (float(row["mean"]), float(row["pooled"])), abs=1e-6
+    )
 
 
 def test_every_paper_has_its_floors() -> None:

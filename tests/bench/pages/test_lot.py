@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.pages import lot
+from repfl.bench.pages import lot
 
 PAGE = """# A heading that is long enough to be a statement, and is none
 

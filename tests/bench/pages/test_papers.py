@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from bench.cells import grid as grids
-from bench.errors import UserError
-from bench.pages import committed, coverage, excerpts, parts, results
+from repfl.bench.cells import grid as grids
+from repfl.bench.errors import UserError
+from repfl.bench.pages import committed, coverage, excerpts, parts, results
 from tests.bench.report import sample
 
 ASKED = """Before.
@@ -42,8 +42,12 @@ def test_what_a_papers_page_quotes_is_up_to_date(paper: str) -> None:
 
 
 @pytest.mark.parametrize("paper", list(grids.files()))
-def test_a_papers_page_opens_with_what_comes_out_and_ends_with_how_to_contest_it(paper: str) -> None:
-    headings = re.findall(r"^## (.*)$", coverage.page_of(paper).read_text(encoding="utf-8"), flags=re.MULTILINE)
+def test_a_papers_page_opens_with_what_comes_out_and_ends_with_how_to_contest_it(
+    paper: str,
+) -> None:
+    headings = re.findall(
+        r"^## (.*)$", coverage.page_of(paper).read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
     assert headings[0] == "What comes out again"
     assert headings[-2:] == ["What is open", "How to contest a statement"]
     assert (coverage.page_of(paper).parent / "AUDIT.md").exists()
@@ -51,11 +55,21 @@ def test_a_papers_page_opens_with_what_comes_out_and_ends_with_how_to_contest_it
 
 def test_links_between_the_pages_lead_to_headings_that_exist() -> None:
     pages = [results.README, *(coverage.page_of(paper) for paper in grids.files())]
-    found = [(page, target, place) for page in pages for target, place in re.findall(r"\]\(([\w/.-]*)#([\w-]+)\)", page.read_text())]
+    found = [
+        (page, target, place)
+        for page in pages
+        for target, place in re.findall(r"\]\(([\w/.-]*)#([\w-]+)\)", page.read_text())
+    ]
     assert len(found) > 10
     for page, target, place in found:
-        headings = re.findall(r"^#+ (.*)$", ((page.parent / target) if target else page).read_text(), flags=re.MULTILINE)
-        assert place in {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}, (page.name, target, place)
+        headings = re.findall(
+            r"^#+ (.*)$",
+            ((page.parent / target) if target else page).read_text(),
+            flags=re.MULTILINE,
+        )
+        assert place in {
+            re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings
+        }, (page.name, target, place)
 
 
 @pytest.fixture
@@ -69,22 +83,33 @@ def test_an_excerpt_quotes_what_it_names_and_leaves_the_rest_of_the_page() -> No
     assert page.startswith(ASKED[: ASKED.index("whatever")])
     assert page.endswith("<!-- end of excerpt -->\nAfter.")
     quoted = page[page.index("-->\n") + 4 : page.index("<!-- end")]
-    assert quoted == "| who | ten classes |\n| --- | --- |\n| averaging | 85.00 |\n| always a client's most frequent class | 70.00 |\n"
+    assert (
+        quoted
+        == "| who | ten classes |\n| --- | --- |\n| averaging | 85.00 |\n| always a client's most"
+        " frequent class | 70.00 |\n"
+    )
     assert excerpts.renewed(page, "paper-a") == page
 
 
 @pytest.mark.usefixtures("one_table")
 def test_what_is_printed_stands_beside_ours_if_it_is_asked_for() -> None:
-    page = excerpts.renewed(ASKED.replace("floor = true", 'floor = true\nprinted = "in print"'), "paper-a")
+    page = excerpts.renewed(
+        ASKED.replace("floor = true", 'floor = true\nprinted = "in print"'), "paper-a"
+    )
     cell = sample.small_table().cell("FedAvg", "easy")
     assert cell is not None
-    assert f"| who | ten classes | in print |\n| --- | --- | --- |\n| averaging | 85.00 | {cell['printed']} |\n" in page
+    assert (
+        "| who | ten classes | in print |\n| --- | --- | --- |\n| averaging | 85.00 |"
+        f" {cell['printed']} |\n" in page
+    )
     assert "| always a client's most frequent class | 70.00 | – |\n" in page
 
 
 @pytest.mark.usefixtures("one_table")
 def test_without_names_every_row_with_a_number_is_quoted() -> None:
-    page = excerpts.renewed(ASKED.replace('[rows]\n"FedAvg" = "averaging"\n', "").replace('"easy"', '"hard"'), "paper-a")
+    page = excerpts.renewed(
+        ASKED.replace('[rows]\n"FedAvg" = "averaging"\n', "").replace('"easy"', '"hard"'), "paper-a"
+    )
     assert [row in page for row in ("Separate", "FedAvg", "Ours & co_")] == [True, True, False]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.pages import parts
+from repfl.bench.pages import parts
 from tests.speed import page
 
 TEXT = "Before.\n<!-- figures: how -->\nold\n<!-- end of figures -->\nAfter.\n"
@@ -22,12 +22,21 @@ def test_only_the_part_changes(tmp_path: Path) -> None:
     assert parts.read(file, "results") == ""
 
 
-def test_benchmarks_are_written_into_their_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_benchmarks_are_written_into_their_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file, found = tmp_path / "page.md", tmp_path / "run.json"
     file.write_text(TEXT)
     machine = {"cpu": {"brand_raw": "A processor"}, "machine": "x86_64", "python_version": "3.11.7"}
-    one = {"name": "test_client_steps[a]", "extra_info": {"value": 1234.5, "unit": "images/s", "of plain PyTorch": 0.971}}
-    found.write_text(json.dumps({"machine_info": machine, "datetime": "2026-11-21T10:00:00", "benchmarks": [one]}))
+    one = {
+        "name": "test_client_steps[a]",
+        "extra_info": {"value": 1234.5, "unit": "images/s", "of plain PyTorch": 0.971},
+    }
+    found.write_text(
+        json.dumps(
+            {"machine_info": machine, "datetime": "2026-11-21T10:00:00", "benchmarks": [one]}
+        )
+    )
     monkeypatch.setattr(page, "PAGE", file)
     page.main([str(found)])
     written = parts.read(file, "figures")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.pages import committed, floors, parts, results
+from repfl.bench.pages import committed, floors, parts, results
 
 
 def readme() -> str:
@@ -24,14 +24,24 @@ def test_every_number_is_counted_once_under_its_kind() -> None:
     found = results.standing(*(committed.of("star-pfl", scale) for scale in ("desk", "paper")))
     assert [line[1] for line in kinds] == ["trained accuracy", "measured cost", "closed form"]
     assert sum(int(line[2]) for line in kinds) == len(found) == 70
-    assert all(int(line[2]) == sum(int(text.strip(" |") or 0) for text in line[3:]) for line in kinds)
+    assert all(
+        int(line[2]) == sum(int(text.strip(" |") or 0) for text in line[3:]) for line in kinds
+    )
 
 
 def test_a_printed_number_has_the_verdict_of_the_largest_scale_that_measured_it() -> None:
     desk, paper = committed.of("star-pfl", "desk"), committed.of("star-pfl", "paper")
-    small, large, both = results.standing(desk), results.standing(paper), results.standing(desk, paper)
+    small, large, both = (
+        results.standing(desk),
+        results.standing(paper),
+        results.standing(desk, paper),
+    )
     assert both.keys() == small.keys() == large.keys()
-    assert all(both[source] == (small[source] if large[source].verdict == "not measured" else large[source]) for source in both)
+    assert all(
+        both[source]
+        == (small[source] if large[source].verdict == "not measured" else large[source])
+        for source in both
+    )
     assert {each.verdict for each in both.values()} > {"equal"}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bench.records import checkpoint
-from bench.records.store import Store
+from repfl.bench.records import checkpoint
+from repfl.bench.records.store import Store
 
 CELL, FACTS = "b" * 64, {"cell": "b" * 64, "engine": "x"}
 

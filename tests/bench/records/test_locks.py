@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bench.records.locks import claim, held
-from bench.records.store import Store
+from repfl.bench.records.locks import claim, held
+from repfl.bench.records.store import Store
 
 CELL = "a" * 64
 
@@ -67,7 +67,9 @@ def test_the_next_runner_gets_the_lock_on_a_file_that_has_a_name(store: Store) -
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
-def test_without_locks_of_the_file_system_marker_files_do(monkeypatch: pytest.MonkeyPatch, store: Store, number: int) -> None:
+def test_without_locks_of_the_file_system_marker_files_do(
+    monkeypatch: pytest.MonkeyPatch, store: Store, number: int
+) -> None:
     def refuse(*_: Any) -> None:
         raise OSError(number, "no locks here")
 
@@ -80,24 +82,33 @@ def test_without_locks_of_the_file_system_marker_files_do(monkeypatch: pytest.Mo
             assert not second
     assert list(store.running.iterdir()) == []
     assert not held(store, CELL)
-    (store.running / f"{CELL}.lock").write_text(f"{2**22 + 1}\n{socket.gethostname()}\n")  # no process has such a number
+    (store.running / f"{CELL}.lock").write_text(
+        f"{2**22 + 1}\n{socket.gethostname()}\n"
+    )  # no process has such a number
     with claim(store, CELL) as mine:
         assert mine
 
 
 def test_the_marker_of_another_machine_is_heeded_and_reported(store: Store) -> None:
     """Also by a machine whose view of the file system has locks."""
-    from bench.cli.status import Statuses  # here, so that the processes of other tests start without it
-    from bench.running.task import Options
-    from bench.running.work import run_task
+    from repfl.bench.cli.status import (
+        Statuses,  # here, so that the processes of other tests start without it
+    )
+    from repfl.bench.running.task import Options
+    from repfl.bench.running.work import run_task
     from tests.bench.conftest import task
 
     wanted = task()
     marker = store.running / f"{wanted.cell.id}.lock"
     marker.write_text("4711\nfar-away\n")
-    told = f"{marker} says that process 4711 on far-away is at it; delete the file if that machine is gone"
+    told = (
+        f"{marker} says that process 4711 on far-away is at it; delete the file if that machine is"
+        " gone"
+    )
     outcome = run_task(wanted, Options(str(store.root)), lambda *_: None, lambda: False)
     assert (outcome.status, outcome.reason) == ("busy", told)
     assert Statuses(store).of(wanted.cell.id).reason == told
     marker.unlink()
-    assert run_task(wanted, Options(str(store.root)), lambda *_: None, lambda: False).status == "done"
+    assert (
+        run_task(wanted, Options(str(store.root)), lambda *_: None, lambda: False).status == "done"
+    )

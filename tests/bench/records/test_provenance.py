@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bench.records import provenance
-from bench.running.task import Options
-from bench.running.work import prepare_process
+from repfl.bench.records import provenance
+from repfl.bench.running.task import Options
+from repfl.bench.running.work import prepare_process
 
 
 def fingerprint() -> str:
@@ -36,4 +36,6 @@ def test_cells_are_computed_by_one_thread_whatever_library_computes() -> None:
 
     prepare_process(Options())
     assert torch.get_num_threads() == 1
-    assert {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"} == {1}
+    assert {
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    } == {1}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.records import sources as code
+from repfl.bench.records import sources as code
+from tests.bench.conftest import copy_code
 
 TEXT = b'''"""What this is."""
 from math import sqrt as root
@@ -18,7 +19,9 @@ class Thing(dict[str, int]):
     def method(self, x, /, *rest, deep=1.5, **more):
         """Does."""
         with open(f"{x!r:>{LIMIT}} of {deep:.2f}" "!", "rb") as file:
-            return {**more, "a": [i for i in rest if i is not None]}[x:...] or (lambda: 1 if rest else 2)
+            return {**more, "a": [i for i in rest if i is not None]}[x:...] or (
+                lambda: 1 if rest else 2
+            )
 def bare(): "only words"
 '''
 GOLDEN = "eb5dbc65138980fd"
@@ -27,8 +30,7 @@ GOLDEN = "eb5dbc65138980fd"
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of what is hashed."""
-    for folder in ("algorithms", "datasets", "bench/running"):
-        shutil.copytree(code.ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_code(tmp_path, "algorithms", "datasets", "bench/running")
     return tmp_path
 
 
@@ -78,11 +80,16 @@ def test_a_change_to_what_every_cell_runs_through_moves_every_method(tree: Path,
         shutil.copytree(tree / folder, changed / folder)
     (changed / file).write_text((tree / file).read_text() + "\nPLANTED = 1\n")
     after = code.sources("local", changed)
-    assert (after["engine"] != before["engine"], after["method"] == before["method"]) == (True, True)
+    assert (after["engine"] != before["engine"], after["method"] == before["method"]) == (
+        True,
+        True,
+    )
 
 
 def test_a_change_to_a_method_moves_that_method_alone(tree: Path) -> None:
-    (tree / "algorithms/fedavg.py").write_text((tree / "algorithms/fedavg.py").read_text() + "\nPLANTED = 1\n")
+    (tree / "algorithms/fedavg.py").write_text(
+        (tree / "algorithms/fedavg.py").read_text() + "\nPLANTED = 1\n"
+    )
     assert code.sources("fedavg", tree) != code.sources("fedavg")
     assert code.sources("local", tree) == code.sources("local")
 
@@ -93,22 +100,31 @@ def test_a_comment_moves_nothing(tree: Path) -> None:
     assert code.sources("fedavg", tree) == code.sources("fedavg")
 
 
-def test_a_method_takes_in_the_methods_and_files_that_it_builds_on(tree: Path, tmp_path: Path) -> None:
+def test_a_method_takes_in_the_methods_and_files_that_it_builds_on(
+    tree: Path, tmp_path: Path
+) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "helper.py").write_text("STEP = 1\n")
     (mine / "header.py").write_text(
-        "import helper\nfrom repfl.algorithms.flute import FLUTE\nfrom algorithms.core.method import register\n"
+        "import helper\nfrom repfl.algorithms.flute import FLUTE\nfrom repfl.algorithms.core.method"
+        " import register\n"
     )
-    assert code._closure(mine / "header.py", tree) == {mine / "header.py", mine / "helper.py", tree / "algorithms/flute.py"}
+    assert code._closure(mine / "header.py", tree) == {
+        mine / "header.py",
+        mine / "helper.py",
+        tree / "algorithms/flute.py",
+    }
 
 
 def test_every_method_is_found_by_its_text() -> None:
-    from algorithms.core.method import methods
+    from repfl.algorithms.core.method import methods
 
-    assert {name for name, entry in methods().items() if entry.cls.__module__.startswith("algorithms.")} == set(
-        code._files_of_methods(code.ROOT)
-    )
+    assert {
+        name
+        for name, entry in methods().items()
+        if entry.cls.__module__.startswith("repfl.algorithms.")
+    } == set(code._files_of_methods(code.ROOT))
 
 
 def test_a_tree_without_the_method_says_so(tree: Path) -> None:

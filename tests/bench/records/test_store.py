@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bench.errors import Corrupt, UserError
-from bench.records import store as stores
-from bench.records.store import Record, Store, checksum, decode, encode, stored_result
-from bench.running.task import Outcome
+from repfl.bench.errors import Corrupt, UserError
+from repfl.bench.records import store as stores
+from repfl.bench.records.store import Record, Store, checksum, decode, encode, stored_result
+from repfl.bench.running.task import Outcome
 from tests.bench.conftest import task
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -29,7 +29,11 @@ def test_a_record_reads_back(store: Store, compute: Compute) -> None:
     assert record is not None
     assert record.cell == wanted.cell.json
     assert set(record.files) == {"rounds.parquet", "clients.parquet", "arrays.npz"}
-    rounds, clients, arrays = store.frame(record, "rounds.parquet"), store.frame(record, "clients.parquet"), store.arrays(record)
+    rounds, clients, arrays = (
+        store.frame(record, "rounds.parquet"),
+        store.frame(record, "clients.parquet"),
+        store.arrays(record),
+    )
     assert rounds is not None
     assert clients is not None
     assert list(rounds.columns) == ["round", "name", "value"]
@@ -109,7 +113,9 @@ def test_other_schemas_say_what_to_do(store: Store, compute: Compute) -> None:
             decode(*altered(store, schema=schema))
 
 
-def test_a_record_of_another_schema_is_replaced_if_it_is_older_and_spared_if_it_is_newer(store: Store, compute: Compute) -> None:
+def test_a_record_of_another_schema_is_replaced_if_it_is_older_and_spared_if_it_is_newer(
+    store: Store, compute: Compute
+) -> None:
     compute(task())
     data, path = altered(store, schema=0)
     path.write_bytes(data)
@@ -139,13 +145,27 @@ def test_a_record_of_another_schema_is_replaced_if_it_is_older_and_spared_if_it_
         {"id": 1},
     ],
 )
-def test_a_record_that_repfl_would_not_write_is_refused(store: Store, compute: Compute, changes: dict[str, Any]) -> None:
+def test_a_record_that_repfl_would_not_write_is_refused(
+    store: Store, compute: Compute, changes: dict[str, Any]
+) -> None:
     compute(task())
     with pytest.raises(Corrupt, match=r"record\.json"):
         decode(*altered(store, **changes))
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"null", b"{", b"[" * 100_000, b"\xff", b'{"schema": 1}', b'{"checksum": [], "schema": {}}'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b"[" * 100_000,
+        b"\xff",
+        b'{"schema": 1}',
+        b'{"checksum": [], "schema": {}}',
+    ],
+)
 def test_what_is_no_record_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(Corrupt, match=r"not a whole record|checksum"):
         decode(data, tmp_path / "record.json")
@@ -168,7 +188,9 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
         Store(tmp_path / "file").open()
 
 
-def test_a_full_disk_leaves_what_was_stored(store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_what_was_stored(
+    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compute(task())
 
     def full(path: Path, data: bytes) -> None:
@@ -197,5 +219,9 @@ def test_a_record_moved_aside_by_a_killed_writer_comes_back(store: Store, comput
 
 
 def test_encoding_is_stable() -> None:
-    record = Record("0" * 64, {"a": 1}, "done", metrics={"value": 0.1 + 0.2, "nothing": float("nan")})
-    assert encode(record) == encode(Record(**{k: v for k, v in json.loads(encode(record)).items() if k != "checksum"}))
+    record = Record(
+        "0" * 64, {"a": 1}, "done", metrics={"value": 0.1 + 0.2, "nothing": float("nan")}
+    )
+    assert encode(record) == encode(
+        Record(**{k: v for k, v in json.loads(encode(record)).items() if k != "checksum"})
+    )

@@ -1,4 +1,6 @@
-"""A headless Chromium, spoken to over its debugging pipe: enough to open a page, run scripts in it and hear its complaints."""
+"""A headless Chromium, spoken to over its debugging pipe: enough to open a page, run scripts in it
+and hear its complaints.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-BINARY = next((path for name in ("chromium", "chromium-browser", "google-chrome", "chrome") if (path := shutil.which(name))), None)
+BINARY = next(
+    (
+        path
+        for name in ("chromium", "chromium-browser", "google-chrome", "chrome")
+        if (path := shutil.which(name))
+    ),
+    None,
+)
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -22,27 +31,40 @@ FLAGS = (
 
 
 class Browser:
-    """One page. `complaints` collects errors and warnings of its console, `requests` every address it asked for."""
+    """One page. `complaints` collects errors and warnings of its console, `requests` every address
+    it asked for.
+    """
 
     def __init__(self, profile: Path) -> None:
         assert BINARY is not None
         to_child, self.out = os.pipe()
         self.inp, from_child = os.pipe()
-        high = [os.dup(to_child), os.dup(from_child)]  # never 3 or 4 themselves, which Chromium reads and writes
+        high = [
+            os.dup(to_child),
+            os.dup(from_child),
+        ]  # never 3 or 4 themselves, which Chromium reads and writes
 
         def place() -> None:
             os.dup2(high[0], 3)
             os.dup2(high[1], 4)
 
         command = [BINARY, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
-        self.process = subprocess.Popen(command, preexec_fn=place, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            command,
+            preexec_fn=place,
+            close_fds=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         for end in (to_child, from_child, *high):
             os.close(end)
         self.buffer, self.count = b"", 0
         self.complaints: list[str] = []
         self.requests: list[str] = []
         target = self.call("Target.createTarget", url="about:blank", session=None)["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True, session=None)["sessionId"]
+        self.session = self.call(
+            "Target.attachToTarget", targetId=target, flatten=True, session=None
+        )["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
 
@@ -71,7 +93,11 @@ class Browser:
             self.complaints.append(json.dumps(params["exceptionDetails"]))
         elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
             self.complaints.append(params["entry"]["text"])
-        elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+        elif method == "Runtime.consoleAPICalled" and params["type"] in (
+            "error",
+            "warning",
+            "assert",
+        ):
             self.complaints.append(json.dumps(params["args"]))
         elif method == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
@@ -98,11 +124,19 @@ class Browser:
 
     def size(self, width: int, height: int, *, phone: bool = False) -> None:
         """The window's size."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=phone,
+        )
 
     def run(self, script: str) -> Any:
         """The value of an expression, awaited."""
-        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        answer = self.call(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
@@ -124,4 +158,6 @@ class Browser:
         """What is on the screen."""
         import base64
 
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+        path.write_bytes(
+            base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+        )

@@ -1,4 +1,6 @@
-"""A small report with one of everything, from fixed evidence. Run as a module, it writes the golden files anew."""
+"""A small report with one of everything, from fixed evidence. Run as a module, it writes the golden
+files anew.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +11,40 @@ from typing import Any
 
 import pandas as pd
 
-from bench.report import render
-from paper_tables.core import figures, tables
-from paper_tables.core.evidence import Arrays, Evidence, Reduce
-from paper_tables.core.noise import UNKNOWN
-from paper_tables.core.published import Printing
-from paper_tables.core.result import Absent, Canvas, Claim, Column, Figure, Result, Sheet, Table
-from paper_tables.core.tables import Place, Row
+from repfl.bench.report import render
+from repfl.paper_tables.core import captions, figures, ranking, tables
+from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
+from repfl.paper_tables.core.noise import UNKNOWN
+from repfl.paper_tables.core.published import Printing
+from repfl.paper_tables.core.result import (
+    Absent,
+    Canvas,
+    Claim,
+    Column,
+    Figure,
+    Result,
+    Sheet,
+    Table,
+)
+from repfl.paper_tables.core.tables import Place, Row
 
 GOLDEN = Path(__file__).parent / "golden"
-COLUMNS = (Column("easy", "α = 0.1", "CIFAR-10"), Column("hard", "α = 0.5", "CIFAR-10"), Column("other", "α = 0.1", "CIFAR-100"))
+COLUMNS = (
+    Column("easy", "α = 0.1", "CIFAR-10"),
+    Column("hard", "α = 0.5", "CIFAR-10"),
+    Column("other", "α = 0.1", "CIFAR-100"),
+)
 PLACES = {
     "easy": Place("CIFAR-10", "alpha=0.1"),
     "hard": Place("CIFAR-10", "alpha=0.5"),
     "other": Place("CIFAR-100", "alpha=0.1"),
 }
-ROWS = (Row("Separate"), Row("FedAvg"), Row("Ours & co_"), Row("Ours, dense", published="", source="Ours & co_", point="dense", aside=True))
+ROWS = (
+    Row("Separate"),
+    Row("FedAvg"),
+    Row("Ours & co_"),
+    Row("Ours, dense", published="", source="Ours & co_", point="dense", aside=True),
+)
 METHODS = {"Separate": "local", "FedAvg": "fedavg", "Ours & co_": "fedpurin"}
 PRINTED = {
     ("Separate", "easy"): (81.97, 1.33),
@@ -53,14 +73,22 @@ FOUND = {
 class SmallEvidence:
     """Three methods, three columns, three seeds, some of them gone wrong."""
 
-    def __init__(self, scale: str = "paper", found: Mapping[tuple[str, str], tuple[float, ...]] = FOUND) -> None:
+    def __init__(
+        self, scale: str = "paper", found: Mapping[tuple[str, str], tuple[float, ...]] = FOUND
+    ) -> None:
         self.scale = scale
         self.seeds: tuple[int, ...] = (1, 2, 3)
         self.cells = pd.DataFrame(
-            [_cell(row, column, seed, value) for (row, column), v in found.items() for seed, value in enumerate(v, 1)]
+            [
+                _cell(row, column, seed, value)
+                for (row, column), v in found.items()
+                for seed, value in enumerate(v, 1)
+            ]
         )
         self.noise = UNKNOWN
-        self.published = pd.DataFrame([_published(place, key, values) for place, (key, values) in enumerate(PRINTED.items())])
+        self.published = pd.DataFrame(
+            [_published(place, key, values) for place, (key, values) in enumerate(PRINTED.items())]
+        )
 
     def rounds(self, ids: Any, *names: str) -> pd.DataFrame:
         return pd.DataFrame(columns=["id", "round", "name", "value"])
@@ -71,7 +99,10 @@ class SmallEvidence:
 
 def _cell(row: str, column: str, seed: int, value: float) -> dict[str, Any]:
     done = value == value
-    dense = {"max": {"mean": value + 0.001, "pooled": value}, "last": {"mean": value, "decile": value / 2}}
+    dense = {
+        "max": {"mean": value + 0.001, "pooled": value},
+        "last": {"mean": value, "decile": value / 2},
+    }
     return {
         "id": f"{METHODS[row]}{column}{seed}".encode().hex().ljust(64, "0"),
         "artefact": "paper-a/table1",
@@ -114,7 +145,9 @@ def small_table(evidence: Evidence | None = None) -> Table:
 
 
 def _table(evidence: Evidence) -> Table:
-    frame = tables.accuracy_frame(evidence, "1", ROWS, COLUMNS, PLACES, Printing(runs=3, rule="max"))
+    frame = tables.accuracy_frame(
+        evidence, "1", ROWS, COLUMNS, PLACES, Printing(runs=3, rule="max")
+    )
     claims = (
         Claim("Ours is best", None, "3 of 9 numbers are missing", printed=True),
         Claim("FedAvg beats Separate", True, "ours: 3 of 3"),
@@ -124,21 +157,23 @@ def _table(evidence: Evidence) -> Table:
         "paper-a",
         "table1",
         "Table 1: accuracy",
-        tables.caption(evidence, "A small table."),
+        captions.caption(evidence, "A small table."),
         evidence.scale,
         ("A note with 100 % & more.",),
         claims,
         tables.done_ids(evidence),
         frame,
         tables.layout_of(frame, ROWS, COLUMNS),
-        tables.orderings(frame, COLUMNS),
-        tables.summary(evidence, frame, ROWS, against="Ours & co_"),
+        ranking.orderings(frame, COLUMNS),
+        ranking.summary(evidence, frame, ROWS, against="Ours & co_"),
     )
 
 
 def small_figure() -> Figure:
     """Two lines."""
-    data = pd.DataFrame({"label": ["a", "a", "b", "b"], "round": [1, 2, 1, 2], "mean": [10.0, 20.0, 15.0, 1 / 3]})
+    data = pd.DataFrame(
+        {"label": ["a", "a", "b", "b"], "round": [1, 2, 1, 2], "mean": [10.0, 20.0, 15.0, 1 / 3]}
+    )
 
     def draw(sheet: Sheet) -> Canvas:
         canvas = sheet(4, 3)
@@ -147,12 +182,28 @@ def small_figure() -> Figure:
         axes.set_xlabel("Round")
         return canvas
 
-    return Figure("paper-a", "fig1", "Figure 1: curves", "Two lines.", "smoke", ids=("ab" * 32,), draw=draw, data=data, alt="Two lines.")
+    return Figure(
+        "paper-a",
+        "fig1",
+        "Figure 1: curves",
+        "Two lines.",
+        "smoke",
+        ids=("ab" * 32,),
+        draw=draw,
+        data=data,
+        alt="Two lines.",
+    )
 
 
 def results() -> list[Result]:
     """One of everything, for two papers."""
-    gone = Absent("paper-b", "table2", "Table 2: bytes", "No cell is done: run `repfl run --paper paper-b`.", "desk")
+    gone = Absent(
+        "paper-b",
+        "table2",
+        "Table 2: bytes",
+        "No cell is done: run `repfl run --paper paper-b`.",
+        "desk",
+    )
     return [small_table(), small_figure(), gone]
 
 

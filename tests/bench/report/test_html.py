@@ -1,4 +1,6 @@
-"""The page in a real browser: complete, silent, sortable, filterable, usable by keyboard and on a phone."""
+"""The page in a real browser: complete, silent, sortable, filterable, usable by keyboard and on a
+phone.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.report import write_report
+from repfl.bench.report import write_report
 from tests.bench.report import sample
 from tests.bench.report.browser import BINARY, Browser
 
@@ -43,15 +45,25 @@ def test_nothing_is_wrong_and_nothing_leaves_the_page(browser: Browser, page: Pa
 
 
 def test_every_artefact_and_every_figure_is_there(browser: Browser) -> None:
-    assert browser.run("[...document.querySelectorAll('article')].map(a => a.id)") == ["paper-a-table1", "paper-a-fig1", "paper-b-table2"]
-    assert browser.run("[...document.images].every(i => i.complete && i.naturalWidth > 100 && i.alt)")
+    assert browser.run("[...document.querySelectorAll('article')].map(a => a.id)") == [
+        "paper-a-table1",
+        "paper-a-fig1",
+        "paper-b-table2",
+    ]
+    assert browser.run(
+        "[...document.images].every(i => i.complete && i.naturalWidth > 100 && i.alt)"
+    )
     assert browser.run("document.images.length") == 1
     assert "No cell is done" in browser.run("document.querySelector('#paper-b-table2').textContent")
-    assert "repfl reproduce --artefact paper-a/table1 --scale paper" in browser.run("document.querySelector('code').textContent")
+    assert "repfl reproduce --artefact paper-a/table1 --scale paper" in browser.run(
+        "document.querySelector('code').textContent"
+    )
 
 
 def test_texts_are_shown_as_they_are(browser: Browser) -> None:
-    assert browser.run("document.querySelector('#paper-paper-a h2').textContent") == "A <i>paper</i>"
+    assert (
+        browser.run("document.querySelector('#paper-paper-a h2').textContent") == "A <i>paper</i>"
+    )
     assert "Less than 1 % of <everything>" in browser.run("document.body.textContent")
 
 
@@ -63,7 +75,9 @@ def test_a_click_on_a_heading_sorts_by_value_and_a_second_one_turns_it(browser: 
     assert browser.run(names)[-1] == "Separate"
     browser.run(f"{head}.querySelector('button').click()")
     assert browser.run(names)[0] == "Separate"
-    assert browser.run("document.querySelector('#t-paper-a-table1 tfoot').textContent").startswith("majority class")
+    assert browser.run("document.querySelector('#t-paper-a-table1 tfoot').textContent").startswith(
+        "majority class"
+    )
 
 
 def test_what_is_missing_sorts_below_every_number(browser: Browser) -> None:
@@ -74,10 +88,13 @@ def test_what_is_missing_sorts_below_every_number(browser: Browser) -> None:
 
 def test_a_filter_hides_the_rows_without_its_words(browser: Browser) -> None:
     script = (
-        "i = document.querySelector('input[data-for=n-paper-a-table1]'); i.value = 'fedavg MISSING'; i.dispatchEvent(new Event('input'))"
+        "i = document.querySelector('input[data-for=n-paper-a-table1]'); i.value = 'fedavg"
+        " MISSING'; i.dispatchEvent(new Event('input'))"
     )
     browser.run(script)
-    shown = "[...document.querySelectorAll('#n-paper-a-table1 tbody tr')].filter(r => !r.hidden).length"
+    shown = (
+        "[...document.querySelectorAll('#n-paper-a-table1 tbody tr')].filter(r => !r.hidden).length"
+    )
     assert browser.run(shown) == 0
     browser.run(script.replace("fedavg MISSING", "FedAvg near"))
     assert browser.run(shown) == 1
@@ -95,18 +112,26 @@ def test_tab_and_enter_are_enough_to_sort(browser: Browser) -> None:
     browser.run("document.querySelector('#verdicts button').focus()")
     browser.press("Tab")
     browser.press("Enter")
-    assert browser.run("document.activeElement.closest('th').getAttribute('aria-sort')") == "descending"
+    assert (
+        browser.run("document.activeElement.closest('th').getAttribute('aria-sort')")
+        == "descending"
+    )
     assert browser.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
 def test_everything_that_acts_or_shows_has_a_name(browser: Browser) -> None:
     named = "e.textContent.trim() || e.alt || e.getAttribute('aria-label') || e.labels?.length"
-    unnamed = f"[...document.querySelectorAll('button, a, summary, input, [role=region], img')].filter(e => !({named}))"
+    unnamed = (
+        "[...document.querySelectorAll('button, a, summary, input, [role=region], img')].filter(e"
+        f" => !({named}))"
+    )
     assert browser.run(f"{unnamed}.length") == 0
 
 
 def test_a_phone_scrolls_tables_and_not_the_page(browser: Browser) -> None:
     browser.size(390, 844, phone=True)
     assert browser.run("document.documentElement.scrollWidth") <= 390
-    assert browser.run("document.querySelector('#t-paper-a-table1').parentElement.scrollWidth > 390")
+    assert browser.run(
+        "document.querySelector('#t-paper-a-table1').parentElement.scrollWidth > 390"
+    )
     browser.size(1280, 900)

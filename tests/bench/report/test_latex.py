@@ -1,4 +1,6 @@
-"""Every table of the suite as LaTeX that a compiler would take; checked without one, which few machines have."""
+"""Every table of the suite as LaTeX that a compiler would take; checked without one, which few
+machines have.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +9,52 @@ from pathlib import Path
 
 import pytest
 
-from bench.cells.plan import Selection, plan
-from bench.evidence.artefacts import make
-from bench.evidence.library import Library
-from bench.records.store import Store
-from bench.report import render
-from paper_tables.core.result import Result, Table
+from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.evidence.artefacts import make
+from repfl.bench.evidence.library import Library
+from repfl.bench.records.store import Store
+from repfl.bench.report import render
+from repfl.paper_tables.core.result import Result, Table
 from tests.bench.report import sample
 
-KNOWN = {"usepackage", "begin", "end", "centering", "caption", "label", "resizebox", "textwidth", "toprule", "midrule", "bottomrule"} | {
+KNOWN = {
+    "usepackage",
+    "begin",
+    "end",
+    "centering",
+    "caption",
+    "label",
+    "resizebox",
+    "textwidth",
+    "toprule",
+    "midrule",
+    "bottomrule",
+} | {
     *("multicolumn", "cmidrule", "quad", "textbf", "underline", "textbackslash"),
-    *("pm", "leq", "geq", "times", "uparrow", "downarrow", "rightarrow", "infty", "alpha", "beta", "lambda", "tau", "theta", "Delta"),
+    *(
+        "pm",
+        "leq",
+        "geq",
+        "times",
+        "uparrow",
+        "downarrow",
+        "rightarrow",
+        "infty",
+        "alpha",
+        "beta",
+        "lambda",
+        "tau",
+        "theta",
+        "Delta",
+    ),
 }
 
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
-    """All artefacts as they are before anything has run: all words, rows and published numbers, and none of ours."""
+    """All artefacts as they are before anything has run: all words, rows and published numbers, and
+    none of ours.
+    """
     nothing = tmp_path_factory.mktemp("nothing")
     made = make(plan(Selection()), Library(Store(nothing / "results")), nothing)
     assert made.problems == []
@@ -41,7 +72,11 @@ def faults(text: str) -> list[str]:
     found += [f"character {c!r}" for c in sorted(set(text)) if ord(c) > 0xFF]
     found += [f"command {name}" for name in sorted(set(re.findall(r"\\([A-Za-z]+)", text)) - KNOWN)]
     body = text.split("\n", 1)[1]  # the first line is a comment
-    found += [f"unescaped {c}" for c in "#%_^~" if re.search(rf"(?<!\\)\{c}", re.sub(r"\{%\n|\\label\{.*?\}", "", body))]
+    found += [
+        f"unescaped {c}"
+        for c in "#%_^~"
+        if re.search(rf"(?<!\\)\{c}", re.sub(r"\{%\n|\\label\{.*?\}", "", body))
+    ]
     found += ["dollar signs do not pair"] if len(re.findall(r"(?<!\\)\$", body)) % 2 else []
     return found + _rows(text)
 
@@ -54,7 +89,9 @@ def _rows(text: str) -> list[str]:
         if line.endswith(r"\\"):
             spans = [int(n) for n in re.findall(r"\\multicolumn\{(\d+)\}", line)]
             cells = len(re.findall(r"(?<!\\)&", line)) + 1 + sum(spans) - len(spans)
-            found += [f"{cells} cells for {columns} columns: {line[:60]}"] if cells != columns else []
+            found += (
+                [f"{cells} cells for {columns} columns: {line[:60]}"] if cells != columns else []
+            )
     return found
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.report import numbers, render, write_report
-from bench.report.overview import heat_map, summaries
-from bench.report.text import FEW, show
-from paper_tables.core.result import Absent, Figure, Sheet, Table
+from repfl.bench.report import numbers, render, write_report
+from repfl.bench.report.overview import heat_map, summaries
+from repfl.bench.report.text import FEW, show
+from repfl.paper_tables.core.result import Absent, Figure, Sheet, Table
 from tests.bench.report import sample
 
 
@@ -25,7 +25,10 @@ def test_fixed_evidence_gives_the_golden_bytes(file: str) -> None:
 @pytest.mark.parametrize("form", [render.csv, render.markdown, render.latex])
 def test_a_changed_record_changes_only_the_lines_of_its_row(form: Callable[[Table], str]) -> None:
     moved = sample.FOUND | {("FedAvg", "hard"): (0.69, 0.70, 0.71)}
-    before, after = (form(sample.small_table(sample.SmallEvidence(found=f))).splitlines() for f in (sample.FOUND, moved))
+    before, after = (
+        form(sample.small_table(sample.SmallEvidence(found=f))).splitlines()
+        for f in (sample.FOUND, moved)
+    )
     changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
     assert changed
     texts = {"csv": 'FedAvg,hard,"CIFAR-10', "markdown": "| FedAvg |", "latex": "FedAvg &"}
@@ -34,7 +37,11 @@ def test_a_changed_record_changes_only_the_lines_of_its_row(form: Callable[[Tabl
 
 
 def test_latex_has_as_many_cells_in_every_row() -> None:
-    rows = [line for line in render.latex(sample.small_table()).splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
+    rows = [
+        line
+        for line in render.latex(sample.small_table()).splitlines()
+        if line.endswith(r"\\") and "multicolumn" not in line
+    ]
     assert {line.count(" & ") for line in rows} == {3}
 
 
@@ -45,22 +52,39 @@ def test_markdown_has_as_many_cells_in_every_row() -> None:
 
 
 def test_best_and_second_share_ties_at_the_printed_precision() -> None:
-    table = sample.small_table(sample.SmallEvidence(found={**sample.FOUND, ("FedAvg", "easy"): sample.FOUND["Ours & co_", "easy"]}))
+    table = sample.small_table(
+        sample.SmallEvidence(
+            found={**sample.FOUND, ("FedAvg", "easy"): sample.FOUND["Ours & co_", "easy"]}
+        )
+    )
     marks = numbers.marks(table, "ours")
-    assert {row for (row, column), mark in marks.items() if column == "easy" and mark == "best"} == {"FedAvg", "Ours & co_"}
+    assert {
+        row for (row, column), mark in marks.items() if column == "easy" and mark == "best"
+    } == {"FedAvg", "Ours & co_"}
     assert marks["Separate", "easy"] == "second"
     assert all(row != "Ours, dense" for row, _ in marks)
 
 
-@pytest.mark.parametrize(("value", "said"), [(1.005, "1.00"), (-0.001, "0.00"), (-1.5, "−1.50"), (float("nan"), "–"), (float("inf"), "–")])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(1.005, "1.00"), (-0.001, "0.00"), (-1.5, "−1.50"), (float("nan"), "–"), (float("inf"), "–")],
+)
 def test_numbers_read_well(value: float, said: str) -> None:
     assert numbers.plain(value) == said
 
 
 def test_the_whole_report_is_the_same_bytes_again(tmp_path: Path) -> None:
     facts = {"commit": "abc", "papers": {"paper-a": {"title": "A paper", "year": 2025}}}
-    pages = [write_report(sample.results(), tmp_path / name, facts, {"paper-a/table1": "repfl reproduce"}) for name in ("a", "b")]
-    files = [sorted(p.relative_to(page.parent) for p in page.parent.rglob("*") if p.is_file()) for page in pages]
+    pages = [
+        write_report(
+            sample.results(), tmp_path / name, facts, {"paper-a/table1": "repfl reproduce"}
+        )
+        for name in ("a", "b")
+    ]
+    files = [
+        sorted(p.relative_to(page.parent) for p in page.parent.rglob("*") if p.is_file())
+        for page in pages
+    ]
     assert files[0] == files[1]
     assert len(files[0]) == 1 + 3 + 3
     for file in files[0]:
@@ -91,7 +115,11 @@ def test_summaries_count_verdicts_and_claims() -> None:
         "not measured": 1,
     }
     assert first.kinds["trained accuracy"] == (9, 8)
-    assert sum(count for count, _ in first.kinds.values()) == sum(first.verdicts.values()) == first.published
+    assert (
+        sum(count for count, _ in first.kinds.values())
+        == sum(first.verdicts.values())
+        == first.published
+    )
     assert (first.holds, first.fails, first.open) == (1, 1, 1)
     assert (second.absent, second.published) == (1, 0)
 
@@ -99,7 +127,10 @@ def test_summaries_count_verdicts_and_claims() -> None:
 def test_the_heat_map_averages_over_the_settings_of_a_data_set() -> None:
     heat = heat_map(sample.results())
     assert heat.columns == [("paper-a", "CIFAR-10", "paper"), ("paper-a", "CIFAR-100", "paper")]
-    values = {method: [None if c is None else round(c.value, 2) for c in cells] for method, cells in heat.rows}
+    values = {
+        method: [None if c is None else round(c.value, 2) for c in cells]
+        for method, cells in heat.rows
+    }
     assert values["fedavg"] == [77.25, 52.5]
     assert values["local"][0] == pytest.approx((81.73 + 51) / 2, abs=0.01)
     assert isinstance(sample.results()[-1], Absent)
@@ -107,7 +138,9 @@ def test_the_heat_map_averages_over_the_settings_of_a_data_set() -> None:
 
 def test_the_heat_map_takes_the_first_of_several_columns_of_one_setting() -> None:
     table = sample.small_table()
-    columns = tuple(replace(c, key="easy/best") if c.key == "hard" else c for c in table.layout.columns)
+    columns = tuple(
+        replace(c, key="easy/best") if c.key == "hard" else c for c in table.layout.columns
+    )
     frame = table.frame.replace({"column": {"hard": "easy/best"}})
     heat = heat_map([replace(table, frame=frame, layout=replace(table.layout, columns=columns))])
     values = {method: cells[0].value for method, cells in heat.rows if cells[0]}
@@ -120,7 +153,13 @@ def test_terminal_tables_keep_all_numbers(width: int) -> None:
     with console.capture() as captured:
         show(sample.results(), console)
     text = captured.get()
-    for piece in ("84.15 ± 1.77 | 85.00 ± 1.00 (3)", "54.23 | 57.00 ± 1.00 (3)", "majority class", "not measured", "No cell is done"):
+    for piece in (
+        "84.15 ± 1.77 | 85.00 ± 1.00 (3)",
+        "54.23 | 57.00 ± 1.00 (3)",
+        "majority class",
+        "not measured",
+        "No cell is done",
+    ):
         assert piece in text
 
 

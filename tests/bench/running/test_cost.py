@@ -1,4 +1,6 @@
-"""Estimates come from runs that say something about speed, from the kind of device that is asked about, and say what they rest on."""
+"""Estimates come from runs that say something about speed, from the kind of device that is asked
+about, and say what they rest on.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bench.cells.plan import Planned
-from bench.records.store import Record, Store
-from bench.running import cost
-from bench.running.clients import clients_of
-from bench.running.task import Task
+from repfl.bench.cells.plan import Planned
+from repfl.bench.records.store import Record, Store
+from repfl.bench.running import cost
+from repfl.bench.running.clients import clients_of
+from repfl.bench.running.task import Task
 from tests.bench.conftest import task
 
 TRAINED = 2 * 20 * 1.15
@@ -24,7 +26,10 @@ def lasting(method: str = "fedavg", rounds: int = 100, seed: int = 0, **changes:
 def keep(store: Store, done: Task, per_sample: float, device: str = "cpu") -> None:
     """A record of a cell that took so many seconds per sample."""
     spent = per_sample * cost.work_of(done.cell.method, done.cell.recipe)
-    origin = {"device": device, "seconds": {"train": 0.9 * spent, "evaluate": 0.1 * spent, "wall": spent + 1}}
+    origin = {
+        "device": device,
+        "seconds": {"train": 0.9 * spent, "evaluate": 0.1 * spent, "wall": spent + 1},
+    }
     store.put(Record(done.cell.id, done.cell.json, "done", "", {}, origin), {})
 
 
@@ -39,7 +44,10 @@ def seconds(store: Store, wanted: Task, device: str = "cpu") -> float:
 @pytest.mark.parametrize(
     "partition",
     [
-        {"rule": "pairwise-dirichlet", "options": {"alpha": 0.5, "train_share": 0.1, "test_share": 0.2}},
+        {
+            "rule": "pairwise-dirichlet",
+            "options": {"alpha": 0.5, "train_share": 0.1, "test_share": 0.2},
+        },
         {"rule": "class-dirichlet", "options": {"alpha": 1.0, "test_share": 0.3}},
         {"rule": "client-dirichlet", "options": {"alpha": 0.5, "train": 30, "test": 10}},
     ],
@@ -47,13 +55,17 @@ def seconds(store: Store, wanted: Task, device: str = "cpu") -> float:
 def test_work_counts_the_samples_that_clients_really_train_on(partition: dict[str, Any]) -> None:
     wanted = lasting(partition=partition, clients=4)
     real = clients_of(wanted.cell).samples
-    assert cost.work_of("fedavg", wanted.cell.recipe) == pytest.approx(100 * 1.15 * real, rel=0.1)  # shares are cut per class
+    assert cost.work_of("fedavg", wanted.cell.recipe) == pytest.approx(
+        100 * 1.15 * real, rel=0.1
+    )  # shares are cut per class
 
 
 def test_an_estimate_is_what_such_cells_took(store: Store) -> None:
     for seed, rate in enumerate((1e-3, 2e-3, 9e-3)):
         keep(store, lasting(seed=seed), rate)
-    assert seconds(store, lasting(seed=9, rounds=50)) == pytest.approx(cost.START + 50 * TRAINED * 2e-3)
+    assert seconds(store, lasting(seed=9, rounds=50)) == pytest.approx(
+        cost.START + 50 * TRAINED * 2e-3
+    )
 
 
 def test_cells_that_train_on_a_handful_do_not_spoil_an_estimate(store: Store) -> None:
@@ -66,8 +78,12 @@ def test_cells_that_train_on_a_handful_do_not_spoil_an_estimate(store: Store) ->
 def test_a_method_costs_what_it_was_measured_to_cost(store: Store) -> None:
     keep(store, lasting(), 1e-3)
     keep(store, lasting("ditto"), 5e-3)
-    assert seconds(store, lasting("ditto", seed=1)) == pytest.approx(cost.START + 100 * TRAINED * 5e-3)
-    assert seconds(store, lasting("fedper", seed=1)) == pytest.approx(cost.START + 100 * TRAINED * 2e-3, rel=0.6)
+    assert seconds(store, lasting("ditto", seed=1)) == pytest.approx(
+        cost.START + 100 * TRAINED * 5e-3
+    )
+    assert seconds(store, lasting("fedper", seed=1)) == pytest.approx(
+        cost.START + 100 * TRAINED * 2e-3, rel=0.6
+    )
 
 
 def test_a_method_that_nobody_measured_costs_its_passes(store: Store) -> None:
@@ -80,14 +96,18 @@ def test_a_method_that_nobody_measured_costs_its_passes(store: Store) -> None:
 def test_a_slow_machine_is_slow_with_models_it_has_not_seen(store: Store) -> None:
     before = seconds(store, lasting(model="tiny-bn"))
     keep(store, lasting(), 3 * cost.REFERENCE["tiny"])
-    assert seconds(store, lasting(model="tiny-bn")) - cost.START == pytest.approx(3 * (before - cost.START))
+    assert seconds(store, lasting(model="tiny-bn")) - cost.START == pytest.approx(
+        3 * (before - cost.START)
+    )
 
 
 def test_gpu_cells_tell_of_gpus_alone(store: Store) -> None:
     keep(store, lasting(), 1e-3)
     keep(store, lasting(seed=1), 1e-5, "cuda:1")
     assert seconds(store, lasting(seed=2)) == pytest.approx(cost.START + 100 * TRAINED * 1e-3)
-    assert seconds(store, lasting(seed=2), "cuda") == pytest.approx(cost.START + 100 * TRAINED * 1e-5)
+    assert seconds(store, lasting(seed=2), "cuda") == pytest.approx(
+        cost.START + 100 * TRAINED * 1e-5
+    )
 
 
 def test_failed_and_damaged_records_are_passed_over(store: Store) -> None:
@@ -95,7 +115,9 @@ def test_failed_and_damaged_records_are_passed_over(store: Store) -> None:
     keep(store, lasting(seed=1), 1.0)
     (store.folder(lasting(seed=1).cell.id) / "record.json").write_bytes(b"{")
     failed = lasting(seed=2)
-    store.put(Record(failed.cell.id, failed.cell.json, "failed", "no luck", {}, {"device": "cpu"}), {})
+    store.put(
+        Record(failed.cell.id, failed.cell.json, "failed", "no luck", {}, {"device": "cpu"}), {}
+    )
     assert seconds(store, lasting(seed=9)) == pytest.approx(cost.START + 100 * TRAINED * 1e-3)
 
 
@@ -111,7 +133,10 @@ def test_a_forecast_says_what_it_rests_on(store: Store) -> None:
     keep(store, lasting(), 1e-3)
     assert "the models of 1 were measured here" in told()
     keep(store, lasting(seed=1), 0.5, "cuda:0")
-    assert "about 38 min of one GPU for the 1 whose models, as measured by cells of this store" in told()
+    assert (
+        "about 38 min of one GPU for the 1 whose models, as measured by cells of this store"
+        in told()
+    )
 
 
 def test_costs_of_shards_look_at_no_store(store: Store) -> None:

@@ -1,7 +1,9 @@
-"""Killed at any instant: no half of a record is ever seen, and the next run ends with the bits of one that nobody killed.
+"""Killed at any instant: no half of a record is ever seen, and the next run ends with the bits of
+one that nobody killed.
 
-Cells live in processes that are forked from one with everything imported, so that hundreds of deaths cost seconds. Two ways to die: before
-the n-th thing that a cell does to the disk, for every n; and by kill -9 from outside, at random.
+Cells live in processes that are forked from one with everything imported, so that hundreds of
+deaths cost seconds. Two ways to die: before the n-th thing that a cell does to the disk, for every
+n; and by kill -9 from outside, at random.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from typing import Any
 
 import pytest
 
-from algorithms.core.method import methods
-from bench.records.debris import sweep
-from bench.records.store import Store
-from bench.running.task import Options, Task
-from bench.running.work import prepare_process, run_task
+from repfl.algorithms.core.method import methods
+from repfl.bench.records.debris import sweep
+from repfl.bench.records.store import Store
+from repfl.bench.running.task import Options, Task
+from repfl.bench.running.work import prepare_process, run_task
 from tests.bench.conftest import task
 
 MOVES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir")
@@ -35,11 +37,17 @@ FAMILIES = {
 
 
 def live(root: str, wanted: Task, moves: int, pipe: Any) -> None:
-    """Compute a cell with a checkpoint after every round, and die before the given number of changes to the disk; 0: do not."""
+    """Compute a cell with a checkpoint after every round, and die before the given number of
+    changes to the disk; 0: do not.
+    """
     made = [0]
 
     def count(event: str, arguments: tuple[Any, ...]) -> None:
-        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        writes = (
+            event == "open"
+            and isinstance(arguments[2], int)
+            and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        )
         if (event in MOVES or writes) and str(arguments[0]).startswith(root):
             made[0] += 1
             if made[0] == moves:
@@ -56,7 +64,9 @@ def live(root: str, wanted: Task, moves: int, pipe: Any) -> None:
 def context() -> Any:
     """Where processes come from: one that has imported what cells need, once."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["tests.bench.running.warmed", "pandas", "pyarrow.parquet", __name__])
+    found.set_forkserver_preload(
+        ["tests.bench.running.warmed", "pandas", "pyarrow.parquet", __name__]
+    )
     return found
 
 
@@ -93,12 +103,20 @@ def digests(root: Path) -> list[dict[str, str]]:
 
 def strangers(root: Path) -> list[str]:
     """Whatever lies in a results folder and is no whole record."""
-    return sorted(path.name for path in root.iterdir() if path.name != ".running" and path.name not in Store(root).ids())
+    return sorted(
+        path.name
+        for path in root.iterdir()
+        if path.name != ".running" and path.name not in Store(root).ids()
+    )
 
 
 def resumed(root: Path, wanted: Task) -> list[dict[str, str]]:
-    """The digests after a second life, which clears away what the first one left, as runners do at their end."""
-    outcome = run_task(wanted, Options(str(root), checkpoint_every=0.0), lambda *_: None, lambda: False)
+    """The digests after a second life, which clears away what the first one left, as runners do at
+    their end.
+    """
+    outcome = run_task(
+        wanted, Options(str(root), checkpoint_every=0.0), lambda *_: None, lambda: False
+    )
     assert outcome.status in ("done", "cached"), outcome.reason
     sweep(Store(root))
     assert not list((root / ".running").iterdir())
@@ -120,7 +138,9 @@ def test_a_death_before_any_write_is_made_good(context: Any, tmp_path: Path, fam
         assert resumed(root, wanted) == whole
 
 
-def test_a_death_while_a_record_is_replaced_costs_neither_the_old_nor_the_new(context: Any, tmp_path: Path) -> None:
+def test_a_death_while_a_record_is_replaced_costs_neither_the_old_nor_the_new(
+    context: Any, tmp_path: Path
+) -> None:
     wanted = task(training={"rounds": 1})
     Store(tmp_path).open()
     first = run_task(wanted, Options(str(tmp_path)), lambda *_: None, lambda: False)
@@ -163,11 +183,15 @@ def test_sweeping_leaves_the_living_and_the_unfinished_alone(store: Store, conte
     process.kill()
     assert last_words(process, pipe) is None
     sweep(store)
-    assert [path.suffix for path in store.running.iterdir() if path.suffix != ".partial"] == [".safetensors"]
+    assert [path.suffix for path in store.running.iterdir() if path.suffix != ".partial"] == [
+        ".safetensors"
+    ]
 
 
 @pytest.mark.slow
-def test_fifty_kills_at_random_instants_over_all_methods(context: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fifty_kills_at_random_instants_over_all_methods(
+    context: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rng, struck, lives = random.Random(0), 0, 0
     whole: dict[str, tuple[float, list[dict[str, str]]]] = {}
     for name in cycle(sorted(methods())):
@@ -191,4 +215,7 @@ def test_fifty_kills_at_random_instants_over_all_methods(context: Any, tmp_path:
         struck += not found
         assert resumed(root, wanted) == expected
     with capsys.disabled():
-        print(f"\n{struck} of {struck} cells of {len(whole)} methods, killed at random instants, end with equal digests ({lives} lives)")
+        print(
+            f"\n{struck} of {struck} cells of {len(whole)} methods, killed at random instants, end"
+            f" with equal digests ({lives} lives)"
+        )

@@ -1,11 +1,13 @@
-"""Devices have explicit names, and what a user says about sharing them is understood or refused in one line."""
+"""Devices have explicit names, and what a user says about sharing them is understood or refused in
+one line.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from bench.errors import UserError
-from bench.running import devices
+from repfl.bench.errors import UserError
+from repfl.bench.running import devices
 
 
 @pytest.mark.parametrize(
@@ -20,7 +22,12 @@ from bench.running import devices
     ],
 )
 def test_what_the_user_says_of_processes_and_sharing(
-    said: str | None, workers: int | None, device: str, gpus: int, expected: int, monkeypatch: pytest.MonkeyPatch
+    said: str | None,
+    workers: int | None,
+    device: str,
+    gpus: int,
+    expected: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(devices, "gpus", lambda: gpus)
     assert devices.share(said, workers, device) == expected

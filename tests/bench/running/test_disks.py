@@ -1,4 +1,6 @@
-"""Disks that are full or cannot be written: one line, the exit code of a user's error, and every finished record as it was."""
+"""Disks that are full or cannot be written: one line, the exit code of a user's error, and every
+finished record as it was.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.records.store import Store
+from repfl.bench.records.store import Store
 from tests.bench.conftest import GRID, Said, start
 
 Here = Callable[..., Said]
@@ -58,12 +60,19 @@ def refused(said: Said, *words: str) -> None:
         assert word in last
 
 
-@pytest.mark.parametrize("how", [("--executor", "inline", "--checkpoint", "0.001"), ("--workers", "1")])
+@pytest.mark.parametrize(
+    "how", [("--executor", "inline", "--checkpoint", "0.001"), ("--workers", "1")]
+)
 def test_a_full_disk_ends_a_run_in_one_line_and_it_goes_on_once_there_is_room(
     here: Here, grid: Path, disk: Path, how: tuple[str, ...]
 ) -> None:
     command = ("run", "--grid", grid, "--results", disk / "r", *how)
-    refused(here(*command), str(disk / "r"), "No space left on device", "free space, or choose another with --results DIR")
+    refused(
+        here(*command),
+        str(disk / "r"),
+        "No space left on device",
+        "free space, or choose another with --results DIR",
+    )
     before = kept(disk / "r")
     assert 0 < before < 8
     assert here("verify", "--results", disk / "r").code == 0
@@ -75,25 +84,54 @@ def test_a_full_disk_ends_a_run_in_one_line_and_it_goes_on_once_there_is_room(
     assert not list((disk / "r" / ".running").iterdir())
 
 
-def test_a_disk_that_cannot_be_written_serves_reports_and_refuses_runs(here: Here, grid: Path, disk: Path, tmp_path: Path) -> None:
+def test_a_disk_that_cannot_be_written_serves_reports_and_refuses_runs(
+    here: Here, grid: Path, disk: Path, tmp_path: Path
+) -> None:
     mount("-o", "remount,size=8m", str(disk))
-    assert here("run", "--grid", grid, "--results", disk / "r", "--seed", "0", "--executor", "inline").code == 0
+    assert (
+        here(
+            "run", "--grid", grid, "--results", disk / "r", "--seed", "0", "--executor", "inline"
+        ).code
+        == 0
+    )
     mount("-o", "remount,ro", str(disk))
-    refused(here("run", "--grid", grid, "--results", disk / "r", "--executor", "inline"), str(disk / "r"), "Read-only file system")
-    refused(here("report", "--grid", grid, "--results", disk / "r", "--out", disk / "out"), str(disk / "out"), "Read-only file system")
+    refused(
+        here("run", "--grid", grid, "--results", disk / "r", "--executor", "inline"),
+        str(disk / "r"),
+        "Read-only file system",
+    )
+    refused(
+        here("report", "--grid", grid, "--results", disk / "r", "--out", disk / "out"),
+        str(disk / "out"),
+        "Read-only file system",
+    )
     assert kept(disk / "r") == 4
     finished = here("run", "--grid", grid, "--results", disk / "r", "--seed", "0")
     assert (finished.code, "4 there already" in finished.out) == (0, True)
     assert here("verify", "--results", disk / "r", "--rerun", "1").code == 0
     assert here("plan", "--grid", grid, "--results", disk / "r").code == 0
-    assert here("report", "--grid", grid, "--results", disk / "r", "--out", tmp_path / "out").code == 0
+    assert (
+        here("report", "--grid", grid, "--results", disk / "r", "--out", tmp_path / "out").code == 0
+    )
     mount("-o", "remount,rw", str(disk))
 
 
-def test_a_disk_that_fills_up_under_a_checkpoint_is_told_by_a_process_of_its_own(grid: Path, disk: Path) -> None:
+def test_a_disk_that_fills_up_under_a_checkpoint_is_told_by_a_process_of_its_own(
+    grid: Path, disk: Path
+) -> None:
     grid.write_text(GRID.replace("rounds = 2", "rounds = 5000"))
     mount("-o", "remount,size=64k", str(disk))
-    process = start("run", "--grid", grid, "--results", disk / "r", "--executor", "inline", "--checkpoint", "0.001")
+    process = start(
+        "run",
+        "--grid",
+        grid,
+        "--results",
+        disk / "r",
+        "--executor",
+        "inline",
+        "--checkpoint",
+        "0.001",
+    )
     output, _ = process.communicate(timeout=200)
     assert process.returncode == 2, output
     assert "No space left on device" in output.splitlines()[-1]

@@ -9,19 +9,26 @@ from typing import Any
 
 import pytest
 
-from bench.errors import UserError
-from bench.records.store import Store
-from bench.running import devices, packing, runner
-from bench.running.executors import EXECUTORS, ray
-from bench.running.task import Options, Outcome, Task
+from repfl.bench.errors import UserError
+from repfl.bench.records.store import Store
+from repfl.bench.running import devices, packing, runner
+from repfl.bench.running.executors import EXECUTORS, ray
+from repfl.bench.running.task import Options, Outcome, Task
 from tests.bench.conftest import FAULTY, task
 
 
 def execute(
-    name: str, tasks: Sequence[Task], root: Path, workers: int, stop: Callable[[], bool] = lambda: False, **options: Any
+    name: str,
+    tasks: Sequence[Task],
+    root: Path,
+    workers: int,
+    stop: Callable[[], bool] = lambda: False,
+    **options: Any,
 ) -> list[Outcome]:
     Store(root).open()
-    return list(EXECUTORS[name](tasks, Options(str(root), **options), workers, lambda *_: None, stop))
+    return list(
+        EXECUTORS[name](tasks, Options(str(root), **options), workers, lambda *_: None, stop)
+    )
 
 
 def digests(root: Path) -> dict[str, dict[str, str]]:
@@ -31,8 +38,15 @@ def digests(root: Path) -> dict[str, dict[str, str]]:
 
 
 def test_executors_workers_and_order_change_no_bit(tmp_path: Path) -> None:
-    tasks = [task("fedavg", seed) for seed in range(3)] + [task("fedpurin", model="tiny-bn"), task("local", clients=4)]
-    for folder, name, workers, order in (("a", "inline", 1, 1), ("b", "processes", 1, -1), ("c", "processes", 2, 1)):
+    tasks = [task("fedavg", seed) for seed in range(3)] + [
+        task("fedpurin", model="tiny-bn"),
+        task("local", clients=4),
+    ]
+    for folder, name, workers, order in (
+        ("a", "inline", 1, 1),
+        ("b", "processes", 1, -1),
+        ("c", "processes", 2, 1),
+    ):
         outcomes = execute(name, tasks[::order], tmp_path / folder, workers)
         assert [outcome.status for outcome in outcomes] == ["done"] * 5
     assert digests(tmp_path / "a") == digests(tmp_path / "b") == digests(tmp_path / "c")
@@ -41,13 +55,17 @@ def test_executors_workers_and_order_change_no_bit(tmp_path: Path) -> None:
 
 def test_packing_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processors stand for two GPUs, and every second round a cell more is let in."""
-    tasks = [task("fedpurin", seed, model="tiny-bn", training={"rounds": 40}) for seed in range(3)] + [task(seed=seed) for seed in range(3)]
+    tasks = [
+        task("fedpurin", seed, model="tiny-bn", training={"rounds": 40}) for seed in range(3)
+    ] + [task(seed=seed) for seed in range(3)]
     execute("inline", tasks, tmp_path / "alone", 1)
     packer = packing.Packer(["cpu", "cpu"], 2, measured=True)
-    monkeypatch.setattr("bench.running.executors.processes.packer", lambda *_: packer)
+    monkeypatch.setattr("repfl.bench.running.executors.processes.packer", lambda *_: packer)
     for name, value in (("WINDOW", 0.0), ("ROUNDS", 1), ("GAIN", 0.0)):
         monkeypatch.setattr(packing, name, value)
-    assert [outcome.status for outcome in execute("processes", tasks, tmp_path / "packed", 4)] == ["done"] * 6
+    assert [outcome.status for outcome in execute("processes", tasks, tmp_path / "packed", 4)] == [
+        "done"
+    ] * 6
     assert max(place.width for place in packer.places) == 2
     assert digests(tmp_path / "packed") == digests(tmp_path / "alone")
 
@@ -56,16 +74,29 @@ def test_packing_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_sharing_a_gpu_changes_no_bit(tmp_path: Path) -> None:
     tasks = [task("fedavg", seed, training={"rounds": 40}) for seed in range(4)]
     execute("inline", tasks, tmp_path / "alone", 1, device="cuda", chunk=2)
-    execute("processes", tasks, tmp_path / "shared", 2 * devices.gpus(), device="cuda", chunk=2, per_gpu=2)
+    execute(
+        "processes",
+        tasks,
+        tmp_path / "shared",
+        2 * devices.gpus(),
+        device="cuda",
+        chunk=2,
+        per_gpu=2,
+    )
     assert len(digests(tmp_path / "alone")) == 4
     assert digests(tmp_path / "shared") == digests(tmp_path / "alone")
     records = [Store(tmp_path / "shared").get(each.cell.id) for each in tasks]
-    assert {record.provenance["device"] for record in records if record is not None} <= set(devices.places("cuda"))
+    assert {record.provenance["device"] for record in records if record is not None} <= set(
+        devices.places("cuda")
+    )
 
 
 def test_a_dying_worker_costs_its_cell_and_nothing_else(tmp_path: Path, faulty: Path) -> None:
     tasks = [task("test-die", hp={"at": 1}), task(seed=1), task(seed=2)]
-    outcomes = {outcome.id: outcome for outcome in execute("processes", tasks, tmp_path, 1, plugins=(str(faulty),))}
+    outcomes = {
+        outcome.id: outcome
+        for outcome in execute("processes", tasks, tmp_path, 1, plugins=(str(faulty),))
+    }
     assert [outcomes[each.cell.id].status for each in tasks] == ["failed", "done", "done"]
     assert "SIGKILL" in outcomes[tasks[0].cell.id].reason
     record = Store(tmp_path).get(tasks[0].cell.id)
@@ -74,10 +105,17 @@ def test_a_dying_worker_costs_its_cell_and_nothing_else(tmp_path: Path, faulty: 
     assert list((tmp_path / ".running").iterdir()) == []
 
 
-def test_a_round_that_outlasts_the_time_limit_is_cut(tmp_path: Path, faulty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.running.executors.processes.GRACE", 0.5)
+def test_a_round_that_outlasts_the_time_limit_is_cut(
+    tmp_path: Path, faulty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("repfl.bench.running.executors.processes.GRACE", 0.5)
     tasks = [task("test-slow", hp={"seconds": 60.0}), task()]
-    outcomes = {outcome.id: outcome for outcome in execute("processes", tasks, tmp_path, 1, time_limit=8.0, plugins=(str(faulty),))}
+    outcomes = {
+        outcome.id: outcome
+        for outcome in execute(
+            "processes", tasks, tmp_path, 1, time_limit=8.0, plugins=(str(faulty),)
+        )
+    }
     assert [outcomes[each.cell.id].status for each in tasks] == ["failed", "done"]
     assert "time limit of 8 s" in outcomes[tasks[0].cell.id].reason
 

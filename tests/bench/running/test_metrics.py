@@ -6,21 +6,38 @@ from typing import Any
 
 import pytest
 
-from bench.running.metrics import summarise
+from repfl.bench.running.metrics import summarise
 
 MEANS = {1: 0.5, 2: 0.9, 3: 0.9, 4: 0.6}
 VALIDATION = {1: 0.1, 2: 0.2, 3: 0.8, 4: 0.8}
 
 
 def rows() -> list[tuple[int, str, float]]:
-    found = [(r, "post_agg/mean", v) for r, v in MEANS.items()] + [(r, "post_agg/pooled", v / 2) for r, v in MEANS.items()]
-    found += [(4, "post_agg/std", 0.05), (4, "post_agg/decile", 0.2), (2, "note/sparsity", 1.0), (4, "note/sparsity", 3.0)]
-    found += [(r, f"post_agg/val/{name}", v) for r, v in VALIDATION.items() for name in ("mean", "pooled")]
+    found = [(r, "post_agg/mean", v) for r, v in MEANS.items()] + [
+        (r, "post_agg/pooled", v / 2) for r, v in MEANS.items()
+    ]
+    found += [
+        (4, "post_agg/std", 0.05),
+        (4, "post_agg/decile", 0.2),
+        (2, "note/sparsity", 1.0),
+        (4, "note/sparsity", 3.0),
+    ]
+    found += [
+        (r, f"post_agg/val/{name}", v) for r, v in VALIDATION.items() for name in ("mean", "pooled")
+    ]
     return found + [(r, "traffic/up_values", 10.0) for r in MEANS]
 
 
 def evaluation(**changes: Any) -> dict[str, Any]:
-    return {"evaluation": {"point": "post_agg", "average": "clients", "rule": "last", "rounds": [], **changes}}
+    return {
+        "evaluation": {
+            "point": "post_agg",
+            "average": "clients",
+            "rule": "last",
+            "rounds": [],
+            **changes,
+        }
+    }
 
 
 @pytest.mark.parametrize(
@@ -35,7 +52,9 @@ def evaluation(**changes: Any) -> dict[str, Any]:
         ({"point": "pre_agg"}, None, None),
     ],
 )
-def test_the_rule_picks_the_number(changes: dict[str, Any], value: float | None, round_: int | None) -> None:
+def test_the_rule_picks_the_number(
+    changes: dict[str, Any], value: float | None, round_: int | None
+) -> None:
     metrics = summarise(rows(), evaluation(**changes), (0.1, 0.2), 42)
     assert (metrics["value"], metrics["round"]) == (value, round_)
 

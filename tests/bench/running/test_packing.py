@@ -1,14 +1,16 @@
-"""How many cells share a GPU is found by measuring, and never more than its memory holds. Clock, GPUs and cells are made up."""
+"""How many cells share a GPU is found by measuring, and never more than its memory holds. Clock,
+GPUs and cells are made up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bench.cells.cell import Cell
-from bench.running import packing
-from bench.running.devices import MOST, Reading
-from bench.running.packing import CONTEXT, Packer
+from repfl.bench.cells.cell import Cell
+from repfl.bench.running import packing
+from repfl.bench.running.devices import MOST, Reading
+from repfl.bench.running.packing import CONTEXT, Packer
 from tests.bench.conftest import task
 
 GIB = 1 << 30
@@ -18,7 +20,9 @@ ROUND = 0.1
 
 @dataclass
 class Simulation:
-    """GPUs on which cells slow each other down by a rule, packed by the packer until the queue is empty."""
+    """GPUs on which cells slow each other down by a rule, packed by the packer until the queue is
+    empty.
+    """
 
     packer: Packer
     speed: Callable[[int], float]
@@ -48,7 +52,9 @@ class Simulation:
                 self._advance(place, lengths, needs, step)
         return self
 
-    def _advance(self, place: int, lengths: dict[str, int], needs: dict[str, int], step: float) -> None:
+    def _advance(
+        self, place: int, lengths: dict[str, int], needs: dict[str, int], step: float
+    ) -> None:
         here = [cell for cell, where in self.at.items() if where == place]
         self.widest[place] = max(self.widest.get(place, 0), len(here))
         self.wide[len(here)] = self.wide.get(len(here), 0.0) + step
@@ -63,13 +69,21 @@ class Simulation:
 
     def reading(self, place: int, needs: dict[str, int], cell: str) -> Reading:
         """Memory grows to its peak in the first round."""
-        held = {other: needs[other] if self.rounds[other] >= 1 else 0 for other, where in self.at.items() if where == place}
+        held = {
+            other: needs[other] if self.rounds[other] >= 1 else 0
+            for other, where in self.at.items()
+            if where == place
+        }
         used = sum(held.values()) + len(held) * CONTEXT
-        return Reading(held.get(cell, 0), self.total - used, self.total, self.shortages.get(place, 0))
+        return Reading(
+            held.get(cell, 0), self.total - used, self.total, self.shortages.get(place, 0)
+        )
 
 
 def cells(count: int, rounds: int = 300, **changes: object) -> list[Cell]:
-    return [task("fedavg", seed, training={"rounds": rounds}, **changes).cell for seed in range(count)]
+    return [
+        task("fedavg", seed, training={"rounds": rounds}, **changes).cell for seed in range(count)
+    ]
 
 
 def packer(count: int = 1, limit: int = MOST, measured: bool = True) -> Packer:
@@ -91,7 +105,9 @@ def test_a_gpu_that_one_cell_fills_is_left_to_it() -> None:
 
 
 def test_short_cells_are_packed_too() -> None:
-    """Cells that end before any measurement does are measured together with those that follow them."""
+    """Cells that end before any measurement does are measured together with those that follow
+    them.
+    """
     run = Simulation(packer(), lambda count: min(count, 2) * 1.0).run(cells(200, rounds=20))
     assert run.wide[2] > 0.5 * run.now
 
@@ -103,7 +119,9 @@ def test_memory_is_never_overfilled() -> None:
 
 
 def test_a_larger_cell_is_expected_to_need_more() -> None:
-    """What comes next is ten times as large as what has been measured: it waits until it fits for certain."""
+    """What comes next is ten times as large as what has been measured: it waits until it fits for
+    certain.
+    """
     small, large = cells(12), cells(4, clients=20, participation=0.1, rounds=301)
     needs = {cell.id: 5 * GIB for cell in small} | {cell.id: 50 * GIB for cell in large}
     run = Simulation(packer(), float, needs=lambda cell: needs[cell.id]).run(small + large)
@@ -155,7 +173,9 @@ def test_a_shortage_lowers_the_limit_of_its_gpu_alone() -> None:
     first = next(iter(crowd.places[0].cells))
     crowd.told(0, first, 2, Reading(GIB, 70 * GIB, 80 * GIB, shortages=1), 1.0)
     assert [place.limit for place in crowd.places] == [2, 3]
-    crowd.told(0, first, 3, Reading(GIB, 70 * GIB, 80 * GIB, shortages=1), 2.0)  # the same one, told again
+    crowd.told(
+        0, first, 3, Reading(GIB, 70 * GIB, 80 * GIB, shortages=1), 2.0
+    )  # the same one, told again
     assert crowd.places[0].limit == 2
     crowd.end(0, first)
     assert crowd.take(waiting[6], 0.0, 3.0) is None

@@ -1,4 +1,6 @@
-"""Progress: quiet where nothing takes time, plain where nobody watches, and honest about what is left."""
+"""Progress: quiet where nothing takes time, plain where nobody watches, and honest about what is
+left.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.cells.plan import Selection, plan, unique
-from bench.cli.one import sparkline
-from bench.running import progress
-from bench.running.task import Outcome
+from repfl.bench.cells.plan import Selection, plan, unique
+from repfl.bench.cli.one import sparkline
+from repfl.bench.running import progress
+from repfl.bench.running.task import Outcome
 
 
 class Terminal(io.StringIO):
@@ -19,7 +21,9 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
-def test_a_run_is_told(grid: Path, stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_told(
+    grid: Path, stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(progress, "QUIET", 0.0)
     cells, out = [item.cell for item in unique(plan(Selection(files=[grid])))], stream()
     told = progress.make(out)

@@ -1,4 +1,6 @@
-"""Runs from the outside: killed, stopped, several at once. Nothing is lost, nothing is done twice, nothing half-done is seen."""
+"""Runs from the outside: killed, stopped, several at once. Nothing is lost, nothing is done twice,
+nothing half-done is seen.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from bench.records.store import Store
+from repfl.bench.records.store import Store
 from tests.bench.conftest import FAULTY, GRID, repfl, start
 
 SLOW = GRID.replace("rounds = 2", "rounds = 12").replace(
@@ -35,7 +37,18 @@ def slow_grid(tmp_path: Path, rounds: int = 12) -> Path:
 
 
 def command(grid: Path, results: Path, *more: str) -> list[str | Path]:
-    return ["run", "--grid", grid, "--results", results, "--plugin", FAULTY, "--checkpoint", "0.001", *more]
+    return [
+        "run",
+        "--grid",
+        grid,
+        "--results",
+        results,
+        "--plugin",
+        FAULTY,
+        "--checkpoint",
+        "0.001",
+        *more,
+    ]
 
 
 def digests(results: Path) -> dict[str, dict[str, str]]:
@@ -60,8 +73,12 @@ def kill(process: subprocess.Popen[str], number: int) -> None:
     process.wait(60)
 
 
-def run_with_kills(grid: Path, results: Path, kills: int, seed: int, longest: float, *more: str) -> None:
-    """Start a run again and again, killing everything it started at random instants; then let it end."""
+def run_with_kills(
+    grid: Path, results: Path, kills: int, seed: int, longest: float, *more: str
+) -> None:
+    """Start a run again and again, killing everything it started at random instants; then let it
+    end.
+    """
     rng = random.Random(seed)
     for _ in range(kills):
         process = start(*command(grid, results, *more))
@@ -75,13 +92,17 @@ def run_with_kills(grid: Path, results: Path, kills: int, seed: int, longest: fl
 def test_a_run_killed_at_random_ends_with_the_bits_of_one_that_was_not(tmp_path: Path) -> None:
     grid = slow_grid(tmp_path)
     assert repfl(*command(grid, tmp_path / "whole")).returncode == 0
-    run_with_kills(grid, tmp_path / "killed", 3, 0, 6.0, "--executor", "inline", "--method", "test-slow")
+    run_with_kills(
+        grid, tmp_path / "killed", 3, 0, 6.0, "--executor", "inline", "--method", "test-slow"
+    )
     assert repfl(*command(grid, tmp_path / "killed")).returncode == 0
     assert digests(tmp_path / "killed") == digests(tmp_path / "whole")
     assert nothing_left(tmp_path / "killed")
 
 
-@pytest.mark.parametrize(("number", "executor"), [(signal.SIGTERM, "processes"), (signal.SIGINT, "inline")])
+@pytest.mark.parametrize(
+    ("number", "executor"), [(signal.SIGTERM, "processes"), (signal.SIGINT, "inline")]
+)
 def test_a_signal_ends_a_run_cleanly(tmp_path: Path, number: int, executor: str) -> None:
     grid = slow_grid(tmp_path, rounds=10_000)
     process = start(*command(grid, tmp_path / "r", "--executor", executor))
@@ -103,7 +124,12 @@ def test_two_runners_share_the_cells(tmp_path: Path) -> None:
     runners = [start(*command(grid, tmp_path / "r", "--workers", "1")) for _ in range(2)]
     outputs = [runner.communicate(timeout=200)[0] for runner in runners]
     assert [runner.returncode for runner in runners] == [0, 0], outputs
-    computed = [int(line.split(" computed")[0].split()[-1]) for output in outputs for line in output.splitlines() if " computed" in line]
+    computed = [
+        int(line.split(" computed")[0].split()[-1])
+        for output in outputs
+        for line in output.splitlines()
+        if " computed" in line
+    ]
     assert sum(computed) == CELLS
     assert len(digests(tmp_path / "r")) == CELLS
     assert nothing_left(tmp_path / "r")
@@ -116,8 +142,12 @@ FAMILIES = ("fedavg", "fedpurin", "dfedavgm", "ditto", "fedpac", "floco", "pfedf
 def grid_of(tmp_path: Path, methods: Sequence[str], rounds: int, samples: int = 20) -> Path:
     """The grid for tests with other methods."""
     rows = ", ".join(f'{{ label = "{name}", method = "{name}" }}' for name in methods)
-    text = GRID.replace('{ label = "Local", method = "local" }, { label = "FedAvg", method = "fedavg" }', rows)
-    text = text.replace("rounds = 2", f"rounds = {rounds}").replace("train = 20, test = 10", f"train = {samples}, test = 10")
+    text = GRID.replace(
+        '{ label = "Local", method = "local" }, { label = "FedAvg", method = "fedavg" }', rows
+    )
+    text = text.replace("rounds = 2", f"rounds = {rounds}").replace(
+        "train = 20, test = 10", f"train = {samples}, test = 10"
+    )
     path = tmp_path / "tests.toml"
     path.write_text(text.replace('model = "tiny"', 'model = "tiny-bn"'))
     return path
@@ -153,13 +183,15 @@ def test_surroundings_change_no_bit(tmp_path: Path) -> None:
     assert len(found) == 2 * len(FAMILIES)
 
 
-# -- the long ones -------------------------------------------------------------------------------------------------------------------------
+# -- the long ones ---------------------------------------------------------------------------------
 
 KILLS = 50
 
 
 def strike(process: subprocess.Popen[str], results: Path, seconds: float) -> bool:
-    """Kill everything that a run started, so many seconds after it took up its first cell; whether it was at work then."""
+    """Kill everything that a run started, so many seconds after it took up its first cell; whether
+    it was at work then.
+    """
     while process.poll() is None and not list(results.glob(".running/*.lock")):
         time.sleep(0.02)
     time.sleep(seconds)
@@ -168,14 +200,18 @@ def strike(process: subprocess.Popen[str], results: Path, seconds: float) -> boo
 
 
 @pytest.mark.slow
-def test_fifty_kills_of_runs_over_every_family(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fifty_kills_of_runs_over_every_family(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     methods = (*FAMILIES, "test-slow")
     grid, rng, struck, finished = grid_of(tmp_path, methods, 40, samples=60), random.Random(1), 0, 0
     assert repfl(*command(grid, tmp_path / "whole")).returncode == 0
     whole = digests(tmp_path / "whole")
     while struck < KILLS:
         results = tmp_path / f"killed-{finished}"
-        struck += strike(start(*command(grid, results, "--workers", "2")), results, rng.uniform(0.0, 3.0))
+        struck += strike(
+            start(*command(grid, results, "--workers", "2")), results, rng.uniform(0.0, 3.0)
+        )
         seen = digests(results)
         assert seen.items() <= whole.items()
         if struck == KILLS or len(seen) == len(whole):
@@ -184,16 +220,26 @@ def test_fifty_kills_of_runs_over_every_family(tmp_path: Path, capsys: pytest.Ca
             assert nothing_left(results)
             finished += 1
     with capsys.disabled():
-        print(f"\n{struck} of {struck} runs, killed while at work, went on; {finished} times {len(whole)} cells ended with equal digests")
+        print(
+            f"\n{struck} of {struck} runs, killed while at work, went on; {finished} times"
+            f" {len(whole)} cells ended with equal digests"
+        )
 
 
 @pytest.mark.slow
-def test_four_runners_on_sixty_cells_with_one_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_four_runners_on_sixty_cells_with_one_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log, grid, results = tmp_path / "log", tmp_path / "tests.toml", tmp_path / "r"
     monkeypatch.setenv("REPFL_TEST_LOG", str(log))
-    text = SLOW.replace("test-slow", "test-logged").replace("seeds = [0, 1]", f"seeds = {list(range(30))}")
+    text = SLOW.replace("test-slow", "test-logged").replace(
+        "seeds = [0, 1]", f"seeds = {list(range(30))}"
+    )
     grid.write_text(text)
-    runners = [start(*command(grid, results, "--method", "test-logged", "--executor", "inline")) for _ in range(4)]
+    runners = [
+        start(*command(grid, results, "--method", "test-logged", "--executor", "inline"))
+        for _ in range(4)
+    ]
     while len(Store(results).ids()) < 12:
         time.sleep(0.1)
         assert all(runner.poll() is None for runner in runners)

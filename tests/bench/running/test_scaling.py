@@ -1,4 +1,6 @@
-"""The job array of bench/SCALING.md, with Slurm's commands played by stand-ins: shards on one store, preemption, requeue."""
+"""The job array of bench/SCALING.md, with Slurm's commands played by stand-ins: shards on one
+store, preemption, requeue.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ import pytest
 from tests.bench.conftest import FAULTY, GRID, ROOT, environment
 from tests.bench.running.test_runner import CELLS, SLOW, digests, nothing_left
 
-(SCRIPT,) = re.findall(r"```bash\n(.*?)```", (ROOT / "bench" / "SCALING.md").read_text(), flags=re.DOTALL)
+(SCRIPT,) = re.findall(
+    r"```bash\n(.*?)```", (ROOT / "bench" / "SCALING.md").read_text(), flags=re.DOTALL
+)
 STANDINS = {
     "srun": 'echo $$ >> "$STEPS"; exec "$@"',
     "scontrol": 'echo "$@" >> "$STEPS.requeued"',
@@ -32,10 +36,16 @@ class Farm:
 
     def submit(self, task: int, tasks: int) -> subprocess.Popen[str]:
         path = f"{self.shared / 'bin'}:{os.environ['PATH']}"
-        variables = {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": str(task), "SLURM_ARRAY_TASK_COUNT": str(tasks)}
+        variables = {
+            "SLURM_ARRAY_JOB_ID": "7",
+            "SLURM_ARRAY_TASK_ID": str(task),
+            "SLURM_ARRAY_TASK_COUNT": str(tasks),
+        }
         surroundings = environment(PATH=path, STEPS=str(self.steps), **variables)
         command = ["bash", str(self.shared / "job.sh")]
-        return subprocess.Popen(command, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return subprocess.Popen(
+            command, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
 
     @property
     def steps(self) -> Path:

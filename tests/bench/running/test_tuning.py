@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bench.running import tuning
-from bench.running.task import Options
+from repfl.bench.running import tuning
+from repfl.bench.running.task import Options
 from tests.bench.conftest import task
 
 OPEN = Options(device="cuda:0", chunk=0)
@@ -22,8 +22,16 @@ def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     asked: list[Any] = []
     choice = {"chunk": 1, "lanes": 8, "conv": "auto"}
     monkeypatch.setenv("REPFL_TUNED", str(tmp_path / "kept" / "tuned.json"))
-    monkeypatch.setattr(tuning.provenance, "platform_of", lambda device, precision: {"fingerprint": f"one gpu {precision}"})
-    monkeypatch.setattr(tuning, "_measured", lambda job: asked.append(job) or {"what": "", "choice": choice, "trials": []})
+    monkeypatch.setattr(
+        tuning.provenance,
+        "platform_of",
+        lambda device, precision: {"fingerprint": f"one gpu {precision}"},
+    )
+    monkeypatch.setattr(
+        tuning,
+        "_measured",
+        lambda job: asked.append(job) or {"what": "", "choice": choice, "trials": []},
+    )
     return asked
 
 
@@ -41,11 +49,15 @@ def test_a_choice_is_measured_once_per_device_model_batch_and_cohort(counted: li
     assert len(counted) == 3
 
 
-def test_processes_that_begin_together_measure_once(counted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_that_begin_together_measure_once(
+    counted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     quick = tuning._measured
     monkeypatch.setattr(tuning, "_measured", lambda job: time.sleep(0.3) or quick(job))
     with ThreadPoolExecutor(4) as pool:
-        found = set(pool.map(lambda seed: tuning.settled(OPEN, task("fedavg", seed).cell), range(4)))
+        found = set(
+            pool.map(lambda seed: tuning.settled(OPEN, task("fedavg", seed).cell), range(4))
+        )
     assert len(found) == 1
     assert len(counted) == 1
 

@@ -1,4 +1,6 @@
-"""One cell: its faults become records, and however often it is interrupted, its bits are the same."""
+"""One cell: its faults become records, and however often it is interrupted, its bits are the
+same.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from bench.records import checkpoint
-from bench.records.store import Store
-from bench.running import work
-from bench.running.executors.inline import execute
-from bench.running.products import now
-from bench.running.task import Options, Outcome
+from repfl.bench.records import checkpoint
+from repfl.bench.records.store import Store
+from repfl.bench.running import work
+from repfl.bench.running.executors.inline import execute
+from repfl.bench.running.products import now
+from repfl.bench.running.task import Options, Outcome
 from tests.bench.conftest import task
 
 Compute = Callable[..., Outcome]
@@ -73,7 +75,9 @@ def test_a_damaged_record_is_replaced(store: Store, compute: Compute) -> None:
     assert digests(store, task().cell.id) == good
 
 
-def test_an_exception_becomes_a_record_with_traceback_and_command(store: Store, compute: Compute, faulty: Path) -> None:
+def test_an_exception_becomes_a_record_with_traceback_and_command(
+    store: Store, compute: Compute, faulty: Path
+) -> None:
     outcome = compute(task("test-raise"))
     record = store.get(outcome.id)
     assert outcome.status == "failed"
@@ -98,7 +102,9 @@ def test_divergence_is_a_status_with_its_round(compute: Compute, faulty: Path) -
     assert compute(task("test-nan", hp={"at": 2})).status == "diverged"
 
 
-def test_out_of_memory_is_tried_again_with_a_smaller_chunk(store: Store, compute: Compute, faulty: Path) -> None:
+def test_out_of_memory_is_tried_again_with_a_smaller_chunk(
+    store: Store, compute: Compute, faulty: Path
+) -> None:
     outcome = compute(task("test-memory"), chunk=2)
     record = store.get(outcome.id)
     assert outcome.status == "done"
@@ -106,7 +112,9 @@ def test_out_of_memory_is_tried_again_with_a_smaller_chunk(store: Store, compute
     assert record.provenance["chunk"] == 1
 
 
-def test_a_time_limit_ends_a_cell_which_can_go_on_later(store: Store, compute: Compute, faulty: Path) -> None:
+def test_a_time_limit_ends_a_cell_which_can_go_on_later(
+    store: Store, compute: Compute, faulty: Path
+) -> None:
     wanted = task("test-slow")
     outcome = compute(wanted, time_limit=0.001)
     assert outcome.status == "failed"
@@ -127,13 +135,18 @@ def test_a_method_that_never_returns_is_broken_off_here_too_and_goes_on_later(
     wanted, before = task("test-endless", hp={"at": 2}), signal.getsignal(signal.SIGALRM)
     monkeypatch.setattr(work, "GRACE", 0.5)
     outcome = inline(time_limit=1.5, checkpoint_every=1e-9)
-    assert (outcome.status, outcome.reason) == ("failed", "time limit of 1.5 s reached within a round")
+    assert (outcome.status, outcome.reason) == (
+        "failed",
+        "time limit of 1.5 s reached within a round",
+    )
     assert checkpoint.path_of(store, wanted.cell.id).exists()
     assert signal.getsignal(signal.SIGALRM) == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     monkeypatch.setenv("REPFL_TEST_MENDED", "yes")
     rounds: list[int] = []
-    (outcome,) = execute([wanted], Options(str(store.root)), 1, lambda _, done: rounds.append(done), lambda: False)
+    (outcome,) = execute(
+        [wanted], Options(str(store.root)), 1, lambda _, done: rounds.append(done), lambda: False
+    )
     assert outcome.status == "done"
     assert rounds[0] == 1
     interrupted = digests(store, wanted.cell.id)
@@ -149,7 +162,9 @@ def test_an_infeasible_partition_is_refused_and_not_stored(store: Store, compute
     assert store.ids() == []
 
 
-def test_a_cell_that_makes_no_sense_is_skipped_with_its_reason(store: Store, compute: Compute) -> None:
+def test_a_cell_that_makes_no_sense_is_skipped_with_its_reason(
+    store: Store, compute: Compute
+) -> None:
     from dataclasses import replace
 
     outcome = compute(replace(task("fedbn"), skip="no normalisation"))

@@ -1,8 +1,10 @@
-"""Imported by the process from which cells are forked: what every process would otherwise find out for itself is known there already."""
+"""Imported by the process from which cells are forked: what every process would otherwise find out
+for itself is known there already.
+"""
 
-from bench.records import provenance, sources
-from bench.running.task import Options
-from bench.running.work import prepare_process
+from repfl.bench.records import provenance, sources
+from repfl.bench.running.task import Options
+from repfl.bench.running.work import prepare_process
 
 prepare_process(Options())
 provenance.commit()

@@ -1,5 +1,6 @@
-"""The gate of a copy of this clone, asked in a process that has nothing of this clone itself: import
-nothing of it here."""
+"""The gate of a copy of this clone, asked in a process that has nothing of this clone itself:
+import nothing of it here.
+"""
 
 from __future__ import annotations
 
@@ -23,25 +24,33 @@ LIBRARIES += ["pydantic", "safetensors.torch", "filelock", "threadpoolctl", "ric
 
 
 def ask(clone: str, names: tuple[str, ...], recipes: tuple[str, ...], pipe: Any) -> None:
-    """Compute some of the gate's cells once; say what it finds on a platform that the reference knows, and on another."""
+    """Compute some of the gate's cells once; say what it finds on a platform that the reference
+    knows, and on another.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
     os.chdir(clone)
     sys.path.insert(0, clone)
-    sys.dont_write_bytecode = True  # a file that changes twice a second must not be taken for its predecessor
-    from bench.running import runner
+    sys.dont_write_bytecode = (
+        True  # a file that changes twice a second must not be taken for its predecessor
+    )
+    from repfl.bench.running import runner
 
-    regress: Any = import_module("bench.trust.regress")
+    regress: Any = import_module("repfl.bench.trust.regress")
 
     assert str(regress.__file__).startswith(clone)
     runner.choose_executor = lambda *_: ("inline", 1)
     every = regress.places
-    regress.places = lambda names: [found for found in every(names) if not recipes or found[0].recipe in recipes]
+    regress.places = lambda names: [
+        found for found in every(names) if not recipes or found[0].recipe in recipes
+    ]
     entries, wanted = regress.entries(names, 1), {place.key for place, _ in regress.places(names)}
     regress.entries, whole = lambda *_: entries, regress.read
     regress.read = lambda path: narrowed(whole(path), wanted)
-    pipe.send([told(regress.check(Path(f"{name}.json"), names, 1)) for name in ("here", "elsewhere")])
+    pipe.send(
+        [told(regress.check(Path(f"{name}.json"), names, 1)) for name in ("here", "elsewhere")]
+    )
 
 
 def narrowed(reference: dict[str, Any], wanted: set[str]) -> dict[str, Any]:

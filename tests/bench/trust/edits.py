@@ -1,5 +1,6 @@
-"""Mistakes and refactorings written by hand: one replacement each, in a method, the engine, the data
-path, the metrics or the harness, and the cells of the gate that compute what it touches."""
+"""Mistakes and refactorings written by hand: one replacement each, in a method, the engine, the
+data path, the metrics or the harness, and the cells of the gate that compute what it touches.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ class Edit(NamedTuple):
     def applied(self, clone: Path) -> str:
         """The whole file with the edit."""
         text = (clone / self.file).read_text(encoding="utf-8")
-        assert text.count(self.old) == 1, f"{self.what}: the text to replace occurs {text.count(self.old)} times"
+        assert text.count(self.old) == 1, (
+            f"{self.what}: the text to replace occurs {text.count(self.old)} times"
+        )
         return text.replace(self.old, self.new)
 
 
@@ -50,8 +53,12 @@ NAMED = {
     ),
     "weighting = uniform ignored": Edit(
         FEDERATION,
-        'held = torch.where(self.n_train.sum() > 0, self.n_train, alike) if self.protocol.weighting == "samples" else alike',
-        "held = torch.where(self.n_train.sum() > 0, self.n_train, alike)",
+        "        held = (\n"
+        "            torch.where(self.n_train.sum() > 0, self.n_train, alike)\n"
+        '            if self.protocol.weighting == "samples"\n'
+        "            else alike\n"
+        "        )",
+        "        held = torch.where(self.n_train.sum() > 0, self.n_train, alike)",
         "fedavg",
         "star-pfl",
     ),
@@ -64,8 +71,12 @@ NAMED = {
     ),
     "sampling = flbench ignored": Edit(
         FEDERATION,
-        'draw = flbench_cohort(self.streams.seed, self.N, size, round_) if self.recipe.sampling == "flbench" else None',
-        "draw = None",
+        "        draw = (\n"
+        "            flbench_cohort(self.streams.seed, self.N, size, round_)\n"
+        '            if self.recipe.sampling == "flbench"\n'
+        "            else None\n"
+        "        )",
+        "        draw = None",
         "fedavg",
         "fedobp",
     ),
@@ -83,7 +94,9 @@ NAMED = {
         "local",
         "fedselect",
     ),
-    "validation scored on test": Edit(FEDERATION, '("/val", "val")', '("/val", "test")', "fedavg", "star-pfl"),
+    "validation scored on test": Edit(
+        FEDERATION, '("/val", "val")', '("/val", "test")', "fedavg", "star-pfl"
+    ),
     "rule max ignores its rounds": Edit(
         METRICS,
         'if evaluation["rounds"] and evaluation["rule"] == "max":',
@@ -144,8 +157,8 @@ MISTAKES = (
     ),
     Edit(
         f"{CORE}/evaluate.py",
-        "from algorithms.core.ops import EVAL",
-        "from algorithms.core.ops import Mode\n\nEVAL = Mode(train=True)",
+        "from repfl.algorithms.core.ops import EVAL",
+        "from repfl.algorithms.core.ops import Mode\n\nEVAL = Mode(train=True)",
         "fedavg",
         "everybody",
     ),
@@ -202,8 +215,8 @@ MISTAKES = (
     ),
     Edit(
         f"{PARTITIONS}/class_shards.py",
-        'zip(("train", "test"), halves, ',
-        'zip(("train", "test"), halves[:1] * 2, ',
+        '        ("train", "test"), halves, (options.train, options.test), strict=True',
+        '        ("train", "test"), halves[:1] * 2, (options.train, options.test), strict=True',
         "local",
         "fedselect",
     ),
@@ -265,7 +278,23 @@ MISTAKES = (
         "local",
         "everybody",
     ),
-    Edit(FEDERATION, "Schedule(stream, self.round,", "Schedule(stream, 1,", "local", "everybody"),
+    Edit(
+        FEDERATION,
+        "            stream,\n"
+        "            self.round,\n"
+        "            p.epochs if epochs is None else epochs,\n"
+        "            first_epoch,\n"
+        "            p.batch,\n"
+        "            p.skip_single,",
+        "            stream,\n"
+        "            1,\n"
+        "            p.epochs if epochs is None else epochs,\n"
+        "            first_epoch,\n"
+        "            p.batch,\n"
+        "            p.skip_single,",
+        "local",
+        "everybody",
+    ),
     Edit(
         FEDERATION,
         "total[self.active] += hits",
@@ -334,7 +363,13 @@ MISTAKES = (
         "fedala",
         "everybody",
     ),
-    Edit("algorithms/fedbabu.py", ', stream="finetune"', "", "fedbabu", "everybody"),
+    Edit(
+        "algorithms/fedbabu.py",
+        '            stream="finetune",\n',
+        "",
+        "fedbabu",
+        "everybody",
+    ),
     Edit(
         "algorithms/lotteryfl.py",
         "rewound = torch.where(fed.layout.learnable, fed.new_model(), received)",
@@ -357,7 +392,7 @@ MISTAKES = (
         "everybody",
     ),
     # harness
-    Edit(CLIENTS, "seed=cell.seed, device", "seed=0, device", "local", "everybody"),
+    Edit(CLIENTS, "        seed=cell.seed,", "        seed=0,", "local", "everybody"),
     Edit(
         CLIENTS,
         'torch.float64 if options.precision == "fp64" else torch.float32',
@@ -402,8 +437,8 @@ MISTAKES = (
     ),
     Edit(
         RUN,
-        "zip(score.clients.tolist(), score.correct",
-        "zip(range(len(score.clients)), score.correct",
+        "                score.clients.tolist(), score.correct",
+        "                range(len(score.clients)), score.correct",
         "fedavg",
         "cohort",
     ),
@@ -414,21 +449,26 @@ HARMLESS = (
     Edit(
         FEDERATION,
         "        size = max(1, round(self.recipe.participation * self.N))\n",
-        "        # at least one takes part\n        size = max(round(self.N * self.recipe.participation), 1)\n",
+        "        # at least one takes part\n        size = max(round(self.N *"
+        " self.recipe.participation), 1)\n",
         "fedavg",
         "cohort fedobp",
     ),
     Edit(
         LOCAL,
-        "        values = [self.models[of][name] for name in grads]\n        masks = [self.masks[name] for name in grads]\n",
-        "        masks = [self.masks[name] for name in grads]\n        values = [self.models[of][name] for name in grads]\n",
+        "        values = [self.models[of][name] for name in grads]\n        masks ="
+        " [self.masks[name] for name in grads]\n",
+        "        masks = [self.masks[name] for name in grads]\n        values ="
+        " [self.models[of][name] for name in grads]\n",
         "fedbabu",
         "everybody",
     ),
     Edit(
         METRICS,
-        '    top = max(mean, key=lambda round_: (mean[round_], -round_))\n    chosen = _validated(curves, point, "mean")\n',
-        '    chosen = _validated(curves, point, "mean")\n    top = max(mean, key=lambda number: (mean[number], -number))\n',
+        "    top = max(mean, key=lambda round_: (mean[round_], -round_))\n    chosen ="
+        ' _validated(curves, point, "mean")\n',
+        '    chosen = _validated(curves, point, "mean")\n    top = max(mean, key=lambda number:'
+        " (mean[number], -number))\n",
         "fedavg",
         "star-pfl",
     ),
@@ -461,39 +501,53 @@ HARMLESS = (
     Edit(
         "algorithms/ditto.py",
         '        pull = (received, hp.lam) if hp.lam else None\n        v = state["v"].clone()\n',
-        '        v = state["v"].clone()\n        pull = None if not hp.lam else (received, hp.lam)\n',
+        '        v = state["v"].clone()\n        pull = None if not hp.lam else (received,'
+        " hp.lam)\n",
         "ditto",
         "everybody fedselect",
     ),
     Edit(
         RUN,
-        "round_ == self.fed.rounds or (every > 0 and round_ % every == 0)",
-        "(every > 0 and not round_ % every) or self.fed.rounds == round_",
+        "            round_ == self.fed.rounds\n            or (every > 0 and round_ % every == 0)",
+        "            (every > 0 and not round_ % every)\n            or self.fed.rounds == round_",
         "fedavg",
         "fedobp pfeddst",
     ),
     Edit(
         f"{CORE}/network.py",
-        '        return self.layout.learnable if self.protocol.buffers == "local" else torch.ones_like(self.layout.learnable)\n',
+        "        return (\n"
+        "            self.layout.learnable\n"
+        '            if self.protocol.buffers == "local"\n'
+        "            else torch.ones_like(self.layout.learnable)\n"
+        "        )",
         '        if self.protocol.buffers == "global":\n'
         "            return torch.ones_like(self.layout.learnable)\n"
-        "        return self.layout.learnable\n",
+        "        return self.layout.learnable",
         "fedavg",
         "everybody cohort",
     ),
     Edit(
         f"{CORE}/batches.py",
         "        order = own[streams.permutation(len(own), schedule.stream, *address)]\n",
-        "        places = streams.permutation(len(own), schedule.stream, *address)\n        order = own[places]\n",
+        "        places = streams.permutation(len(own), schedule.stream, *address)\n        order ="
+        " own[places]\n",
         "local",
         "fedselect",
     ),
     Edit(
         "bench/running/products.py",
-        '"partition": clients.digest,\n'
-        '        "seconds": {"wall": seconds, "train": spent["time/train"], "evaluate": spent["time/evaluate"]},\n',
-        '"seconds": {"evaluate": spent["time/evaluate"], "train": spent["time/train"], "wall": seconds},\n'
-        '        "partition": clients.digest,\n',
+        '        "partition": clients.digest,\n'
+        '        "seconds": {\n'
+        '            "wall": seconds,\n'
+        '            "train": spent["time/train"],\n'
+        '            "evaluate": spent["time/evaluate"],\n'
+        "        },",
+        '        "seconds": {\n'
+        '            "evaluate": spent["time/evaluate"],\n'
+        '            "train": spent["time/train"],\n'
+        '            "wall": seconds,\n'
+        "        },\n"
+        '        "partition": clients.digest,',
         "local",
         "everybody",
     ),

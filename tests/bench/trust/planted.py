@@ -1,8 +1,10 @@
-"""Mistakes of the kinds that people make, to be planted into a copy of this clone, one at a time. `edits` has others.
+"""Mistakes of the kinds that people make, to be planted into a copy of this clone, one at a time.
+`edits` has others.
 
-In methods they are found by reading the code, so new methods are covered as they come: a swapped sign, a product for a quotient, `and` for
-`or`, a comparison the wrong way round, weights that are forgotten, a mask that is off by one, a learning rate or any other hyper-parameter
-that is a tenth too large. In the engine each is one line that redefines a public name at the end of its file.
+In methods they are found by reading the code, so new methods are covered as they come: a swapped
+sign, a product for a quotient, `and` for `or`, a comparison the wrong way round, weights that are
+forgotten, a mask that is off by one, a learning rate or any other hyper-parameter that is a tenth
+too large. In the engine each is one line that redefines a public name at the end of its file.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from algorithms.core.method import methods
+from repfl.algorithms.core.method import methods
 from tests.bench.conftest import ROOT
 from tests.bench.trust.edits import Edit
 
@@ -45,7 +47,9 @@ SPARED = ("record", "__init__")
 
 @dataclass(frozen=True)
 class Mistake:
-    """One planted mistake: the whole text of a file that has it, and the methods by which the gate may find it."""
+    """One planted mistake: the whole text of a file that has it, and the methods by which the gate
+    may find it.
+    """
 
     methods: tuple[str, ...]
     file: Path
@@ -55,17 +59,24 @@ class Mistake:
     """The recipes of the gate that are asked."""
 
 
-# -- in methods ----------------------------------------------------------------------------------------------------------------------------
+# -- in methods ------------------------------------------------------------------------------------
 
 
 def sites(tree: ast.AST, rates: set[str]) -> list[ast.AST]:
-    """The places in a method's functions where a mistake can be planted; `rates` are its hyper-parameters that are no counts."""
+    """The places in a method's functions where a mistake can be planted; `rates` are its
+    hyper-parameters that are no counts.
+    """
     found: list[ast.AST] = []
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef) and function.name not in SPARED:
             nodes = [node for statement in function.body for node in ast.walk(statement)]
             asked = {id(part) for node in nodes for part in _asked(node)}
-            found += [node for node in nodes if _is_site(node, rates) and not (isinstance(node, ast.Attribute) and id(node) in asked)]
+            found += [
+                node
+                for node in nodes
+                if _is_site(node, rates)
+                and not (isinstance(node, ast.Attribute) and id(node) in asked)
+            ]
     return found
 
 
@@ -78,11 +89,15 @@ def _asked(node: ast.AST) -> list[ast.expr]:
 
 def _is_site(node: ast.AST, rates: set[str]) -> bool:
     if isinstance(node, ast.BinOp):
-        return type(node.op) in OPERATORS and not isinstance(node.right, ast.Dict)  # tables are merged with `|`
+        return type(node.op) in OPERATORS and not isinstance(
+            node.right, ast.Dict
+        )  # tables are merged with `|`
     if isinstance(node, ast.Compare):
         return type(node.ops[0]) in COMPARISONS
     if isinstance(node, ast.Attribute):
-        return ast.unparse(node) in MASKS or (node.attr in rates and ast.unparse(node.value).endswith("hp"))
+        return ast.unparse(node) in MASKS or (
+            node.attr in rates and ast.unparse(node.value).endswith("hp")
+        )
     return isinstance(node, ast.Call) and any(keyword.arg == "weights" for keyword in node.keywords)
 
 
@@ -109,7 +124,9 @@ def _mistaken(node: ast.AST) -> ast.AST:
         node.keywords = [keyword for keyword in node.keywords if keyword.arg != "weights"]
     else:
         text = ast.unparse(node)
-        return ast.parse(f"{text}.roll(1)" if text in MASKS else f"(1.1 * {text})", mode="eval").body
+        return ast.parse(
+            f"{text}.roll(1)" if text in MASKS else f"(1.1 * {text})", mode="eval"
+        ).body
     return node
 
 
@@ -127,14 +144,20 @@ def in_methods(clone: Path) -> Iterator[Mistake]:
             rates_of(entry.cls),
         )
         count = len(sites(ast.parse(file.read_text()), rates))
-        for index in sorted({count * (2 * part + 1) // (2 * PER_METHOD) for part in range(PER_METHOD)} if count else ()):
+        for index in sorted(
+            {count * (2 * part + 1) // (2 * PER_METHOD) for part in range(PER_METHOD)}
+            if count
+            else ()
+        ):
             tree = ast.parse(file.read_text())
             plant = _Plant(sites(tree, rates)[index])
             text = ast.unparse(ast.fix_missing_locations(plant.visit(tree)))
-            yield Mistake((name,), file.relative_to(clone), text, f"{name}: {plant.before} -> {plant.after}")
+            yield Mistake(
+                (name,), file.relative_to(clone), text, f"{name}: {plant.before} -> {plant.after}"
+            )
 
 
-# -- in the engine -------------------------------------------------------------------------------------------------------------------------
+# -- in the engine ---------------------------------------------------------------------------------
 
 SGD = "Federation.sgd = property(lambda self, right=Federation.sgd.fget: replace(right(self), {}))"
 ENGINE = (
@@ -172,7 +195,10 @@ ENGINE = (
     ),
     (
         "rng",
-        "_right = cohort; cohort = lambda streams, clients, size, round_: _right(streams, clients, size, round_ - 1)",
+        (
+            "_right = cohort; cohort = lambda streams, clients, size, round_: _right(streams,"
+            " clients, size, round_ - 1)"
+        ),
         "fedavg",
     ),
     ("rng", "Streams.permutation = lambda self, n, purpose, *address: torch.arange(n)", "local"),
@@ -188,7 +214,10 @@ ENGINE = (
     ),
     (
         "evaluate",
-        '_right = summary; summary = lambda score: {**_right(score), "mean": _right(score).get("pooled")}',
+        (
+            '_right = summary; summary = lambda score: {**_right(score), "mean":'
+            ' _right(score).get("pooled")}'
+        ),
         "local",
     ),
     (
@@ -198,7 +227,10 @@ ENGINE = (
     ),
     (
         "topology",
-        "_right = mix; mix = lambda x, weights, *rest, **options: _right(x, weights.T, *rest, **options)",
+        (
+            "_right = mix; mix = lambda x, weights, *rest, **options: _right(x, weights.T, *rest,"
+            " **options)"
+        ),
         "dfedpgp",
     ),
     (
@@ -209,7 +241,10 @@ ENGINE = (
     ("topology", "with_self = lambda graph: graph.double()", "dfedpgp"),
     (
         "critical",
-        "_right = collaborators; collaborators = lambda overlap, progress: _right(overlap, 1.1 * progress)",
+        (
+            "_right = collaborators; collaborators = lambda overlap, progress: _right(overlap, 1.1"
+            " * progress)"
+        ),
         "fedcac",
     ),
     ("critical", "_right = overlaps; overlaps = lambda masks: _right(~masks)", "fedpurin"),
@@ -226,12 +261,18 @@ ENGINE = (
     ("importance", "_right = quantile; quantile = lambda rows, q: _right(rows, 1.1 * q)", "feddpa"),
     (
         "statistics",
-        "ClassStatistics.shares = property(lambda self: self.count / self.count.sum(0, keepdim=True).clamp(min=1))",
+        (
+            "ClassStatistics.shares = property(lambda self: self.count / self.count.sum(0,"
+            " keepdim=True).clamp(min=1))"
+        ),
         "fedpac",
     ),
     (
         "alternate",
-        "_right = in_phases; in_phases = lambda fed, start, phases: _right(fed, start, list(phases)[::-1])",
+        (
+            "_right = in_phases; in_phases = lambda fed, start, phases: _right(fed, start,"
+            " list(phases)[::-1])"
+        ),
         "fedrep",
     ),
 )
@@ -242,10 +283,12 @@ def in_engine(clone: Path) -> Iterator[Mistake]:
     """The listed mistakes."""
     for name, line, method in ENGINE:
         file = Path("algorithms") / "core" / f"{name}.py"
-        yield Mistake((method,), file, f"{(clone / file).read_text()}\n\n{line}\n", f"{name}: {line}")
+        yield Mistake(
+            (method,), file, f"{(clone / file).read_text()}\n\n{line}\n", f"{name}: {line}"
+        )
 
 
-# -- by hand -----------------------------------------------------------------------------------------------------------
+# -- by hand ---------------------------------------------------------------------------------------
 
 
 def by_hand(clone: Path, edits: Iterable[Edit]) -> Iterator[Mistake]:

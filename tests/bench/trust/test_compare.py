@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bench.cli.moves import escaped, markdown, regression
-from bench.trust.gate.compare import CLOSE, Move, difference
-from bench.trust.regress import Regression
+from repfl.bench.cli.moves import escaped, markdown, regression
+from repfl.bench.trust.gate.compare import CLOSE, Move, difference
+from repfl.bench.trust.regress import Regression
 
 KEY = "fedobp[norm=none] everybody 1"
 ENTRY: dict[str, Any] = {
@@ -101,7 +101,10 @@ def test_bits_alone_count_where_the_platform_is_known() -> None:
 def test_rounding_passes_between_platforms_and_nowhere_else() -> None:
     little = {"norms__theta/conv": [0.1, 0.2 * (1 + CLOSE / 2), 0.3]}
     assert moved(False, **little) == ""
-    assert moved(True, **little, digest=BITS) == f"round 1, theta/conv: 0.2 -> 0.2 (+{CLOSE / 2:.1e} of it)"
+    assert (
+        moved(True, **little, digest=BITS)
+        == f"round 1, theta/conv: 0.2 -> 0.2 (+{CLOSE / 2:.1e} of it)"
+    )
     more = {"norms__theta/conv": [0.1, 0.2 * (1 + 2 * CLOSE), 0.3]}
     assert "theta/conv" in moved(False, **more)
 
@@ -154,7 +157,9 @@ FOUND = Regression(
 )
 
 
-def test_names_come_out_as_they_are(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_come_out_as_they_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     assert regression(FOUND) == 1
     out = capsys.readouterr().out

@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from bench.trust.contract import Broken, Situation, billed
+from repfl.bench.trust.contract import Broken, Situation, billed
 from tests.bench.conftest import ROOT, environment
 
 PLUGIN = """
-from algorithms.core.method import Method, register
+from repfl.algorithms.core.method import Method, register
 
 
 def sly(name):
-    return register(name, title=name, paper="none", year=2026, family="test", sends="nothing, it says")
+    told = {"paper": "none", "year": 2026, "family": "test", "sends": "nothing, it says"}
+    return register(name, title=name, **told)
 
 
 class Silent(Method):
@@ -97,8 +98,8 @@ def test_who_bills_everything_or_learns_alone_keeps_the_promise(sly: Path, name:
 def test_a_promise_is_more_than_an_assertion(sly: Path) -> None:
     """`python -O` leaves assertions out."""
     code = f"""
-from bench.cells import plugins
-from bench.trust import contract
+from repfl.bench.cells import plugins
+from repfl.bench.trust import contract
 plugins.load(["{sly}"])
 for promise, name in ((contract.deterministic, "test-restless"), (contract.billed, "test-silent")):
     try:
@@ -107,5 +108,10 @@ for promise, name in ((contract.deterministic, "test-restless"), (contract.bille
         print(error)
 """
     command = [sys.executable, "-O", "-c", code]
-    done = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["two runs differ", "clients learn from one that sends nothing"], done
+    done = subprocess.run(
+        command, env=environment(), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == [
+        "two runs differ",
+        "clients learn from one that sends nothing",
+    ], done

@@ -1,4 +1,6 @@
-"""Damage in any stored file is found by `repfl verify`, and nothing that is damaged ever enters a report."""
+"""Damage in any stored file is found by `repfl verify`, and nothing that is damaged ever enters a
+report.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.cells.plan import Planned, Selection, plan
-from bench.evidence import artefacts
-from bench.evidence.library import Library
-from bench.records.store import Store
+from repfl.bench.cells.plan import Planned, Selection, plan
+from repfl.bench.evidence import artefacts
+from repfl.bench.evidence.library import Library
+from repfl.bench.records.store import Store
 from tests.bench.conftest import GRID, Said
 
 Here = Callable[..., Said]
@@ -35,7 +37,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def results(grid: Path) -> Path:
-    from bench.cli.main import call
+    from repfl.bench.cli.main import call
 
     folder = grid.parent / "results"
     assert call(["run", "--grid", str(grid), "--results", str(folder), "--executor", "inline"]) == 0
@@ -58,12 +60,18 @@ def damaged(path: Path, rng: random.Random) -> Iterator[None]:
 
 def victim(planned: list[Planned]) -> str:
     """The cell that is going to be damaged: the mask method on three clients."""
-    (found,) = {item.cell.id for item in planned if item.cell.method == "fedpurin" and item.column == "three"}
+    (found,) = {
+        item.cell.id
+        for item in planned
+        if item.cell.method == "fedpurin" and item.column == "three"
+    }
     return found
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_damage_is_found_and_none_is_used(here: Here, grid: Path, results: Path, name: str) -> None:
+def test_every_damage_is_found_and_none_is_used(
+    here: Here, grid: Path, results: Path, name: str
+) -> None:
     planned = plan(Selection(files=[grid]))
     path = results / victim(planned) / name
     whole = artefacts.make(planned, Library(Store(results)))
@@ -78,7 +86,10 @@ def test_every_damage_is_found_and_none_is_used(here: Here, grid: Path, results:
         made = artefacts.make(planned, Library(Store(results)))
         assert len(made.problems) == 1
         assert str(path) in made.problems[0]
-        table, before = made.results[0].frame.set_index(["row", "column"]), whole.results[0].frame.set_index(["row", "column"])
+        table, before = (
+            made.results[0].frame.set_index(["row", "column"]),
+            whole.results[0].frame.set_index(["row", "column"]),
+        )
         assert table.loc["FedAvg", "three"].isna()["ours"]
         assert str(path) in table.loc[("FedAvg", "three"), "reason"]
         sound = [("Local", "two"), ("Local", "three"), ("FedAvg", "two")]
@@ -88,7 +99,9 @@ def test_every_damage_is_found_and_none_is_used(here: Here, grid: Path, results:
     assert here("verify", "--results", results).code == 0
 
 
-def test_a_report_names_what_it_could_not_use_and_shows_the_rest(here: Here, grid: Path, results: Path, tmp_path: Path) -> None:
+def test_a_report_names_what_it_could_not_use_and_shows_the_rest(
+    here: Here, grid: Path, results: Path, tmp_path: Path
+) -> None:
     path = results / victim(plan(Selection(files=[grid]))) / "clients.parquet"
     for _ in damaged(path, random.Random(0)):
         said = here("report", "--grid", grid, "--results", results, "--out", tmp_path / "out")

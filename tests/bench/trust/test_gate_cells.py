@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from bench.cells.cell import Cell, recipe_from
-from bench.cells.grid import SCALES
-from bench.cells.plan import Selection, plan
-from bench.running.clients import clients_of
-from bench.trust.gate.cells import PAPERS, RECIPES, place_of, places
-from bench.trust.gate.reference import read
+from repfl.bench.cells.cell import Cell, recipe_from
+from repfl.bench.cells.grid import SCALES
+from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.running.clients import clients_of
+from repfl.bench.trust.gate.cells import PAPERS, RECIPES, place_of, places
+from repfl.bench.trust.gate.reference import read
 
 Used = set[tuple[str, Any]]
 
@@ -41,7 +41,9 @@ SWITCHES |= {"start_every": (0, 1), "finetuned_every": (0, 1)}
 
 
 def used_by(cell: Cell) -> Iterator[tuple[str, Any]]:
-    """The options that a cell uses: the kind of value of every field of its recipe, and its method's choices."""
+    """The options that a cell uses: the kind of value of every field of its recipe, and its
+    method's choices.
+    """
     yield from _kinds(cell.recipe, "")
     for name, value in cell.hp.items():
         if isinstance(value, str | bool) or value is None:
@@ -52,7 +54,11 @@ def _kinds(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
         field = f"{prefix}{name}"
         if field == "partition.options":
-            yield from ((f"{values['rule']}.{option}", "set") for option, given in value.items() if given is not None)
+            yield from (
+                (f"{values['rule']}.{option}", "set")
+                for option, given in value.items()
+                if given is not None
+            )
         elif isinstance(value, Mapping):
             yield from _kinds(value, f"{field}.")
         elif name == "norm":
@@ -95,7 +101,7 @@ def test_the_reports_that_no_grid_asks_for_are_exercised_too(gate: Used) -> None
 
 
 def test_the_gate_sees_every_method_and_every_variant() -> None:
-    from algorithms.core.method import methods
+    from repfl.algorithms.core.method import methods
 
     found = places()
     assert {planned.cell.method for _, planned in found} == set(methods())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from bench.errors import Corrupt
-from bench.records import sources as code
-from bench.trust import ledger
-from bench.trust.ledger import Standing, Step
-from tests.bench.conftest import environment
+from repfl.bench.errors import Corrupt
+from repfl.bench.records import sources as code
+from repfl.bench.trust import ledger
+from repfl.bench.trust.ledger import Standing, Step
+from tests.bench.conftest import copy_code, environment
 
 TODAY = {"engine": "c" * 64, "method": "d" * 64}
 
@@ -47,7 +46,11 @@ def made_by(engine: str, method: str = "fedavg") -> Standing:
 
 
 def cell(method: str = "fedavg", participation: float = 1, **hp: Any) -> dict[str, Any]:
-    return {"method": method, "hp": hp, "recipe": {"participation": participation, "training": {"clip": 0}}}
+    return {
+        "method": method,
+        "hp": hp,
+        "recipe": {"participation": participation, "training": {"clip": 0}},
+    }
 
 
 def test_a_value_of_todays_code_is_current_without_any_row(rows: Path) -> None:
@@ -70,7 +73,9 @@ def test_what_nobody_compared_is_stale_and_says_so(rows: Path) -> None:
 
 def test_what_moved_is_stale_with_what_moved(rows: Path) -> None:
     ledger.append([step("a", "b"), step("b", "c", moved="fedavg[x=1]: round 2, linear 1 -> 2")])
-    assert made_by("a") == Standing(False, "moved between b-commit and c-commit: fedavg[x=1]: round 2, linear 1 -> 2")
+    assert made_by("a") == Standing(
+        False, "moved between b-commit and c-commit: fedavg[x=1]: round 2, linear 1 -> 2"
+    )
 
 
 def test_an_equal_row_does_not_carry_what_another_row_saw_move(rows: Path) -> None:
@@ -79,7 +84,11 @@ def test_an_equal_row_does_not_carry_what_another_row_saw_move(rows: Path) -> No
 
 
 def test_what_tells_moved_cells_from_equal_ones_tells_which_values_stand(rows: Path) -> None:
-    equal = [cell(cutoff="none", tau=0.1), cell(cutoff="none", tau=0.5), cell(cutoff="half", tau=0.5)]
+    equal = [
+        cell(cutoff="none", tau=0.1),
+        cell(cutoff="none", tau=0.5),
+        cell(cutoff="half", tau=0.5),
+    ]
     but = ledger.apart([cell(cutoff="empty", tau=0.5)], equal)
     assert but == "cutoff=empty"
     ledger.append([step("a", "c", moved="fedavg[cutoff=empty]: bytes 1 -> 2", but=but)])
@@ -98,7 +107,9 @@ def test_what_resembles_neither_moved_nor_equal_cells_does_not_stand(rows: Path)
 
 
 @pytest.mark.parametrize("equal", [[], [cell(tau=1), cell(tau=2)]])
-def test_where_nothing_tells_them_apart_no_value_stands(rows: Path, equal: list[dict[str, Any]]) -> None:
+def test_where_nothing_tells_them_apart_no_value_stands(
+    rows: Path, equal: list[dict[str, Any]]
+) -> None:
     but = ledger.apart([cell(tau=1), cell(tau=2)], equal)
     ledger.append([step("a", "c", moved="fedavg: value 1 -> 2", but=but)])
     assert (but, made_by("a").current) == ("", False)
@@ -117,7 +128,10 @@ def test_rows_are_added_once_and_none_is_lost(rows: Path) -> None:
     assert ledger.read() == [step("a", "b"), step("b", "c")]
 
 
-@pytest.mark.parametrize("edit", [("aaaa", "zzzz"), (",3,2,1,", ",0,0,1,"), (",3,2,1,", ",many,2,1,"), ("old_engine", "old")])
+@pytest.mark.parametrize(
+    "edit",
+    [("aaaa", "zzzz"), (",3,2,1,", ",0,0,1,"), (",3,2,1,", ",many,2,1,"), ("old_engine", "old")],
+)
 def test_a_row_that_cannot_be_meant_is_refused(rows: Path, edit: tuple[str, str]) -> None:
     ledger.append([step("a", "b")])
     assert edit[0] in rows.read_text()
@@ -127,10 +141,11 @@ def test_a_row_that_cannot_be_meant_is_refused(rows: Path, edit: tuple[str, str]
 
 
 @pytest.mark.parametrize("file", ["algorithms/core/run.py", "algorithms/fedavg.py"])
-def test_a_planted_change_makes_todays_values_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+def test_a_planted_change_makes_todays_values_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
     made, read = code.sources("fedavg"), code.sources
-    for folder in ("algorithms", "datasets", "bench/running"):
-        shutil.copytree(code.ROOT / folder, tmp_path / folder)
+    copy_code(tmp_path, "algorithms", "datasets", "bench/running")
     monkeypatch.setattr(code, "sources", lambda method: read(method, tmp_path))
     assert ledger.standing(made, cell()).current
     (tmp_path / file).write_text((tmp_path / file).read_text() + "\nPLANTED = 1\n")
@@ -140,19 +155,36 @@ def test_a_planted_change_makes_todays_values_stale(tmp_path: Path, monkeypatch:
 
 
 def test_a_method_that_is_gone_has_no_current_values() -> None:
-    assert ledger.standing(TODAY, cell("no-such-method")) == Standing(False, "there is no method 'no-such-method' today")
+    assert ledger.standing(TODAY, cell("no-such-method")) == Standing(
+        False, "there is no method 'no-such-method' today"
+    )
 
 
 def test_asking_loads_no_heavy_library() -> None:
     asked = f"ledger.standing({{}}, {cell()})"
-    script = f"import sys; from bench.trust import ledger; {asked}; assert 'torch' not in sys.modules"
-    assert subprocess.run([sys.executable, "-c", script], env=environment(), check=False).returncode == 0
+    script = (
+        f"import sys; from repfl.bench.trust import ledger; {asked}; assert 'torch' not in"
+        " sys.modules"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", script], env=environment(), check=False).returncode
+        == 0
+    )
 
 
 def test_the_committed_ledger_names_commits_of_this_history() -> None:
     steps = ledger.read()
     named = {commit for each in steps for commit in (each.old_commit, each.new_commit)}
     git = ["git", "-C", str(code.ROOT), "cat-file", "-e"]
-    if subprocess.run([*git[:3], "rev-parse", "--is-shallow-repository"], capture_output=True, check=False).stdout != b"false\n":
+    if (
+        subprocess.run(
+            [*git[:3], "rev-parse", "--is-shallow-repository"], capture_output=True, check=False
+        ).stdout
+        != b"false\n"
+    ):
         pytest.skip("not a clone with its history")
-    assert [commit for commit in sorted(named) if subprocess.run([*git, commit], capture_output=True, check=False).returncode] == []
+    assert [
+        commit
+        for commit in sorted(named)
+        if subprocess.run([*git, commit], capture_output=True, check=False).returncode
+    ] == []

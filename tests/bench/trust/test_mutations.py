@@ -1,5 +1,6 @@
-"""Would the gate notice? Mistakes are planted in methods, engine, data path, metrics and harness, one at a time, and the
-gate is asked; of refactorings it must not say a word."""
+"""Would the gate notice? Mistakes are planted in methods, engine, data path, metrics and harness,
+one at a time, and the gate is asked; of refactorings it must not say a word.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from bench.records import provenance
-from bench.trust.gate.reference import FILE
-from tests.bench.conftest import ROOT, environment
+from repfl.bench.records import provenance
+from repfl.bench.trust.gate.reference import FILE
+from tests.bench.conftest import ROOT, copy_code, environment
 from tests.bench.trust import asked
 from tests.bench.trust.edits import HARMLESS, MISTAKES
 from tests.bench.trust.planted import Mistake, by_hand, in_engine, in_methods
@@ -28,7 +29,6 @@ BAR = 0.95
 BAR_ELSEWHERE = 0.9
 """Where bits may differ, a mistake that moves one sample of all clients, and no size, passes."""
 CLONES = int(os.environ.get("REPFL_TEST_CLONES", "2"))
-PACKAGES = ("algorithms", "bench", "datasets", "paper_tables")
 
 
 class Answer(NamedTuple):
@@ -37,7 +37,9 @@ class Answer(NamedTuple):
     here: list[str]
     elsewhere: list[str]
     broken: bool
-    """Nothing could be computed any more, or nothing that could be compared: whoever made the mistake would see it without a gate."""
+    """Nothing could be computed any more, or nothing that could be compared: whoever made the
+    mistake would see it without a gate.
+    """
 
 
 Ask = Callable[[Sequence[Mistake]], list[Answer]]
@@ -68,18 +70,19 @@ def other_platform(reference: Path) -> str:
 
 def knows_this_platform(reference: Path) -> bool:
     here = provenance.platform_of("cpu", "fp64")["fingerprint"]
-    return all(here in cell["digests"] for cell in json.loads(reference.read_text())["cells"].values())
+    return all(
+        here in cell["digests"] for cell in json.loads(reference.read_text())["cells"].values()
+    )
 
 
 def clone(folder: Path, reference: Path | None) -> Path:
     """A copy of this clone with a reference of its own."""
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_code(folder, "algorithms", "bench", "datasets", "paper_tables")
     if reference is None:
         accept = [
             sys.executable,
             "-m",
-            "bench",
+            "repfl",
             "check",
             "--reference",
             "here.json",
@@ -113,7 +116,9 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Ask:
         free.put(each)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(asked.LIBRARIES)
-    assert ask(context, first, ("fedavg", "fedpurin", "dfedpgp"), ("everybody", "pfeddst")) == Answer([], [], False)
+    assert ask(
+        context, first, ("fedavg", "fedpurin", "dfedpgp"), ("everybody", "pfeddst")
+    ) == Answer([], [], False)
 
     def answer(mistake: Mistake) -> Answer:
         mine = free.get()
@@ -135,8 +140,12 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Ask:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("which", "at_least"), [("found in the code", 40), ("by hand", 30)])
-def test_planted_mistakes_are_caught(asking: Ask, which: str, at_least: int, capsys: pytest.CaptureFixture[str]) -> None:
-    planted = [*by_hand(ROOT, MISTAKES)] if which == "by hand" else [*in_methods(ROOT), *in_engine(ROOT)]
+def test_planted_mistakes_are_caught(
+    asking: Ask, which: str, at_least: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planted = (
+        [*by_hand(ROOT, MISTAKES)] if which == "by hand" else [*in_methods(ROOT), *in_engine(ROOT)]
+    )
     told = judged(planted, asking(planted))
     with capsys.disabled():
         print("\n" + "\n".join(told.lines))
@@ -154,7 +163,9 @@ def test_refactorings_pass(asking: Ask) -> None:
 
 
 class Told(NamedTuple):
-    """The catch rates. Mistakes that keep anything from being computed do not count, on either side."""
+    """The catch rates. Mistakes that keep anything from being computed do not count, on either
+    side.
+    """
 
     planted: int
     here: int
@@ -164,17 +175,26 @@ class Told(NamedTuple):
 
 def judged(planted: list[Mistake], answers: list[Answer]) -> Told:
     """Count, and say it."""
-    asked = [(mistake.what, answer) for mistake, answer in zip(planted, answers, strict=True) if not answer.broken]
+    asked = [
+        (mistake.what, answer)
+        for mistake, answer in zip(planted, answers, strict=True)
+        if not answer.broken
+    ]
     missed = [what for what, answer in asked if not answer.here]
     lenient = [what for what, answer in asked if answer.here and not answer.elsewhere]
     here, elsewhere = len(asked) - len(missed), sum(bool(answer.elsewhere) for _, answer in asked)
     broken, all_of_them = len(planted) - len(asked), max(len(asked), 1)
     lines = [
-        f"{len(planted)} mistakes planted, {broken} of them break the computation itself; of the {len(asked)} others",
+        (
+            f"{len(planted)} mistakes planted, {broken} of them break the computation itself; of"
+            f" the {len(asked)} others"
+        ),
         f"{here} are caught where the platform is known: {here / all_of_them:.1%}",
         f"{elsewhere} are caught elsewhere: {elsewhere / all_of_them:.1%}",
     ]
-    lines += [f"missed: {what}" for what in missed] + [f"missed elsewhere: {what}" for what in lenient]
+    lines += [f"missed: {what}" for what in missed] + [
+        f"missed elsewhere: {what}" for what in lenient
+    ]
     return Told(len(asked), here, elsewhere, lines)
 
 

@@ -1,4 +1,6 @@
-"""The gate: silent when nothing moves, loud when anything does, on known platforms and on others."""
+"""The gate: silent when nothing moves, loud when anything does, on known platforms and on
+others.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from algorithms.core.federation import Federation
-from algorithms.fedavg import FedAvg
-from bench.errors import UserError
-from bench.records import provenance
-from bench.running import metrics
-from bench.trust import regress
-from bench.trust.gate import cells
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.fedavg import FedAvg
+from repfl.bench.errors import UserError
+from repfl.bench.records import provenance
+from repfl.bench.running import metrics
+from repfl.bench.trust import regress
+from repfl.bench.trust.gate import cells
 from tests.bench.conftest import Said
 
 Here = Callable[..., Said]
@@ -23,18 +25,25 @@ METHOD = ("--method", "fedavg")
 RECIPES = ("everybody", "cohort", "star-pfl")
 TRAINING = {"rounds": 2, "epochs": 1, "batch": 20, "lr": 0.05}
 UNLIKE: dict[str, dict[str, Any]] = {"everybody": {"lr": 0.4}, "star-pfl": {"weighting": "uniform"}}
-"""A learning rate with which the last round is not the best; weights that differ from those of samples."""
+"""A learning rate with which the last round is not the best; weights that differ from those of
+samples.
+"""
 WHERE = pytest.mark.parametrize("other", [False, True], ids=["known platform", "other platform"])
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Three recipes in short, computed in this process, so that methods can be changed under the gate."""
-    short = {name: {**cells.RECIPES[name], "training": {**TRAINING, **UNLIKE.get(name, {})}} for name in RECIPES}
+    """Three recipes in short, computed in this process, so that methods can be changed under the
+    gate.
+    """
+    short = {
+        name: {**cells.RECIPES[name], "training": {**TRAINING, **UNLIKE.get(name, {})}}
+        for name in RECIPES
+    }
     monkeypatch.setattr(cells, "RECIPES", short)
     monkeypatch.setattr(cells, "SEEDS", (1, 2))
     monkeypatch.setattr(cells, "ROWS", {"star-pfl": ("fedavg",)})
-    monkeypatch.setattr("bench.running.runner.choose_executor", lambda *_: ("inline", 1))
+    monkeypatch.setattr("repfl.bench.running.runner.choose_executor", lambda *_: ("inline", 1))
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     yield
     provenance.sources.cache_clear()
@@ -51,7 +60,10 @@ def reference(made: dict[str, Path], tmp_path: Path, here: Here) -> Path:
     """A reference of one's own."""
     kept = made["folder"] / "reference.json"
     if not kept.exists():
-        assert here("check", "--accept", "--reason", "a first look", "--reference", kept, *METHOD).code == 0
+        assert (
+            here("check", "--accept", "--reason", "a first look", "--reference", kept, *METHOD).code
+            == 0
+        )
     path = tmp_path / "reference.json"
     path.write_text(kept.read_text())
     return path
@@ -134,7 +146,7 @@ def wrong_floor(patch: pytest.MonkeyPatch) -> str:
     proper = metrics.summarise
     patch.setattr(metrics, "summarise", proper)
     patch.setattr(
-        "bench.running.work.summarise",
+        "repfl.bench.running.work.summarise",
         lambda rows, recipe, floor, count: proper(rows, recipe, floor[::-1], count),
     )
     return "floor.clients: "
@@ -178,9 +190,14 @@ def test_a_new_reference_keeps_the_reason_and_other_platforms_that_agree(
     assert all("another" not in cell["digests"] for cell in values["cells"].values())
 
 
-def test_what_one_side_lacks_is_a_finding(reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_one_side_lacks_is_a_finding(
+    reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cells, "SEEDS", (2, 3))
-    said = {(move.recipe, move.seeds): move.why for move in regress.check(reference, ["fedavg"], 1).moved}
+    said = {
+        (move.recipe, move.seeds): move.why
+        for move in regress.check(reference, ["fedavg"], 1).moved
+    }
     assert "not in the reference" in said["everybody", (3,)]
     assert "no longer a cell of the gate" in said["everybody", (1,)]
 
@@ -191,15 +208,22 @@ def test_a_page_for_ci_is_written_where_it_is_asked_for(
     monkeypatch.setattr(regress, "entries", lambda *_: {})
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     (tmp_path / "summary.md").write_text("tests passed\n")
-    assert here("check", "--reference", reference, "--markdown", tmp_path / "page.md", *METHOD).code == 1
+    assert (
+        here("check", "--reference", reference, "--markdown", tmp_path / "page.md", *METHOD).code
+        == 1
+    )
     page, summary = (tmp_path / "page.md").read_text(), (tmp_path / "summary.md").read_text()
     assert page.startswith("## Accuracy gate: 3 moved")
     assert summary == "tests passed\n" + page
-    said = here("check", "--reference", reference, "--markdown", tmp_path / "none" / "page.md", *METHOD)
+    said = here(
+        "check", "--reference", reference, "--markdown", tmp_path / "none" / "page.md", *METHOD
+    )
     assert (said.code, said.err.count("\n")) == (2, 1)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 1, "cells": {}, "history": []}', '{"schema": 2}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"schema": 1, "cells": {}, "history": []}', '{"schema": 2}']
+)
 def test_a_broken_reference_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "reference.json"
     path.write_text(text)

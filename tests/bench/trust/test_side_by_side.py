@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,20 +9,35 @@ from typing import Any
 
 import pytest
 
-from bench.cells.plan import Selection, plan
-from bench.errors import UserError
-from bench.records import provenance
-from bench.trust import commits, ledger, side_by_side
-from bench.trust.commits import Trial
-from bench.trust.side_by_side import Comparison, first_difference
-from tests.bench.conftest import Said, task
+from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.errors import UserError
+from repfl.bench.records import provenance
+from repfl.bench.trust import commits, ledger, side_by_side
+from repfl.bench.trust.commits import Trial
+from repfl.bench.trust.side_by_side import Comparison, first_difference
+from tests.bench.conftest import Said, copy_code, task
 
-METRICS = {"value": 0.5, "points": {"post_agg": {"last": {"mean": 0.5}}}, "traffic": {"up_values": 10}}
+METRICS = {
+    "value": 0.5,
+    "points": {"post_agg": {"last": {"mean": 0.5}}},
+    "traffic": {"up_values": 10},
+}
 
 
 def answer(**changes: Any) -> dict[str, Any]:
-    made = {"digests": {"state": "s", "curves": "c"}, "probe": {"theta": 1.0}, **changes.pop("made", {})}
-    return {"status": "done", "reason": "", "cell": {"version": 1}, "metrics": METRICS, "made": made, **changes}
+    made = {
+        "digests": {"state": "s", "curves": "c"},
+        "probe": {"theta": 1.0},
+        **changes.pop("made", {}),
+    }
+    return {
+        "status": "done",
+        "reason": "",
+        "cell": {"version": 1},
+        "metrics": METRICS,
+        "made": made,
+        **changes,
+    }
 
 
 @pytest.mark.parametrize(
@@ -33,8 +47,14 @@ def answer(**changes: Any) -> dict[str, Any]:
         ({"metrics": {**METRICS, "new": 1}}, ""),
         ({"metrics": {**METRICS, "value": 0.6}}, "value 0.5 -> 0.6"),
         ({"metrics": {**METRICS, "traffic": {"up_values": 11}}}, "traffic/up_values 10 -> 11"),
-        ({"made": {"digests": {"state": "t", "curves": "c"}, "probe": {"theta": 1.5}}}, "final theta 1 -> 1.5; digests/state s -> t"),
-        ({"cell": {"version": 2}, "metrics": {**METRICS, "value": 0.6}}, "version 1 -> 2; value 0.5 -> 0.6"),
+        (
+            {"made": {"digests": {"state": "t", "curves": "c"}, "probe": {"theta": 1.5}}},
+            "final theta 1 -> 1.5; digests/state s -> t",
+        ),
+        (
+            {"cell": {"version": 2}, "metrics": {**METRICS, "value": 0.6}},
+            "version 1 -> 2; value 0.5 -> 0.6",
+        ),
         ({"status": "diverged", "reason": "not finite"}, "was done, is diverged: not finite"),
     ],
 )
@@ -43,12 +63,20 @@ def test_the_first_difference_is_told(now: dict[str, Any], what: str) -> None:
 
 
 def test_where_rounds_were_kept_the_first_round_and_group_are_told() -> None:
-    then = answer(made={"norms": {"theta/conv": [1.0, 2.0, 3.0], "theta/head.linear": [1.0, 2.0, 3.0]}})
-    now = {"norms": {"theta/conv": [1.0, 2.0, 3.5], "theta/head.linear": [1.0, 2.5, 3.5]}, "digests": {"state": "t", "curves": "c"}}
-    assert first_difference(then, answer(made=now)) == "round 1, theta/head.linear 2 -> 2.5; digests/state s -> t"
+    then = answer(
+        made={"norms": {"theta/conv": [1.0, 2.0, 3.0], "theta/head.linear": [1.0, 2.0, 3.0]}}
+    )
+    now = {
+        "norms": {"theta/conv": [1.0, 2.0, 3.5], "theta/head.linear": [1.0, 2.5, 3.5]},
+        "digests": {"state": "t", "curves": "c"},
+    }
+    assert (
+        first_difference(then, answer(made=now))
+        == "round 1, theta/head.linear 2 -> 2.5; digests/state s -> t"
+    )
 
 
-# -- rows ----------------------------------------------------------------------------------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------------------
 
 
 def trial(kind: str, method: str = "fedavg", seed: int = 0) -> Trial:
@@ -57,7 +85,10 @@ def trial(kind: str, method: str = "fedavg", seed: int = 0) -> Trial:
 
 def found_in(*answers: tuple[Trial, dict[str, Any], dict[str, Any]]) -> Comparison:
     found = Comparison("1" * 40, "2" * 40)
-    found.sources = {name: (ledger.Code("a" * 16, "b" * 16), ledger.Code("c" * 16, "b" * 16)) for name in ("fedavg", "local")}
+    found.sources = {
+        name: (ledger.Code("a" * 16, "b" * 16), ledger.Code("c" * 16, "b" * 16))
+        for name in ("fedavg", "local")
+    }
     for each in answers:
         side_by_side._compare(*each, found)
     return found
@@ -65,19 +96,36 @@ def found_in(*answers: tuple[Trial, dict[str, Any], dict[str, Any]]) -> Comparis
 
 def test_a_row_says_how_many_cells_were_equal() -> None:
     pairs = [(trial("gate", seed=seed), answer(), answer()) for seed in range(3)]
-    found = found_in(*pairs, (trial("smoke"), answer(), answer()), (trial("view"), {"view": {"digest": "d"}}, {"view": {"digest": "d"}}))
+    found = found_in(
+        *pairs,
+        (trial("smoke"), answer(), answer()),
+        (trial("view"), {"view": {"digest": "d"}}, {"view": {"digest": "d"}}),
+    )
     [row] = side_by_side.steps(found)
-    assert (row.method, row.gate, row.smoke, row.views, row.moved, row.platform) == ("fedavg", 3, 1, 1, "", commits.platform())
+    assert (row.method, row.gate, row.smoke, row.views, row.moved, row.platform) == (
+        "fedavg",
+        3,
+        1,
+        1,
+        "",
+        commits.platform(),
+    )
 
 
 def test_one_cell_that_moved_makes_the_row_one_that_carries_nothing() -> None:
     other = answer(metrics={**METRICS, "value": 0.6})
-    [row] = side_by_side.steps(found_in((trial("gate"), answer(), answer()), (trial("smoke"), answer(), other)))
+    [row] = side_by_side.steps(
+        found_in((trial("gate"), answer(), answer()), (trial("smoke"), answer(), other))
+    )
     assert (row.moved, row.but, row.gate) == ("fedavg: value 0.5 -> 0.6", "", 1)
 
 
-@pytest.mark.parametrize("other", [{"unknown": "no such option"}, answer(status="skipped", reason="no norm layers")])
-def test_what_one_of_the_two_cannot_compute_is_neither_equal_nor_moved(other: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "other", [{"unknown": "no such option"}, answer(status="skipped", reason="no norm layers")]
+)
+def test_what_one_of_the_two_cannot_compute_is_neither_equal_nor_moved(
+    other: dict[str, Any],
+) -> None:
     found = found_in((trial("gate"), other, answer()))
     assert (found.equal, found.moves, list(found.unknown)) == ({}, [], ["fedavg"])
     assert side_by_side.steps(found) == []
@@ -90,15 +138,16 @@ def test_no_row_is_made_once_clients_hold_other_data() -> None:
         side_by_side.steps(found)
 
 
-# -- from commits to rows ------------------------------------------------------------------------------------------------------------------
+# -- from commits to rows --------------------------------------------------------------------------
 
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
-    """A small history of this code; the function edits a file and commits. The trials are of two small cells."""
+    """A small history of this code; the function edits a file and commits. The trials are of two
+    small cells.
+    """
     root = tmp_path / "clone"
-    for folder in ("algorithms", "datasets", "bench", "paper_tables/core"):
-        shutil.copytree(provenance.ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_code(root, "algorithms", "datasets", "bench", "paper_tables/core")
     monkeypatch.setattr(provenance, "ROOT", root)
     monkeypatch.setattr(ledger, "FILE", root / "bench/trust/engines.csv")
     small = [trial("gate"), trial("smoke", "local"), trial("view")]
@@ -111,7 +160,10 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
         git("commit", "-qam", "change")
 
     def git(*arguments: str) -> None:
-        subprocess.run(["git", "-C", str(root), "-c", "user.name=n", "-c", "user.email=e", *arguments], check=True)
+        subprocess.run(
+            ["git", "-C", str(root), "-c", "user.name=n", "-c", "user.email=e", *arguments],
+            check=True,
+        )
 
     git("init", "-q")
     git("add", "-A")
@@ -119,9 +171,22 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
     return edit
 
 
-def test_commits_are_compared_by_what_they_compute(clone: Any, here: Callable[..., Said], tmp_path: Path) -> None:
+def test_commits_are_compared_by_what_they_compute(
+    clone: Any, here: Callable[..., Said], tmp_path: Path
+) -> None:
     clone("algorithms/fedavg.py", "fed.train(start).theta", "1.02 * fed.train(start).theta")
-    said = here("compare", "HEAD~1", "HEAD", "--keep", tmp_path, "--workers", "1", "--record", "--markdown", tmp_path / "page.md")
+    said = here(
+        "compare",
+        "HEAD~1",
+        "HEAD",
+        "--keep",
+        tmp_path,
+        "--workers",
+        "1",
+        "--record",
+        "--markdown",
+        tmp_path / "page.md",
+    )
     assert said.code == 1, said.out + said.err
     assert "| fedavg | 0 equal | 0 equal | 0 | 1 |" in said.out
     assert "| local | same code | same code | 0 | 0 |" in said.out
@@ -147,9 +212,13 @@ def test_a_clone_with_changes_records_nothing(clone: Any, here: Callable[..., Sa
     assert "changes" in said.err
 
 
-def test_a_commit_that_does_not_run_is_named_with_what_it_said(clone: Any, here: Callable[..., Said], tmp_path: Path) -> None:
+def test_a_commit_that_does_not_run_is_named_with_what_it_said(
+    clone: Any, here: Callable[..., Said], tmp_path: Path
+) -> None:
     clone("bench/cells/cell.py", "import json", "raise RuntimeError('broken on purpose')")
-    said = here("compare", "HEAD", "HEAD~1", "--method", "fedavg", "--keep", tmp_path, "--workers", "1")
+    said = here(
+        "compare", "HEAD", "HEAD~1", "--method", "fedavg", "--keep", tmp_path, "--workers", "1"
+    )
     assert said.code == 3
     assert f"commit {commits.commit_of('HEAD')[:8]}: its code does not run here" in said.err
     assert "broken on purpose" in said.err
@@ -163,7 +232,10 @@ def test_an_unknown_commit_is_named(here: Callable[..., Said]) -> None:
 def test_commits_are_asked_for_gate_and_smoke_scale_and_every_dataset_of_a_grid() -> None:
     asked = commits.trials(["local"])
     cells = [trial for trial in asked if trial.kind != "view"]
-    assert ({trial.kind for trial in cells}, {trial.cell.method for trial in cells}) == ({"gate", "smoke"}, {"local"})
+    assert ({trial.kind for trial in cells}, {trial.cell.method for trial in cells}) == (
+        {"gate", "smoke"},
+        {"local"},
+    )
     planned = {item.cell.recipe["dataset"] for item in plan(Selection(scale="paper"))}
     assert planned <= {trial.cell.recipe["dataset"] for trial in asked if trial.kind == "view"}
     assert len({trial.key for trial in asked}) == len(asked)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.records.store import Store, checksum
-from bench.running.task import Outcome
-from bench.trust.verify import verify
-from datasets.core.errors import DataError
+from repfl.bench.records.store import Store, checksum
+from repfl.bench.running.task import Outcome
+from repfl.bench.trust.verify import verify
+from repfl.datasets.core.errors import DataError
 from tests.bench.conftest import task
 
 Compute = Callable[..., Outcome]
@@ -21,7 +21,11 @@ def rewrite(store: Store, **provenance: object) -> None:
     path = store.folder(task().cell.id) / "record.json"
     values = json.loads(path.read_bytes())
     values["provenance"] |= provenance
-    values["provenance"] = {name: value for name, value in values["provenance"].items() if value is not None or name in ("commit", "dirty")}
+    values["provenance"] = {
+        name: value
+        for name, value in values["provenance"].items()
+        if value is not None or name in ("commit", "dirty")
+    }
     del values["checksum"]
     values["checksum"] = checksum(values)
     path.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
@@ -43,7 +47,9 @@ def test_a_sound_store_has_no_findings(store: Store, compute: Compute) -> None:
         ({"samples": 7}, "samples is not that of the data here"),
     ],
 )
-def test_what_does_not_fit_is_a_finding(store: Store, compute: Compute, changes: dict[str, object], words: str) -> None:
+def test_what_does_not_fit_is_a_finding(
+    store: Store, compute: Compute, changes: dict[str, object], words: str
+) -> None:
     compute(task())
     rewrite(store, **changes)
     found = verify(store, rerun=1)
@@ -51,8 +57,10 @@ def test_what_does_not_fit_is_a_finding(store: Store, compute: Compute, changes:
     assert words in found.findings[0]
 
 
-def test_what_was_made_on_a_gpu_is_not_computed_again_without_one(store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.running.devices.gpus", lambda: 0)
+def test_what_was_made_on_a_gpu_is_not_computed_again_without_one(
+    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("repfl.bench.running.devices.gpus", lambda: 0)
     compute(task())
     rewrite(store, device="cuda:3")
     found = verify(store, rerun=1)
@@ -61,13 +69,15 @@ def test_what_was_made_on_a_gpu_is_not_computed_again_without_one(store: Store, 
     assert found.rerun == 0
 
 
-def test_what_needs_absent_data_is_not_computed_again(store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_needs_absent_data_is_not_computed_again(
+    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compute(task())
 
     def absent(name: str) -> None:
         raise DataError(f"{name} is not prepared")
 
-    monkeypatch.setattr("datasets.core.store.open_dataset", absent)
+    monkeypatch.setattr("repfl.datasets.core.store.open_dataset", absent)
     found = verify(store, rerun=1)
     assert (found.findings, found.rerun) == ([], 0)
     assert found.notes == ["1 record needs the data of digits, not here; not computed again"]

@@ -1,4 +1,6 @@
-"""The noise model: what it learns, how sure it is, and that intervals made with it cover what they say."""
+"""The noise model: what it learns, how sure it is, and that intervals made with it cover what they
+say.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from paper_tables.core import noise
-from paper_tables.core.published import Printing
-from paper_tables.core.statistics import Expected, half_width
-from paper_tables.core.tables import Place
+from repfl.paper_tables.core import noise
+from repfl.paper_tables.core.published import Printing
+from repfl.paper_tables.core.statistics import Expected, half_width
+from repfl.paper_tables.core.tables import Place
 
 SETTINGS, METHODS = tuple(f"paper/s{i}" for i in range(8)), tuple(f"m{i}" for i in range(6))
 WORLDS, DRAWS = range(16), 400
@@ -22,13 +24,22 @@ WORLDS, DRAWS = range(16), 400
 def world(
     seed: int, sizes: tuple[float, float, float] = (0.8, 0.6, 0.5), runs: int = 3
 ) -> tuple[pd.DataFrame, dict[tuple[str, str], float]]:
-    """Groups of runs in a world whose log variances are sums of effects of these deviations, and the true variances."""
+    """Groups of runs in a world whose log variances are sums of effects of these deviations, and
+    the true variances.
+    """
     rng = np.random.Generator(np.random.Philox(seed))
     level = 2 * log(0.5) + 0.8 * rng.standard_normal()
     setting = dict(zip(SETTINGS, sizes[0] * rng.standard_normal(len(SETTINGS)), strict=True))
     method = dict(zip(METHODS, sizes[1] * rng.standard_normal(len(METHODS)), strict=True))
-    true = {(s, m): float(np.exp(level + setting[s] + method[m] + sizes[2] * rng.standard_normal())) for s in SETTINGS for m in METHODS}
-    rows = [("desk", s, m, v * rng.chisquare(runs - 1) / (runs - 1), runs - 1, False) for (s, m), v in true.items()]
+    true = {
+        (s, m): float(np.exp(level + setting[s] + method[m] + sizes[2] * rng.standard_normal()))
+        for s in SETTINGS
+        for m in METHODS
+    }
+    rows = [
+        ("desk", s, m, v * rng.chisquare(runs - 1) / (runs - 1), runs - 1, False)
+        for (s, m), v in true.items()
+    ]
     return pd.DataFrame(rows, columns=list(noise.GROUPS)), true
 
 
@@ -45,7 +56,12 @@ def test_the_less_is_known_of_a_cell_the_fewer_degrees_of_freedom_it_has() -> No
     model = noise.fit(world(1)[0])
     known, new_method, new_setting, nothing = (
         model.expected(*labels).df
-        for labels in (("desk", SETTINGS[0], METHODS[0]), ("desk", SETTINGS[0], "x"), ("desk", "x", "x"), ("x", "x", "x"))
+        for labels in (
+            ("desk", SETTINGS[0], METHODS[0]),
+            ("desk", SETTINGS[0], "x"),
+            ("desk", "x", "x"),
+            ("x", "x", "x"),
+        )
     )
     assert known > new_method > new_setting > nothing
 
@@ -72,11 +88,16 @@ def test_what_a_cell_has_itself_does_not_count_twice() -> None:
 def test_rows_that_share_their_partitions_count_as_one() -> None:
     groups = world(3)[0]
     apart, together = (noise.fit(groups.assign(shared=shared)) for shared in (False, True))
-    assert together.expected("desk", SETTINGS[0], "x").df < apart.expected("desk", SETTINGS[0], "x").df
+    assert (
+        together.expected("desk", SETTINGS[0], "x").df < apart.expected("desk", SETTINGS[0], "x").df
+    )
 
 
 def test_runs_become_groups_and_equal_accuracies_are_not_noiseless() -> None:
-    runs = [("desk", "s", "m", "v", seed, value, 400, False) for seed, value in ((0, 80.0), (1, 81.0), (2, 82.0))]
+    runs = [
+        ("desk", "s", "m", "v", seed, value, 400, False)
+        for seed, value in ((0, 80.0), (1, 81.0), (2, 82.0))
+    ]
     runs += [("desk", "s", "n", "v", seed, 70.0, 400, False) for seed in (0, 1)]
     runs += [("desk", "s", "single", "v", 0, 70.0, 400, False)]
     found = noise.groups_of(pd.DataFrame(runs, columns=list(noise.RUNS))).set_index("method")
@@ -93,8 +114,12 @@ def test_printed_deviations_become_groups_but_for_those_of_zero() -> None:
         ("1", "B", "x", "FedAvg", 0.3),
     ]
     printed = pd.DataFrame(rows, columns=["table", "dataset", "setting", "method", "std"])
-    found = noise.printed_groups(printed, "paper", "1", {"a": Place("A", "x")}, Printing(runs=4, own_partitions=False))
-    assert found[list(noise.LABELS)].to_numpy().tolist() == [["paper, one partition", "paper/a", "fedavg"]]
+    found = noise.printed_groups(
+        printed, "paper", "1", {"a": Place("A", "x")}, Printing(runs=4, own_partitions=False)
+    )
+    assert found[list(noise.LABELS)].to_numpy().tolist() == [
+        ["paper, one partition", "paper/a", "fedavg"]
+    ]
     assert found["variance"].iloc[0] == pytest.approx(0.09 * 4 / 3)
 
 
@@ -118,12 +143,16 @@ def test_intervals_of_new_cells_of_new_settings_cover_as_often_as_they_say(runs:
         rng = np.random.Generator(np.random.Philox(1000 + seed))
         for (setting, method), variance in true.items():
             if setting in SETTINGS[:2]:
-                covered.append(_covers(model.expected("desk", setting, method), variance, runs, rng))
+                covered.append(
+                    _covers(model.expected("desk", setting, method), variance, runs, rng)
+                )
     assert np.mean(covered) == pytest.approx(0.95, abs=0.02)
 
 
 @cache
-def _known(seed: int, settings: Sequence[str] = SETTINGS) -> tuple[noise.Noise, dict[tuple[str, str], float]]:
+def _known(
+    seed: int, settings: Sequence[str] = SETTINGS
+) -> tuple[noise.Noise, dict[tuple[str, str], float]]:
     """The model of some settings of a world, and the true variances of all."""
     groups, true = world(seed)
     return noise.fit(groups[groups["setting"].isin(settings)]), true

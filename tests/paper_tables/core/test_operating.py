@@ -5,13 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.evidence import noise as fitted
-from paper_tables.core.operating import operating_characteristics, simulate
-from paper_tables.core.statistics import Expected
-from paper_tables.core.verdict import Verdict
+from repfl.bench.evidence import noise as fitted
+from repfl.paper_tables.core.operating import operating_characteristics, simulate
+from repfl.paper_tables.core.statistics import Expected
+from repfl.paper_tables.core.verdict import Verdict
 
 RUNS = (1, 3, 5)
-KNOWN = (Expected(0.01, 1.2), Expected(0.04, 2.0), Expected(0.25, 3.0), Expected(1.0, 6.0), Expected(4.0, 2.0))
+KNOWN = (
+    Expected(0.01, 1.2),
+    Expected(0.04, 2.0),
+    Expected(0.25, 3.0),
+    Expected(1.0, 6.0),
+    Expected(4.0, 2.0),
+)
 """From quiet to loud, from hardly to well known."""
 MOST, SAMPLING = 0.05, 0.005
 
@@ -19,7 +25,9 @@ MOST, SAMPLING = 0.05, 0.005
 @pytest.mark.parametrize("printed", [False, True])
 @pytest.mark.parametrize("theirs", RUNS)
 @pytest.mark.parametrize("ours", RUNS)
-def test_false_alarms_and_false_acceptances_stay_below_five_percent(ours: int, theirs: int, printed: bool) -> None:
+def test_false_alarms_and_false_acceptances_stay_below_five_percent(
+    ours: int, theirs: int, printed: bool
+) -> None:
     for expected in KNOWN:
         found = operating_characteristics([expected], ours, theirs, printed=printed)
         assert found.false_alarms <= MOST + SAMPLING
@@ -28,13 +36,17 @@ def test_false_alarms_and_false_acceptances_stay_below_five_percent(ours: int, t
 
 
 def test_more_runs_find_more() -> None:
-    found = [operating_characteristics([Expected(0.25, 3.0)], runs, runs, printed=True) for runs in RUNS]
+    found = [
+        operating_characteristics([Expected(0.25, 3.0)], runs, runs, printed=True) for runs in RUNS
+    ]
     assert found[0].reproduced < found[1].reproduced < found[2].reproduced
     assert found[0].found < found[1].found < found[2].found
 
 
 def test_the_same_simulation_gives_the_same_rates() -> None:
-    assert simulate(KNOWN, 3, 3, 0.0, printed=True, draws=500) == simulate(KNOWN, 3, 3, 0.0, printed=True, draws=500)
+    assert simulate(KNOWN, 3, 3, 0.0, printed=True, draws=500) == simulate(
+        KNOWN, 3, 3, 0.0, printed=True, draws=500
+    )
 
 
 def test_every_simulated_number_has_a_verdict() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paper_tables.core.published import FIELDS, PublishedError, load, read
+from repfl.paper_tables.core.published import FIELDS, PublishedError, load, read
 
 HEAD = ",".join(FIELDS)
 GOOD = "P,1,CIFAR-10,alpha=0.1,FedAvg,acc,84.15,1.77,%,"
@@ -34,7 +34,10 @@ def test_what_is_no_single_number_is_kept_as_printed(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("P,1,CIFAR-10,alpha=0.1,FedAvg,acc,84.15,1.77,%", "9 fields; expected 10"),
-        ("P,1,CIFAR-10,alpha=0.1,FedAvg,acc,eighty,1.77,%,", "mean 'eighty' is neither a number nor a range"),
+        (
+            "P,1,CIFAR-10,alpha=0.1,FedAvg,acc,eighty,1.77,%,",
+            "mean 'eighty' is neither a number nor a range",
+        ),
         ("P,1,CIFAR-10,alpha=0.1,FedAvg,acc,nan,1.77,%,", "mean 'nan' is neither"),
         ("P,1,CIFAR-10,alpha=0.1,FedAvg,acc,184.15,1.77,%,", "outside [0, 100] for unit '%'"),
         ("P,1,CIFAR-10,alpha=0.1,FedAvg,acc,84.15,-1,%,", "std '-1'"),
@@ -44,7 +47,9 @@ def test_what_is_no_single_number_is_kept_as_printed(tmp_path: Path) -> None:
         (GOOD, "repeats line 2"),
     ],
 )
-def test_a_bad_row_is_one_line_with_file_and_row_and_the_rest_is_read(tmp_path: Path, line: str, said: str) -> None:
+def test_a_bad_row_is_one_line_with_file_and_row_and_the_rest_is_read(
+    tmp_path: Path, line: str, said: str
+) -> None:
     folder = write(tmp_path, HEAD, GOOD, line, "P,1,CIFAR-10,alpha=0.5,FedAvg,acc,66.33,1.96,%,")
     found = read(folder)
     assert list(found.frame["value"]) == [84.15, 66.33]
@@ -64,6 +69,8 @@ def test_a_file_that_is_not_ours_is_named(tmp_path: Path, text: str) -> None:
     assert "x.csv" in found.problems[0]
 
 
-@pytest.mark.parametrize("folder", sorted(ROOT.glob("*/published")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "folder", sorted(ROOT.glob("*/published")), ids=lambda path: path.parent.name
+)
 def test_the_files_in_the_repository_are_good(folder: Path) -> None:
     assert read(folder).problems == ()

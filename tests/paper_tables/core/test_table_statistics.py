@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from paper_tables.core import statistics as st
+from repfl.paper_tables.core import statistics as st
 
 
 def test_spread_uses_ddof_1_and_ignores_what_is_absent() -> None:
@@ -35,7 +35,10 @@ def test_fewer_than_three_seeds_have_an_interval_only_by_a_noise_model() -> None
     assert isnan(st.spread([80.0]).low)
     found = st.spread([80.0], st.Expected(0.25, 4.0))
     assert (found.low, found.high) == pytest.approx((80 - 2.776 * 0.5, 80 + 2.776 * 0.5), abs=1e-3)
-    wide, narrow = st.spread([80.0, 81.0], st.Expected(0.25, 4.0)), st.spread([80.0, 80.2], st.Expected(0.25, 4.0))
+    wide, narrow = (
+        st.spread([80.0, 81.0], st.Expected(0.25, 4.0)),
+        st.spread([80.0, 80.2], st.Expected(0.25, 4.0)),
+    )
     assert narrow.high - narrow.low < wide.high - wide.low
 
 
@@ -53,7 +56,9 @@ def test_kendall_counts_agreement_of_rankings() -> None:
 
 
 def test_average_ranks_share_ties_and_skip_incomplete_columns() -> None:
-    wide = pd.DataFrame({"a": [3.0, 2.0, 1.0], "b": [2.0, 2.0, 1.0], "c": [1.0, np.nan, 2.0]}, index=["x", "y", "z"])
+    wide = pd.DataFrame(
+        {"a": [3.0, 2.0, 1.0], "b": [2.0, 2.0, 1.0], "c": [1.0, np.nan, 2.0]}, index=["x", "y", "z"]
+    )
     assert list(st.average_ranks(wide)) == [1.25, 1.75, 3.0]
     assert st.average_ranks(wide[["c"]]).isna().all()
 
@@ -92,22 +97,34 @@ def test_holm_keeps_the_order_and_leaves_out_what_was_not_tested() -> None:
     assert st.holm([]) == []
 
 
-def _counts(seeds: int, clients: int, spread: float, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-    """Test decisions of clients of very different accuracy and size, and the mean accuracy of the clients that might have been drawn."""
+def _counts(
+    seeds: int, clients: int, spread: float, rng: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """Test decisions of clients of very different accuracy and size, and the mean accuracy of the
+    clients that might have been drawn.
+    """
     a, b = 0.8 / spread, 0.2 / spread
     total = rng.integers(30, 200, (seeds, clients))
-    return np.stack([rng.binomial(total, rng.beta(a, b, (seeds, clients))), total], axis=-1), 100 * a / (a + b)
+    return np.stack(
+        [rng.binomial(total, rng.beta(a, b, (seeds, clients))), total], axis=-1
+    ), 100 * a / (a + b)
 
 
 @pytest.mark.parametrize("average", ["clients", "pooled"])
 @pytest.mark.parametrize(("seeds", "clients"), [(1, 20), (1, 100), (3, 20)])
-def test_intervals_over_clients_cover_as_often_as_they_say(seeds: int, clients: int, average: str) -> None:
+def test_intervals_over_clients_cover_as_often_as_they_say(
+    seeds: int, clients: int, average: str
+) -> None:
     rng = np.random.Generator(np.random.Philox(5))
     covered = []
     for _ in range(800):
         counts, truth = _counts(seeds, clients, 0.1, rng)
         correct, total = counts[..., 0], counts[..., 1]
-        score = 100 * (np.mean(correct / total) if average == "clients" else np.mean(correct.sum(1) / total.sum(1)))
+        score = 100 * (
+            np.mean(correct / total)
+            if average == "clients"
+            else np.mean(correct.sum(1) / total.sum(1))
+        )
         found = st.client_variance(counts, average)
         covered.append(abs(score - truth) <= st.half_width(found.variance, found.df, 1 / seeds))
     assert np.mean(covered) == pytest.approx(0.95, abs=0.02)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paper_tables.core.statistics import Expected
-from paper_tables.core.verdict import Kind, Runs, Verdict, at_floor, judge, words
+from repfl.paper_tables.core.statistics import Expected
+from repfl.paper_tables.core.verdict import Kind, Runs, Verdict, at_floor, judge, words
 
 QUIET, LOUD = Expected(0.04, 10.0), Expected(25.0, 10.0)
 
@@ -37,14 +37,26 @@ def test_every_interval_has_one_verdict(low: float, high: float, said: str) -> N
     [
         (Runs(80.0), Runs(80.1), QUIET, Verdict.REPRODUCED),
         (Runs(80.0), Runs(82.0), QUIET, Verdict.DIFFERS),
-        (Runs(80.0), Runs(80.0), LOUD, Verdict.INCONCLUSIVE),  # equal numbers prove nothing where runs lie five points apart
+        (
+            Runs(80.0),
+            Runs(80.0),
+            LOUD,
+            Verdict.INCONCLUSIVE,
+        ),  # equal numbers prove nothing where runs lie five points apart
         (Runs(80.0, 0.2, 4), Runs(80.1, 0.2, 4), None, Verdict.REPRODUCED),
-        (Runs(80.0, 3.17, 4), Runs(86.0, nan, 1), None, Verdict.INCONCLUSIVE),  # six points are no match because runs are noisy
+        (
+            Runs(80.0, 3.17, 4),
+            Runs(86.0, nan, 1),
+            None,
+            Verdict.INCONCLUSIVE,
+        ),  # six points are no match because runs are noisy
         (Runs(80.0, 0.3, 4), Runs(80.9, 0.3, 4), None, Verdict.DIFFERS),
         (Runs(80.0, 0.6, 5), Runs(80.5, 0.6, 5), None, Verdict.CONSISTENT),
     ],
 )
-def test_verdicts_depend_on_the_noise_and_on_the_runs_of_both_sides(printed: Runs, ours: Runs, expected: Any, said: Verdict) -> None:
+def test_verdicts_depend_on_the_noise_and_on_the_runs_of_both_sides(
+    printed: Runs, ours: Runs, expected: Any, said: Verdict
+) -> None:
     found = judge(printed, ours, expected=expected)
     assert found.verdict == said
     assert found.low < ours.mean - printed.mean < found.high
@@ -58,7 +70,9 @@ def test_without_a_model_and_with_few_runs_nothing_is_concluded() -> None:
 
 
 def test_more_runs_give_shorter_intervals() -> None:
-    found = [judge(Runs(80.0, 0.5, runs), Runs(80.0, 0.5, runs), expected=QUIET) for runs in (2, 3, 5, 9)]
+    found = [
+        judge(Runs(80.0, 0.5, runs), Runs(80.0, 0.5, runs), expected=QUIET) for runs in (2, 3, 5, 9)
+    ]
     widths = np.array([each.high - each.low for each in found])
     assert (np.diff(widths) < 0).all()
 
@@ -70,13 +84,20 @@ def test_a_smaller_scale_is_not_compared(scale: str) -> None:
 
 
 def test_another_rule_is_not_compared() -> None:
-    found = judge(Runs(80.0), Runs(80.0), expected=QUIET, apart="the paper's is the best round, ours the last")
-    assert (found.verdict, found.basis) == (Verdict.OTHER_SCALE, "the paper's is the best round, ours the last")
+    found = judge(
+        Runs(80.0), Runs(80.0), expected=QUIET, apart="the paper's is the best round, ours the last"
+    )
+    assert (found.verdict, found.basis) == (
+        Verdict.OTHER_SCALE,
+        "the paper's is the best round, ours the last",
+    )
 
 
 @pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
 @pytest.mark.parametrize("kind", [Kind.CLOSED, Kind.LOOKUP])
-def test_numbers_without_runs_are_held_to_the_printed_digits_at_every_scale(kind: Kind, scale: str) -> None:
+def test_numbers_without_runs_are_held_to_the_printed_digits_at_every_scale(
+    kind: Kind, scale: str
+) -> None:
     def said(printed: float, ours: float, rounding: float = 0.0) -> Verdict:
         return judge(Runs(printed), Runs(ours), kind=kind, scale=scale, rounding=rounding).verdict
 

@@ -1,4 +1,6 @@
-"""The FedOBP artefacts from invented evidence: everything printed is shown, closed forms come out, and what is missing says so."""
+"""The FedOBP artefacts from invented evidence: everything printed is shown, closed forms come out,
+and what is missing says so.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ import pandas as pd
 import pytest
 from scipy.signal import savgol_filter
 
-from bench.cells.grid import files, read
-from paper_tables.core.figures import sheet, style
-from paper_tables.core.result import Absent, Figure, Table
-from paper_tables.fedobp import curves, settings
-from paper_tables.fedobp.artefacts import ARTEFACTS
+from repfl.bench.cells.grid import files, read
+from repfl.paper_tables.core.figures import sheet, style
+from repfl.paper_tables.core.result import Absent, Figure, Table
+from repfl.paper_tables.fedobp import curves, settings
+from repfl.paper_tables.fedobp.artefacts import ARTEFACTS
 from tests.paper_tables.fedobp.evidence import FedObpEvidence, make, table
 
 FOLDER = Path(__file__).resolve().parents[3] / "paper_tables" / "fedobp"
@@ -30,10 +32,16 @@ def test_the_grid_and_the_functions_name_the_same_eleven_artefacts() -> None:
 @pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
 def test_every_published_number_stands_in_exactly_one_place(scale: str) -> None:
     results = [make(name, scale) for name in ARTEFACTS]
-    frames = [r.frame for r in results if isinstance(r, Table)] + [r.data for r in results if isinstance(r, Figure) and "source" in r.data]
+    frames = [r.frame for r in results if isinstance(r, Table)] + [
+        r.data for r in results if isinstance(r, Figure) and "source" in r.data
+    ]
     shown = [source for frame in frames for source in frame["source"] if source]
     claimed = [source for r in results for c in r.claims for source in c.sources]
-    expected = [f"{p.name}:{line}" for p in (FOLDER / "published").glob("*.csv") for line in range(2, 2 + len(pd.read_csv(p)))]
+    expected = [
+        f"{p.name}:{line}"
+        for p in (FOLDER / "published").glob("*.csv")
+        for line in range(2, 2 + len(pd.read_csv(p)))
+    ]
     assert Counter(shown + claimed) == Counter(expected)
     assert len(expected) == 32 + 32 + 104 + 104 + 32 + 72 + 449 + 20 + 24
 
@@ -53,7 +61,9 @@ def test_every_figure_draws_something(name: str, scale: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
     found = make(name, status="done")
-    said = " ".join((found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ())))
+    said = " ".join(
+        (found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ()))
+    )
     assert "out of memory" in said or name == "table1"  # Table I needs no result
     if isinstance(found, Figure):
         with style():
@@ -64,17 +74,23 @@ def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
 def test_a_changed_record_changes_exactly_the_cells_that_depend_on_it() -> None:
     evidence = FedObpEvidence("table4", "paper")
     before = ARTEFACTS["table4"](evidence)
-    one = evidence.cells[(evidence.cells["row"] == "FedPer") & (evidence.cells["column"] == "mnist-dir0.5")].index[0]
+    one = evidence.cells[
+        (evidence.cells["row"] == "FedPer") & (evidence.cells["column"] == "mnist-dir0.5")
+    ].index[0]
     evidence.cells.loc[one, "value"] += 0.01
     after = ARTEFACTS["table4"](evidence)
     assert isinstance(before, Table)
     assert isinstance(after, Table)
     moved = (before.frame["ours"] != after.frame["ours"]) & after.frame["ours"].notna()
-    assert list(after.frame.loc[moved, ["row", "column"]].itertuples(index=False, name=None)) == [("FedPer", "mnist-dir0.5")]
+    assert list(after.frame.loc[moved, ["row", "column"]].itertuples(index=False, name=None)) == [
+        ("FedPer", "mnist-dir0.5")
+    ]
 
 
 def test_a_failed_seed_shows_with_its_reason_and_the_others_count() -> None:
-    cell = table("table3", method="apfl", row="APFL", column="cifar10-dir0.1", seed=42).cell("APFL", "cifar10-dir0.1")
+    cell = table("table3", method="apfl", row="APFL", column="cifar10-dir0.1", seed=42).cell(
+        "APFL", "cifar10-dir0.1"
+    )
     assert cell is not None
     assert cell["seeds"] == 1
     assert cell["reason"] == "failed (seed 42): out of memory"
@@ -83,7 +99,10 @@ def test_a_failed_seed_shows_with_its_reason_and_the_others_count() -> None:
 @pytest.mark.parametrize("name", ["table3", "table4", "table5"])
 def test_smaller_scales_are_never_called_a_match(name: str) -> None:
     for scale in ("smoke", "desk"):
-        assert set(table(name, scale).frame["verdict"].dropna()) <= {"not comparable", "not measured"}
+        assert set(table(name, scale).frame["verdict"].dropna()) <= {
+            "not comparable",
+            "not measured",
+        }
 
 
 def test_at_the_paper_scale_no_printed_number_lacks_ours() -> None:
@@ -97,7 +116,7 @@ def test_at_the_paper_scale_no_printed_number_lacks_ours() -> None:
     assert "not measured" not in set(logged["verdict"])
 
 
-# -- closed forms --------------------------------------------------------------------------------------------------------------------------
+# -- closed forms ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
@@ -106,7 +125,12 @@ def test_fifteen_of_sixteen_counts_of_table_two_match_and_the_other_is_flagged(s
     counts = found.frame[found.frame["column"].str.endswith("/personal")]
     assert Counter(counts["verdict"]) == {"equal": 15, "differs": 1}
     wrong = counts[counts["verdict"] == "differs"].iloc[0]
-    assert (wrong["row"], wrong["column"], wrong["published"], wrong["ours"]) == ("OrganAMNIST", "0.1/personal", 53, 59)
+    assert (wrong["row"], wrong["column"], wrong["published"], wrong["ours"]) == (
+        "OrganAMNIST",
+        "0.1/personal",
+        53,
+        59,
+    )
     assert "README, 28" in wrong["reason"]
     assert set(found.frame.loc[found.frame["column"].str.endswith("/q"), "verdict"]) == {"equal"}
     masks = found.frame[found.frame["column"].str.endswith("/masks")]
@@ -118,17 +142,26 @@ def test_fifteen_of_sixteen_counts_of_table_two_match_and_the_other_is_flagged(s
 def test_table_one_flags_what_is_wrong_with_its_evidence() -> None:
     found = table("table1").frame
     wrong = found[found["verdict"] == "differs"]
-    places = {("EMNIST", "samples"), ("SVHN", "samples"), ("OrganCMNIST", "samples"), ("OrganAMNIST", "year"), ("OrganCMNIST", "year")}
+    places = {
+        ("EMNIST", "samples"),
+        ("SVHN", "samples"),
+        ("OrganCMNIST", "samples"),
+        ("OrganAMNIST", "year"),
+        ("OrganCMNIST", "year"),
+    }
     assert set(zip(wrong["row"], wrong["column"], strict=True)) == places
     assert (wrong["reason"] != "").all()
     assert Counter(found["verdict"]) == {"equal": 27, "differs": 5}
 
 
 @pytest.mark.parametrize("scale", ["smoke", "paper"])
-def test_numbers_of_parameters_in_the_prose_follow_on_cifar10_and_not_on_cifar100(scale: str) -> None:
+def test_numbers_of_parameters_in_the_prose_follow_on_cifar10_and_not_on_cifar100(
+    scale: str,
+) -> None:
     claims = {c.text: c for c in make("fig4", scale).claims}
     small, large = (
-        claims[f"The numbers of personal parameters on {name} follow from the best quantiles"] for name in ("CIFAR-10", "CIFAR-100")
+        claims[f"The numbers of personal parameters on {name} follow from the best quantiles"]
+        for name in ("CIFAR-10", "CIFAR-100")
     )
     assert small.holds is True
     assert large.holds is False
@@ -141,7 +174,7 @@ def test_the_uplink_is_the_whole_model_at_every_scale() -> None:
         assert make("fig7", scale).claims[0].holds is True
 
 
-# -- claims --------------------------------------------------------------------------------------------------------------------------------
+# -- claims ----------------------------------------------------------------------------------------
 
 FAIL_IN_PRINT = {
     "The numbers of Table II follow from N and q, rounded up",
@@ -165,8 +198,13 @@ def test_claims_that_fail_in_the_paper_s_own_numbers_are_these() -> None:
 
 
 def test_sentences_on_figure_2_are_held_against_its_curves_and_at_the_paper_scale_alone() -> None:
-    data = pd.DataFrame({"column": settings.key("cifar10"), "label": ["pFedFDA", "FedPer"], "mean": [86.0, 84.0]})
-    given = {scale: curves.fig2_claims(FedObpEvidence("fig2", scale), data)[1] for scale in ("smoke", "paper")}
+    data = pd.DataFrame(
+        {"column": settings.key("cifar10"), "label": ["pFedFDA", "FedPer"], "mean": [86.0, 84.0]}
+    )
+    given = {
+        scale: curves.fig2_claims(FedObpEvidence("fig2", scale), data)[1]
+        for scale in ("smoke", "paper")
+    }
     assert [given["smoke"].holds, given["paper"].holds] == [None, False]
     assert "pFedFDA 86.00, FedPer 84.00" in given["paper"].detail
     better = curves.fig2_claims(FedObpEvidence("fig2", "paper"), data.assign(mean=86.0))[1]
@@ -178,16 +216,24 @@ def test_stated_numbers_are_open_below_the_paper_scale() -> None:
     for name in ("table3", "table4", "table5"):
         for claim in make(name, "smoke").claims:
             assert claim.holds is None or not any(ch.isdigit() for ch in claim.text), claim.text
-    assert all(c.holds is not None for name in ("table3", "table4", "table5") for c in make(name, "paper").claims)
+    assert all(
+        c.holds is not None
+        for name in ("table3", "table4", "table5")
+        for c in make(name, "paper").claims
+    )
 
 
 def test_equal_runs_of_nonorm_and_globalnorm_are_what_that_claim_asks_for() -> None:
     evidence = FedObpEvidence("table5")
-    words = "NoNorm and GlobalNorm without CLS select the same entries, so their accuracies are equal"
+    words = (
+        "NoNorm and GlobalNorm without CLS select the same entries, so their accuracies are equal"
+    )
     for equal in (False, True):
         if equal:
             evidence.cells["value"] = 0.5
-        assert next(c for c in ARTEFACTS["table5"](evidence).claims if c.text == words).holds is equal
+        assert (
+            next(c for c in ARTEFACTS["table5"](evidence).claims if c.text == words).holds is equal
+        )
 
 
 def test_curves_are_smoothed_as_published_and_short_ones_left_alone() -> None:
@@ -208,15 +254,23 @@ def test_variants_stand_aside_and_a_guest_competes() -> None:
     assert {o.rows for o in found.orderings} == {13}
 
 
-def test_printed_organ_accuracies_are_marked_where_a_constant_does_as_well_whatever_ours_is() -> None:
+def test_printed_organ_accuracies_are_marked_where_a_constant_does_as_well_whatever_ours_is() -> (
+    None
+):
     evidence = FedObpEvidence("table4", "paper")
     organ = evidence.cells["column"].str.startswith("organa-dir0.1")
     evidence.cells.loc[organ, "floor.pooled"] = 0.6743
     found = ARTEFACTS["table4"](evidence)
     assert isinstance(found, Table)
     frame = found.frame.set_index(["row", "column"])
-    assert frame["mark"]["FedOBP", "organa-dir0.1"] == frame["mark"]["Local-Only", "organa-dir0.1"] == "at the floor; best round on test"
-    assert frame["mark"]["FedAvg", "organa-dir0.1"] == "best round on test"  # one model for all clients has another constant
+    assert (
+        frame["mark"]["FedOBP", "organa-dir0.1"]
+        == frame["mark"]["Local-Only", "organa-dir0.1"]
+        == "at the floor; best round on test"
+    )
+    assert (
+        frame["mark"]["FedAvg", "organa-dir0.1"] == "best round on test"
+    )  # one model for all clients has another constant
     assert set(frame["verdict"].dropna()) <= {"reproduced", "consistent", "inconclusive", "differs"}
     assert pd.isna(frame["verdict"]["FedOBP, corrected inputs", "organa-dir0.1"])
 
@@ -226,9 +280,20 @@ def test_every_inconsistency_that_a_note_refers_to_stands_in_the_readme() -> Non
     known = {int(n) for n in re.findall(r"^\| (\d+) \|", readme, flags=re.MULTILINE)}
     assert known == set(range(1, 32))
     results = [make(name, scale) for name in NAMES for scale in ("smoke", "paper")]
-    texts = [note for r in results for note in r.notes] + [c.detail for r in results for c in r.claims]
+    texts = [note for r in results for note in r.notes] + [
+        c.detail for r in results for c in r.claims
+    ]
     texts += [str(reason) for r in results if isinstance(r, Table) for reason in r.frame["reason"]]
-    cited = {int(n) for line in texts for part in re.findall(r"README, ([\d and]+)", line) for n in re.findall(r"\d+", part)}
-    cited |= {int(n) for n in re.findall(r"\[(\d+)\]", (FOLDER / "grid.toml").read_text("utf-8")) if int(n) < 40}
+    cited = {
+        int(n)
+        for line in texts
+        for part in re.findall(r"README, ([\d and]+)", line)
+        for n in re.findall(r"\d+", part)
+    }
+    cited |= {
+        int(n)
+        for n in re.findall(r"\[(\d+)\]", (FOLDER / "grid.toml").read_text("utf-8"))
+        if int(n) < 40
+    }
     assert cited <= known
     assert len(cited) > 15

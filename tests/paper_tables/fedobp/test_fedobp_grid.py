@@ -1,4 +1,6 @@
-"""The FedOBP grid: every cell builds, quantiles are Table II's, and the scales keep their budgets."""
+"""The FedOBP grid: every cell builds, quantiles are Table II's, and the scales keep their
+budgets.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,19 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.cells.grid import files, read
-from bench.cells.plan import Planned, cells_of, unique
-from bench.evidence import artefacts
-from bench.evidence.library import Library
-from bench.records.store import Store
-from bench.running.clients import clients_of, make
-from bench.running.cost import estimates, total
-from bench.running.task import Options
-from datasets.core import registry
-from paper_tables.core.published import load
-from paper_tables.core.result import Table
-from paper_tables.fedobp import settings
-from paper_tables.fedobp.facts import official
+from repfl.bench.cells.grid import files, read
+from repfl.bench.cells.plan import Planned, cells_of, unique
+from repfl.bench.evidence import artefacts
+from repfl.bench.evidence.library import Library
+from repfl.bench.records.store import Store
+from repfl.bench.running.clients import clients_of, make
+from repfl.bench.running.cost import estimates, total
+from repfl.bench.running.task import Options
+from repfl.datasets.core import registry
+from repfl.paper_tables.core.published import load
+from repfl.paper_tables.core.result import Table
+from repfl.paper_tables.fedobp import settings
+from repfl.paper_tables.fedobp.facts import official
 
 HOUR = 3600
 
@@ -29,7 +31,11 @@ HOUR = 3600
 def planned(scale: str) -> tuple[Planned, ...]:
     """All cells of a scale, built and validated."""
     grid = read(files()["fedobp"])
-    return tuple(item for name, artefact in grid.file.artefacts.items() for item in cells_of(grid, name, artefact, scale))
+    return tuple(
+        item
+        for name, artefact in grid.file.artefacts.items()
+        for item in cells_of(grid, name, artefact, scale)
+    )
 
 
 @pytest.mark.parametrize(("scale", "least"), [("smoke", 100), ("desk", 60), ("paper", 2000)])
@@ -47,22 +53,38 @@ def test_the_smoke_scale_is_small() -> None:
 def test_the_desk_scale_fits_an_afternoon_on_two_cores(tmp_path: Path) -> None:
     items = unique(planned("desk"))
     assert total(items, estimates(items, Store(tmp_path))) <= 2 * 4 * HOUR
-    assert {item.cell.recipe["dataset"] for item in items} == {"cifar10", "fashion_mnist", "mnist", "digits"}
+    assert {item.cell.recipe["dataset"] for item in items} == {
+        "cifar10",
+        "fashion_mnist",
+        "mnist",
+        "digits",
+    }
 
 
 def test_runs_of_tables_three_and_four_use_the_quantiles_of_table_two() -> None:
     rows = load(files()["fedobp"].parent / "published")
     rows = rows[(rows["table"] == "II") & (rows["metric"] == "quantile_q")]
     names = {printed: short for short, printed in settings.PRINTED.items()}
-    expected = {(settings.key(names[d], a[4:-1]), q) for d, a, q in zip(rows["dataset"], rows["setting"], rows["value"], strict=True)}
+    expected = {
+        (settings.key(names[d], a[4:-1]), q)
+        for d, a, q in zip(rows["dataset"], rows["setting"], rows["value"], strict=True)
+    }
     used = {
         (item.column, float(item.cell.hp["q"]))
         for item in planned("paper")
         if item.artefact in ("table3", "table4") and item.row == settings.OURS
     }
     assert used == expected
-    counted = {(item.row, float(item.cell.hp["q"])) for item in planned("smoke") if item.artefact == "table2"}
-    labels = {settings.key(s, a): f"{settings.DATASETS[s]}, Dir({a})" for s in settings.DATASETS for a in settings.ALPHAS}
+    counted = {
+        (item.row, float(item.cell.hp["q"]))
+        for item in planned("smoke")
+        if item.artefact == "table2"
+    }
+    labels = {
+        settings.key(s, a): f"{settings.DATASETS[s]}, Dir({a})"
+        for s in settings.DATASETS
+        for a in settings.ALPHAS
+    }
     assert counted == {(labels[column], q) for column, q in expected}
 
 
@@ -73,22 +95,37 @@ def test_main_rows_are_the_benchmark_s_baselines() -> None:
     assert used["FedALA"]["worker"] == "shared"
     assert used["pFedFDA"]["compat"] == used["APFL"]["mode"] == "flbench"
     assert used["FedDPA"]["threshold"] == "quantile"
-    assert {used[name]["newcomer"] for name in ("FedPer", "FedRep", "FLUTE", "LG-FedAvg")} == {"global"}
+    assert {used[name]["newcomer"] for name in ("FedPer", "FedRep", "FLUTE", "LG-FedAvg")} == {
+        "global"
+    }
 
 
 def test_the_paper_s_protocol_is_the_recipe_at_paper_scale() -> None:
     for item in planned("paper"):
-        if item.artefact in ("table3", "table4") and not item.row.endswith(("momentum 0.7", "100 rounds")):
+        if item.artefact in ("table3", "table4") and not item.row.endswith(
+            ("momentum 0.7", "100 rounds")
+        ):
             recipe = item.cell.recipe
             training = recipe["training"]
-            assert (training["rounds"], training["epochs"], training["batch"], training["lr"], training["momentum"]) == (
+            assert (
+                training["rounds"],
+                training["epochs"],
+                training["batch"],
+                training["lr"],
+                training["momentum"],
+            ) == (
                 400,
                 5,
                 32,
                 0.01,
                 0.0,
             )
-            assert (recipe["clients"], recipe["participation"], recipe["sampling"], recipe["partition"]["seed"]) == (
+            assert (
+                recipe["clients"],
+                recipe["participation"],
+                recipe["sampling"],
+                recipe["partition"]["seed"],
+            ) == (
                 100,
                 0.1,
                 "flbench",
@@ -98,27 +135,44 @@ def test_the_paper_s_protocol_is_the_recipe_at_paper_scale() -> None:
 
 
 def test_figures_share_their_cells_with_the_tables() -> None:
-    by_artefact = {name: {i.cell.id for i in planned("paper") if i.artefact == name} for name in read(files()["fedobp"]).file.artefacts}
-    assert by_artefact["fig2"] | by_artefact["fig3"] <= by_artefact["table3"] | by_artefact["table4"]
+    by_artefact = {
+        name: {i.cell.id for i in planned("paper") if i.artefact == name}
+        for name in read(files()["fedobp"]).file.artefacts
+    }
+    assert (
+        by_artefact["fig2"] | by_artefact["fig3"] <= by_artefact["table3"] | by_artefact["table4"]
+    )
     assert by_artefact["fig5"] == by_artefact["table5"]
     assert by_artefact["fig7"] <= by_artefact["fig4"]
     assert by_artefact["table1"] <= by_artefact["table2"]
 
 
 @pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
-def test_before_anything_has_run_every_artefact_says_what_is_missing(scale: str, tmp_path: Path) -> None:
+def test_before_anything_has_run_every_artefact_says_what_is_missing(
+    scale: str, tmp_path: Path
+) -> None:
     made = artefacts.make(planned(scale), Library(Store(tmp_path)), tmp_path)
     assert not made.problems
     assert {result.name for result in made.results} == set(read(files()["fedobp"]).file.artefacts)
-    frames = [result.frame for result in made.results if isinstance(result, Table) and result.name not in ("table1", "table2")]
+    frames = [
+        result.frame
+        for result in made.results
+        if isinstance(result, Table) and result.name not in ("table1", "table2")
+    ]
     assert len(frames) == 3
     assert all(set(frame["verdict"].dropna()) == {"not measured"} for frame in frames)
 
 
 def test_official_sizes_are_those_of_the_data_sets_descriptions() -> None:
-    named = {item.column.split("-dir")[0]: item.cell.recipe["dataset"] for item in planned("paper") if item.artefact in ("fig2",)}
+    named = {
+        item.column.split("-dir")[0]: item.cell.recipe["dataset"]
+        for item in planned("paper")
+        if item.artefact in ("fig2",)
+    }
     for short, dataset in named.items():
-        assert sum(registry.get(dataset).splits.values()) == int(pd.to_numeric(official().loc[short, "samples"]))
+        assert sum(registry.get(dataset).splits.values()) == int(
+            pd.to_numeric(official().loc[short, "samples"])
+        )
     assert set(named) == set(settings.DATASETS)
 
 
@@ -126,7 +180,9 @@ def test_official_sizes_are_those_of_the_data_sets_descriptions() -> None:
     ("row", "expected"),
     [("CIFAR-10, Dir(0.1)", 18), ("EMNIST, Dir(0.1)", 3044), ("OrganAMNIST, Dir(0.1)", 59)],
 )
-def test_real_masks_of_the_true_model_have_the_closed_form_size_up_to_a_tie(row: str, expected: int) -> None:
+def test_real_masks_of_the_true_model_have_the_closed_form_size_up_to_a_tie(
+    row: str, expected: int
+) -> None:
     item = next(i for i in planned("smoke") if i.artefact == "table2" and i.row == row)
     run = make(item.cell, clients_of(item.cell), Options())
     run.start()
@@ -135,5 +191,9 @@ def test_real_masks_of_the_true_model_have_the_closed_form_size_up_to_a_tie(row:
     notes = {(round_, name): value for round_, name, value in run.rows}
     assert notes[1, "note/personal"] == 0
     clients, size = item.cell.recipe["clients"], run.fed.layout.parameters
-    assert expected - 1 <= notes[2, "note/personal"] <= expected + 1e-3  # scores that tie at the quantile stay global
-    assert notes[2, "traffic/down_values"] == pytest.approx(4 * clients * (size - notes[2, "note/personal"]))
+    assert (
+        expected - 1 <= notes[2, "note/personal"] <= expected + 1e-3
+    )  # scores that tie at the quantile stay global
+    assert notes[2, "traffic/down_values"] == pytest.approx(
+        4 * clients * (size - notes[2, "note/personal"])
+    )

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from paper_tables.fedobp import logs
+from repfl.paper_tables.fedobp import logs
 
 
 def test_the_logs_speak_against_momentum_as_the_whole_story() -> None:
@@ -24,8 +24,17 @@ def test_most_logs_lie_as_far_from_the_printed_mean_as_one_of_four_values_can() 
 
 
 def test_one_value_beside_three_equal_ones_is_recognised_and_four_different_ones_are_not() -> None:
-    for values, expected in (([81.08, 80.80, 80.80, 80.80], True), ([81.08, 80.90, 80.70, 80.80], False)):
-        cell = pd.DataFrame({"mean": [round(np.mean(values), 2)], "std": [round(np.std(values), 2)], "best": [values[0]]})
+    for values, expected in (
+        ([81.08, 80.80, 80.80, 80.80], True),
+        ([81.08, 80.90, 80.70, 80.80], False),
+    ):
+        cell = pd.DataFrame(
+            {
+                "mean": [round(np.mean(values), 2)],
+                "std": [round(np.std(values), 2)],
+                "best": [values[0]],
+            }
+        )
         assert bool(logs.lies_at(cell).iloc[0]) is expected
 
 
@@ -46,8 +55,14 @@ def test_table_v_is_the_logs_in_28_of_32_cells() -> None:
 
 
 def test_table_v_is_not_table_iii_by_more_than_runs_differ() -> None:
-    """On CIFAR-100, EMNIST and SVHN the two lie nine printed deviations and more apart; on CIFAR-10 only two."""
-    printed = logs.beside_print("III").query("method == 'FedOBP' and setting == 'Dir(0.1)'").set_index("dataset")
+    """On CIFAR-100, EMNIST and SVHN the two lie nine printed deviations and more apart; on CIFAR-10
+    only two.
+    """
+    printed = (
+        logs.beside_print("III")
+        .query("method == 'FedOBP' and setting == 'Dir(0.1)'")
+        .set_index("dataset")
+    )
     logged = logs.beside_print("V").query("method == 'FedOBP NoNorm'").set_index("dataset")["mean"]
     apart = ((logged - printed["mean"]).abs() / printed["std"]).dropna()
     assert apart["CIFAR10"] == pytest.approx(2.0)

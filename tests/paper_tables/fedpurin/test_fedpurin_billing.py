@@ -6,30 +6,42 @@ from dataclasses import asdict
 
 import pytest
 
-from bench.cells.cell import build_cell, recipe_from
-from bench.cells.grid import files, merge, read
-from bench.running.clients import clients_of, make
-from bench.running.task import Options
+from repfl.bench.cells.cell import build_cell, recipe_from
+from repfl.bench.cells.grid import files, merge, read
+from repfl.bench.running.clients import clients_of, make
+from repfl.bench.running.task import Options
 
 MIB = 2**20
 
 
 def traffic(column: str, method: str) -> dict[str, float]:
     """MiB per client of one round."""
-    recipe = merge(asdict(read(files()["fedpurin"]).recipe(column, "smoke")), {"training": {"rounds": 1}})
+    recipe = merge(
+        asdict(read(files()["fedpurin"]).recipe(column, "smoke")), {"training": {"rounds": 1}}
+    )
     cell = build_cell(method, {}, recipe_from(recipe, column), 1)
     run = make(cell, clients_of(cell), Options())
     run.start()
     run.step()
-    sums = {name.removeprefix("traffic/"): value for _, name, value in run.rows if name.startswith("traffic/")}
+    sums = {
+        name.removeprefix("traffic/"): value
+        for _, name, value in run.rows
+        if name.startswith("traffic/")
+    }
     return {name: value / recipe["clients"] / MIB for name, value in sums.items()}
 
 
 @pytest.mark.parametrize(
     ("column", "model", "masked"),
-    [("billing-fmnist", 4.688, 4.835), ("billing-cifar10", 4.712, 4.859), ("billing-cifar100", 18.910, 19.501)],
+    [
+        ("billing-fmnist", 4.688, 4.835),
+        ("billing-cifar10", 4.712, 4.859),
+        ("billing-cifar100", 18.910, 19.501),
+    ],
 )
-def test_a_full_model_costs_what_the_closed_form_says(column: str, model: float, masked: float) -> None:
+def test_a_full_model_costs_what_the_closed_form_says(
+    column: str, model: float, masked: float
+) -> None:
     fedavg, fedcac = traffic(column, "fedavg"), traffic(column, "fedcac")
     assert fedavg["up_values"] == pytest.approx(model, abs=5e-4)
     assert fedavg["down_values"] == pytest.approx(model, abs=5e-4)

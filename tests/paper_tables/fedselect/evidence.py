@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from bench.cells.plan import Planned
-from bench.evidence.library import Evidence
-from bench.evidence.measured import Measured
-from bench.records.store import Record
-from paper_tables.core.result import Claim, Result, Table
-from paper_tables.fedselect.artefacts import ARTEFACTS
+from repfl.bench.cells.plan import Planned
+from repfl.bench.evidence.library import Evidence
+from repfl.bench.evidence.measured import Measured
+from repfl.bench.records.store import Record
+from repfl.paper_tables.core.result import Claim, Result, Table
+from repfl.paper_tables.fedselect.artefacts import ARTEFACTS
 from tests.paper_tables.planned import Invented, Plans, planned
 
 PAPER = "fedselect"
@@ -27,13 +27,21 @@ def share(item: Planned) -> float:
     """The personal share that a run ends with."""
     if item.cell.method != "fedselect" or item.cell.hp["select"] == "layer":
         return 0.0
-    return max(0.25, float(item.cell.hp["limit"])) if item.cell.hp["mode"] == "code" else float(item.cell.hp["limit"])
+    return (
+        max(0.25, float(item.cell.hp["limit"]))
+        if item.cell.hp["mode"] == "code"
+        else float(item.cell.hp["limit"])
+    )
 
 
 def curves(item: Planned, round_: int) -> dict[str, float]:
     """Notes and bytes of a round."""
     kept = share(item) if round_ > 2 else 0.0
-    return {"note/personal": kept, "traffic/up_values": 4 * SIZE * (1 - kept), "traffic/up_codes": SIZE / 8}
+    return {
+        "note/personal": kept,
+        "traffic/up_values": 4 * SIZE * (1 - kept),
+        "traffic/up_codes": SIZE / 8,
+    }
 
 
 class Library(Invented):
@@ -43,7 +51,9 @@ class Library(Invented):
         found = super().record(cell)
         if found is None or found.status != "done":
             return found
-        return replace(found, metrics={**found.metrics, "notes": {"personal": share(self.items[cell])}})
+        return replace(
+            found, metrics={**found.metrics, "notes": {"personal": share(self.items[cell])}}
+        )
 
     def diagnostics(self, record: Record) -> dict[str, np.ndarray]:
         item = self.items[record.id]
@@ -56,14 +66,24 @@ class Library(Invented):
             start, length = client // 2 * 100, int(share(item) * SIZE)
             mask[client, (start + np.arange(length)) % SIZE] = 3
         mask[:, SIZE:] = 9
-        layout = {"names": np.array(["fc.weight", "bn.running_mean"]), "starts": np.array([0, SIZE]), "stops": np.array([SIZE, SIZE + 10])}
-        return {"mask": mask[::-1], "class_counts": counts[::-1], **{f"layout/{name}": values for name, values in layout.items()}}
+        layout = {
+            "names": np.array(["fc.weight", "bn.running_mean"]),
+            "starts": np.array([0, SIZE]),
+            "stops": np.array([SIZE, SIZE + 10]),
+        }
+        return {
+            "mask": mask[::-1],
+            "class_counts": counts[::-1],
+            **{f"layout/{name}": values for name, values in layout.items()},
+        }
 
 
 PLANS = Plans(PAPER, curves)
 
 
-def evidence(name: str, scale: str = "smoke", fails: Callable[[Planned], bool] = lambda item: False) -> Any:
+def evidence(
+    name: str, scale: str = "smoke", fails: Callable[[Planned], bool] = lambda item: False
+) -> Any:
     """The evidence of one artefact; some of its cells have failed."""
     items = [item for item in planned(PAPER, scale) if item.artefact == name]
     library = Library(items, curves)

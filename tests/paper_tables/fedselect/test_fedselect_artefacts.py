@@ -1,4 +1,6 @@
-"""The FedSelect artefacts from invented evidence: everything printed is shown, and what is missing says so."""
+"""The FedSelect artefacts from invented evidence: everything printed is shown, and what is missing
+says so.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench.cells.grid import files
-from paper_tables.core.figures import sheet, style
-from paper_tables.core.result import Absent, Figure, Table
-from paper_tables.fedselect import facts
-from paper_tables.fedselect.artefacts import ARTEFACTS
-from paper_tables.fedselect.facts import on_lattice
-from paper_tables.fedselect.overlap import compare_masks
-from paper_tables.fedselect.settings import DATASETS, METHODS
+from repfl.bench.cells.grid import files
+from repfl.paper_tables.core.figures import sheet, style
+from repfl.paper_tables.core.result import Absent, Figure, Table
+from repfl.paper_tables.fedselect import facts
+from repfl.paper_tables.fedselect.artefacts import ARTEFACTS
+from repfl.paper_tables.fedselect.facts import on_lattice
+from repfl.paper_tables.fedselect.overlap import compare_masks
+from repfl.paper_tables.fedselect.settings import DATASETS, METHODS
 from tests.paper_tables.fedselect.evidence import PAPER, claims, evidence, make, table
 
 NAMES = ("table1", "table2", "table3", "fig2", "fig3", "fig4")
@@ -27,9 +29,15 @@ FOLDER = files()[PAPER].parent
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_published_number_stands_in_exactly_one_place(scale: str) -> None:
     results = [make(name, scale) for name in ARTEFACTS]
-    tables = [source for r in results if isinstance(r, Table) for source in r.frame["source"] if source]
+    tables = [
+        source for r in results if isinstance(r, Table) for source in r.frame["source"] if source
+    ]
     told = [source for r in results for c in r.claims for source in c.sources]
-    expected = [f"{path.name}:{line}" for path in (FOLDER / "published").glob("*.csv") for line in range(2, 2 + len(pd.read_csv(path)))]
+    expected = [
+        f"{path.name}:{line}"
+        for path in (FOLDER / "published").glob("*.csv")
+        for line in range(2, 2 + len(pd.read_csv(path)))
+    ]
     assert Counter(tables + told) == Counter(expected)
     assert len(expected) == 40 + 16 + 32 + 9
 
@@ -49,7 +57,9 @@ def test_every_figure_draws_something(name: str, scale: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
     found = ARTEFACTS[name](evidence(name, fails=lambda item: True))
-    said = " ".join((found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ())))
+    said = " ".join(
+        (found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ()))
+    )
     assert "out of memory" in said
     if isinstance(found, Table):
         assert set(found.frame["verdict"].dropna()) == {"not measured"}
@@ -60,7 +70,13 @@ def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
 
 
 def test_a_failed_seed_shows_with_its_reason_and_the_others_count() -> None:
-    found = ARTEFACTS["table1"](evidence("table1", "paper", lambda i: i.row == "Ditto" and i.column == "mini" and i.cell.seed == 1))
+    found = ARTEFACTS["table1"](
+        evidence(
+            "table1",
+            "paper",
+            lambda i: i.row == "Ditto" and i.column == "mini" and i.cell.seed == 1,
+        )
+    )
     assert isinstance(found, Table)
     cell = found.cell("Ditto", "mini")
     assert cell is not None
@@ -80,9 +96,15 @@ def test_smaller_scales_and_the_untrained_column_are_never_called_a_match() -> N
 
 def test_fedavg_is_one_model_and_its_own_statistics_stand_aside() -> None:
     given = evidence("table1", "paper")
-    protocol = given.cells[["row", "recipe.training.buffers", "recipe.evaluation.point"]].drop_duplicates()
-    assert protocol[protocol["row"] == "FedAvg"].to_numpy().tolist() == [["FedAvg", "global", "post_agg"]]
-    assert protocol[protocol["row"] == "FedSelect"].to_numpy().tolist() == [["FedSelect", "local", "pre_agg"]]
+    protocol = given.cells[
+        ["row", "recipe.training.buffers", "recipe.evaluation.point"]
+    ].drop_duplicates()
+    assert protocol[protocol["row"] == "FedAvg"].to_numpy().tolist() == [
+        ["FedAvg", "global", "post_agg"]
+    ]
+    assert protocol[protocol["row"] == "FedSelect"].to_numpy().tolist() == [
+        ["FedSelect", "local", "pre_agg"]
+    ]
     found = table("table1", "paper")
     assert found.cell("FedAvg", "mini")["seeds"] == 3  # type: ignore[index]
     assert "FedAvg, own BN statistics" in found.layout.aside
@@ -100,11 +122,14 @@ def test_variants_stand_aside_and_a_guest_competes() -> None:
     assert len(found.layout.aside) == 9
 
 
-# -- claims and closed forms ---------------------------------------------------------------------------------------------------------------
+# -- claims and closed forms -----------------------------------------------------------------------
 
 FAIL_IN_PRINT = {
     "All ablations perform worse than FedSelect, α = 0.50",
-    "The CIFAR accuracies of the ablations in Table 3 are shares of 2,000 test decisions (multiples of 0.05 %)",
+    (
+        "The CIFAR accuracies of the ablations in Table 3 are shares of 2,000 test decisions"
+        " (multiples of 0.05 %)"
+    ),
 }
 
 
@@ -117,19 +142,33 @@ def test_claims_that_fail_in_the_paper_s_own_numbers_are_these(scale: str) -> No
 
 def test_whether_the_average_gain_holds_in_print_depends_on_how_it_is_read() -> None:
     gain = claims("table1")["FedSelect improves on the baselines by more than 2.4 % on average"]
-    assert "printed: +4.60, +2.55, +0.97, +0.44, mean 2.14 points above the best baseline of each column; 2.97 above" in gain.detail
+    assert (
+        "printed: +4.60, +2.55, +0.97, +0.44, mean 2.14 points above the best baseline of each"
+        " column; 2.97 above" in gain.detail
+    )
     assert gain.holds is None
     assert gain.printed is None
 
 
 @pytest.mark.parametrize(("best", "expected"), [(40.0, True), (32.5, None), (27.0, False)])
-def test_the_average_gain_is_judged_where_both_readings_agree(best: float, expected: bool | None) -> None:
-    """Baselines are best in one column each, at 30 and elsewhere at 20: 2.5 points more than the best, or 12.5 more than any on average."""
+def test_the_average_gain_is_judged_where_both_readings_agree(
+    best: float, expected: bool | None
+) -> None:
+    """Baselines are best in one column each, at 30 and elsewhere at 20: 2.5 points more than the
+    best, or 12.5 more than any on average.
+    """
     rows = {name: [20.0] * 4 for name in METHODS}
     rows["Ditto"], rows["FedRep"] = [30.0, 30.0, 20.0, 20.0], [20.0, 20.0, 31.0, 31.0]
     rows["FedSelect"] = [best] * 4
     cells = [
-        {"row": name, "column": key, "published": value, "ours": value, "source": "x", "scale": "paper"}
+        {
+            "row": name,
+            "column": key,
+            "published": value,
+            "ours": value,
+            "source": "x",
+            "scale": "paper",
+        }
         for name, values in rows.items()
         for key, value in zip(DATASETS, values, strict=True)
     ]
@@ -137,7 +176,12 @@ def test_the_average_gain_is_judged_where_both_readings_agree(best: float, expec
 
 
 def test_the_surviving_numbers_of_the_set_up_are_what_the_paper_scale_plans() -> None:
-    found = {scale: [c for c in claims("table1", scale).values() if c.text.startswith("100 training images")] for scale in SCALES}
+    found = {
+        scale: [
+            c for c in claims("table1", scale).values() if c.text.startswith("100 training images")
+        ]
+        for scale in SCALES
+    }
     assert [c.holds for scale in SCALES for c in found[scale]] == [None, None, True]
     rows = evidence("table1", "paper")
     rows.cells.loc[rows.cells["column"] == "mini", "recipe.clients"] = 10
@@ -178,19 +222,25 @@ def test_later_rounds_send_less_under_large_limits() -> None:
 
 def test_stated_numbers_of_figure_three_are_open_below_the_paper_scale() -> None:
     for scale in SCALES:
-        stated = [c for text, c in claims("fig3", scale).items() if text.startswith("With little data")]
+        stated = [
+            c for text, c in claims("fig3", scale).items() if text.startswith("With little data")
+        ]
         assert len(stated) == 2
         assert all((c.holds is None) == (scale != "paper") for c in stated)
 
 
-# -- masks ---------------------------------------------------------------------------------------------------------------------------------
+# -- masks -----------------------------------------------------------------------------------------
 
 
 def test_overlap_is_intersection_over_union_with_clients_in_the_order_of_their_labels() -> None:
     masks = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 0]], dtype=bool)
     counts = np.array([[0, 5, 5], [5, 5, 0], [5, 0, 5]])
     found = compare_masks(masks, counts)
-    assert found["classes"].tolist() == [[True, True, False], [True, False, True], [False, True, True]]
+    assert found["classes"].tolist() == [
+        [True, True, False],
+        [True, False, True],
+        [False, True, True],
+    ]
     assert found["table"][0, 2] == pytest.approx(1 / 3)
     assert found["table"][0, 1] == pytest.approx(2 / 3)
     assert np.isnan(np.diag(found["table"])).all()
@@ -204,16 +254,30 @@ def test_clients_with_common_labels_are_told_apart_and_statistics_left_out() -> 
     assert len(first) == 45
     assert first[first["common"]]["overlap"].eq(1).all()
     assert first[~first["common"]]["overlap"].lt(1).all()
-    assert claims("fig4")["Clients that share a label overlap more than clients that share none"].holds
+    assert claims("fig4")[
+        "Clients that share a label overlap more than clients that share none"
+    ].holds
 
 
 def test_every_inconsistency_that_a_note_refers_to_stands_in_the_readme() -> None:
-    known = {int(n) for n in re.findall(r"^\| (\d+) \|", (FOLDER / "README.md").read_text("utf-8"), flags=re.MULTILINE)}
+    known = {
+        int(n)
+        for n in re.findall(
+            r"^\| (\d+) \|", (FOLDER / "README.md").read_text("utf-8"), flags=re.MULTILINE
+        )
+    }
     assert known == set(range(1, 32))
     results = [make(name, scale) for name in NAMES for scale in ("smoke", "paper")]
-    texts = [note for r in results for note in r.notes] + [c.detail for r in results for c in r.claims]
+    texts = [note for r in results for note in r.notes] + [
+        c.detail for r in results for c in r.claims
+    ]
     texts += [str(reason) for r in results if isinstance(r, Table) for reason in r.frame["reason"]]
-    cited = {int(n) for line in texts for part in re.findall(r"README, ([\d andto]+)", line) for n in re.findall(r"\d+", part)}
+    cited = {
+        int(n)
+        for line in texts
+        for part in re.findall(r"README, ([\d andto]+)", line)
+        for n in re.findall(r"\d+", part)
+    }
     cited |= {int(n) for n in re.findall(r"\[(\d+)\]", (FOLDER / "grid.toml").read_text("utf-8"))}
     assert cited <= known
     assert len(cited) > 12

@@ -1,4 +1,6 @@
-"""The FedSelect grid: every cell builds, scales keep their budgets, and the true model has the sizes that the README states."""
+"""The FedSelect grid: every cell builds, scales keep their budgets, and the true model has the
+sizes that the README states.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from algorithms.core.run import Run
-from algorithms.models import build
-from bench.cells.cell import build_cell, recipe_from
-from bench.cells.grid import files, read
-from bench.cells.plan import unique
-from bench.running.clients import clients_of, make
-from bench.running.cost import work_of
-from bench.running.task import Options
-from datasets.core.partition import deal
-from datasets.core.store import open_dataset
+from repfl.algorithms.core.run import Run
+from repfl.algorithms.models import build
+from repfl.bench.cells.cell import build_cell, recipe_from
+from repfl.bench.cells.grid import files, read
+from repfl.bench.cells.plan import unique
+from repfl.bench.running.clients import clients_of, make
+from repfl.bench.running.cost import work_of
+from repfl.bench.running.task import Options
+from repfl.datasets.core.partition import deal
+from repfl.datasets.core.store import open_dataset
 from tests.paper_tables.planned import planned
 
 PAPER = "fedselect"
@@ -35,19 +37,26 @@ TRUE = {
 @pytest.mark.parametrize(("scale", "least"), [("smoke", 150), ("desk", 50), ("paper", 380)])
 def test_every_cell_of_every_scale_builds(scale: str, least: int) -> None:
     assert len(unique(planned(PAPER, scale))) > least
-    assert {item.artefact for item in planned(PAPER, scale)} == set(read(files()[PAPER]).file.artefacts)
+    assert {item.artefact for item in planned(PAPER, scale)} == set(
+        read(files()[PAPER]).file.artefacts
+    )
 
 
 def test_the_smoke_scale_is_small() -> None:
     items = unique(planned(PAPER, "smoke"))
     assert len(items) <= 185
-    assert all(item.cell.recipe["dataset"] == "digits" and item.cell.recipe["clients"] <= 10 for item in items)
+    assert all(
+        item.cell.recipe["dataset"] == "digits" and item.cell.recipe["clients"] <= 10
+        for item in items
+    )
 
 
 def test_the_desk_scale_fits_an_afternoon_on_two_cores() -> None:
     per_sample, passes = 1 / 250, 2  # ResNet-18 on one core; FedSelect and Ditto train twice
     seconds = sum(
-        work_of(item.cell.method, item.cell.recipe) * per_sample * (passes if item.cell.method in ("fedselect", "ditto") else 1)
+        work_of(item.cell.method, item.cell.recipe)
+        * per_sample
+        * (passes if item.cell.method in ("fedselect", "ditto") else 1)
         for item in unique(planned(PAPER, "desk"))
     )
     assert seconds <= 2 * 4 * HOUR
@@ -62,15 +71,31 @@ def test_the_paper_s_protocol_is_the_recipe_at_paper_scale() -> None:
         epochs = 6 if item.column == "cifar10-twice" else 3
         assert (training["rounds"], training["epochs"]) == (rounds[recipe["dataset"]], epochs)
         assert (training["batch"], training["lr"], training["momentum"]) == (32, 0.05, 0.0)
-        assert (recipe["model"], recipe["participation"], recipe["evaluation"]["rule"]) == ("resnet18", 1.0, "last")
+        assert (recipe["model"], recipe["participation"], recipe["evaluation"]["rule"]) == (
+            "resnet18",
+            1.0,
+            "last",
+        )
 
 
 def test_figures_share_their_cells_with_the_tables() -> None:
-    by = {name: {i.cell.id for i in planned(PAPER, "paper") if i.artefact == name} for name in read(files()[PAPER]).file.artefacts}
+    by = {
+        name: {i.cell.id for i in planned(PAPER, "paper") if i.artefact == name}
+        for name in read(files()[PAPER]).file.artefacts
+    }
     assert by["fig2"] <= by["table1"]
     assert len(by["fig3"] & by["table1"]) == 30
-    full = {(i.row, i.column): i.cell.hp["limit"] for i in planned(PAPER, "paper") if i.artefact == "table1" and i.row == "FedSelect"}
-    assert {column: limit for (_, column), limit in full.items()} == {"cifar10": 0.3, "office": 0.3, "cifar10c": 0.5, "mini": 0.5}
+    full = {
+        (i.row, i.column): i.cell.hp["limit"]
+        for i in planned(PAPER, "paper")
+        if i.artefact == "table1" and i.row == "FedSelect"
+    }
+    assert {column: limit for (_, column), limit in full.items()} == {
+        "cifar10": 0.3,
+        "office": 0.3,
+        "cifar10c": 0.5,
+        "mini": 0.5,
+    }
 
 
 def test_the_smoke_partition_gives_every_client_two_blocks() -> None:
@@ -81,9 +106,15 @@ def test_the_smoke_partition_gives_every_client_two_blocks() -> None:
     assert [len(part) for part in shares.test] == [30] * 10
 
 
-@pytest.mark.parametrize(("classes", "size"), [(10, 11_181_642), (65, 11_209_857), (100, 11_227_812)])
+@pytest.mark.parametrize(
+    ("classes", "size"), [(10, 11_181_642), (65, 11_209_857), (100, 11_227_812)]
+)
 def test_sizes_of_the_true_model(classes: int, size: int) -> None:
-    assert build("resnet18", channels=3, size=32, classes=classes).layout.parameters == size == 11_176_512 + 513 * classes
+    assert (
+        build("resnet18", channels=3, size=32, classes=classes).layout.parameters
+        == size
+        == 11_176_512 + 513 * classes
+    )
 
 
 def first_round(method: str, **hp: float) -> Run:

@@ -1,4 +1,6 @@
-"""The PFedDST artefacts from invented evidence: everything printed is shown, claims answer at their scale, the grid is the protocol."""
+"""The PFedDST artefacts from invented evidence: everything printed is shown, claims answer at their
+scale, the grid is the protocol.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bench.cells.grid import files
-from bench.cells.plan import Planned, unique
-from bench.records.store import Store
-from bench.running.cost import estimates, total
-from paper_tables.core.figures import sheet, style
-from paper_tables.core.result import Absent, Figure, Result, Table
-from paper_tables.pfeddst import peers, settings, speed
-from paper_tables.pfeddst.artefacts import ARTEFACTS
-from paper_tables.pfeddst.curves import per_round
+from repfl.bench.cells.grid import files
+from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.records.store import Store
+from repfl.bench.running.cost import estimates, total
+from repfl.paper_tables.core.figures import sheet, style
+from repfl.paper_tables.core.result import Absent, Figure, Result, Table
+from repfl.paper_tables.pfeddst import peers, settings, speed
+from repfl.paper_tables.pfeddst.artefacts import ARTEFACTS
+from repfl.paper_tables.pfeddst.curves import per_round
 from tests.paper_tables.planned import Plans, number, planned
 
 PAPER = "pfeddst"
@@ -28,12 +30,20 @@ MODEL = 11_173_962
 
 
 def curves(item: Planned, round_: int) -> dict[str, float]:
-    """Bytes, and what chosen peers' models are worth where that is asked for; peers by header are worth more."""
-    found = {"traffic/down_values": 4.0 * MODEL * item.cell.recipe["clients"], "traffic/down_codes": 0.0}
+    """Bytes, and what chosen peers' models are worth where that is asked for; peers by header are
+    worth more.
+    """
+    found = {
+        "traffic/down_values": 4.0 * MODEL * item.cell.recipe["clients"],
+        "traffic/down_codes": 0.0,
+    }
     if "peers" in item.cell.recipe["evaluation"]["tallies"]:
         base = 0.6 if item.row == "header" else 0.3
         found["note/peers/own"] = 0.95
-        found |= {f"note/peers/{place}": base + 0.2 * number(item.row, round_, place) for place in range(item.cell.hp["degree"])}
+        found |= {
+            f"note/peers/{place}": base + 0.2 * number(item.row, round_, place)
+            for place in range(item.cell.hp["degree"])
+        }
     return found
 
 
@@ -46,7 +56,9 @@ def whole(name: str, scale: str) -> Result:
 
 
 def make(name: str, scale: str = "smoke", fails: Callable[[Planned], bool] | None = None) -> Result:
-    return whole(name, scale) if fails is None else ARTEFACTS[name](PLANS.evidence(name, scale, fails))
+    return (
+        whole(name, scale) if fails is None else ARTEFACTS[name](PLANS.evidence(name, scale, fails))
+    )
 
 
 def table(scale: str = "smoke") -> Table:
@@ -60,23 +72,32 @@ def holds(name: str, scale: str, words: str) -> bool | None:
     return claim.holds
 
 
-# -- nothing printed is lost ---------------------------------------------------------------------------------------------------------------
+# -- nothing printed is lost -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale", ["smoke", "paper"])
 def test_every_published_number_stands_in_exactly_one_place(scale: str) -> None:
     results = [make(name, scale) for name in ARTEFACTS]
-    found = [source for r in results if isinstance(r, Table) for source in r.frame["source"] if source]
+    found = [
+        source for r in results if isinstance(r, Table) for source in r.frame["source"] if source
+    ]
     found += [source for r in results for claim in r.claims for source in claim.sources]
     assert Counter(found) == Counter(PLANS.published["source"])
     assert len(found) == 18
 
 
 def test_the_grid_and_the_functions_name_the_same_artefacts() -> None:
-    assert set(ARTEFACTS) == {item.artefact for item in planned(PAPER, "smoke")} == {"table2", "fig2", "fig3", "fig4"}
+    assert (
+        set(ARTEFACTS)
+        == {item.artefact for item in planned(PAPER, "smoke")}
+        == {"table2", "fig2", "fig3", "fig4"}
+    )
 
 
-@pytest.mark.parametrize(("name", "scale"), [(n, s) for n in ("fig2", "fig3", "fig4") for s in SCALES if (n, s) != ("fig4", "desk")])
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [(n, s) for n in ("fig2", "fig3", "fig4") for s in SCALES if (n, s) != ("fig4", "desk")],
+)
 def test_figures_draw_something(name: str, scale: str) -> None:
     figure = make(name, scale)
     assert isinstance(figure, Figure)
@@ -90,7 +111,9 @@ def test_figures_draw_something(name: str, scale: str) -> None:
 @pytest.mark.parametrize("name", list(ARTEFACTS))
 def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
     found = make(name, fails=lambda item: True)
-    said = " ".join((found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ())))
+    said = " ".join(
+        (found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ()))
+    )
     assert "out of memory" in said
     assert isinstance(found, Absent) == (name == "fig2")
     if isinstance(found, Table):
@@ -104,12 +127,15 @@ def test_one_of_two_runs_of_figure_2_still_draws_and_leaves_its_claims_open() ->
     found = make("fig2", fails=lambda item: item.row == "random")
     assert isinstance(found, Figure)
     assert "random: failed (seed 0): out of memory" in found.notes
-    assert [c.holds for c in found.claims if "peers chosen" in c.text or "own model" in c.text] == [None, None]
+    assert [c.holds for c in found.claims if "peers chosen" in c.text or "own model" in c.text] == [
+        None,
+        None,
+    ]
     with style():
         found.draw(sheet)
 
 
-# -- table 2 -------------------------------------------------------------------------------------------------------------------------------
+# -- table 2 ---------------------------------------------------------------------------------------
 
 
 def test_the_two_printed_accuracies_stand_at_their_methods_last_round() -> None:
@@ -127,7 +153,13 @@ def test_quantities_are_read_off_a_curve() -> None:
     assert speed.first_at(70)(cell, rounds) == 4
     assert isnan(speed.first_at(95)(cell, rounds))
     assert speed.mean_over_rounds(cell, rounds) == pytest.approx((50 + 50 + 60 + 70 + 80 + 90) / 6)
-    bytes_ = pd.DataFrame({"round": [1, 1, 2, 2], "name": ["traffic/down_values", "traffic/down_codes"] * 2, "value": [3e7, 1e7, 1e7, 1e7]})
+    bytes_ = pd.DataFrame(
+        {
+            "round": [1, 1, 2, 2],
+            "name": ["traffic/down_values", "traffic/down_codes"] * 2,
+            "value": [3e7, 1e7, 1e7, 1e7],
+        }
+    )
     assert speed.received(cell, bytes_) == pytest.approx(3.0)
 
 
@@ -140,24 +172,35 @@ def test_added_rows_stand_aside_and_the_seven_methods_compete() -> None:
     found = table("paper")
     assert found.layout.rows[:7] == settings.METHODS
     aside = set(found.layout.aside)
-    assert {"PFedDST, header term as printed", "PFedDST, λ = ∞", "DFedPGP, push-sum", "FedAvg, P2", "PFedDST, P3"} <= aside
+    assert {
+        "PFedDST, header term as printed",
+        "PFedDST, λ = ∞",
+        "DFedPGP, push-sum",
+        "FedAvg, P2",
+        "PFedDST, P3",
+    } <= aside
     assert set(found.frame["row"]) - set(settings.METHODS) == aside
     assert set(found.summary.index) == set(settings.METHODS)
 
 
 def test_mixed_models_come_from_the_same_runs() -> None:
     found = table("paper")
-    own, mixed = found.cell("DFedPGP", "cifar10/last"), found.cell("DFedPGP, mixed models", "cifar10/last")
+    own, mixed = (
+        found.cell("DFedPGP", "cifar10/last"),
+        found.cell("DFedPGP, mixed models", "cifar10/last"),
+    )
     assert own is not None
     assert mixed is not None
     assert own["ids"] == mixed["ids"]
     assert own["ours"] != mixed["ours"]
 
 
-# -- claims --------------------------------------------------------------------------------------------------------------------------------
+# -- claims ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", ["500 rounds", "chooses 10 peers", "decay rate 0.005", "extractor trains 5 epochs"])
+@pytest.mark.parametrize(
+    "words", ["500 rounds", "chooses 10 peers", "decay rate 0.005", "extractor trains 5 epochs"]
+)
 def test_the_paper_scale_follows_what_the_text_states_and_others_do_not_answer(words: str) -> None:
     assert holds("table2", "paper", words) is True
     assert holds("table2", "smoke", words) is None
@@ -190,25 +233,45 @@ def test_leads_are_judged_at_the_paper_scale_only() -> None:
 
 def test_work_counts_who_trains_and_for_how_long() -> None:
     evidence = PLANS.evidence("fig3", "paper")
-    assert [per_round(evidence, row, "cifar10") for row in ("FedAvg", "Dis-PFL", "DFedPGP", "PFedDST")] == [50, 500, 600, 600]
+    assert [
+        per_round(evidence, row, "cifar10") for row in ("FedAvg", "Dis-PFL", "DFedPGP", "PFedDST")
+    ] == [50, 500, 600, 600]
 
 
-# -- the grid ------------------------------------------------------------------------------------------------------------------------------
+# -- the grid --------------------------------------------------------------------------------------
 
 
 def test_the_paper_scale_is_the_protocol() -> None:
     for item in planned(PAPER, "paper"):
         recipe, hp = item.cell.recipe, item.cell.hp
-        assert (recipe["model"], recipe["clients"], recipe["participation"], recipe["augment"]) == ("resnet18-gn", 100, 0.1, "crop-flip")
-        assert recipe["partition"]["options"]["classes"] == {"cifar10": 2, "cifar100": 5}[recipe["dataset"]]
-        assert (recipe["training"]["rounds"], recipe["training"]["epochs"], recipe["training"]["batch"]) == (500, 5, 128)
+        assert (recipe["model"], recipe["clients"], recipe["participation"], recipe["augment"]) == (
+            "resnet18-gn",
+            100,
+            0.1,
+            "crop-flip",
+        )
+        assert (
+            recipe["partition"]["options"]["classes"]
+            == {"cifar10": 2, "cifar100": 5}[recipe["dataset"]]
+        )
+        assert (
+            recipe["training"]["rounds"],
+            recipe["training"]["epochs"],
+            recipe["training"]["batch"],
+        ) == (500, 5, 128)
         assert hp.get("degree", 10) == (0 if item.row == "PFedDST, no peers" else 10)
         if item.column in settings.DATASETS:
-            assert (recipe["training"]["lr_decay"], recipe["training"]["weight_decay"]) == (0.995, 0.0005)
+            assert (recipe["training"]["lr_decay"], recipe["training"]["weight_decay"]) == (
+                0.995,
+                0.0005,
+            )
 
 
 def test_figures_share_the_runs_of_the_table() -> None:
-    own = {name: {item.cell.id for item in planned(PAPER, "paper") if item.artefact == name} for name in ARTEFACTS}
+    own = {
+        name: {item.cell.id for item in planned(PAPER, "paper") if item.artefact == name}
+        for name in ARTEFACTS
+    }
     assert own["fig3"] | own["fig4"] <= own["table2"]
 
 
@@ -222,7 +285,10 @@ def test_desk_clients_hold_the_protocol_s_classes_and_as_many_images_on_both_dat
     for item in planned(PAPER, "desk"):
         options = item.cell.recipe["partition"]["options"]
         assert options["classes"] == {"cifar10": 2, "cifar100": 5}[item.cell.recipe["dataset"]]
-        assert (options["classes"] * options["train"], options["classes"] * options["test"]) == (100, 200)
+        assert (options["classes"] * options["train"], options["classes"] * options["test"]) == (
+            100,
+            200,
+        )
 
 
 def test_the_desk_scale_fits_an_afternoon_on_two_cores(tmp_path: Path) -> None:

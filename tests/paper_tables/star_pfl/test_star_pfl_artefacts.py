@@ -1,4 +1,6 @@
-"""The Star-PFL artefacts from invented evidence: everything printed is shown, closed forms come out, and the grid is the protocol."""
+"""The Star-PFL artefacts from invented evidence: everything printed is shown, closed forms come
+out, and the grid is the protocol.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from algorithms import models
-from bench.cells.grid import files
-from bench.cells.plan import Planned, unique
-from bench.records.store import Store
-from bench.running.cost import estimates, total
-from paper_tables.core.figures import sheet, style
-from paper_tables.core.result import Absent, Figure, Result, Table
-from paper_tables.star_pfl import costs, settings
-from paper_tables.star_pfl.accuracy import unevenness
-from paper_tables.star_pfl.artefacts import ARTEFACTS
-from paper_tables.star_pfl.traces import Traces, label_claim
+from repfl.algorithms import models
+from repfl.bench.cells.grid import files
+from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.records.store import Store
+from repfl.bench.running.cost import estimates, total
+from repfl.paper_tables.core.figures import sheet, style
+from repfl.paper_tables.core.result import Absent, Figure, Result, Table
+from repfl.paper_tables.star_pfl import costs, settings
+from repfl.paper_tables.star_pfl.accuracy import unevenness
+from repfl.paper_tables.star_pfl.artefacts import ARTEFACTS
+from repfl.paper_tables.star_pfl.traces import Traces, label_claim
 from tests.paper_tables.planned import Plans, number, planned
 
 PAPER = "star-pfl"
@@ -32,18 +34,29 @@ ENTRIES = ("conv1.weight[25]", "conv1.weight[50]", "fc2.weight[100]")
 def curves(item: Planned, round_: int) -> dict[str, float]:
     """Bytes of the true model, shares of active weights, and traces where they are asked for."""
     method, clients = item.cell.method, item.cell.recipe["clients"]
-    size = {"local": 0, "fedbn": LEARNABLE - NORM, "fedap": LEARNABLE - NORM}.get(method, LEARNABLE + STATISTICS)
+    size = {"local": 0, "fedbn": LEARNABLE - NORM, "fedap": LEARNABLE - NORM}.get(
+        method, LEARNABLE + STATISTICS
+    )
     masked = method in ("star-pfl", "lotteryfl")
     up = 4 * size * clients * (0.66 if method == "star-pfl" else 0.68 if masked else 1)
     extra = 96 * clients if method == "fedap" and round_ == 1 else 0
     found = {"traffic/up_values": up + extra, "traffic/down_values": 4.0 * size * clients}
-    found |= {f"traffic/{line}_codes": (LEARNABLE // 8 if masked else 0) * float(clients) for line in ("up", "down")}
+    found |= {
+        f"traffic/{line}_codes": (LEARNABLE // 8 if masked else 0) * float(clients)
+        for line in ("up", "down")
+    }
     if masked:
-        found |= {f"note/active/{name}": 0.9 if method == "star-pfl" else 0.95 for name in costs.MACS}
+        found |= {
+            f"note/active/{name}": 0.9 if method == "star-pfl" else 0.95 for name in costs.MACS
+        }
     if "trace" in item.cell.recipe["evaluation"]["tallies"]:
         for client in range(clients):
             found[f"note/trace/{client}/label"] = client % 10
-            found |= {f"note/trace/{client}/{entry}": number(entry) - 0.01 * round_ * number(client % 10, entry) for entry in ENTRIES}
+            found |= {
+                f"note/trace/{client}/{entry}": number(entry)
+                - 0.01 * round_ * number(client % 10, entry)
+                for entry in ENTRIES
+            }
     return found
 
 
@@ -56,7 +69,9 @@ def whole(name: str, scale: str) -> Result:
 
 
 def make(name: str, scale: str = "smoke", fails: Callable[[Planned], bool] | None = None) -> Result:
-    return whole(name, scale) if fails is None else ARTEFACTS[name](PLANS.evidence(name, scale, fails))
+    return (
+        whole(name, scale) if fails is None else ARTEFACTS[name](PLANS.evidence(name, scale, fails))
+    )
 
 
 def table(name: str, scale: str = "smoke") -> Table:
@@ -65,20 +80,26 @@ def table(name: str, scale: str = "smoke") -> Table:
     return found
 
 
-# -- nothing printed is lost ---------------------------------------------------------------------------------------------------------------
+# -- nothing printed is lost -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_every_published_number_stands_in_exactly_one_place(scale: str) -> None:
     results = [make(name, scale) for name in ARTEFACTS]
-    found = [source for r in results if isinstance(r, Table) for source in r.frame["source"] if source]
+    found = [
+        source for r in results if isinstance(r, Table) for source in r.frame["source"] if source
+    ]
     found += [source for r in results for claim in r.claims for source in claim.sources]
     assert Counter(found) == Counter(PLANS.published["source"])
     assert len(found) == 36 + 36 + 3
 
 
 def test_the_grid_and_the_functions_name_the_same_artefacts() -> None:
-    assert set(ARTEFACTS) == {item.artefact for item in planned(PAPER, "smoke")} == {"table2", "table3", "fig1", "fig2"}
+    assert (
+        set(ARTEFACTS)
+        == {item.artefact for item in planned(PAPER, "smoke")}
+        == {"table2", "table3", "fig1", "fig2"}
+    )
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -96,7 +117,9 @@ def test_figures_draw_something(name: str, scale: str) -> None:
 @pytest.mark.parametrize("name", list(ARTEFACTS))
 def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
     found = make(name, fails=lambda item: True)
-    said = " ".join((found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ())))
+    said = " ".join(
+        (found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ()))
+    )
     assert "out of memory" in said
     assert isinstance(found, Absent) == name.startswith("fig")
     if isinstance(found, Table):
@@ -116,7 +139,7 @@ def test_a_failed_seed_changes_its_own_cell_only() -> None:
     assert set(moved["reason"]) == {"failed (seed 1): out of memory"}
 
 
-# -- table 2 -------------------------------------------------------------------------------------------------------------------------------
+# -- table 2 ---------------------------------------------------------------------------------------
 
 
 def test_fractions_are_shown_in_percent_with_verdicts_in_points() -> None:
@@ -130,7 +153,12 @@ def test_fractions_are_shown_in_percent_with_verdicts_in_points() -> None:
 def test_validated_and_aggregated_scores_come_from_the_same_runs() -> None:
     found = table("table2", "paper")
     own, validated, aggregated = (
-        found.cell(row, "sagittal-dir1") for row in ("FedAvg", "FedAvg, round by validation", "FedAvg, aggregated, round by validation")
+        found.cell(row, "sagittal-dir1")
+        for row in (
+            "FedAvg",
+            "FedAvg, round by validation",
+            "FedAvg, aggregated, round by validation",
+        )
     )
     assert own is not None
     assert validated is not None
@@ -173,13 +201,15 @@ def test_the_sentence_on_alpha_is_the_wrong_way_round() -> None:
     assert claim.holds is False
 
 
-# -- table 3 -------------------------------------------------------------------------------------------------------------------------------
+# -- table 3 ---------------------------------------------------------------------------------------
 
 
 def test_multiplications_are_those_of_the_model() -> None:
     model = models.build("lenet5", channels=1, size=28, classes=11)
     outputs = {"conv1.weight": 24 * 24, "conv2.weight": 8 * 8}
-    assert {s.name: s.size * outputs.get(s.name, 1) for s in model.layout if s.name in costs.MACS} == costs.MACS
+    assert {
+        s.name: s.size * outputs.get(s.name, 1) for s in model.layout if s.name in costs.MACS
+    } == costs.MACS
     assert sum(costs.MACS.values()) == 281_724
     assert model.layout.parameters == LEARNABLE
     assert int(model.layout.stats.sum()) == STATISTICS
@@ -189,7 +219,11 @@ def test_multiplications_are_those_of_the_model() -> None:
 @pytest.mark.parametrize("scale", SCALES)
 def test_closed_forms_come_out_and_two_slips_are_flagged_at_every_scale(scale: str) -> None:
     found = table("table3", scale)
-    expected = {"FedAvg": (3.4026, "equal"), "FedBN": (3.3959, "equal"), "FedAP": (3.3959, "differs")}
+    expected = {
+        "FedAvg": (3.4026, "equal"),
+        "FedBN": (3.3959, "equal"),
+        "FedAP": (3.3959, "differs"),
+    }
     for task in settings.TASKS:
         for row, (value, verdict) in expected.items():
             cell = found.cell(row, f"{task}/comm")
@@ -213,7 +247,9 @@ def test_frozen_weights_save_their_gradients_and_nothing_else() -> None:
 
 
 def test_a_round_counts_as_converged_at_99_percent_of_the_best() -> None:
-    rounds = pd.DataFrame({"round": [1, 2, 3, 4], "name": "pre_agg/mean", "value": [0.5, 0.895, 0.9, 0.85]})
+    rounds = pd.DataFrame(
+        {"round": [1, 2, 3, 4], "name": "pre_agg/mean", "value": [0.5, 0.895, 0.9, 0.85]}
+    )
     cell = pd.Series({"method": "fedavg"})
     assert costs.convergence("axial")(cell, rounds) == 2
     assert costs.best_round("axial")(cell, rounds) == 3
@@ -237,20 +273,22 @@ def test_smaller_scales_say_where_numbers_come_from_and_answer_no_quantity() -> 
     assert all(c.holds is not None for c in table("table3", "paper").claims)
 
 
-# -- figures -------------------------------------------------------------------------------------------------------------------------------
+# -- figures ---------------------------------------------------------------------------------------
 
 
 def test_stability_is_one_for_one_way_and_zero_for_to_and_fro() -> None:
     steady = np.arange(6.0)
     fro = np.array([0.0, 1.0, 0.0, 1.0, 0.0, 1.0])
-    values = np.stack([np.stack([steady, fro], 1)] * 2, 1)  # two equal clients, so the mean is each one's own
+    values = np.stack(
+        [np.stack([steady, fro], 1)] * 2, 1
+    )  # two equal clients, so the mean is each one's own
     traces = Traces(values, np.array([0, 0]), ("up", "fro"), "here")
     assert traces.stability[0, 0] == 1.0
     assert traces.stability[0, 1] == pytest.approx(0.2)
     assert label_claim(traces).holds is None
 
 
-# -- the grid ------------------------------------------------------------------------------------------------------------------------------
+# -- the grid --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -265,17 +303,30 @@ def test_the_paper_scale_is_the_protocol() -> None:
         assert recipe["model"] == "lenet5"
         if item.column == costs.BILLING:
             continue
-        assert (training["rounds"], training["epochs"], training["batch"], training["lr"]) == (400, 10, 32, 0.01)
+        assert (training["rounds"], training["epochs"], training["batch"], training["lr"]) == (
+            400,
+            10,
+            32,
+            0.01,
+        )
         assert training["momentum"] == training["weight_decay"] == 0
         assert (recipe["evaluation"]["point"], recipe["evaluation"]["rule"]) == ("pre_agg", "max")
         if "single" not in item.column:
             assert recipe["clients"] == 20
-            assert (recipe["partition"]["rule"], recipe["partition"]["seed"]) == ("pairwise-dirichlet", 5)
+            assert (recipe["partition"]["rule"], recipe["partition"]["seed"]) == (
+                "pairwise-dirichlet",
+                5,
+            )
 
 
 def test_main_rows_run_the_methods_as_the_paper_sets_them() -> None:
     hp = next(item.cell.hp for item in planned(PAPER, "paper") if item.row == "Star-PFL")
-    assert (hp["server_threshold"], hp["client_threshold"], hp["server_record"], hp["client_record"]) == (0.1, 0.1, 10, 5)
+    assert (
+        hp["server_threshold"],
+        hp["client_threshold"],
+        hp["server_record"],
+        hp["client_record"],
+    ) == (0.1, 0.1, 10, 5)
 
 
 def test_smoke_needs_no_data_and_stays_small() -> None:

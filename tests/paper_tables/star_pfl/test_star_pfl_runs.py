@@ -1,4 +1,6 @@
-"""What artefacts read off records is what real runs write: traces, bytes of the true model, shares of trained weights."""
+"""What artefacts read off records is what real runs write: traces, bytes of the true model, shares
+of trained weights.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from algorithms.core.run import Run
-from bench.cells.cell import build_cell, recipe_from
-from bench.cells.grid import files, merge, read
-from bench.running.clients import clients_of, make
-from bench.running.task import Options
-from paper_tables.star_pfl import costs
-from paper_tables.star_pfl.traces import Traces
-from paper_tables.star_pfl.traces import read as read_traces
+from repfl.algorithms.core.run import Run
+from repfl.bench.cells.cell import build_cell, recipe_from
+from repfl.bench.cells.grid import files, merge, read
+from repfl.bench.running.clients import clients_of, make
+from repfl.bench.running.task import Options
+from repfl.paper_tables.star_pfl import costs
+from repfl.paper_tables.star_pfl.traces import Traces
+from repfl.paper_tables.star_pfl.traces import read as read_traces
 from tests.paper_tables.planned import Plans
 
 
@@ -25,7 +27,9 @@ from tests.paper_tables.planned import Plans
 def run(method: str, column: str, rounds: int, *tallies: str) -> Run:
     """A real run of a smoke recipe, cut short."""
     change = {"training": {"rounds": rounds}, "evaluation": {"tallies": list(tallies)}}
-    recipe = recipe_from(merge(asdict(read(files()["star-pfl"]).recipe(column, "smoke")), change), column)
+    recipe = recipe_from(
+        merge(asdict(read(files()["star-pfl"]).recipe(column, "smoke")), change), column
+    )
     cell = build_cell(method, {"pretrain_epochs": 1} if method == "fedap" else {}, recipe, 0)
     found: Run = make(cell, clients_of(cell), Options())
     found.start()
@@ -39,7 +43,10 @@ def rows(found: Run) -> pd.DataFrame:
 
 
 def test_traces_are_the_trained_models_and_leave_the_run_as_it_is() -> None:
-    traced, plain = run("fedavg", "sagittal-single", 3, "trace"), run("fedavg", "sagittal-single", 3)
+    traced, plain = (
+        run("fedavg", "sagittal-single", 3, "trace"),
+        run("fedavg", "sagittal-single", 3),
+    )
     assert all(np.array_equal(traced.state[name], plain.state[name]) for name in plain.state)
     assert not rows(plain)["name"].str.startswith("note/trace").any()
     held = rows(traced)
@@ -47,7 +54,9 @@ def test_traces_are_the_trained_models_and_leave_the_run_as_it_is() -> None:
     place = traced.fed.layout["conv2.weight"]
     assert traced.fed.trained is not None
     entry = place.size // 3
-    assert last[f"note/trace/7/conv2.weight[{entry}]"] == pytest.approx(float(traced.fed.trained[7, place.start + entry]))
+    assert last[f"note/trace/7/conv2.weight[{entry}]"] == pytest.approx(
+        float(traced.fed.trained[7, place.start + entry])
+    )
 
 
 def test_updates_start_from_the_mean_of_the_last_values() -> None:
@@ -61,22 +70,35 @@ def test_updates_start_from_the_mean_of_the_last_values() -> None:
     assert sorted(traces.labels) == [label for label in range(10) for _ in range(2)]
     place, entry = found.fed.layout["fc2.weight"], found.fed.layout["fc2.weight"].size // 3
     column = traces.entries.index(f"fc2.weight[{entry}]")
-    assert traces.values[-1, :, column].mean() == pytest.approx(float(found.state["theta"][place.start + entry]), abs=1e-6)
+    assert traces.values[-1, :, column].mean() == pytest.approx(
+        float(found.state["theta"][place.start + entry]), abs=1e-6
+    )
 
 
-@pytest.mark.parametrize(("method", "expected"), [("fedavg", 3.4026), ("fedbn", 3.3959), ("fedap", 3.3959), ("star-pfl", 3.4026)])
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [("fedavg", 3.4026), ("fedbn", 3.3959), ("fedap", 3.3959), ("star-pfl", 3.4026)],
+)
 def test_twenty_clients_upload_what_the_closed_form_says(method: str, expected: float) -> None:
     """Star-PFL starts with everything active, so its first round is FedAvg's."""
     found = run(method, costs.BILLING, 2)
     held = rows(found) if method != "star-pfl" else rows(found).query("round == 1")
-    assert costs.uplink("axial")(pd.Series({"method": method, "recipe.clients": 20}), held) == pytest.approx(expected, abs=5e-5)
+    assert costs.uplink("axial")(
+        pd.Series({"method": method, "recipe.clients": 20}), held
+    ) == pytest.approx(expected, abs=5e-5)
 
 
 def test_shares_of_trained_weights_are_noted_for_every_tensor() -> None:
     held = rows(run("star-pfl", costs.BILLING, 2))
-    assert {name.removeprefix("note/active/") for name in held["name"] if name.startswith("note/active/")} == set(costs.MACS)
+    assert {
+        name.removeprefix("note/active/")
+        for name in held["name"]
+        if name.startswith("note/active/")
+    } == set(costs.MACS)
     count = costs.operations("axial")
     assert 0.5 < count(pd.Series({"method": "star-pfl"}), held) / 2.9774 <= 1
     without = rows(run("fedavg", costs.BILLING, 2))
     assert count(pd.Series({"method": "fedavg"}), without) == pytest.approx(2.9774, abs=1e-3)
-    assert isnan(count(pd.Series({"method": "star-pfl"}), without))  # which weights trained is not known
+    assert isnan(
+        count(pd.Series({"method": "star-pfl"}), without)
+    )  # which weights trained is not known

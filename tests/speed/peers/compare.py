@@ -1,4 +1,5 @@
-"""The same experiment here, in PFLlib and in FL-bench, in turns: python -m tests.speed.peers.compare --clones references
+"""The same experiment here, in PFLlib and in FL-bench, in turns: python -m
+tests.speed.peers.compare --clones references
 
 Every run is a process of its own. What was measured goes to benchmarks/peers/<time>.json, and from
 there with `tests.speed.peers.page` into bench/SPEED.md.
@@ -20,7 +21,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from bench.records import provenance
+from repfl.bench.records import provenance
 from tests.references.clones import extract, place
 from tests.speed.peers.setting import COMMITS, METHODS, Setting
 from tests.speed.peers.shares import dataset, write
@@ -38,21 +39,31 @@ def unpack(clones: Path, into: Path) -> dict[str, Path]:
     return folders
 
 
-def measure(folder: Path, suite: str, method: str, threads: int, seed: int, setting: Setting) -> dict[str, Any]:
+def measure(
+    folder: Path, suite: str, method: str, threads: int, seed: int, setting: Setting
+) -> dict[str, Any]:
     """One run in a fresh process."""
     where = folder / "system" if suite == "PFLlib" else folder
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONHASHSEED": "0"}
+    environment = os.environ | {
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "PYTHONHASHSEED": "0",
+    }
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     said = [suite, method, str(seed), str(threads), str(time.time()), json.dumps(asdict(setting))]
     command = [sys.executable, "-m", "tests.speed.peers.suites", *said]
-    done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=where, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise SystemExit(f"{suite}, {method}: {done.stderr.strip().splitlines()[-1]}")
     found = json.loads(done.stdout.splitlines()[-1])
     return {"suite": suite, "method": method, "threads": threads, "seed": seed, **found}
 
 
-def runs(folders: dict[str, Path], repeats: int, ways: list[tuple[str, int]], setting: Setting) -> Iterator[dict[str, Any]]:
+def runs(
+    folders: dict[str, Path], repeats: int, ways: list[tuple[str, int]], setting: Setting
+) -> Iterator[dict[str, Any]]:
     """In turns; another suite is first in every repetition."""
     for seed in range(repeats):
         for suite in COMMITS:
@@ -60,7 +71,10 @@ def runs(folders: dict[str, Path], repeats: int, ways: list[tuple[str, int]], se
         suites = [*folders][seed % 3 :] + [*folders][: seed % 3]
         for (method, threads), suite in product(ways, suites):
             found = measure(folders[suite], suite, method, threads, seed, setting)
-            print(f"{seed} {method:7} {threads} {suite:9} accuracy {found['accuracy']:.4f}", flush=True)
+            print(
+                f"{seed} {method:7} {threads} {suite:9} accuracy {found['accuracy']:.4f}",
+                flush=True,
+            )
             yield found
 
 
@@ -78,7 +92,10 @@ def main() -> None:
     setting = Setting(**asked)
     with tempfile.TemporaryDirectory() as into:
         found = list(runs(unpack(clones, Path(into)), repeats, ways, setting))
-    facts = {"processor": provenance.platform_of("cpu", "default")["device"], "python": sys.version.split()[0]}
+    facts = {
+        "processor": provenance.platform_of("cpu", "default")["device"],
+        "python": sys.version.split()[0],
+    }
     facts |= {"date": f"{datetime.now(UTC):%Y-%m-%d}", "dataset": dataset(), **asdict(setting)}
     kept = Path("benchmarks", "peers", f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json")
     kept.parent.mkdir(parents=True, exist_ok=True)

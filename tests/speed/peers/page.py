@@ -1,4 +1,6 @@
-"""The comparison of bench/SPEED.md, out of a file of `nox -s peers`: python -m tests.speed.peers.page benchmarks/peers/TIME.json"""
+"""The comparison of bench/SPEED.md, out of a file of `nox -s peers`: python -m
+tests.speed.peers.page benchmarks/peers/TIME.json
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,19 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from bench.pages import parts
+from repfl.bench.pages import parts
 from tests.speed.page import PAGE
 
-HEAD = ("method", "threads", "suite", "accuracy", "s per round", "s per scoring", "start-up, s", "peak memory, GB")
+HEAD = (
+    "method",
+    "threads",
+    "suite",
+    "accuracy",
+    "s per round",
+    "s per scoring",
+    "start-up, s",
+    "peak memory, GB",
+)
 SCALES = {"round": 1.0, "score": 1.0, "start": 1.0, "memory": 1e-9}
 
 
@@ -36,7 +47,9 @@ def ratio(theirs: Any, ours: Any) -> str:
 
 def points(theirs: Any, ours: Any) -> str:
     """How many points of accuracy more than ours, pair by pair."""
-    return "{:+.2f} ({:+.2f} to {:+.2f})".format(*interval((100 * np.subtract(theirs, ours)).tolist()))
+    return "{:+.2f} ({:+.2f} to {:+.2f})".format(
+        *interval((100 * np.subtract(theirs, ours)).tolist())
+    )
 
 
 def block(found: dict[str, Any]) -> str:
@@ -45,10 +58,14 @@ def block(found: dict[str, Any]) -> str:
     for name in ("round", "score"):
         frame[name] = frame[name].map(np.median)
     lines = [
-        f"On {facts['processor']}, Python {facts['python']}, {facts['date']}: cnn4, {facts['clients']} clients of {facts['train']} "
-        f"images of {facts['dataset']}, {facts['participation']:.0%} a round, {facts['epochs']} epochs of batches of "
-        f"{facts['batch']}, {facts['rounds']} rounds, {frame.seed.nunique()} partitions. Theirs are multiples of ours, accuracy "
-        "in points more than ours, each with its 95 % interval over pairs.",
+        (
+            f"On {facts['processor']}, Python {facts['python']}, {facts['date']}: cnn4,"
+            f" {facts['clients']} clients of {facts['train']} images of {facts['dataset']},"
+            f" {facts['participation']:.0%} a round, {facts['epochs']} epochs of batches of"
+            f" {facts['batch']}, {facts['rounds']} rounds, {frame.seed.nunique()} partitions."
+            " Theirs are multiples of ours, accuracy in points more than ours, each with its 95 %"
+            " interval over pairs."
+        ),
         "",
         f"| {' | '.join(HEAD)} |",
         f"|{'---|' * len(HEAD)}",
@@ -58,9 +75,14 @@ def block(found: dict[str, Any]) -> str:
         held = {suite: each.sort_values("seed") for suite, each in group.groupby("suite")}
         ours = held.pop("repfl")
         absolute = (f"{ours[name].mean() * scale:.3g}" for name, scale in SCALES.items())
-        lines.append(f"| {' | '.join([*first, 'repfl', f'{ours.accuracy.mean():.2%}', *absolute])} |")
+        lines.append(
+            f"| {' | '.join([*first, 'repfl', f'{ours.accuracy.mean():.2%}', *absolute])} |"
+        )
         for suite, each in sorted(held.items()):
-            pairs = {name: (each[name].to_numpy(), ours[name].to_numpy()) for name in ("accuracy", *SCALES)}
+            pairs = {
+                name: (each[name].to_numpy(), ours[name].to_numpy())
+                for name in ("accuracy", *SCALES)
+            }
             beside = [points(*pairs["accuracy"]), *(ratio(*pairs[name]) for name in SCALES)]
             lines.append(f"| {' | '.join([*first, str(suite), *beside])} |")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,6 @@
-"""One experiment for several suites. Imports nothing of ours, since other suites' processes import it."""
+"""One experiment for several suites. Imports nothing of ours, since other suites' processes import
+it.
+"""
 
 from __future__ import annotations
 

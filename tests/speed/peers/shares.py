@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.cells.cell import Cell, build_cell
-from bench.running.clients import clients_of
-from datasets.core.recipe import Evaluation, Partition, Recipe, Training
-from datasets.core.store import prepared_path
+from repfl.bench.cells.cell import Cell, build_cell
+from repfl.bench.running.clients import clients_of
+from repfl.datasets.core.recipe import Evaluation, Partition, Recipe, Training
+from repfl.datasets.core.store import prepared_path
 from tests.speed.peers.setting import Setting
 
 
@@ -24,7 +24,9 @@ def dataset() -> str:
 def cell(setting: Setting, method: str, seed: int) -> Cell:
     """The experiment as a cell of ours."""
     options = {"alpha": 0.1, "train": setting.train, "test": setting.test}
-    training = Training(rounds=setting.rounds, epochs=setting.epochs, batch=setting.batch, lr=setting.lr)
+    training = Training(
+        rounds=setting.rounds, epochs=setting.epochs, batch=setting.batch, lr=setting.lr
+    )
     recipe = Recipe(
         dataset=dataset(),
         model="cnn4",

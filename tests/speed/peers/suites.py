@@ -1,4 +1,5 @@
-"""One experiment in one suite, alone in its process: python -m tests.speed.peers.suites SUITE METHOD SEED THREADS BEGAN SETTING
+"""One experiment in one suite, alone in its process: python -m tests.speed.peers.suites SUITE
+METHOD SEED THREADS BEGAN SETTING
 
 The working folder holds the suite's code and the clients' data. What was measured is the last line
 of the output, as JSON.
@@ -27,9 +28,9 @@ Measured = dict[str, Any]
 
 def repfl(method: str, seed: int, setting: Setting, ready: Callable[[], None]) -> Measured:
     """A cell of ours, round by round, without its record."""
-    from bench.running.clients import clients_of
-    from bench.running.task import Options
-    from bench.running.work import make
+    from repfl.bench.running.clients import clients_of
+    from repfl.bench.running.task import Options
+    from repfl.bench.running.work import make
     from tests.speed.peers.shares import cell
 
     experiment = cell(setting, method, seed)
@@ -38,12 +39,21 @@ def repfl(method: str, seed: int, setting: Setting, ready: Callable[[], None]) -
     ready()
     while not run.done:
         run.step()
-    found = {name: [value for _, key, value in run.rows if key == name] for name in ("time/train", "time/evaluate", "post_agg/pooled")}
-    return {"round": found["time/train"], "score": found["time/evaluate"], "accuracy": found["post_agg/pooled"][-1]}
+    found = {
+        name: [value for _, key, value in run.rows if key == name]
+        for name in ("time/train", "time/evaluate", "post_agg/pooled")
+    }
+    return {
+        "round": found["time/train"],
+        "score": found["time/evaluate"],
+        "accuracy": found["post_agg/pooled"][-1],
+    }
 
 
 def pfllib(method: str, seed: int, setting: Setting, ready: Callable[[], None]) -> Measured:
-    """PFLlib's own loop; it scores before it trains, so one more round is trained than is scored."""
+    """PFLlib's own loop; it scores before it trains, so one more round is trained than is
+    scored.
+    """
     import torch
     from torch import nn
 
@@ -57,10 +67,27 @@ def pfllib(method: str, seed: int, setting: Setting, ready: Callable[[], None]) 
         head, net.fc = deepcopy(net.fc), nn.Identity()
         net = models.BaseHeadSplit(net, head)
     epochs = {"fedrep": (1, setting.epochs - 1)}.get(method, (setting.epochs, setting.epochs))
-    said = {"model": net, "dataset": "peers", "num_classes": CLASSES, "eval_gap": 1, "num_clients": setting.clients}
-    said |= {"join_ratio": setting.participation, "global_rounds": setting.rounds, "batch_size": setting.batch}
-    said |= {"local_epochs": epochs[0], "plocal_epochs": epochs[1], "local_learning_rate": setting.lr, "mu": 1.0}
-    kind = {"fedavg": ("avg", "FedAvg"), "fedrep": ("rep", "FedRep"), "ditto": ("ditto", "Ditto")}[method]
+    said = {
+        "model": net,
+        "dataset": "peers",
+        "num_classes": CLASSES,
+        "eval_gap": 1,
+        "num_clients": setting.clients,
+    }
+    said |= {
+        "join_ratio": setting.participation,
+        "global_rounds": setting.rounds,
+        "batch_size": setting.batch,
+    }
+    said |= {
+        "local_epochs": epochs[0],
+        "plocal_epochs": epochs[1],
+        "local_learning_rate": setting.lr,
+        "mu": 1.0,
+    }
+    kind = {"fedavg": ("avg", "FedAvg"), "fedrep": ("rep", "FedRep"), "ditto": ("ditto", "Ditto")}[
+        method
+    ]
     server = getattr(import_module(f"flcore.servers.server{kind[0]}"), kind[1])(words(**said), 0)
     spent: list[list[float]] = []
     for name in ("evaluate", "evaluate_personalized"):
@@ -76,7 +103,9 @@ def pfllib(method: str, seed: int, setting: Setting, ready: Callable[[], None]) 
     ready()
     server.train()
     rounds = [whole - sum(scores) for whole, scores in zip(server.Budget, spent, strict=True)]
-    scores = [each[-1] for each in spent]  # Ditto scores the global model, too, before the personal ones
+    scores = [
+        each[-1] for each in spent
+    ]  # Ditto scores the global model, too, before the personal ones
     return {"round": rounds[:-1], "score": scores[1:], "accuracy": server.rs_test_acc[-1]}
 
 
@@ -104,7 +133,9 @@ def flbench(method: str, seed: int, setting: Setting, ready: Callable[[], None])
     for name in FLBENCH:
         if not name.startswith(("data", "torchvision")):
             sys.modules[name] = module(name, {"__getattr__": anything} | held.get(name, {}))
-    constants, functional = (import_module(f"src.utils.{part}") for part in ("constants", "functional"))
+    constants, functional = (
+        import_module(f"src.utils.{part}") for part in ("constants", "functional")
+    )
     constants.NUM_CLASSES["peers"], constants.INPUT_CHANNELS["peers"] = CLASSES, 3
     import_module("src.utils.models").FedAvgCNN.feature_length["peers"] = 1600
     datasets = import_module("data.utils.datasets")
@@ -114,13 +145,22 @@ def flbench(method: str, seed: int, setting: Setting, ready: Callable[[], None])
 
     datasets.DATASETS["peers"] = read
     common = {"seed": seed, "join_ratio": setting.participation, "global_epoch": setting.rounds}
-    common |= {"local_epoch": setting.epochs, "batch_size": setting.batch, "client_side_evaluation": False}
+    common |= {
+        "local_epoch": setting.epochs,
+        "batch_size": setting.batch,
+        "client_side_evaluation": False,
+    }
     common |= {"save_log": False, "use_cuda": False, "verbose_gap": 10**9}
     settings = {"dataset": {"name": "peers"}, "model": {"name": "avgcnn"}, "common": common}
-    settings |= {"optimizer": {"lr": setting.lr}, method: {"pers_epoch": setting.epochs} if method == "ditto" else {}}
+    settings |= {
+        "optimizer": {"lr": setting.lr},
+        method: {"pers_epoch": setting.epochs} if method == "ditto" else {},
+    }
     kind = {"fedavg": "FedAvgServer", "fedrep": "FedRepServer", "ditto": "DittoServer"}[method]
     cls = getattr(import_module(f"src.server.{method}"), kind)
-    server = cls(functional.parse_args(Config(settings), method, getattr(cls, "get_hyperparams", None)))
+    server = cls(
+        functional.parse_args(Config(settings), method, getattr(cls, "get_hyperparams", None))
+    )
     rounds, scores = [], []
     ready()
     for round_ in range(setting.rounds):
@@ -145,7 +185,9 @@ def main(suite: str, method: str, seed: str, threads: str, began: str, setting: 
     started: list[float] = []
     sys.path.insert(0, str(Path.cwd()))
     with Path(os.devnull).open("w") as silence, redirect_stdout(silence):
-        found = SUITES[suite](method, int(seed), Setting(**json.loads(setting)), lambda: started.append(time.time()))
+        found = SUITES[suite](
+            method, int(seed), Setting(**json.loads(setting)), lambda: started.append(time.time())
+        )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps(found | {"start": started[0] - float(began), "memory": peak}))
 

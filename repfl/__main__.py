@@ -1,6 +1,6 @@
-"""`python -m bench` is `repfl`."""
+"""`python -m repfl` is `repfl`."""
 
-from bench.cli.main import main
+from repfl.bench.cli.main import main
 
 if __name__ == "__main__":  # worker processes import this module under another name
     main()

@@ -1,0 +1,52 @@
+"""Captions: what is shown, by which metric and rule, at which scale, from which seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from repfl.paper_tables.core.evidence import Evidence, setting
+from repfl.paper_tables.core.tables import FLOOR
+
+RULE_WORDS = {
+    "last": "after the last round",
+    "max": "in the best round, chosen on the test images as the paper does",
+    "best-val": "in the round that is best on validation images",
+}
+POINT_WORDS = {
+    "pre_agg": "after local training and before aggregation",
+    "post_agg": "after aggregation",
+    "start": "at the start of a round",
+}
+AVERAGE_WORDS = {"clients": "unweighted mean over clients", "pooled": "pooled over all test images"}
+
+
+def caption(evidence: Evidence, what: str, *, floor: bool = True, accuracy: bool = True) -> str:
+    """A caption: what is shown, the metric and rule where it is accuracy, scale, seeds, floor."""
+    cells = evidence.cells
+    if cells.empty:
+        return f"{what} Nothing is planned at the {evidence.scale} scale."
+
+    def words(name: str, dictionary: Mapping[str, str]) -> str:
+        values = sorted(cells[name].dropna().unique()) if name in cells else []
+        return dictionary.get(str(values[0]), str(values[0])) if len(values) == 1 else ""
+
+    metric = ", ".join(
+        w
+        for w in (
+            words("recipe.evaluation.average", AVERAGE_WORDS),
+            words("recipe.evaluation.point", POINT_WORDS),
+            words("recipe.evaluation.rule", RULE_WORDS),
+        )
+        if w
+    )
+    seeds = ", ".join(str(s) for s in sorted(cells["seed"].unique()))
+    scale = (
+        f"Scale {evidence.scale}: {setting(cells)}; {'seeds' if ',' in seeds else 'seed'} {seeds}"
+    )
+    if not accuracy:
+        return f"{what} {scale}."
+    text = (
+        f"{what} Test accuracy in percent on the clients' own test images ({metric}). {scale}; mean"
+        " ± standard deviation over seeds"
+    )
+    return f"{text} (ddof 1)." + (f" Floor: the accuracy of {FLOOR}." if floor else "")

@@ -1,0 +1,91 @@
+"""How methods rank: orders per column, average ranks, and paired differences over all columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import nan
+from typing import Any
+
+import pandas as pd
+
+from repfl.paper_tables.core import statistics
+from repfl.paper_tables.core.evidence import Evidence, decile, pick, scores
+from repfl.paper_tables.core.result import Column, Ordering
+from repfl.paper_tables.core.tables import Row
+
+
+def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering, ...]:
+    """Per column, whether our numbers rank the rows as the paper's do; only rows that have both
+    numbers count.
+    """
+    found = []
+    for column in columns:
+        both = frame[
+            (frame["column"] == column.key) & frame["published"].notna() & frame["ours"].notna()
+        ]
+        if len(both) < 2 or column.best is None:
+            continue
+        pick_best = "idxmax" if column.best == "high" else "idxmin"
+        winners = [
+            str(both.loc[getattr(both[name].astype(float), pick_best)(), "row"])
+            for name in ("published", "ours")
+        ]
+        tau = statistics.kendall(list(both["published"]), list(both["ours"]))
+        found.append(Ordering(column.key, len(both), tau, *winners))
+    return tuple(found)
+
+
+P_VALUE = "p (paired, Holm)"
+
+
+def summary(
+    evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row], against: str
+) -> pd.DataFrame:
+    """Per row over all columns: average ranks, interquartile mean, the worst clients, and the
+    paired difference to one row.
+    """
+    ranked = [row for row in rows if not row.aside]
+    labels = [r.label for r in ranked if r.label in set(frame["row"])]
+    wide = {
+        name: frame.pivot(index="row", columns="column", values=name).astype(float).reindex(labels)
+        for name in ("published", "ours")
+    }
+    known = {row.label: _scores(evidence, row) for row in ranked if row.label in labels}
+    lines: list[dict[str, Any]] = []
+    for row in (r for r in ranked if r.label in labels):
+        gap, p_value, pairs = statistics.paired_difference(
+            known[row.label], known.get(against, pd.Series(dtype=float))
+        )
+        done = pick(evidence, row=row.source or row.label, done=True)
+        lines.append(
+            {
+                "row": row.label,
+                "interquartile mean": statistics.interquartile_mean(list(known[row.label])),
+                "worst tenth of clients": (
+                    statistics.spread([decile(c) for _, c in done.iterrows()]).mean
+                ),
+                f"minus {against}": nan if row.label == against else gap,
+                P_VALUE: nan if row.label == against else p_value,
+                "pairs": 0 if row.label == against else pairs,
+            }
+        )
+    for line, p_value in zip(
+        lines, statistics.holm([line[P_VALUE] for line in lines]), strict=True
+    ):
+        line[P_VALUE] = p_value
+    table = pd.DataFrame(lines).set_index("row") if lines else pd.DataFrame()
+    for position, (name, label) in enumerate(
+        (("published", "average rank, published"), ("ours", "average rank, ours"))
+    ):
+        if lines:
+            table.insert(position, label, statistics.average_ranks(wide[name]))
+    return table
+
+
+def _scores(evidence: Evidence, row: Row) -> pd.Series:
+    """The scores of a row's finished cells by (column, seed); a cell that stands in two columns
+    counts once.
+    """
+    done = pick(evidence, row=row.source or row.label, done=True).drop_duplicates("id")
+    index = pd.MultiIndex.from_frame(done[["column", "seed"]])
+    return pd.Series(scores(done, row.point, row.rule), index=index, dtype=float)
