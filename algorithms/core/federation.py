@@ -111,9 +111,21 @@ class Federation(Network):
         with the given training indices.
         """
         nothing = [part[:0] for part in train]
-        data = replace(self.data, train=train, test=nothing, val=nothing)
+        return self._apart(replace(self.data, train=train, test=nothing, val=nothing), self.recipe)
+
+    def joined_by(self, newcomers: ClientData) -> Federation:
+        """A federation apart, of clients that join now: what is a round's epochs elsewhere is there
+        what the recipe grants to newcomers.
+        """
+        parts = {name: getattr(newcomers, name) for name in ("train", "test", "val")}
+        training = replace(self.recipe.training, epochs=self.recipe.newcomers.epochs)
+        late = self._apart(replace(self.data, **parts), replace(self.recipe, training=training))
+        late.begin(self.round, scoring=True, everybody=True)
+        return late
+
+    def _apart(self, data: ClientData, recipe: Any) -> Federation:
         where: dict[str, Any] = {"device": self.device, "dtype": self.dtype, **vars(self.lowering)}
-        return Federation(self.model, data, self.recipe, seed=self.streams.seed, **where)
+        return Federation(self.model, data, recipe, seed=self.streams.seed, **where)
 
     @property
     def chunk(self) -> int:

@@ -88,6 +88,31 @@ class Method:
         """
         return self.personal(state, fed)
 
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """The model that clients are given who join when all rounds are over: [D], or [N, D] where
+        each gets another.
+
+        Where nothing else is said, what the server has: the entry `theta`. Of methods without, the
+        mean of what clients exchange of the entry `w`; entries that never leave their clients are
+        nobody's to give and stay initial, be they heads, normalisation or statistics.
+        """
+        if "theta" in state:
+            return state["theta"]
+        if "w" not in state:
+            raise MethodError(
+                f"{type(self).__name__} must say what newcomers are given: define `offer` or `join`"
+            )
+        return state["w"].mean(0).where(fed.exchanged, fed.new_model())
+
+    def join(self, state: State, fed: Federation) -> Tensor | Mixture | None:
+        """The models that newcomers are scored with  [N, D]; none: joining has no meaning here.
+
+        `fed` is a federation of the newcomers alone, with the samples and the epochs that the
+        recipe grants them; `state` is that of the clients that took part. Nothing flows back.
+        Where nothing else is said, newcomers train all of what they are given.
+        """
+        return fed.train(self.offer(state, fed).expand(fed.N, -1), stream="join").theta
+
 
 @dataclass(frozen=True)
 class Entry:

@@ -31,9 +31,17 @@ class Run:
     federation = Federation
 
     def __init__(
-        self, method: Method, recipe: Any, data: ClientData, model: Model, **where: Any
+        self,
+        method: Method,
+        recipe: Any,
+        data: ClientData,
+        model: Model,
+        *,
+        newcomers: ClientData | None = None,
+        **where: Any,
     ) -> None:
-        self.method, self.recipe = method, recipe
+        """`newcomers` is what clients hold that join when all rounds are over."""
+        self.method, self.recipe, self.newcomers = method, recipe, newcomers
         self.fed = self.federation(model, data, recipe, **where)
         self.state: State = {}
         self.round = 0
@@ -68,6 +76,8 @@ class Run:
         self._trace()
         trained = perf_counter()
         self._score_end(round_)
+        if self.newcomers is not None and round_ == fed.rounds:
+            self._score_newcomers(self.newcomers)
         self._record(
             round_, train=trained - scored, evaluate=perf_counter() - trained + scored - begun
         )
@@ -147,6 +157,16 @@ class Run:
                     for field in ("clients", "correct", "total")
                 )
                 fed.scores[f"post_agg{split}"] = Score(*joined)
+
+    def _score_newcomers(self, data: ClientData) -> None:
+        """Score clients that join now, in a federation of their own, as the method lets them
+        join; those of a method that nobody can join have no score.
+        """
+        late = self.fed.joined_by(data)
+        models = self.method.join(self.state, late)
+        if models is not None:
+            late.score("newcomers", models)
+            self.fed.scores |= late.scores
 
     def _record(self, round_: int, *, train: float, evaluate: float) -> None:
         fed = self.fed

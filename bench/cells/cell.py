@@ -9,15 +9,16 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from hashlib import sha256
+from operator import getitem
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from repfl.bench.cells.sense import check
 from repfl.bench.errors import UserError, one_line, refusal, unknown
-from repfl.datasets.core.recipe import Recipe
+from repfl.datasets.core.recipe import SILENT, Newcomers, Recipe
 
 SPEC = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<options>.*)\])?")
 
@@ -273,6 +274,10 @@ def _recipe_values(recipe: Recipe, place: str) -> dict[str, Any]:
     from repfl.datasets.core.errors import DataError
 
     values: dict[str, Any] = _adapter(Recipe).dump_python(recipe, mode="json")
+    for *tables, name in SILENT:
+        table = reduce(getitem, tables, values)
+        if table[name] is None:
+            del table[name]
     try:
         values["partition"]["options"] = partition.resolve(recipe.partition)
     except DataError as error:
@@ -289,6 +294,12 @@ def reopen(values: Mapping[str, Any]) -> Cell:
     return build_cell(method, hp, recipe_from(recipe, "recipe of the record"), seed)
 
 
+def residents(values: Mapping[str, Any]) -> int:
+    """How many clients of a recipe, given as plain values, take part from the start."""
+    late = values.get("newcomers")
+    return int(values["clients"]) - (Newcomers(**late).count(values["clients"]) if late else 0)
+
+
 # -- what a method needs ---------------------------------------------------------------------------
 
 
@@ -298,7 +309,7 @@ def unmet(cell: Cell) -> str:
     recipe = cell.recipe
     if "bn" in needs and not _has_norm(recipe["model"]):
         return f"{cell.method} needs normalisation layers, and {recipe['model']} has none"
-    if "p2p" in needs and recipe["clients"] < 2:
+    if "p2p" in needs and residents(recipe) < 2:
         return f"{cell.method} needs neighbours, and there is one client"
     return ""
 

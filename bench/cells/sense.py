@@ -52,6 +52,11 @@ def _check_data(recipe: Recipe, place: str) -> None:
             f"{place}: clients = {recipe.clients:,} is more than {recipe.dataset} has samples;"
             f" valid: 1 to {samples:,}"
         )
+    if recipe.newcomers and recipe.residents < 1:
+        raise UserError(
+            f"{place}: newcomers.share = {recipe.newcomers.share:g} leaves nobody to take part, of"
+            f" clients = {recipe.clients}; valid: a smaller share, or more clients"
+        )
     if depth < channels or min(sides) < least or sides[0] != sides[1]:
         raise UserError(
             f"{place}: input = {[depth, *sides]} is not valid; images of {recipe.dataset} grow to"
@@ -75,6 +80,7 @@ def _check_evaluation(recipe: Recipe, place: str) -> None:
             f" {recipe.training.rounds}"
         )
     try:
+        partition.refuse_two_validations(recipe.partition)
         blind = wanted.rule == "best-val" and not partition.validates(recipe.partition)
     except DataError as error:
         raise UserError(f"{place}: {error}") from None
@@ -82,5 +88,5 @@ def _check_evaluation(recipe: Recipe, place: str) -> None:
         rule = recipe.partition.rule
         raise UserError(
             f"{place}: evaluation.rule = 'best-val' needs validation data, and partition {rule!r}"
-            " sets none apart; valid: 'last' or 'max'"
+            " sets none apart; valid: 'last' or 'max', or a partition.val_share such as 0.1"
         )

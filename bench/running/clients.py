@@ -34,14 +34,19 @@ class Clients:
     """Accuracy of always predicting a client's most frequent class: mean over clients, pooled."""
     samples: int
     """Training samples of all clients together."""
+    newcomers: ClientData | None = None
+    """What clients hold that join when all rounds are over; they count in none of the above but
+    the digest."""
 
 
 def clients_of(cell: Cell) -> Clients:
     """What the clients of a cell hold. Cells of one table share it, so the last few are kept."""
     recipe = recipe_from(cell.recipe, "recipe")
-    seed = cell.seed if recipe.partition.seed is None else recipe.partition.seed
+    dealt = cell.seed if recipe.partition.seed is None else recipe.partition.seed
+    late = None if recipe.newcomers is None else cell.seed
     names = ("dataset", "model", "clients", "partition", "norm", "augment", "input", "classes")
-    return _clients(canonical({name: cell.recipe[name] for name in names}), seed, _Unhashed(recipe))
+    key = canonical({name: cell.recipe.get(name) for name in (*names, "newcomers")})
+    return _clients(key, dealt, late, _Unhashed(recipe))
 
 
 class _Unhashed:
@@ -58,15 +63,22 @@ class _Unhashed:
 
 
 @lru_cache(maxsize=2)
-def _clients(_key: str, seed: int, box: _Unhashed) -> Clients:
+def _clients(_key: str, seed: int, late: int | None, box: _Unhashed) -> Clients:
+    """`seed` is of the partition, `late` of who joins late, if anybody does."""
     import numpy as np
 
+    from repfl.datasets.core.apart import residents_and_newcomers
     from repfl.datasets.core.partition import deal, floor
     from repfl.datasets.core.store import open_dataset
 
     recipe = box.recipe
     prepared = open_dataset(recipe.dataset)
-    shares = deal(prepared, recipe, seed)
+    labels = np.asarray(prepared.labels)
+    shares = everybody = deal(prepared, recipe, seed)
+    newcomers = None
+    if recipe.newcomers is not None and late is not None:
+        shares, joining = residents_and_newcomers(everybody, labels, recipe.newcomers, late)
+        newcomers = _engine_view(recipe, prepared, joining)
     data = _engine_view(recipe, prepared, shares)
     fingerprints = {
         f"{recipe.dataset}/{split}": value for split, value in prepared.fingerprints.items()
@@ -76,9 +88,10 @@ def _clients(_key: str, seed: int, box: _Unhashed) -> Clients:
         data,
         _model(recipe, data),
         fingerprints,
-        shares.digest,
-        floor(shares, np.asarray(prepared.labels)),
+        everybody.digest,
+        floor(shares, labels),
         samples,
+        newcomers,
     )
 
 
@@ -138,6 +151,7 @@ def make(cell: Cell, clients: Clients, options: Options) -> Run:
         recipe,
         clients.data,
         clients.model,
+        newcomers=clients.newcomers,
         seed=cell.seed,
         device=options.device,
         dtype=dtype,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from repfl.bench.cells.cell import Cell
+from repfl.bench.cells.cell import Cell, residents
 from repfl.bench.cells.plan import Planned
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.records.store import Record, Store
@@ -73,11 +73,8 @@ def work_of(method: str, recipe: Mapping[str, Any]) -> float:
 
     training, known = recipe["training"], methods().get(method)
     everybody = known is not None and known.cls.serverless
-    cohort = (
-        recipe["clients"]
-        if everybody
-        else max(1, round(recipe["participation"] * recipe["clients"]))
-    )
+    there = residents(recipe)
+    cohort = there if everybody else max(1, round(recipe["participation"] * there))
     return float(
         training["rounds"] * training["epochs"] * cohort * _per_client(recipe) * 1.15
     )  # scoring costs about a sixth on top
@@ -85,6 +82,11 @@ def work_of(method: str, recipe: Mapping[str, Any]) -> float:
 
 def _per_client(recipe: Mapping[str, Any]) -> float:
     """Training samples of a client: as the partition says, or an equal share of the pool."""
+    return _dealt(recipe) * (1 - recipe["partition"].get("val_share", 0.0))
+
+
+def _dealt(recipe: Mapping[str, Any]) -> float:
+    """The same before some are set apart for validation."""
     from repfl.datasets.core import registry
 
     rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from repfl.bench.cells.cell import residents
 from repfl.bench.records.digest import of_arrays, of_curves
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.metrics import Rows, judged, reported, summarise
@@ -200,5 +201,5 @@ def _dense(cell: Cell, layout: Layout) -> dict[str, int]:
     """The whole model down and up, for every client of every round, as float32 numbers."""
     recipe = cell.recipe
     numbers = layout.size if recipe["training"]["buffers"] == "global" else layout.parameters
-    volume = 4 * numbers * cell.rounds * max(1, round(recipe["participation"] * recipe["clients"]))
+    volume = 4 * numbers * cell.rounds * max(1, round(recipe["participation"] * residents(recipe)))
     return {"up_values": volume, "up_codes": 0, "down_values": volume, "down_codes": 0}

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import ConfigDict, ValidationError
 
+from repfl.datasets.core.apart import with_validation
 from repfl.datasets.core.errors import DataError, nearest
 from repfl.datasets.core.recipe import Partition, Recipe
 from repfl.datasets.core.rng import generator
@@ -144,6 +145,11 @@ def resolve(partition: Partition) -> dict[str, Any]:
 
 def validates(partition: Partition) -> bool:
     """Whether a partition sets validation samples apart."""
+    return partition.val_share is not None or _by_rule(partition)
+
+
+def _by_rule(partition: Partition) -> bool:
+    """Whether the rule does so itself."""
     shares = resolve(partition)
     return "train_share" in shares and shares["train_share"] + shares["test_share"] < 1
 
@@ -179,8 +185,12 @@ def deal(prepared: Any, recipe: Recipe, seed: int) -> Shares:
     """
     function, options = _options(recipe.partition)
     chosen = seed if recipe.partition.seed is None else recipe.partition.seed
+    pool, share = pool_of(prepared), recipe.partition.val_share
     try:
-        shares = function(pool_of(prepared), recipe.clients, chosen, options)
+        shares = function(pool, recipe.clients, chosen, options)
+        refuse_two_validations(recipe.partition)
+        if share is not None:
+            shares = with_validation(shares, pool.labels, share, chosen)
     except DataError as error:
         raise DataError(
             f"{recipe.dataset}, partition {recipe.partition.rule!r} for {recipe.clients} clients:"
@@ -193,6 +203,15 @@ def deal(prepared: Any, recipe: Recipe, seed: int) -> Shares:
                 " samples: use fewer clients"
             )
     return shares
+
+
+def refuse_two_validations(partition: Partition) -> None:
+    """Refuse a share for validation where the rule has one of its own."""
+    if partition.val_share is not None and _by_rule(partition):
+        raise DataError(
+            "the rule sets validation samples apart itself: leave val_share out, or make"
+            " train_share + test_share = 1"
+        )
 
 
 def pool_of(prepared: Any) -> Pool:

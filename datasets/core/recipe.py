@@ -26,6 +26,15 @@ class Partition:
     options: Mapping[str, Any] = Field(
         default_factory=dict, description="the partitioner's own parameters"
     )
+    val_share: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description=(
+            "share of a client's training samples that are set apart for validation; none: the"
+            " rule's own, if any"
+        ),
+    )
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -105,6 +114,19 @@ class Evaluation:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Newcomers:
+    """Clients that take no part in any round, and join when all rounds are over."""
+
+    share: float = Field(gt=0, lt=1, description="share of the clients, one at least")
+    samples: int = Field(ge=1, description="training samples that a newcomer has at most")
+    epochs: int = Field(ge=0, description="epochs of local training before it is scored")
+
+    def count(self, clients: int) -> int:
+        """How many of so many clients."""
+        return max(1, round(self.share * clients))
+
+
+@dataclass(frozen=True, config=STRICT)
 class Recipe:
     """One experiment without its method and seed."""
 
@@ -133,3 +155,17 @@ class Recipe:
         ge=2,
         description="width of the model's head; none: the dataset's number of classes",
     )
+    newcomers: Newcomers | None = Field(
+        default=None, description="clients that never train, and are scored once they have joined"
+    )
+
+    @property
+    def residents(self) -> int:
+        """Clients that are there from the start."""
+        return self.clients - (self.newcomers.count(self.clients) if self.newcomers else 0)
+
+
+SILENT = (("partition", "val_share"), ("newcomers",))
+"""Fields that came later: where they are none, they are no part of a recipe's canonical form, so
+that cells of earlier recipes keep their ids.
+"""
