@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from repfl.bench.cells.cell import DEPTH, deep, recipe_from
-from repfl.bench.cells.schema import Block, Cells, GridFile, ScaleRules, rows_of, written_out
+from repfl.bench.cells.schema import Block, Cells, GridFile, ScaleRules, merge, rows_of, written_out
 from repfl.bench.errors import UserError, one_line, refusal, unknown
 from repfl.datasets.core.recipe import Recipe
 
@@ -129,6 +129,8 @@ class Grid:
             raise UserError(
                 f"{self.at(*at)}: a block needs rows (or like) and recipes (or columns, or per)"
             )
+        for what in ("sweep", "across"):
+            self._check_sweep(block, what, at)
         self._count(block, at)
         for label, count in Counter(row.label for row in rows_of(self.file, block)).items():
             if count > 1:
@@ -136,6 +138,20 @@ class Grid:
                     f"{self.at(*at, 'rows', hints=(label,))}: two rows are called {label!r}"
                 )
         self._seeds(block.seeds or (), (*at, "seeds"))
+
+    def _check_sweep(self, block: Block, what: str, at: tuple[Any, ...]) -> None:
+        """What is swept has values; what goes across is a field of the recipe, and no row's."""
+        for name, values in getattr(block, what).items():
+            place = self.at(*at, what, hints=(name.rpartition(".")[2],))
+            if not values:
+                raise UserError(f"{place}: {what}: {name} has no values")
+            if what == "across" and "." not in name:
+                raise UserError(
+                    f"{place}: across: {name!r} is not valid; valid: a field of the recipe, such as"
+                    " training.lr, partition.options.alpha or recipe.clients"
+                )
+            if what == "across" and name in block.sweep:
+                raise UserError(f"{place}: {name} is swept and goes across; it can do one of them")
 
     def _count(self, block: Block, at: tuple[Any, ...]) -> None:
         """Refuse more cells than anybody can run, before they are written out."""
@@ -152,9 +168,10 @@ class Grid:
         rows = (len(self.file.rows.get(block.like, ())) + len(block.rows)) * prod(
             map(len, block.sweep.values())
         )
-        self._cells += rows * len(recipes) * seeds
+        columns = len(recipes) * prod(map(len, block.across.values()))
+        self._cells += rows * columns * seeds
         if self._cells > LIMIT:
-            told = f"{rows:,} rows x {len(recipes):,} recipes x {seeds:,} seeds"
+            told = f"{rows:,} rows x {columns:,} recipes x {seeds:,} seeds"
             raise UserError(
                 f"{self.at(*at)}: {told} bring this file to {self._cells:,} cells at one scale; a"
                 f" grid may have {LIMIT:,}"
@@ -178,13 +195,13 @@ class Grid:
         """The blocks of an artefact at a scale, every shorthand written out."""
         only = self.file.scales[scale].only
         for cells in written_out(self.file, artefact):
-            recipes = tuple(
-                name
-                for name in cells.recipes
-                if any(fnmatchcase(name, pattern) for pattern in only)
+            columns = tuple(
+                column
+                for column in cells.columns
+                if any(fnmatchcase(column.recipe, pattern) for pattern in only)
             )
-            if scale in cells.block.scales and recipes:
-                yield replace(cells, recipes=recipes)
+            if scale in cells.block.scales and columns:
+                yield replace(cells, columns=columns)
 
     # -- recipes -----------------------------------------------------------------------------------
 
@@ -193,24 +210,37 @@ class Grid:
         values = self._inherited(recipe)
         return str(values.get("label", recipe))
 
-    def recipe(self, name: str, scale: str, evaluation: Mapping[str, Any] | None = None) -> Recipe:
-        """A recipe at a scale, validated."""
-        key = (name, scale, repr(evaluation))
+    def recipe(
+        self,
+        name: str,
+        scale: str,
+        evaluation: Mapping[str, Any] | None = None,
+        fields: Mapping[str, Any] | None = None,
+        at: tuple[Any, ...] = (),
+    ) -> Recipe:
+        """A recipe at a scale, validated; `fields` of it are otherwise, as the file says `at` some
+        place.
+        """
+        key = (name, scale, repr(evaluation), repr(fields))
         if key not in self._recipes:
-            self._recipes[key] = self._resolve(name, scale, evaluation or {})
+            changes = ({"evaluation": evaluation or {}}, fields or {})
+            place = (at if fields else ()) or ("recipes", name)
+            self._recipes[key] = self._resolve(name, scale, changes, place)
         return self._recipes[key]
 
-    def _resolve(self, name: str, scale: str, evaluation: Mapping[str, Any]) -> Recipe:
+    def _resolve(
+        self, name: str, scale: str, changes: tuple[Mapping[str, Any], ...], at: tuple[Any, ...]
+    ) -> Recipe:
         rules = self.file.scales[scale]
         values = self._inherited(name)
         own = [change for pattern, change in rules.recipes.items() if fnmatchcase(name, pattern)]
-        for change in (rules.recipe, *own, {"evaluation": evaluation}):
+        for change in (rules.recipe, *own, *changes):
             values = merge(values, change)
         values.pop("label", None)
         try:
             return recipe_from(values, f"recipe {name!r} at scale {scale}")
         except UserError as error:
-            raise UserError(f"{self.at('recipes', name)}: {error}") from None
+            raise UserError(f"{self.at(*at)}: {error}") from None
 
     def _inherited(self, name: str, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
         if name in heirs:
@@ -221,21 +251,6 @@ class Grid:
         own = dict(self.file.recipes[name])
         parent = own.pop("inherit", None)
         return merge(self._inherited(parent, (*heirs, name)), own) if parent is not None else own
-
-
-def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the entries of `change` put in, tables into tables; a new partition rule drops
-    the options of the old one.
-    """
-    merged = dict(base)
-    if "options" in merged and change.get("rule", merged.get("rule")) != merged.get("rule"):
-        del merged["options"]
-    for key, value in change.items():
-        old = merged.get(key)
-        merged[key] = (
-            merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-        )
-    return merged
 
 
 def paper_of(path: Path) -> str:

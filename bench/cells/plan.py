@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -22,7 +23,7 @@ from repfl.bench.cells.cell import (
     unmet,
 )
 from repfl.bench.cells.grid import SCALES, Grid
-from repfl.bench.cells.schema import Artefact, Cells
+from repfl.bench.cells.schema import Artefact, Cells, merge, nested
 from repfl.bench.errors import UserError, nearest, unknown
 
 SHARDS = 10_000
@@ -169,26 +170,26 @@ def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[
     rules = grid.file.scales[scale]
     more = "" if grid.path in grids.files().values() else f" --grid {quote(str(grid.path))}"
     for cells in grid.cells(name, scale):
-        for row in cells.rows:
+        seeds = cells.block.seeds if cells.block.seeds is not None else rules.seeds
+        for row, column in product(cells.rows, cells.columns):
             scaled = rules.methods.get(row.method, {})
             hp = (
                 scaled | row.hp if cells.block.scales == [scale] else row.hp | scaled
             )  # a block for one scale says what it wants there
-            for column in cells.recipes:
-                recipe = grid.recipe(column, scale, cells.block.evaluation)
-                for seed in cells.block.seeds if cells.block.seeds is not None else rules.seeds:
-                    cell = _cell(grid, cells, (row.label, row.method, hp), recipe, seed)
-                    yield Planned(
-                        cell,
-                        grid.paper,
-                        name,
-                        artefact.kind,
-                        row.label,
-                        column,
-                        grid.label(column),
-                        scale,
-                        more=more,
-                    )
+            fields = merge(nested(column.fields), row.recipe)
+            recipe = grid.recipe(column.recipe, scale, cells.block.evaluation, fields, cells.at)
+            for seed in seeds:
+                yield Planned(
+                    _cell(grid, cells, (row.label, row.method, hp), recipe, seed),
+                    grid.paper,
+                    name,
+                    artefact.kind,
+                    row.label,
+                    column.key,
+                    column.label(grid.label(column.recipe)),
+                    scale,
+                    more=more,
+                )
 
 
 def _cell(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Scale = Literal["smoke", "desk", "paper"]
 
@@ -22,17 +22,32 @@ class Row(_Strict):
     label: str
     method: str
     hp: dict[str, Any] = {}
+    recipe: dict[str, Any] = Field(
+        default={}, description="fields of the recipe that this row has otherwise, at every scale"
+    )
 
 
 class Block(_Strict):
-    """Rows crossed with recipes and seeds."""
+    """Rows crossed with recipes and seeds.
+
+    In a sweep a name without a dot is a hyper-parameter, one with a dot a field of the recipe, such
+    as `training.lr`, `partition.options.alpha` or, where it stands in no table, `recipe.model`.
+    """
 
     rows: list[Row] = []
     like: str = Field(default="", description="a list of [rows], put before the block's own")
     sweep: dict[str, list[Any]] = Field(
         default={},
         description=(
-            "hyper-parameters and their values: every row once per value, `{name}` in its label"
+            "hyper-parameters or fields of the recipe, and their values: every row once per value,"
+            " `{name}` in its label"
+        ),
+    )
+    across: dict[str, list[Any]] = Field(
+        default={},
+        description=(
+            "fields of the recipe, and their values: every column once per value, `{name}` in its"
+            " label or else after it"
         ),
     )
     recipes: list[str] = []
@@ -46,6 +61,12 @@ class Block(_Strict):
     seeds: list[int] | None = None
     scales: list[Scale] = ["smoke", "desk", "paper"]
     evaluation: dict[str, Any] = {}
+
+    @field_validator("sweep", "across", mode="before")
+    @classmethod
+    def _dotted(cls, given: Any) -> Any:
+        """`training.lr` and `"training.lr"` are the same name, though TOML makes a table of one."""
+        return dotted(given) if isinstance(given, dict) else given
 
 
 class Artefact(_Strict):
@@ -86,11 +107,30 @@ class GridFile(_Strict):
 
 
 @dataclass(frozen=True)
+class Column:
+    """A recipe of the file, and fields of it that this column has otherwise."""
+
+    recipe: str
+    fields: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """What the column is called in data."""
+        told = ",".join(f"{name}={_spelled(value)}" for name, value in self.fields.items())
+        return f"{self.recipe}[{told}]" if told else self.recipe
+
+    def label(self, label: str) -> str:
+        """What a reader is told."""
+        shown, rest = _filled(label, self.fields)
+        return ", ".join([shown, *(f"{n.rpartition('.')[2]} = {v}" for n, v in rest.items())])
+
+
+@dataclass(frozen=True)
 class Cells:
-    """Rows crossed with recipes and seeds, every shorthand written out."""
+    """Rows crossed with columns and seeds, every shorthand written out."""
 
     rows: tuple[Row, ...]
-    recipes: tuple[str, ...]
+    columns: tuple[Column, ...]
     block: Block
     at: tuple[str | int, ...]
     """Where the file says so."""
@@ -104,9 +144,10 @@ def written_out(file: GridFile, artefact: str) -> Iterator[Cells]:
     for index, block in enumerate(own.cells):
         rows, at = tuple(rows_of(file, block)), ("artefacts", artefact, "cells", index)
         if recipes := (*file.columns.get(block.columns, ()), *block.recipes):
-            yield Cells(rows, recipes, block, at)
+            yield Cells(rows, tuple(_columns(recipes, block)), block, at)
         for recipe, hp in block.per.items():
-            yield Cells(tuple(_with(row, hp) for row in rows), (recipe,), block, at)
+            own_rows = tuple(_with(row, hp) for row in rows)
+            yield Cells(own_rows, tuple(_columns((recipe,), block)), block, at)
 
 
 def rows_of(file: GridFile, block: Block) -> Iterator[Row]:
@@ -114,15 +155,82 @@ def rows_of(file: GridFile, block: Block) -> Iterator[Row]:
     the sweep.
     """
     for row in (*file.rows.get(block.like, ()), *block.rows):
-        for values in product(*block.sweep.values()):
-            point = dict(zip(block.sweep, values, strict=True))
-            label = row.label
-            for name, value in point.items():
-                label = label.replace(
-                    f"{{{name}}}", f"{value:g}" if isinstance(value, float) else str(value)
-                )
-            yield _with(row, point, label)
+        for point in _points(block.sweep):
+            hp = {name: value for name, value in point.items() if "." not in name}
+            fields = {name: value for name, value in point.items() if "." in name}
+            yield _with(row, hp, _filled(row.label, point)[0], fields)
 
 
-def _with(row: Row, hp: Mapping[str, Any], label: str = "") -> Row:
-    return Row(label=label or row.label, method=row.method, hp={**row.hp, **hp})
+def _columns(recipes: Sequence[str], block: Block) -> Iterator[Column]:
+    """Every recipe once per point of what goes across."""
+    return (Column(recipe, point) for recipe in recipes for point in _points(block.across))
+
+
+def _points(sweep: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """Every combination of values."""
+    return (dict(zip(sweep, values, strict=True)) for values in product(*sweep.values()))
+
+
+def _filled(label: str, values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """A label with its `{name}` filled in, and the values that it does not mention."""
+    rest = {}
+    for name, value in values.items():
+        text = _spelled(value)
+        if f"{{{name}}}" not in label:
+            rest[name] = text
+        label = label.replace(f"{{{name}}}", text)
+    return label, rest
+
+
+def _spelled(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _with(
+    row: Row, hp: Mapping[str, Any], label: str = "", fields: Mapping[str, Any] | None = None
+) -> Row:
+    recipe = merge(row.recipe, nested(fields or {}))
+    return Row(label=label or row.label, method=row.method, hp={**row.hp, **hp}, recipe=recipe)
+
+
+# -- recipes as nested tables ----------------------------------------------------------------------
+
+
+def dotted(tables: Mapping[str, Any], outer: str = "") -> dict[str, Any]:
+    """The inverse of `nested`."""
+    flat: dict[str, Any] = {}
+    for name, value in tables.items():
+        flat |= (
+            dotted(value, f"{outer}{name}.")
+            if isinstance(value, Mapping)
+            else {f"{outer}{name}": value}
+        )
+    return flat
+
+
+def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields under dotted names as tables within each other; `recipe.` at the front stands for the
+    recipe itself.
+    """
+    tables: dict[str, Any] = {}
+    for name, value in fields.items():
+        *outer, last = name.removeprefix("recipe.").split(".")
+        for part in reversed(outer):
+            last, value = part, {last: value}
+        tables = merge(tables, {last: value})
+    return tables
+
+
+def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the entries of `change` put in, tables into tables; a new partition rule drops
+    the options of the old one.
+    """
+    merged = dict(base)
+    if "options" in merged and change.get("rule", merged.get("rule")) != merged.get("rule"):
+        del merged["options"]
+    for key, value in change.items():
+        old = merged.get(key)
+        merged[key] = (
+            merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        )
+    return merged

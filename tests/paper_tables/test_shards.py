@@ -25,10 +25,10 @@ def by_blocks(paper: str, scale: str) -> dict[str, Recipe]:
     """The planned recipes of a paper at a scale whose rule is class-shards."""
     grid = read(files()[paper])
     names = {
-        name
+        column.recipe
         for artefact in grid.file.artefacts
         for cells in grid.cells(artefact, scale)
-        for name in cells.recipes
+        for column in cells.columns
     }
     recipes = {name: grid.recipe(name, scale) for name in sorted(names)}
     return {

@@ -6,7 +6,16 @@ import json
 
 import pytest
 
-from repfl.bench.cells.cell import Cell, build_cell, canonical, parse_spec, reopen, spec, unmet
+from repfl.bench.cells.cell import (
+    Cell,
+    build_cell,
+    canonical,
+    parse_spec,
+    recipe_from,
+    reopen,
+    spec,
+    unmet,
+)
 from repfl.bench.errors import UserError
 from tests.bench.conftest import RECIPE, recipe, task
 
@@ -52,6 +61,48 @@ def test_a_stored_cell_reopens_as_itself() -> None:
     assert reopen(json.loads(json.dumps(cell.json))).id == cell.id
     with pytest.raises(UserError, match="needs the fields"):
         reopen({"method": "local"})
+
+
+NEWCOMERS = {"share": 0.1, "samples": 10, "epochs": 1}
+
+
+def test_fields_that_came_later_are_part_of_a_cell_only_where_they_say_something() -> None:
+    before = task().cell
+    assert "newcomers" not in before.recipe
+    assert "val_share" not in before.recipe["partition"]
+    assert before.id == "8b074201981c043b1c8a676de6d5955b8625faa2518380cb8bf1455613d1c174"
+    none = {**RECIPE, "newcomers": None, "partition": {**RECIPE["partition"], "val_share": None}}
+    assert build_cell("fedavg", {}, recipe_from(none, "here"), 0).id == before.id
+    changed = [
+        task(newcomers=NEWCOMERS).cell,
+        task(partition={**RECIPE["partition"], "val_share": 0.1}).cell,
+    ]
+    assert len({before.id, *(cell.id for cell in changed)}) == 3
+    for cell in changed:
+        assert reopen(json.loads(json.dumps(cell.json))).id == cell.id
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"newcomers": {**NEWCOMERS, "share": 0.5}, "clients": 1}, "leaves nobody to take part"),
+        ({"newcomers": {**NEWCOMERS, "share": 1}}, "newcomers.share = 1"),
+        ({"newcomers": {**NEWCOMERS, "samples": 0}}, "newcomers.samples = 0"),
+        (
+            {
+                "partition": {
+                    "rule": "pairwise-dirichlet",
+                    "options": {"alpha": 1.0},
+                    "val_share": 0.1,
+                }
+            },
+            "sets validation samples apart itself",
+        ),
+    ],
+)
+def test_what_cannot_be_set_apart_is_refused_when_planned(changes: dict, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        task(**changes)
 
 
 @pytest.mark.parametrize(
