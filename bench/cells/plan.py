@@ -44,10 +44,10 @@ class Planned:
     scale: str
     skip: str = ""
     """Why the cell makes no sense; empty: it does."""
-    more: str = ""
-    """What else must be said to have this cell planned: a grid file that no paper came with, a
-    method that no grid has.
-    """
+    file: Path | None = None
+    """The grid file, where it is none that came with a paper."""
+    guest: str = ""
+    """The method that this cell is of, where its artefact has no row of it."""
 
     @property
     def key(self) -> str:
@@ -56,10 +56,17 @@ class Planned:
     @property
     def command(self) -> str:
         """What computes this cell, and nothing else, on any machine."""
+        guests = [self.guest] if self.guest else []
         return (
             f"repfl run --scale {self.scale} --artefact {self.key} --cell"
-            f" {self.cell.short}{self.more}"
+            f" {self.cell.short}{asked_beside(self.file, guests)}"
         )
+
+
+def asked_beside(file: Path | None, guests: Iterable[str]) -> str:
+    """What else must be said to have cells planned: their grid file, methods that it has not."""
+    own = "" if file is None else f" --grid {quote(str(file))}"
+    return own + "".join(f" --method {quote(guest)}" for guest in guests)
 
 
 @dataclass(frozen=True)
@@ -77,8 +84,12 @@ class Selection:
     """Grid files beside the ones that come with the papers."""
 
 
-def plan(selection: Selection) -> list[Planned]:
-    """All planned cells of a selection, in the order of the grids."""
+def plan(selection: Selection, *, beside: bool = False) -> list[Planned]:
+    """All planned cells of a selection, in the order of the grids.
+
+    Methods that no selected table has become rows of their own; where they are all that is asked
+    for, `beside` adds the rows that the tables have anyway.
+    """
     if selection.scale not in SCALES:
         raise unknown("scale", selection.scale, SCALES)
     specs = [
@@ -97,7 +108,8 @@ def plan(selection: Selection) -> list[Planned]:
         if selection.papers or selection.artefacts or selection.files
         else []
     )
-    kept = _narrow(found + added, planned, selection)
+    shown = planned if beside and added and not found else found
+    kept = _narrow(shown + added, planned, selection)
     return [replace(item, skip=unmet(item.cell)) for item in kept]
 
 
@@ -168,7 +180,7 @@ def _artefacts(grid: Grid, selection: Selection) -> Iterator[Planned]:
 def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[Planned]:
     """The planned cells of one artefact at one scale."""
     rules = grid.file.scales[scale]
-    more = "" if grid.path in grids.files().values() else f" --grid {quote(str(grid.path))}"
+    file = None if grid.path in grids.files().values() else grid.path
     for cells in grid.cells(name, scale):
         seeds = cells.block.seeds if cells.block.seeds is not None else rules.seeds
         for row, column in product(cells.rows, cells.columns):
@@ -188,7 +200,7 @@ def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[
                     column.key,
                     column.label(grid.label(column.recipe)),
                     scale,
-                    more=more,
+                    file=file,
                 )
 
 
@@ -243,12 +255,7 @@ def _extra_rows(
                 recipe_from(item.cell.recipe, f"{item.key}, {item.column}"),
                 item.cell.seed,
             )
-            yield replace(
-                item,
-                cell=cell,
-                row=spec(name, hp),
-                more=f"{item.more} --method {quote(spec(name, hp))}",
-            )
+            yield replace(item, cell=cell, row=spec(name, hp), guest=spec(name, hp))
 
 
 def _narrow(found: list[Planned], planned: list[Planned], selection: Selection) -> list[Planned]:

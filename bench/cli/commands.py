@@ -21,6 +21,7 @@ from repfl.bench.cli.options import (
     Shard,
     Stale,
     Unmeasured,
+    again,
     grouped,
 )
 from repfl.bench.errors import FINDING
@@ -46,8 +47,12 @@ def _root() -> None:
     """Makes `repfl` a group of commands even if there were only one."""
 
 
-def select(chosen: Chosen, shard: str | None = None, unmeasured: bool = False) -> list[Planned]:
-    """The planned cells that the selectors leave."""
+def select(
+    chosen: Chosen, shard: str | None = None, unmeasured: bool = False, *, beside: bool = False
+) -> list[Planned]:
+    """The planned cells that the selectors leave; `beside`: with the rows of the tables that a
+    method is added to.
+    """
     from repfl.bench.cells import plan, plugins
 
     plugins.load(chosen.plugin or ())
@@ -55,7 +60,8 @@ def select(chosen: Chosen, shard: str | None = None, unmeasured: bool = False) -
     planned = plan.plan(
         plan.Selection(
             *names, chosen.seed or (), chosen.cell or (), chosen.scale, chosen.grid or ()
-        )
+        ),
+        beside=beside,
     )
     if shard:
         from repfl.bench.running import cost
@@ -122,30 +128,38 @@ def run(
 @grouped
 def report(chosen: Chosen, results: Results = None, out: Out = Path("report")) -> int:
     """Tables (csv, md, tex), figures (png, pdf) and index.html from what is stored."""
-    return _report(select(chosen), results, out)
+    return _report(select(chosen, beside=True), results, out, chosen.plugin)
 
 
 @app.command()
 @grouped
 def reproduce(chosen: Chosen, launch: Launch, out: Out = Path("report")) -> int:
-    """Run, then report."""
+    """Run, then report.
+
+    A method that is added to tables is computed alone, and shown beside what is known of the rows
+    that they have; at smoke scale, where that takes a minute, those are computed as well.
+    """
     from repfl.bench.cli import launch as launching
 
-    planned = select(chosen)
+    shown = select(chosen, beside=True)
+    planned = shown if chosen.scale == "smoke" else select(chosen)
     summary = launching.run(planned, launch, chosen.plugin)
     if summary.signal:
         return summary.exit_code
-    found = _report(planned, launch.results, out)
+    found = _report(shown, launch.results, out, chosen.plugin)
     return summary.exit_code or found
 
 
-def _report(planned: Sequence[Planned], results: Path | None, out: Path) -> int:
+def _report(
+    planned: Sequence[Planned], results: Path | None, out: Path, plugins: Sequence[str] | None
+) -> int:
     """Write the report, print the tables and where the page is."""
     from repfl.bench.cli import show
     from repfl.bench.evidence import artefacts
     from repfl.bench.records.store import Store
 
-    page, made = artefacts.report(planned, Store(results), out)
+    store = Store(results)
+    page, made = artefacts.report(planned, store, out, again(plugins or (), store))
     show.report(page, made)
     return FINDING if made.problems else 0
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+
+from repfl.datasets.core.paths import real_path
+
+if TYPE_CHECKING:
+    from repfl.bench.records.store import Store
 
 Papers = Annotated[
     list[str] | None, typer.Option("--paper", metavar="PAPER", help="only this paper; repeatable")
@@ -146,6 +152,14 @@ class Launch:
     fresh: Fresh = False
     time_limit: TimeLimit = None
     checkpoint: Checkpoint = 60.0
+
+
+def again(plugins: Sequence[str], store: Store) -> str:
+    """What must be said once more for a command to find the same methods and the same records."""
+    usual = real_path(store.root) == real_path(type(store)(None).root)
+    parts = [*(("--plugin", path) for path in plugins)]
+    parts += [] if usual else [("--results", str(store.root))]
+    return "".join(f" {option} {quote(value)}" for option, value in parts)
 
 
 def grouped(command: Callable[..., int]) -> Callable[..., int]:

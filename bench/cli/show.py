@@ -115,6 +115,9 @@ def _stale(out: Console, cells: Iterable[Mapping[str, Any]]) -> None:
 
 def summary(found: Summary, planned: Sequence[Planned], options: Any) -> None:
     """How a run ended, and what to do about what did not."""
+    from repfl.bench.cli.options import again
+    from repfl.bench.records.store import Store
+
     out = screen()
     counts = Counter(outcome.status for outcome in found.outcomes)
     names = {"done": "computed", "cached": "there already"}
@@ -125,7 +128,7 @@ def summary(found: Summary, planned: Sequence[Planned], options: Any) -> None:
         item = commands[outcome.id]
         out.print(
             f"{outcome.status}: {item.cell}: {outcome.reason}\n    repeat: {item.command} --fresh"
-            " --executor inline"
+            f" --executor inline{again(options.plugins, Store(options.results))}"
         )
     for reason, count in Counter(outcome.reason for outcome in found.of("refused")).items():
         out.print(f"not run: {count} cells: {reason}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.cells.plan import Planned, asked_beside, unique
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
 from repfl.bench.evidence import measured, noise, recheck
 from repfl.bench.evidence.library import Evidence, Library
@@ -46,14 +46,8 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
             _use(item.cell.id, library, known, made)
         for name in dict.fromkeys(item.artefact for item in mine):
             cells = [item for item in mine if item.artefact == name]
-            made.results.append(
-                _one(
-                    paper,
-                    name,
-                    Evidence(cells, library, known, published, noise.fitted(root)),
-                    made,
-                )
-            )
+            evidence = Evidence(cells, library, known, published, noise.fitted(root))
+            made.results.append(_one(cells[0], evidence, made))
     made.problems += library.problems
     return made
 
@@ -75,12 +69,13 @@ def _published(paper: str, made: Made) -> Any:
     return found.frame
 
 
-def _one(paper: str, name: str, evidence: Evidence, made: Made) -> Any:
+def _one(first: Planned, evidence: Evidence, made: Made) -> Any:
     """One artefact, or the reason why there is none."""
     from repfl.paper_tables.core.result import Absent
 
+    paper, name = first.paper, first.artefact
     try:
-        return renderer(paper, name, evidence.kind)(evidence)
+        return renderer(first)(evidence)
     except (UserError, Corrupt) as error:
         reason = one_line(error)
     except Exception as error:  # one artefact's fault must not cost the others
@@ -89,39 +84,51 @@ def _one(paper: str, name: str, evidence: Evidence, made: Made) -> Any:
     return Absent(paper, name, name, f"This artefact could not be made: {reason}", evidence.scale)
 
 
-def renderer(paper: str, name: str, kind: str) -> Any:
+def renderer(item: Planned) -> Any:
     """The function that makes an artefact."""
-    module = f"repfl.paper_tables.{paper.replace('-', '_')}.artefacts"
+    name, module = item.artefact, f"repfl.paper_tables.{item.paper.replace('-', '_')}.artefacts"
     try:
         known = import_module(module).ARTEFACTS
     except ModuleNotFoundError as error:
-        if error.name and module.startswith(error.name):
+        if item.file and error.name and module.startswith(error.name):
             from repfl.bench.evidence import own
 
-            return partial(own.render, paper, name, kind)  # a grid of one's own
+            artefact = grids.read(item.file).file.artefacts[name]
+            return partial(own.render, item.paper, name, artefact)
         raise
     if name not in known:
         raise UserError(f"{module} has no artefact {name!r}; {nearest(name, known)}")
     return known[name]
 
 
-def report(planned: Sequence[Planned], store: Store, out: Path) -> tuple[Path, Made]:
+def report(
+    planned: Sequence[Planned], store: Store, out: Path, again: str = ""
+) -> tuple[Path, Made]:
     """Make the selected artefacts and write them as csv, Markdown, LaTeX, png, pdf and one html
-    page.
+    page. `again` is what the commands on it must say beside the artefact.
     """
     from repfl.bench.records.store import writing
     from repfl.bench.report import write_report
 
     made = make(planned, Library(store))
     with writing(out):
-        page = write_report(made.results, out, facts(planned, made, store), commands(planned))
+        page = write_report(
+            made.results, out, facts(planned, made, store), commands(planned, again)
+        )
     return page, made
 
 
-def commands(planned: Sequence[Planned]) -> dict[str, str]:
+def commands(planned: Sequence[Planned], again: str = "") -> dict[str, str]:
     """The command that regenerates each artefact."""
+    guests: dict[str, dict[str, None]] = {}
+    for item in planned:
+        guests.setdefault(item.key, {}).update({item.guest: None} if item.guest else {})
     return {
-        item.key: f"repfl reproduce --scale {item.scale} --artefact {item.key}" for item in planned
+        item.key: (
+            f"repfl reproduce --scale {item.scale} --artefact {item.key}"
+            f"{asked_beside(item.file, guests[item.key])}{again}"
+        )
+        for item in planned
     }
 
 
@@ -150,7 +157,7 @@ def facts(planned: Sequence[Planned], made: Made, store: Store) -> dict[str, Any
         }
     found = {name: ", ".join(sorted(values)) for name, values in sets.items() if values}
     own = provenance.commit()
-    papers = {paper: _titled(paper) for paper in dict.fromkeys(item.paper for item in planned)}
+    papers = {item.paper: _titled(item) for item in planned}
     return {
         "report commit": (own["commit"] or "unknown")[:12],
         "records": str(len(made.used) - len(made.measured)),
@@ -163,10 +170,7 @@ def facts(planned: Sequence[Planned], made: Made, store: Store) -> dict[str, Any
     }
 
 
-def _titled(paper: str) -> dict[str, Any]:
-    """A paper's title and year, where it is one of the suite's own."""
-    path = grids.files().get(paper)
-    if path is None:
-        return {"title": paper, "year": ""}
-    file = grids.read(path).file
+def _titled(item: Planned) -> dict[str, Any]:
+    """A paper's title and year, or those of a grid of one's own."""
+    file = grids.read(item.file or grids.files()[item.paper]).file
     return {"title": file.title, "year": file.year}

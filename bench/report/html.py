@@ -111,6 +111,7 @@ def page(
     environment.filters |= {
         "plain": numbers.plain,
         "signed": numbers.signed,
+        "statistic": numbers.statistic,
         "emphasise": emphasise,
         "facts": facts,
     }
@@ -123,8 +124,10 @@ def page(
         if "results" in provenance
         else ""
     )
+    summaries = overview.summaries(results, papers)
     return environment.get_template("index.html.j2").render(
-        summaries=overview.summaries(results, papers),
+        summaries=summaries,
+        printed=any(summary.published for summary in summaries),
         verdicts=overview.verdict_names(),
         kinds=[str(kind) for kind in Kind],
         operating=provenance.get("operating", ()),
@@ -137,6 +140,7 @@ def page(
         records=records,
         measured=provenance.get("measured", frozenset()),
         rule=RULE,
+        paired=numbers.PAIRED,
     )
 
 

@@ -99,6 +99,20 @@ def gap(cell: pd.Series, digits: int) -> str:
     )
 
 
+PAIRED = (
+    "Paired: methods share partition, initialisation and batches per seed; the test is over"
+    " (column, seed) pairs, has no p for fewer than three, and is corrected for the number of rows"
+    " (Holm)."
+)
+
+
+def statistic(name: str, value: float) -> str:
+    """A number of a table's statistics; p-values have a digit more, counts have none."""
+    if name == "pairs":
+        return str(int(value))
+    return plain(value, 3 if name.startswith("p ") else 2)
+
+
 def between(low: float, high: float, digits: int, form: str = "{} to {}") -> str:
     """An interval; nothing where there is none."""
     return (

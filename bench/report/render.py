@@ -19,6 +19,12 @@ TEMPLATES = Path(__file__).parent / "templates"
 Marks = Mapping[str, Mapping[tuple[str, str], numbers.Mark]]
 """What stands out on either side of a table."""
 
+PUBLISHED = (
+    "published", "published_std", "printed", "source",
+    "difference", "gap_low", "gap_high", "verdict", "kind", "mark", "basis",
+)  # fmt: skip
+"""What a table says of published numbers, and leaves out where there are none."""
+
 # -- csv -------------------------------------------------------------------------------------------
 
 
@@ -33,14 +39,10 @@ def csv(result: Table | Figure) -> str:
         unit=result.frame["column"].map(units),
         ids=[" ".join(ids) for ids in result.frame["ids"]],
     )
-    order = [
-        "row",
-        "column",
-        "label",
-        "unit",
-        *[c for c in result.frame.columns if c not in ("row", "column")],
-    ]
-    return _csv(frame[order])
+    first = ("row", "column", "label", "unit")
+    left_out = () if result.printed else PUBLISHED
+    rest = [c for c in result.frame.columns if c not in (*first, *left_out)]
+    return _csv(frame[[*first, *rest]])
 
 
 def _csv(frame: pd.DataFrame) -> str:
@@ -61,6 +63,7 @@ def markdown(table: Table) -> str:
     for group, columns in table.layout.groups:
         parts += ([f"## {group}"] if group else []) + [_markdown_group(table, columns, best)]
     parts += [_orderings(table)] if table.orderings else []
+    parts += [] if table.printed or table.summary.empty else [_summary(table)]
     parts += [
         numbers.legend(table.frame),
         _bullets("Remarks", tables.remarks(table.frame, table.layout.columns)),
@@ -78,26 +81,24 @@ def _name(text: str) -> str:
 def _markdown_group(table: Table, columns: tuple[Column, ...], best: Marks) -> str:
     head = [_name(table.layout.corner)]
     for column in columns:
-        head += [f"{_name(column.label)}: published", "ours", "difference", "verdict"]
-    lines = [head, ["---", *["---:", "---:", "---:", "---"] * len(columns)]]
+        name = _name(column.label)
+        head += [f"{name}: published", "ours", "difference", "verdict"] if table.printed else [name]
+    rules = ["---:", "---:", "---:", "---"] if table.printed else ["---:"]
+    lines = [head, ["---", *rules * len(columns)]]
     for row in table.layout.rows:
         line = [f"*{_name(row)}*" if row in table.layout.aside else _name(row)]
         for column in columns:
             cell = table.cell(row, column.key)
-            line += ["", "", "", ""] if cell is None else _markdown_cell(cell, column, best)
+            shown = [""] * 4 if cell is None else _markdown_cell(cell, column, best)
+            line += shown if table.printed else shown[1:2]
         lines.append(line)
     floors = numbers.floors(table)
     if any(c.key in floors for c in columns):
-        lines.append(
-            [
-                "majority class",
-                *(
-                    t
-                    for c in columns
-                    for t in ("", numbers.plain(floors.get(c.key, float("nan")), c.digits), "", "")
-                ),
-            ]
-        )
+        line = ["majority class"]
+        for column in columns:
+            floor = numbers.plain(floors.get(column.key, float("nan")), column.digits)
+            line += ["", floor, "", ""] if table.printed else [floor]
+        lines.append(line)
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -110,6 +111,17 @@ def _markdown_cell(cell: pd.Series, column: Column, best: Marks) -> list[str]:
     }
     shown = [wrap[best[side].get(key, "")].format(text) for side, text in texts.items()]
     return [*shown, *numbers.judged(cell, column.digits)]
+
+
+def _summary(table: Table) -> str:
+    """Statistics per row over all columns."""
+    head = [_name(table.layout.corner), *map(_name, table.summary.columns)]
+    lines = [head, ["---", *["---:"] * (len(head) - 1)]]
+    for row, values in table.summary.iterrows():
+        cells = [numbers.statistic(str(name), value) for name, value in values.items()]
+        lines.append([_name(str(row)), *cells])
+    rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return f"**Statistics over all columns**\n\n{rows}\n\n{numbers.PAIRED}"
 
 
 def _orderings(table: Table) -> str:

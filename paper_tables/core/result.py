@@ -143,6 +143,11 @@ class Table(Result):
     """Statistics per row over all columns, such as average ranks; the index names the rows."""
 
     @cached_property
+    def printed(self) -> bool:
+        """Whether any of its numbers is published."""
+        return bool((self.frame["source"] != "").any())
+
+    @cached_property
     def _cells(self) -> dict[tuple[str, str], pd.Series]:
         return {(cell["row"], cell["column"]): cell for _, cell in self.frame.iterrows()}
 
