@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from repfl.bench.cli.options import (
     Results,
     Scale,
     Workers,
+    grouped,
 )
 from repfl.bench.errors import FINDING
 
@@ -83,6 +85,25 @@ def artefacts(results: Results = None, as_json: AsJson = False) -> int:
     facts = listing.artefact_facts(plans, Store(results))
     print_json(facts) if as_json else show.artefacts(facts)
     return 0
+
+
+@app.command()
+@grouped
+def best(chosen: Chosen, results: Results = None, as_json: AsJson = False) -> int:
+    """Which row of a sweep is the best, per method and recipe: chosen by validation accuracy, with
+    the test accuracy and the number of trials beside it.
+    """
+    from repfl.bench.cli import choosing
+    from repfl.bench.evidence.library import Library
+    from repfl.bench.evidence.selection import choices
+    from repfl.bench.records.store import Store
+
+    library = Library(Store(results))
+    found = choices(select(chosen), library)
+    print_json(choosing.facts(found)) if as_json else choosing.show(found)
+    for problem in library.problems:
+        print(f"problem: {problem}", file=sys.stderr)
+    return FINDING if library.problems else 0
 
 
 # -- trust -----------------------------------------------------------------------------------------
