@@ -134,19 +134,15 @@ def report(chosen: Chosen, results: Results = None, out: Out = Path("report")) -
 @app.command()
 @grouped
 def reproduce(chosen: Chosen, launch: Launch, out: Out = Path("report")) -> int:
-    """Run, then report.
-
-    A method that is added to tables is computed alone, and shown beside what is known of the rows
-    that they have; at smoke scale, where that takes a minute, those are computed as well.
+    """Run, then report. A method that joins tables is computed alone, and shown beside what is
+    known of their rows.
     """
     from repfl.bench.cli import launch as launching
 
-    shown = select(chosen, beside=True)
-    planned = shown if chosen.scale == "smoke" else select(chosen)
-    summary = launching.run(planned, launch, chosen.plugin)
+    summary = launching.run(select(chosen), launch, chosen.plugin)
     if summary.signal:
         return summary.exit_code
-    found = _report(shown, launch.results, out, chosen.plugin)
+    found = _report(select(chosen, beside=True), launch.results, out, chosen.plugin)
     return summary.exit_code or found
 
 

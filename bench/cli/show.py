@@ -128,7 +128,8 @@ def summary(found: Summary, planned: Sequence[Planned], options: Any) -> None:
         item = commands[outcome.id]
         out.print(
             f"{outcome.status}: {item.cell}: {outcome.reason}\n    repeat: {item.command} --fresh"
-            f" --executor inline{again(options.plugins, Store(options.results))}"
+            f" --executor inline{again(options.plugins, Store(options.results))}",
+            soft_wrap=True,
         )
     for reason, count in Counter(outcome.reason for outcome in found.of("refused")).items():
         out.print(f"not run: {count} cells: {reason}")

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,15 +109,22 @@ def compute(store: Store) -> Callable[..., Outcome]:
     return run
 
 
-@pytest.fixture
-def plugged() -> Iterator[Callable[[Path], None]]:
-    """Registers a file's methods, which are unknown again after the test."""
+@contextmanager
+def forgotten() -> Iterator[None]:
+    """Methods that are registered meanwhile are unknown again afterwards."""
     before, loaded = dict(registry.methods()), set(plugins._loaded)
-    yield lambda path: plugins.load([str(path)])
+    yield
     registry._REGISTRY.clear()
     registry._REGISTRY.update(before)
     plugins._loaded.clear()
     plugins._loaded.update(loaded)
+
+
+@pytest.fixture
+def plugged() -> Iterator[Callable[[Path], None]]:
+    """Registers a file's methods, which are unknown again after the test."""
+    with forgotten():
+        yield lambda path: plugins.load([str(path)])
 
 
 @pytest.fixture
