@@ -149,6 +149,18 @@ class APFL(Method):
             return Mixture(((alpha, v), (1 - alpha, w)))
         return alpha[:, None] * v + (1 - alpha)[:, None] * w
 
+    def join(self, state: State, fed: Federation) -> Tensor | Mixture:
+        """A newcomer's own model starts as the global one and trains as those of participants do;
+        what it is mixed with stays the global model.
+        """
+        theta = self.offer(state, fed).expand(fed.N, -1)
+        alpha = torch.full((fed.N,), self.hp.alpha, dtype=fed.dtype, device=fed.device)
+        extras = {"alpha": alpha, "left": self.adaptive_steps(fed)}
+        step = self.step if self.hp.mode == "paper" else self.flbench_step
+        done = fed.loop(step, {"w": theta, "v": theta}, extras=extras, stream="join")
+        w = torch.where(fed.exchanged, theta, done.theta)
+        return self.mixture(done.models["v"], w, done.extras["alpha"])
+
     def personal(self, state: State, fed: Federation) -> Tensor | Mixture:
         return self.mixture(
             state["v"][fed.active],

@@ -139,3 +139,10 @@ class DFedPGP(Method):
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]
+
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """The mean of the bodies, each with its mass: what push-sum tends to. Heads stay with their
+        clients, so a newcomer's is initial.
+        """
+        share = (state["mu"] / state["mu"].sum()).to(fed.dtype)
+        return torch.where(self.shared(fed), share @ state["w"], fed.new_model())

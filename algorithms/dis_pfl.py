@@ -75,14 +75,18 @@ class DisPFL(Method):
     serverless = True
 
     def init(self, fed: Federation) -> State:
-        keys = self.keys(fed, "mask")
-        keys = keys[:1].expand(fed.N) if self.hp.masks == "common" else keys
-        mask = sparse.scattered(fed.layout, sparse.erk(fed.layout, self.hp.density), keys)
+        mask = self.first_masks(fed)
         return {
             "w": torch.where(mask, fed.new_model(), 0.0),
             "sent": mask,
             "mask": mask.clone(),
         }  # each [N, D]; w has mask `sent`
+
+    def first_masks(self, fed: Federation) -> Tensor:
+        """Masks that nothing is known for yet  [N, D] bool."""
+        keys = self.keys(fed, "mask")
+        keys = keys[:1].expand(fed.N) if self.hp.masks == "common" else keys
+        return sparse.scattered(fed.layout, sparse.erk(fed.layout, self.hp.density), keys)
 
     def keys(self, fed: Federation, purpose: str) -> Tensor:
         """A random stream for every client  [N]."""
@@ -158,3 +162,14 @@ class DisPFL(Method):
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]
+
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """Every entry's mean over the clients that hold it."""
+        holders = state["sent"].sum(0).clamp(min=1)
+        return torch.where(fed.exchanged, state["w"].sum(0) / holders, fed.new_model())
+
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """What is offered under a first mask of the newcomer's own, trained under it."""
+        mask = self.first_masks(fed)
+        start = torch.where(mask, self.offer(state, fed), 0.0)
+        return fed.train(start, trainable=mask, stream="join").theta

@@ -73,3 +73,10 @@ class Ditto(Method):
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["v"][fed.active]
+
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """A personal model that starts as the global one, and is pulled towards it."""
+        start = self.offer(state, fed).expand(fed.N, -1)
+        options: dict[str, Any] = {} if self.hp.lr is None else {"lr": self.hp.lr}
+        pull = (start, self.hp.lam) if self.hp.lam else None
+        return fed.train(start, pull=pull, stream="join", **options).theta

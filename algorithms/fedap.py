@@ -136,6 +136,14 @@ class FedAP(Method):
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]
 
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """The plain mean of what clients uploaded last: a newcomer has sent no statistics by which
+        it could be compared. Normalisation is initial.
+        """
+        model = fed.new_model().clone()
+        model[self.shared(fed)] = state["sent"][state["seen"]].mean(0)
+        return model
+
 
 def pooled(fed: Federation, share: float, pool: str) -> Tensor:
     """The first share of each class, in the order of the data set, of what the clients hold

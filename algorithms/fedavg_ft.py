@@ -53,3 +53,9 @@ class FedAvgFT(Method):
         start = partial.models(state, fed, fed.exchanged)
         trainable = fed.layout.head if self.hp.part == "head" else None
         return fed.train(start, epochs=self.hp.epochs, trainable=trainable, stream="finetune").theta
+
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """The global model, of which newcomers fine-tune what everybody does."""
+        trainable = fed.layout.head if self.hp.part == "head" else None
+        start = self.offer(state, fed).expand(fed.N, -1)
+        return fed.train(start, trainable=trainable, stream="join").theta

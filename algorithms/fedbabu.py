@@ -82,3 +82,11 @@ class FedBABU(Method):
             trainable=part,
             stream="finetune",
         ).theta
+
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """The shared body and the head that nobody trained, of which newcomers fine-tune what
+        everybody does.
+        """
+        part = {"model": None, "body": ~fed.layout.head, "head": fed.layout.head}[self.hp.part]
+        start = self.offer(state, fed).expand(fed.N, -1)
+        return fed.train(start, trainable=part, stream="join").theta

@@ -124,6 +124,14 @@ class FedDPA(Method):
             return state["last"][fed.active]
         return self.merged(state, fed, self.mask(state, fed))
 
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """A newcomer trains the global model, which then is its last one, and is scored as all
+        clients are.
+        """
+        theta = self.offer(state, fed)
+        last = fed.train(theta.expand(fed.N, -1), stream="join").theta
+        return self.personal({"theta": theta, "last": last}, fed)
+
     # -- the original's training -------------------------------------------------------------------
 
     def phases(self, theta: Tensor, fed: Federation, start: Tensor, mask: Tensor) -> Tensor:

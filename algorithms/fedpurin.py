@@ -160,3 +160,7 @@ class FedPURIN(Method):
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]
+
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """The mean of what the server last sent to the clients; what it never sends is initial."""
+        return torch.where(self.processed(fed), state["w"].mean(0), fed.new_model())

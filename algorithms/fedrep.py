@@ -91,3 +91,10 @@ class FedRep(Method):
         return fed.train(
             models, epochs=self.hp.final_epochs, trainable=fed.layout.head, stream="finetune"
         ).theta
+
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """The body as it is, and under it a head of the newcomer's own, as in the paper's
+        experiment with new clients.
+        """
+        start = self.offer(state, fed).expand(fed.N, -1)
+        return fed.train(start, trainable=fed.layout.head, stream="join").theta

@@ -121,6 +121,11 @@ class FLOCO(Method):
             )
         return self.combined(fed, partial.models(state, fed, fed.exchanged), places, state["ends"])
 
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """The model with the head at the centre of the simplex: places are worked out once."""
+        centre = torch.full_like(state["places"][:1], 1 / self.hp.endpoints)
+        return self.combined(fed, state["theta"][None], centre, state["ends"])[0]
+
     def combined(self, fed: Federation, models: Tensor, places: Tensor, ends: Tensor) -> Tensor:
         """Models [K, D] with the heads at their places  [K, V], [K or 1, V, classes, F]."""
         out, at = models.clone(), fed.layout.head_weight

@@ -229,6 +229,13 @@ class PFedDST(Method):
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]
 
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """The mean of the extractors; headers are compared and never mixed, so a newcomer's is
+        initial.
+        """
+        extractor = fed.exchanged & ~fed.layout.head
+        return torch.where(extractor, state["w"].mean(0), fed.new_model())
+
 
 @torch.no_grad()
 def _probe(local: Local, batch: Batch) -> None:

@@ -128,6 +128,15 @@ class PFedFDA(Method):
         means, cov, _ = self.adapted(state, fed, seen, rare=RARE)
         return with_head(fed, models, *discriminant(means, cov, self.priors(fed), self.hp.eps))
 
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """Newcomers adapt means and covariance to their own samples, as all clients do before they
+        are scored; no weight trains.
+        """
+        shared = self.shared(fed)
+        models = partial.settled(fed, self.offer(state, fed).expand(fed.N, -1))
+        received = {name: state[name] for name in ("theta", "means", "cov")}
+        return self.personal(self.init(fed) | received | {"own": models[:, ~shared]}, fed)
+
     def arriving(self, state: State, fed: Federation) -> Tensor:
         return (
             partial.models(state, fed, self.shared(fed))

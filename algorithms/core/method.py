@@ -108,8 +108,8 @@ class Method:
         """The models that newcomers are scored with  [N, D]; none: joining has no meaning here.
 
         `fed` is a federation of the newcomers alone, with the samples and the epochs that the
-        recipe grants them; `state` is that of the clients that took part. Nothing flows back.
-        Where nothing else is said, newcomers train all of what they are given.
+        recipe grants them, in its last round; `state` is that of the clients that took part.
+        Nothing flows back. Where nothing else is said, newcomers train all of what they are given.
         """
         return fed.train(self.offer(state, fed).expand(fed.N, -1), stream="join").theta
 

@@ -79,3 +79,12 @@ def kept(state: State, fed: Federation, end: Tensor, shared: Tensor) -> State:
     own, seen = state["own"].clone(), state["seen"].clone()
     own[fed.active], seen[fed.active] = end[:, ~shared], True
     return {"own": own, "seen": seen}
+
+
+def settled(fed: Federation, models: Tensor) -> Tensor:
+    """Models [K, D] whose local statistics have seen the active clients' training samples for as
+    long as an ordinary training would have; nothing else of them moves.
+    """
+    if bool((fed.layout.stats & ~fed.exchanged).any()):
+        models = fed.train(models, trainable=fed.layout.stats, stream="join").theta
+    return models
