@@ -33,7 +33,7 @@ def _columns(evidence: Any) -> tuple[Column, ...]:
 
 def _table(paper: str, name: str, title: str, evidence: Any) -> Table:
     """Every row at every recipe, with the floor and with statistics over all columns."""
-    columns, rows = _columns(evidence), tables.with_guests((), evidence)
+    columns, rows = _columns(evidence), _rows(evidence)
     nowhere = {column.key: tables.Place("", "") for column in columns}
     frame = tables.accuracy_frame(evidence, name, rows, columns, nowhere)
     return Table(
@@ -42,12 +42,33 @@ def _table(paper: str, name: str, title: str, evidence: Any) -> Table:
         title,
         captions.caption(evidence, "Accuracy as the grid's recipes report it."),
         evidence.scale,
-        notes=tuple(_below_the_floor(frame, columns)),
+        notes=tuple(_below_the_floor(frame, rows, columns)),
         ids=tables.done_ids(evidence),
         frame=frame,
         layout=tables.layout_of(frame, rows, columns),
         summary=_summary(evidence, frame, rows),
     )
+
+
+def _rows(evidence: Any) -> tuple[tables.Row, ...]:
+    """The grid's rows; where clients join late, beside each what it is worth to them."""
+    own, cells = tables.with_guests((), evidence), evidence.cells
+    if "recipe.newcomers.share" not in cells:
+        return own
+    late = cells[cells["recipe.newcomers.share"].notna()]
+    joining = [
+        tables.Row(
+            f"{row.label}: newcomers",
+            published="",
+            source=row.label,
+            point="newcomers",
+            rule="last",
+            only=tuple(late.loc[late["row"] == row.label, "column"].unique()),
+            aside=True,
+        )
+        for row in own
+    ]
+    return (*own, *(row for row in joining if row.only))
 
 
 def _summary(evidence: Any, frame: pd.DataFrame, rows: Sequence[tables.Row]) -> pd.DataFrame:
@@ -65,10 +86,14 @@ def _summary(evidence: Any, frame: pd.DataFrame, rows: Sequence[tables.Row]) -> 
     )
 
 
-def _below_the_floor(frame: pd.DataFrame, columns: Sequence[Column]) -> Iterator[str]:
+def _below_the_floor(
+    frame: pd.DataFrame, rows: Sequence[tables.Row], columns: Sequence[Column]
+) -> Iterator[str]:
     """What of personal models does not reach what needs no model at all."""
+    everybody = frame["row"].isin([row.label for row in rows if not row.aside])
+    personal = frame[everybody & ~frame["method"].isin(tables.GLOBAL)]
     for column in columns:
-        cells = frame[(frame["column"] == column.key) & ~frame["method"].isin(tables.GLOBAL)]
+        cells = personal[personal["column"] == column.key]
         low = cells[cells["ours"] < cells["floor"]]
         if len(low):
             told = ", ".join(f"{row} {low['ours'][i]:.2f}" for i, row in low["row"].items())

@@ -13,6 +13,7 @@ from repfl.bench.cells.plan import Selection, plan
 from repfl.bench.cli.main import call
 from tests.bench.conftest import FAULTY, GRID, forgotten
 
+LATE = "newcomers = { share = 0.3, samples = 9, epochs = 2 }"
 GUEST = "test-slow[seconds=0.0]"
 
 
@@ -20,7 +21,7 @@ GUEST = "test-slow[seconds=0.0]"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of a grid of one's own, with a method from a file in its table."""
     folder = tmp_path_factory.mktemp("own")
-    (folder / "tests.toml").write_text(GRID)
+    (folder / "tests.toml").write_text(GRID.replace("clients = 3", f"clients = 3\n{LATE}"))
     where = ["--results", str(folder / "results"), "--out", str(folder / "report")]
     asked = ["--grid", str(folder / "tests.toml"), "--artefact", "tests/table1"]
     added = ["--plugin", str(FAULTY), "--method", GUEST]
@@ -38,8 +39,16 @@ def test_titles_are_the_users(folder: Path) -> None:
 
 def test_a_method_that_joins_stands_beside_the_rows_that_are_there(folder: Path) -> None:
     lines = list(csv.DictReader((folder / "tests/table1.csv").open()))
-    assert {line["row"] for line in lines} == {"Local", "FedAvg", GUEST}
+    assert {line["row"] for line in lines} >= {"Local", "FedAvg", GUEST}
     assert all(float(line["ours"]) >= 0 for line in lines)
+
+
+def test_what_a_method_is_worth_to_newcomers_stands_aside_where_there_are_any(folder: Path) -> None:
+    lines = list(csv.DictReader((folder / "tests/table1.csv").open()))
+    late = {(line["row"], line["column"]) for line in lines if "newcomers" in line["row"]}
+    assert late == {(f"{row}: newcomers", "three") for row in ("Local", "FedAvg", GUEST)}
+    statistics = (folder / "tests/table1.md").read_text().split("Statistics over all columns")[1]
+    assert "newcomers" not in statistics
 
 
 def test_a_method_that_joins_is_all_that_is_computed(tmp_path: Path) -> None:
@@ -87,7 +96,9 @@ def test_rows_below_the_floor_are_named(folder: Path) -> None:
     low = {
         (line["label"], line["row"])
         for line in lines
-        if float(line["ours"]) < float(line["floor"]) and line["method"] != "fedavg"
+        if float(line["ours"]) < float(line["floor"])
+        and line["method"] != "fedavg"
+        and "newcomers" not in line["row"]
     }
     told = {
         (label, row)
