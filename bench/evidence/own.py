@@ -96,7 +96,8 @@ def _below_the_floor(
         cells = personal[personal["column"] == column.key]
         low = cells[cells["ours"] < cells["floor"]]
         if len(low):
-            told = ", ".join(f"{row} {low['ours'][i]:.2f}" for i, row in low["row"].items())
+            pairs = zip(low["row"], low["ours"], strict=True)
+            told = ", ".join(f"{row} {ours:.2f}" for row, ours in pairs)
             yield (
                 f"{column.name}: below the floor of {low['floor'].iloc[0]:.2f}, what {tables.FLOOR}"
                 f" gives: {told}."

@@ -274,7 +274,7 @@ def joinable(case: Situation) -> None:
     """
     run = case.run(rounds=1)
     before = {name: value.clone() for name, value in run.state.items()}
-    again: list[list[Tensor]] = []
+    again: list[list[Any]] = []
     for _ in range(2):
         late = run.fed.joined_by(run.fed.data)
         models = run.method.join(run.state, late)
