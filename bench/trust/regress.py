@@ -152,10 +152,7 @@ def _seen_from(cell: Mapping[str, Any], here: str) -> Entry:
 
 
 def check(
-    path: Path | None,
-    methods: Sequence[str],
-    workers: int | None,
-    plugins: tuple[str, ...] = (),
+    path: Path | None, methods: Sequence[str], workers: int | None, plugins: tuple[str, ...] = ()
 ) -> Regression:
     """Compute the gate's cells and compare them with the reference."""
     places(methods)
