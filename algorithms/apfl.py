@@ -11,10 +11,10 @@ from torch import Tensor
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.evaluate import Mixture
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local, entropy_of
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 DRIFT = 0.02
@@ -101,7 +101,7 @@ class APFL(Method):
 
     # -- one batch ---------------------------------------------------------------------------------
 
-    def step(self, local: Local, batch: Batch) -> None:
+    def step(self, local: Chunk, batch: Batch) -> None:
         local.sgd(local.grad(batch))
         w, v, alpha = local.models["w"], local.models["v"], local.extras["alpha"]
         local.models["m"] = {
@@ -116,7 +116,7 @@ class APFL(Method):
         local.sgd({n: across(alpha, g) * g for n, g in grads.items()}, of="v")
         self.adapt(local, slope(local, grads))
 
-    def flbench_step(self, local: Local, batch: Batch) -> None:
+    def flbench_step(self, local: Chunk, batch: Batch) -> None:
         stale = local.grad(batch)
         local.sgd(stale)
         grads = local.grad(batch, self.mixed_logits, of="v")
@@ -126,7 +126,7 @@ class APFL(Method):
         both = {n: across(alpha, g) * g + across(1 - alpha, g) * stale[n] for n, g in grads.items()}
         self.adapt(local, slope(local, both) + DRIFT * alpha)
 
-    def mixed_logits(self, local: Local, batch: Batch, own: Params) -> Tensor:
+    def mixed_logits(self, local: Chunk, batch: Batch, own: Params) -> Tensor:
         """Cross-entropy of mixed predictions, the global model's being constants  [K]."""
         with torch.no_grad():
             fixed = local.model.logits(local.models["w"], batch.x, batch.mode)
@@ -135,7 +135,7 @@ class APFL(Method):
             alpha * local.model.logits(own, batch.x, batch.mode) + (1 - alpha) * fixed, batch
         )
 
-    def adapt(self, local: Local, slopes: Tensor) -> None:
+    def adapt(self, local: Chunk, slopes: Tensor) -> None:
         """One gradient step of alpha, in the steps in which it adapts."""
         alpha, left = local.extras["alpha"], local.extras["left"]
         moved = (alpha - local.options.lr * slopes).clamp(0, 1)
@@ -164,7 +164,7 @@ def across(value: Tensor, like: Tensor) -> Tensor:
     return value.view(-1, *[1] * (like.dim() - 1))
 
 
-def slope(local: Local, grads: Params) -> Tensor:
+def slope(local: Chunk, grads: Params) -> Tensor:
     """Directional derivative <v - w, gradient>  [K]."""
     w, v = local.models["w"], local.models["v"]
     return torch.stack([((v[n] - w[n]) * g).flatten(1).sum(1) for n, g in grads.items()]).sum(0)

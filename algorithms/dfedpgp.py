@@ -8,8 +8,8 @@ from torch import Tensor
 from repfl.algorithms.core import topology
 from repfl.algorithms.core.alternate import Phase, in_phases
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, still_cross_entropy
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.local import Local, still_cross_entropy
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
@@ -120,7 +120,7 @@ class DFedPGP(Method):
             ],
         )
 
-        def push(local: Local, batch: Batch) -> None:
+        def push(local: Chunk, batch: Batch) -> None:
             local.sgd(local.grad(batch), scale=local.extras["pace"])
 
         pace = mu.reciprocal().to(w.dtype)

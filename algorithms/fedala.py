@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local, entropy_of
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 WINDOW = 10
@@ -211,7 +211,7 @@ class FedALA(Method):
             found.append(torch.tensor(list(places), dtype=torch.int64))
         return found
 
-    def learn(self, local: Local, batch: Batch) -> None:
+    def learn(self, local: Chunk, batch: Batch) -> None:
         """One batch of the search."""
         grads = local.grad(batch, remembered_entropy)
         extras = local.extras
@@ -226,7 +226,7 @@ class FedALA(Method):
         return self.aggregated(state["theta"], state, fed)[0]
 
 
-def remembered_entropy(local: Local, batch: Batch, params: Params) -> Tensor:
+def remembered_entropy(local: Chunk, batch: Batch, params: Params) -> Tensor:
     """Cross-entropy with BN statistics at rest, kept in the extra `loss`  [K]."""
     losses = entropy_of(local.model.logits(params, batch.x, batch.still), batch)
     local.extras["loss"] = losses.detach()

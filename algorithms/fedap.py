@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.local import Local
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 from repfl.algorithms.core.ops import Mode
 
@@ -179,7 +179,7 @@ def feature_statistics(
     stops = torch.tensor(widths).cumsum(0).tolist()
 
     @torch.no_grad()
-    def step(local: Local, batch: Batch) -> None:
+    def step(local: Chunk, batch: Batch) -> None:
         found: dict[tuple[str, str], Tensor] = {}
         tap = lambda name, x, out: found.update({(name, "input"): x, (name, "output"): out})  # noqa: E731
         local.model.features(local.models["w"], batch.x, Mode(tap=tap))

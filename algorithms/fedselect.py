@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.alternate import local_alt
+from repfl.algorithms.core.chunk import cross_entropy, still_cross_entropy
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import largest
-from repfl.algorithms.core.local import cross_entropy, still_cross_entropy
 from repfl.algorithms.core.masks import holders_mean
 from repfl.algorithms.core.method import (
     Method,

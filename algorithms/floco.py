@@ -8,9 +8,9 @@ from torch import Tensor
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.batches import Batch, steps_per_epoch
+from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local, entropy_of
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 from repfl.algorithms.core.simplex import principal, spread
 from repfl.algorithms.core.train import Trained
@@ -176,7 +176,7 @@ class FLOCO(Method):
                 points.append(drawn / drawn.sum(1, keepdims=True))
         return torch.from_numpy(np.stack(points)).to(fed.device, fed.dtype)
 
-    def step(self, local: Local, batch: Batch) -> None:
+    def step(self, local: Chunk, batch: Batch) -> None:
         """The endpoints join the tensors that train, so the chain rule, momentum and clipping treat
         them like any other.
         """
@@ -189,7 +189,7 @@ class FLOCO(Method):
         local.sgd(grads)
         local.extras |= {"ends": local.models["w"][ENDS], "step": local.extras["step"] + 1}
 
-    def loss(self, local: Local, batch: Batch, params: Params) -> Tensor:
+    def loss(self, local: Chunk, batch: Batch, params: Params) -> Tensor:
         """Cross-entropy with the head at this batch's point  [K]."""
         draws, step = local.extras["draws"], local.extras["step"]
         point = draws.gather(1, step[:, None, None].expand(-1, 1, draws.shape[2])).squeeze(

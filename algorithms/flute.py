@@ -9,9 +9,9 @@ from torch import Tensor
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.batches import Batch, steps_per_epoch
+from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local, entropy_of
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
@@ -141,7 +141,7 @@ class FLUTE(Method):
             trainable=fed.layout.head if self.hp.detach else None,
         ).theta
 
-    def step(self, local: Local, batch: Batch) -> None:
+    def step(self, local: Chunk, batch: Batch) -> None:
         before = local.extras["before"]  # [K], head-only steps still to come
         joint = (before <= 0).to(local.extras["joint"].dtype)
         local.extras |= {"before": before - 1, "joint": joint}
@@ -150,7 +150,7 @@ class FLUTE(Method):
                 local.masks[name] = joint.view(-1, *[1] * len(local.layout[name].shape))
         local.sgd(local.grad(batch, self.loss))
 
-    def loss(self, local: Local, batch: Batch, params: Params) -> Tensor:
+    def loss(self, local: Chunk, batch: Batch, params: Params) -> Tensor:
         """Cross-entropy and the three regularisers  [K]."""
         features = local.model.features(params, batch.x, batch.mode)  # [K, B, F]
         if self.hp.detach:

@@ -11,9 +11,9 @@ from torch import Tensor
 from repfl.algorithms.core import topology
 from repfl.algorithms.core.alternate import Phase, in_phases
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, still_cross_entropy
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import blocks
-from repfl.algorithms.core.local import Local, still_cross_entropy
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 DIGITS = 6
@@ -231,5 +231,5 @@ class PFedDST(Method):
 
 
 @torch.no_grad()
-def _probe(local: Local, batch: Batch) -> None:
+def _probe(local: Chunk, batch: Batch) -> None:
     local.extras["loss"] = still_cross_entropy(local, batch, local.models["w"])

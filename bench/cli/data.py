@@ -127,7 +127,7 @@ def bring(name: str, source: Path) -> Prepared:
     return open_dataset(name)
 
 
-def verify(chosen: list[str]) -> list[tuple[str, prepare.Verdict]]:
+def verify(chosen: list[str]) -> list[tuple[str, prepare.SplitCheck]]:
     """Recompute fingerprints; without a name, of everything that is prepared."""
     wanted = chosen or [
         name for name in names() if get(name).embedded or prepared_path(name).exists()

@@ -13,7 +13,7 @@ from repfl.bench.cells import grid as grids
 from repfl.bench.cells.plan import Planned, unique
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
 from repfl.bench.evidence import measured, noise, recheck
-from repfl.bench.evidence.library import Evidence, Library
+from repfl.bench.evidence.library import Library, StoredEvidence
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Record, Store
 from repfl.datasets.core.paths import real_path
@@ -50,7 +50,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
                 _one(
                     paper,
                     name,
-                    Evidence(cells, library, known, published, noise.fitted(root)),
+                    StoredEvidence(cells, library, known, published, noise.fitted(root)),
                     made,
                 )
             )
@@ -59,7 +59,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
 
 
 def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> None:
-    """Note what is known about a cell, and whence."""
+    """Note what is known about a cell, and where it is from."""
     if (record := library.record(cell)) is not None:
         made.used[cell] = record
     elif (record := known.records.get(cell)) is not None:
@@ -68,14 +68,14 @@ def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> N
 
 
 def _published(paper: str, made: Made) -> Any:
-    from repfl.paper_tables.core.published import read
+    from repfl.paper_tables.core.published import read_published
 
-    found = read(grids.ROOT / paper.replace("-", "_") / "published")
+    found = read_published(grids.ROOT / paper.replace("-", "_") / "published")
     made.problems += found.problems
     return found.frame
 
 
-def _one(paper: str, name: str, evidence: Evidence, made: Made) -> Any:
+def _one(paper: str, name: str, evidence: StoredEvidence, made: Made) -> Any:
     """One artefact, or the reason why there is none."""
     from repfl.paper_tables.core.result import Absent
 

@@ -85,7 +85,7 @@ def _repeated(words: Sequence[str], lengths: Sequence[int]) -> pd.Series:
     return pd.Series(np.repeat(np.array(words, dtype=object), lengths), dtype=object)
 
 
-class Evidence:
+class StoredEvidence:
     """The planned cells of one artefact at one scale, with everything that is known about them."""
 
     def __init__(

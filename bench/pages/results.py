@@ -36,7 +36,7 @@ WORDS = {Verdict.OTHER_SCALE: "not comparable (desk scale)"}
 
 
 @dataclass(frozen=True)
-class Place:
+class PaperColumn:
     """A column of accuracies, and its floor."""
 
     paper: str
@@ -53,7 +53,7 @@ class Place:
 class Printed:
     """A published accuracy whose floor is known."""
 
-    place: Place
+    place: PaperColumn
     row: str
     value: float
 
@@ -79,7 +79,7 @@ def printed(results: Sequence[Result]) -> Iterator[Printed]:
                     continue
                 if not _one_model(table.paper, str(cell["column"]), str(cell["method"])):
                     title = ", ".join(filter(None, (column.group, column.label)))
-                    place = Place(table.paper, table.name, title, known[cell["column"]])
+                    place = PaperColumn(table.paper, table.name, title, known[cell["column"]])
                     yield Printed(place, cell["row"], float(cell["published"]))
 
 

@@ -213,7 +213,7 @@ def forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[s
     return {"cells": len(planned), **lines}
 
 
-def told(forecast: Mapping[str, Any]) -> str:
+def in_words(forecast: Mapping[str, Any]) -> str:
     """A forecast in words."""
     cells, cpu, gpu = forecast["cells"], forecast["cpu"], forecast["cuda"]
     basis = {
@@ -225,12 +225,12 @@ def told(forecast: Mapping[str, Any]) -> str:
         f"the models of {cpu['measured']:,} were measured here, the others go by reference speeds",
     )
     text = (
-        f"{cells:,} cells to compute: about {spoken(cpu['seconds'])} of one CPU worker ({source})"
+        f"{cells:,} cells to compute: about {duration(cpu['seconds'])} of one CPU worker ({source})"
     )
     if gpu["measured"]:
         share = "" if gpu["measured"] == cells else f" for the {gpu['measured']:,} whose models"
         return (
-            f"{text}; about {spoken(gpu['seconds'])} of one GPU{share}, as measured by cells of"
+            f"{text}; about {duration(gpu['seconds'])} of one GPU{share}, as measured by cells of"
             " this store"
         )
     return (
@@ -244,7 +244,7 @@ def total(planned: Sequence[Planned], costs: Mapping[str, float]) -> float:
     return sum(costs[item.cell.id] for item in planned)
 
 
-def spoken(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A duration in words short enough for a table."""
     if seconds < 90:
         return f"{seconds:.0f} s"

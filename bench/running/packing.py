@@ -199,7 +199,9 @@ class Packer:
 
     # -- being told --------------------------------------------------------------------------------
 
-    def told(self, index: int, cell: str, rounds: int, seen: Reading | None, now: float) -> None:
+    def progressed(
+        self, index: int, cell: str, rounds: int, seen: Reading | None, now: float
+    ) -> None:
         """A cell has come so far, and this is how its GPU looks."""
         place = self.places[index]
         running = place.cells.get(cell)

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 from repfl.bench.errors import FAILED, UserError
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Store
-from repfl.bench.trust.gate.cells import Place, method_of, places
+from repfl.bench.trust.gate.cells import GateCell, method_of, places
 from repfl.bench.trust.gate.compare import Move, difference, first_move
 from repfl.bench.trust.gate.entries import Entry, entry_of
-from repfl.bench.trust.gate.reference import FILE, SCHEMA, read, write
+from repfl.bench.trust.gate.reference import FILE, SCHEMA, read_reference, write_reference
 
 if TYPE_CHECKING:
     from repfl.bench.cells.cell import Cell
     from repfl.bench.running.task import Outcome
 
 __all__ = [
+    "GateCell",
     "Move",
-    "Place",
     "Regression",
     "accept",
     "check",
@@ -35,7 +35,7 @@ __all__ = [
     "entries",
     "entry_of",
     "places",
-    "read",
+    "read_reference",
 ]
 
 
@@ -90,7 +90,7 @@ def accept(path: Path | None, reason: str, methods: Sequence[str], workers: int 
         raise UserError('--accept needs --reason "why the new numbers are right"')
     places(methods)
     old: dict[str, Any] = (
-        read(path) if path.exists() else {"schema": SCHEMA, "cells": {}, "history": []}
+        read_reference(path) if path.exists() else {"schema": SCHEMA, "cells": {}, "history": []}
     )
     here, now = _platform(), entries(methods, workers)
     failed = [
@@ -123,7 +123,7 @@ def accept(path: Path | None, reason: str, methods: Sequence[str], workers: int 
         "moved": moved,
         **provenance.commit(),
     }
-    write(path, cells, [*old["history"], note])
+    write_reference(path, cells, [*old["history"], note])
     return path
 
 
@@ -144,7 +144,7 @@ def _seen_from(cell: Mapping[str, Any], here: str) -> Entry:
 def check(path: Path | None, methods: Sequence[str], workers: int | None) -> Regression:
     """Compute the gate's cells and compare them with the reference."""
     places(methods)
-    reference, here = read(path), _platform()
+    reference, here = read_reference(path), _platform()
     now = entries(methods, workers)
     wanted = {
         key: cell

@@ -15,7 +15,7 @@ from repfl.paper_tables.core import statistics
 from repfl.paper_tables.core.evidence import Evidence, places, scores, tier, why_missing
 from repfl.paper_tables.core.noise import pool
 from repfl.paper_tables.core.published import Printing
-from repfl.paper_tables.core.result import CELL_FIELDS, Column, Layout
+from repfl.paper_tables.core.result import CELL_FIELDS, Column, TableLayout
 from repfl.paper_tables.core.statistics import Expected
 from repfl.paper_tables.core.verdict import UNJUDGED, Kind, Runs, at_floor, judge
 
@@ -288,12 +288,12 @@ def with_guests(rows: Sequence[Row], evidence: Evidence) -> tuple[Row, ...]:
 
 def layout_of(
     frame: pd.DataFrame, rows: Sequence[Row], columns: Sequence[Column], **options: Any
-) -> Layout:
+) -> TableLayout:
     """The rows that have anything to show, in their order."""
     shown = set(frame["row"])
     competing = tuple(r.label for r in rows if r.label in shown and not r.aside)
     aside = tuple(r.label for r in rows if r.label in shown and r.aside)
-    return Layout((*competing, *aside), tuple(columns), aside=aside, **options)
+    return TableLayout((*competing, *aside), tuple(columns), aside=aside, **options)
 
 
 def done_ids(evidence: Evidence) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ def test_a_gpu_computes_what_a_cpu_computes(name: str, how: dict[str, int]) -> N
 @pytest.mark.parametrize("name", sorted(methods()))
 def test_graphs_give_the_bits_of_unrecorded_steps(name: str) -> None:
     recorded = run(name, dtype=torch.float32, lanes=3)
-    assert recorded.fed.crew.refusals == set()
+    assert recorded.fed.lanes.refusals == set()
     assert same(
         recorded, run(name, dtype=torch.float32, lanes=3, lane=lambda: Bare(torch.device("cuda")))
     )

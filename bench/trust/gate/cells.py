@@ -253,7 +253,7 @@ UNUSED: Mapping[str, Sequence[str]] = {"fedpurin": ("ends=true",)}
 
 
 @dataclass(frozen=True)
-class Place:
+class GateCell:
     """One cell of the gate."""
 
     spec: str
@@ -269,18 +269,18 @@ class Place:
         return self.spec, self.recipe
 
 
-def place_of(key: str) -> Place:
-    """The inverse of `Place.key`."""
+def gate_cell_of(key: str) -> GateCell:
+    """The inverse of `GateCell.key`."""
     name, recipe, seed = key.split(" ")
-    return Place(name, recipe, int(seed))
+    return GateCell(name, recipe, int(seed))
 
 
 def method_of(key: str) -> str:
     """The method of a cell."""
-    return parse_spec(place_of(key).spec)[0]
+    return parse_spec(gate_cell_of(key).spec)[0]
 
 
-def places(methods: Sequence[str] = ()) -> list[tuple[Place, Planned]]:
+def places(methods: Sequence[str] = ()) -> list[tuple[GateCell, Planned]]:
     """Every method with the common recipes and all seeds, its variants once, the papers' rows."""
     from repfl.algorithms.core.method import methods as registry
 
@@ -291,7 +291,7 @@ def places(methods: Sequence[str] = ()) -> list[tuple[Place, Planned]]:
     return [found for name in sorted(methods or known) for found in _of_method(name, known[name])]
 
 
-def _of_method(name: str, entry: Any) -> Iterator[tuple[Place, Planned]]:
+def _of_method(name: str, entry: Any) -> Iterator[tuple[GateCell, Planned]]:
     base = SMALL.get(name, {})
     for recipe in COMMON if "p2p" not in entry.needs else ("everybody",):
         for seed in SEEDS:
@@ -311,9 +311,9 @@ def _rows(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
     return ((recipe, options) for recipe, method, options in rows if method == name)
 
 
-def _place(name: str, hp: Mapping[str, Any], recipe: str, seed: int) -> tuple[Place, Planned]:
+def _place(name: str, hp: Mapping[str, Any], recipe: str, seed: int) -> tuple[GateCell, Planned]:
     cell = build_cell(
         name, hp, recipe_from(RECIPES[recipe], f"recipe {recipe!r} of the gate"), seed
     )
-    place = Place(spec(name, hp), recipe, seed)
+    place = GateCell(spec(name, hp), recipe, seed)
     return place, Planned(cell, "check", recipe, "table", place.spec, recipe, recipe, "smoke")

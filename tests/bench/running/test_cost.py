@@ -125,7 +125,7 @@ def test_a_forecast_says_what_it_rests_on(store: Store) -> None:
     items = [planned(lasting(seed=9)), planned(lasting(seed=9, model="tiny-bn"))]
 
     def told() -> str:
-        return cost.told(cost.forecast(items, cost.measured(store)))
+        return cost.in_words(cost.forecast(items, cost.measured(store)))
 
     assert "2 cells to compute" in told()
     assert "none of their models was measured here" in told()

@@ -32,7 +32,7 @@ class Edit(NamedTuple):
 
 
 CORE = "algorithms/core"
-FEDERATION, LOCAL, RUN = f"{CORE}/federation.py", f"{CORE}/local.py", f"{CORE}/run.py"
+FEDERATION, CHUNK, RUN = f"{CORE}/federation.py", f"{CORE}/chunk.py", f"{CORE}/run.py"
 METRICS, CLIENTS = "bench/running/metrics.py", "bench/running/clients.py"
 PARTITIONS = "datasets/partitions"
 
@@ -63,7 +63,7 @@ NAMED = {
         "star-pfl",
     ),
     "clip ignored": Edit(
-        LOCAL,
+        CHUNK,
         "self.clipped(grads, options.clip) if options.clip else grads",
         "grads",
         "fedavg",
@@ -264,13 +264,13 @@ MISTAKES = (
     ),
     # engine
     Edit(
-        LOCAL,
+        CHUNK,
         "self.buffers[of] = [step.clone() for step in steps]",
         "self.buffers[of] = [0.0 * step for step in steps]",
         "local",
         "everybody",
     ),
-    Edit(LOCAL, ".clamp(max=1.0)", "", "fedavg", "pfeddst"),
+    Edit(CHUNK, ".clamp(max=1.0)", "", "fedavg", "pfeddst"),
     Edit(
         FEDERATION,
         "p.lr * p.lr_decay ** max(self.round - 1, 0)",
@@ -449,7 +449,7 @@ HARMLESS = (
         "cohort fedobp",
     ),
     Edit(
-        LOCAL,
+        CHUNK,
         "        values = [self.models[of][name] for name in grads]\n        masks ="
         " [self.masks[name] for name in grads]\n",
         "        masks = [self.masks[name] for name in grads]\n        values ="

@@ -113,8 +113,8 @@ def test_fedavg_is_one_model_and_its_own_statistics_stand_aside() -> None:
 
 def test_variants_stand_aside_and_a_guest_competes() -> None:
     given = evidence("table1")
-    guest = given.cells[given.cells["row"] == "Ditto"].assign(row="mine", method="mine")
-    given.cells = pd.concat([given.cells, guest], ignore_index=True)
+    added = given.cells[given.cells["row"] == "Ditto"].assign(row="mine", method="mine")
+    given.cells = pd.concat([given.cells, added], ignore_index=True)
     found = ARTEFACTS["table1"](given)
     assert isinstance(found, Table)
     assert "mine" in found.layout.rows
