@@ -54,8 +54,9 @@ class HP:
     sends="the whole model down and up; personal models and mixing weights stay",
     version=2,
     variants=("mode=flbench", "alpha_epochs=0", "alpha_epochs=1"),
+    cost=2.2,
 )
-class APFL(Method):
+class APFL(Method[HP]):
     """Client i predicts with m = alpha_i v_i + (1 - alpha_i) w, w being the global model and v_i
     its own.
 
@@ -92,7 +93,7 @@ class APFL(Method):
 
     def adaptive_steps(self, fed: Federation) -> Tensor:
         """In how many steps of this round alpha adapts  [K]."""
-        size, epochs = int(fed.protocol.batch), self.hp.alpha_epochs
+        size, epochs = fed.protocol.batch, self.hp.alpha_epochs
         if epochs is None and self.hp.mode == "paper":
             return torch.ones_like(fed.n_train)
         epochs = 1 if epochs is None else epochs

@@ -57,8 +57,10 @@ class HP:
     needs=("p2p",),
     sends="each client's non-zero entries and a bitmap of its mask to every client that hears it",
     variants=("regrow=gradient", "masks=common"),
+    cost=1.5,
+    gate={"degree": 2},
 )
-class DisPFL(Method):
+class DisPFL(Method[HP]):
     """Client i trains a sparse model x_i under a mask m_i with a fixed number of entries per
     tensor.
 

@@ -71,8 +71,9 @@ class HP:
     sends="the whole model down and up; the weights stay",
     version=2,
     variants=("worker=shared, subset=random", "subset=random", "tensors=none"),
+    cost=1.3,
 )
-class FedALA(Method):
+class FedALA(Method[HP]):
     """FedAvg whose client i starts training from t_i = w_i + A_i o (w - w_i), w_i being its own
     last model and w the global one.
 
@@ -185,7 +186,7 @@ class FedALA(Method):
                 "of": fed.active[going],
                 "pick": [picks[row] for row in going.tolist()],
             }
-            size = int(fed.protocol.batch)
+            size = fed.protocol.batch
             done = fed.visit(
                 self.learn, {"w": models[going]}, extras=extras, trainable=upper, batch=size, **who
             )

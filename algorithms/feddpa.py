@@ -62,8 +62,9 @@ class HP:
     family="mask",
     sends="the whole model (with phases: its update) down and up; masks stay with the clients",
     variants=("threshold=absolute", "training=phases", "threshold=absolute, training=phases"),
+    cost=2.1,
 )
-class FedDPA(Method):
+class FedDPA(Method[HP]):
     """Before training, client i takes the global model except where its own last model w_i has much
     Fisher information.
 
@@ -135,7 +136,7 @@ class FedDPA(Method):
             middle,
             objective=self.at_clip,
             trainable=shared,
-            first_epoch=int(fed.protocol.epochs),
+            first_epoch=fed.protocol.epochs,
             **common,
         ).theta
 

@@ -52,8 +52,9 @@ class HP:
         " variance; down: body, own head, centroids"
     ),
     variants=("combine=false", "lam=0.0"),
+    cost=1.6,
 )
-class FedPAC(Method):
+class FedPAC(Method[HP]):
     """Alternate head and body locally; align features across clients; give each client the convex
     combination of heads that suits it best.
 
@@ -119,7 +120,7 @@ class FedPAC(Method):
             aligned = {"objective": self.loss, "extras": {"goals": goals}}
         return [
             Phase(head, self.hp.head_epochs, lr),
-            Phase(fed.layout.learnable & ~head, int(fed.protocol.epochs), aligned),
+            Phase(fed.layout.learnable & ~head, fed.protocol.epochs, aligned),
         ]
 
     def loss(self, local: Chunk, batch: Batch, params: Params) -> Tensor:

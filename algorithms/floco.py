@@ -60,8 +60,9 @@ class HP:
         "the model with V head weights down and up; once everybody does so and gets V numbers back"
     ),
     variants=("rho=0.0", "plus_epochs=5"),
+    gate={"tau": 2},
 )
-class FLOCO(Method):
+class FLOCO(Method[HP]):
     """The head's weight is a point sum_v a_v W_v of a simplex; body, bias and endpoints W_v are
     trained and averaged as in FedAvg.
 
@@ -210,9 +211,13 @@ class FLOCO(Method):
             "w": state["plus"][fed.active],
             "anchor": partial.models(state, fed, fed.exchanged),
         }
-        epochs = {"epochs": self.hp.plus_epochs, "first_epoch": int(fed.protocol.epochs)}
         trained = fed.loop(
-            self.step, models, extras=extras, trainable=self.trainable(fed), **epochs
+            self.step,
+            models,
+            extras=extras,
+            trainable=self.trainable(fed),
+            epochs=self.hp.plus_epochs,
+            first_epoch=fed.protocol.epochs,
         )
         own, ends = state["plus"].clone(), state["plus_ends"].clone()
         own[fed.active], ends[fed.active] = trained.theta, trained.extras["ends"]

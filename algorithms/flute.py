@@ -72,7 +72,7 @@ class HP:
         "mode=flbench, body_epochs=1, detach=true, newcomer=global",
     ),
 )
-class FLUTE(Method):
+class FLUTE(Method[HP]):
     """FedPer with heads W (classes C) that the clients and the server draw towards an equiangular
     frame of the classes u a client has.
 

@@ -64,8 +64,9 @@ class HP:
         " and the mask as a bitmap over weights"
     ),
     variants=("judge=test, freeze=magnitude", "share=0.2", "target=0.1"),
+    cost=1.9,
 )
-class LotteryFL(Method):
+class LotteryFL(Method[HP]):
     """A client masks the global model with m_i; where that is accurate enough and more than
     `target` remains, it prunes and rewinds.
 

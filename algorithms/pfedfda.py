@@ -60,8 +60,9 @@ class HP:
     ),
     version=2,
     variants=("beta=single", "beta=local", "beta=global", "compat=flbench"),
+    cost=2.2,
 )
-class PFedFDA(Method):
+class PFedFDA(Method[HP]):
     """Features of class c are Gaussian, N(M_c, S), and the head is the classifier that follows from
     that.
 

@@ -37,8 +37,9 @@ class HP:
     year=2022,
     family="regularised",
     sends="the whole model down and up; the teacher never leaves its client",
+    cost=1.4,
 )
-class PFedSD(Method):
+class PFedSD(Method[HP]):
     """FedAvg whose clients also imitate the model they ended their previous round with, the teacher
     z_i.
 

@@ -22,6 +22,7 @@ from repfl.algorithms.core.lanes import LanePool, Work
 from repfl.algorithms.core.lowering import Lowering
 from repfl.algorithms.core.model import Model
 from repfl.algorithms.core.network import Network
+from repfl.algorithms.core.recipe import Recipe, cohort_size
 from repfl.algorithms.core.rng import Streams, cohort, flbench_cohort
 from repfl.algorithms.core.topology import Topology
 from repfl.algorithms.core.train import Advance, Rows, Step, Trained, run_chunk
@@ -36,7 +37,7 @@ class Federation(Network):
         self,
         model: Model,
         data: ClientData,
-        recipe: Any,
+        recipe: Recipe,
         *,
         seed: int,
         device: torch.device | str = "cpu",
@@ -71,7 +72,7 @@ class Federation(Network):
     @property
     def rounds(self) -> int:
         """Number of rounds of the whole run."""
-        return int(self.protocol.rounds)
+        return self.protocol.rounds
 
     @property
     def n_train(self) -> Tensor:
@@ -88,7 +89,7 @@ class Federation(Network):
         """Open a round: draw its cohort (or call everybody), clear what belonged to the last
         one.
         """
-        size = max(1, round(self.recipe.participation * self.N))
+        size = cohort_size(self.N, self.recipe.participation)
         draw = (
             flbench_cohort(self.streams.seed, self.N, size, round_)
             if self.recipe.sampling == "flbench"

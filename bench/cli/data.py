@@ -332,9 +332,6 @@ def show_command(
     prepared, shares = holdings(resolved, chosen)
     table = data_figure.class_table(shares, prepared.labels, prepared.description.classes)
     typer.echo(data_figure.text(table, shares, prepared.labels))
-    title = (
-        f"{full}, scale {scale}, seed"
-        f" {chosen if resolved.partition.seed is None else resolved.partition.seed}"
-    )
+    title = f"{full}, scale {scale}, seed {resolved.partition.seed_in(chosen)}"
     for path in data_figure.write(table, title, out, f"{full.replace('/', '-')}-{scale}-{chosen}"):
         typer.echo(f"wrote {path}")

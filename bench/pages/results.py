@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from repfl.bench.cells import grid as grids
+from repfl.bench.cells.cell import entry
 from repfl.bench.pages import committed, floors
 from repfl.paper_tables.core.result import Result, Table, shown, stated
-from repfl.paper_tables.core.tables import GLOBAL
 from repfl.paper_tables.core.verdict import ACCURACY_UNITS, Kind, Verdict, at_floor
 
 README = grids.ROOT.parent / "README.md"
@@ -86,7 +86,7 @@ def printed(results: Sequence[Result]) -> Iterator[Printed]:
 def _one_model(paper: str, column: str, method: str) -> bool:
     """Whether all clients are scored with the same model."""
     recipe = grids.read(grids.files()[paper]).recipe(column, "paper")
-    return method in GLOBAL and recipe.evaluation.point == "post_agg"
+    return entry(method).one_model and recipe.evaluation.point == "post_agg"
 
 
 # -- the block -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from filelock import FileLock
 
-from repfl.bench.cells.cell import Cell, canonical, entry, recipe_from
+from repfl.bench.cells.cell import Cell, canonical, participants, recipe_from
 from repfl.bench.records import provenance
 from repfl.bench.records.store import write_synced
 from repfl.bench.running.clients import clients_of
@@ -64,8 +64,7 @@ def _job(options: Options, cell: Cell) -> Any:
     from repfl.algorithms.core.tuning import Job
 
     recipe, clients = recipe_from(cell.recipe, "recipe"), clients_of(cell)
-    everybody = entry(cell.method).cls.serverless
-    cohort = recipe.clients if everybody else max(1, round(recipe.participation * recipe.clients))
+    cohort = participants(cell.method, cell.recipe)
     dtype = torch.float64 if options.precision == "fp64" else torch.float32
     data, precision = clients.data, cast(Precision, options.precision)
     return Job(

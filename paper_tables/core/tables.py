@@ -20,10 +20,6 @@ from repfl.paper_tables.core.statistics import Expected
 from repfl.paper_tables.core.verdict import UNJUDGED, Kind, Runs, at_floor, judge
 
 FLOOR = "predicting each client's most frequent training class"
-GLOBAL = frozenset({"fedavg"})
-"""Methods that score one model for all clients where they score after aggregation: a client's own
-floor says nothing of it.
-"""
 AT_FLOOR, BEST_ROUND = "at the floor", "best round on test"
 
 
@@ -97,7 +93,7 @@ def measure(
     scored = point or first.get("recipe.evaluation.point")
     return found | {
         "rule": rule or first.get("recipe.evaluation.rule", ""),
-        "global": found["method"] in GLOBAL and scored == "post_agg",
+        "global": bool(first.get("one_model", False)) and scored == "post_agg",
         "expected": expected(evidence, cells),
     }
 

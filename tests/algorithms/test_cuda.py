@@ -10,7 +10,6 @@ import torch
 
 from repfl.algorithms.core.graphs import CudaLane
 from repfl.algorithms.core.method import methods
-from repfl.bench.trust.contract import QUICK
 from tests.algorithms import toys
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -36,7 +35,7 @@ def run(
 ) -> Any:
     return toys.run(
         name,
-        QUICK.get(name),
+        methods()[name].quick,
         model="tiny-bn",
         sizes=SIZES,
         dtype=dtype,

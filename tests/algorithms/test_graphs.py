@@ -17,7 +17,7 @@ from repfl.algorithms.core.batches import Batch, Schedule, batch_at, plan_batche
 from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.feed import Feed
 from repfl.algorithms.core.method import methods
-from repfl.bench.trust.contract import EVEN, QUICK, RAGGED, Broken, Situation, recordable
+from repfl.bench.trust.contract import EVEN, RAGGED, Broken, Situation, recordable
 from repfl.bench.trust.tape import TapeLane
 from repfl.datasets.core import augment
 from tests.algorithms import toys
@@ -40,7 +40,7 @@ def run(
     }
     return toys.run(
         name,
-        QUICK.get(name),
+        methods()[name].quick,
         model="tiny-bn",
         sizes=sizes,
         dtype=torch.float64,

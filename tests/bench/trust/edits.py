@@ -187,8 +187,8 @@ MISTAKES = (
     ),
     Edit(
         CLIENTS,
-        "seed = cell.seed if recipe.partition.seed is None",
-        "seed = 1 if recipe.partition.seed is None",
+        "seed = recipe.partition.seed_in(cell.seed)",
+        "seed = recipe.partition.seed_in(1)",
         "local",
         "everybody",
     ),
