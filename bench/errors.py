@@ -14,7 +14,7 @@ from repfl.datasets.core.errors import nearest
 
 FINE, FINDING, INPUT, FAILED = 0, 1, 2, 3
 """Exit codes: all well; something stored or measured is not as it should be; the user's input is
-wrong; some cells failed.
+wrong; some cells or artefacts failed.
 """
 
 

@@ -25,6 +25,8 @@ class Made:
 
     results: list[Any] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """The artefacts that could not be made or drawn, by `paper/name`."""
     used: dict[str, Record] = field(default_factory=dict)
     """Every record and measured line that artefacts were made from."""
     measured: set[str] = field(default_factory=set)
@@ -85,6 +87,7 @@ def _one(paper: str, name: str, evidence: StoredEvidence, made: Made) -> Any:
         reason = one_line(error)
     except Exception as error:  # one artefact's fault must not cost the others
         reason = f"{type(error).__name__}: {one_line(error)}"
+    made.failed.append(f"{paper}/{name}")
     made.problems.append(f"artefact {paper}/{name}: {reason}")
     return Absent(paper, name, name, f"This artefact could not be made: {reason}", evidence.scale)
 
@@ -114,7 +117,11 @@ def report(planned: Sequence[Planned], store: Store, out: Path) -> tuple[Path, M
 
     made = make(planned, Library(store))
     with writing(out):
-        page = write_report(made.results, out, facts(planned, made, store), commands(planned))
+        page, failed = write_report(
+            made.results, out, facts(planned, made, store), commands(planned)
+        )
+    made.failed += failed
+    made.problems += [f"artefact {name} could not be drawn: {why}" for name, why in failed.items()]
     return page, made
 
 

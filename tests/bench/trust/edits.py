@@ -442,9 +442,9 @@ MISTAKES = (
 HARMLESS = (
     Edit(
         FEDERATION,
-        "        size = max(1, round(self.recipe.participation * self.N))\n",
-        "        # at least one takes part\n        size = max(round(self.N *"
-        " self.recipe.participation), 1)\n",
+        "        size = cohort_size(self.N, self.recipe.participation)\n",
+        "        # at least one takes part\n"
+        "        size = cohort_size(participation=self.recipe.participation, clients=self.N)\n",
         "fedavg",
         "cohort fedobp",
     ),

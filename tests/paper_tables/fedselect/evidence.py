@@ -67,7 +67,7 @@ class Library(Invented):
             mask[client, (start + np.arange(length)) % SIZE] = 3
         mask[:, SIZE:] = 9
         layout = {
-            "names": np.array(["fc.weight", "bn.running_mean"]),
+            "names": np.array(["fc.weight", "bn.mean"]),
             "starts": np.array([0, SIZE]),
             "stops": np.array([SIZE, SIZE + 10]),
         }
