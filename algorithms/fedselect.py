@@ -58,6 +58,7 @@ class HP:
         " alternates even over nothing; `code-eval` also leaves batch norm in evaluation mode from"
         " the second round on, as the code's scoring does",
         paper="FedOBP's tables: code, every 3, limit 0.8",
+        spelled=("mode", "compat"),
     )
     select: Literal["most", "least", "random", "layer"] = param(
         "most",

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
 
@@ -36,10 +36,19 @@ ValueError with what is wrong.
 """
 
 
-def param(default: Any, doc: str, *, paper: Any = None, **limits: Any) -> Any:
+def param(
+    default: Any, doc: str, *, paper: Any = None, spelled: tuple[str, ...] = (), **limits: Any
+) -> Any:
     """A hyper-parameter: its default, its meaning, what papers use, and its valid range (pydantic's
     ge, gt, le, lt).
+
+    `spelled` are the names under which it may be given, its own among them. `compat` is the word
+    for "as published code runs it"; where such a switch has been stored under another name, that
+    stays, since it is part of the ids of cells, and `compat` is understood too. A choice that is
+    one of several departures of the same code keeps a name of its own.
     """
+    if spelled:
+        limits["validation_alias"] = AliasChoices(*spelled)
     return Field(default, description=doc, json_schema_extra={"paper": paper}, **limits)
 
 
@@ -181,6 +190,15 @@ def build(name: str, overrides: Mapping[str, Any] | None = None) -> Method[Any]:
     """
     cls = methods()[name].cls
     return cls(cls.HP(**(overrides or {})))
+
+
+def field_of(cls: type, name: str) -> str:
+    """The hyper-parameter that a name stands for."""
+    for field_, info in getattr(cls, "__pydantic_fields__", {}).items():
+        alias = info.validation_alias
+        if isinstance(alias, AliasChoices) and name in alias.choices:
+            return str(field_)
+    return name
 
 
 def resolved(method: Method[Any]) -> dict[str, Any]:

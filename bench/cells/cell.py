@@ -172,9 +172,11 @@ def _may_be_none(cls: Any, field: str) -> bool:
 
 
 def options_of(checked: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Some of a method's hyper-parameters as plain values."""
+    """Some of a method's hyper-parameters as plain values, under the names they are stored by."""
+    from repfl.algorithms.core.method import field_of
+
     values = _adapter(type(checked)).dump_python(checked, mode="json")
-    return {name: values[name] for name in names}
+    return {field: values[field] for field in (field_of(type(checked), name) for name in names)}
 
 
 def _checked(cls: Any, values: Mapping[str, Any], place: str) -> Any:

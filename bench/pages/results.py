@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.cell import entry
+from repfl.bench.cells.cell import known_entry
 from repfl.bench.pages import committed, floors
 from repfl.paper_tables.core.result import Result, Table, shown, stated
 from repfl.paper_tables.core.verdict import ACCURACY_UNITS, Kind, Verdict, at_floor
@@ -86,7 +86,8 @@ def printed(results: Sequence[Result]) -> Iterator[Printed]:
 def _one_model(paper: str, column: str, method: str) -> bool:
     """Whether all clients are scored with the same model."""
     recipe = grids.read(grids.files()[paper]).recipe(column, "paper")
-    return entry(method).one_model and recipe.evaluation.point == "post_agg"
+    known = known_entry(method)
+    return known is not None and known.one_model and recipe.evaluation.point == "post_agg"
 
 
 # -- the block -------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ class Evidence(Protocol):
     cells: pd.DataFrame
     """One row per planned cell, done or not."""
     published: pd.DataFrame
-    """The rows of `published.read`."""
+    """The rows of `read_published`."""
     noise: Noise
     """What is known of the noise between runs."""
 
