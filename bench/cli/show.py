@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from repfl.bench.evidence.artefacts import Made
     from repfl.bench.evidence.collect import Collected
     from repfl.bench.running.runner import Ending
+    from repfl.bench.running.task import Options
     from repfl.bench.trust.verify import Verification
 
 
@@ -113,7 +114,7 @@ def _stale(out: Console, cells: Iterable[Mapping[str, Any]]) -> None:
         out.print("no value is stale: today's code computes them all")
 
 
-def summary(found: Ending, planned: Sequence[Planned], options: Any) -> None:
+def summary(found: Ending, planned: Sequence[Planned], options: Options) -> None:
     """How a run ended, and what to do about what did not."""
     out = screen()
     counts = Counter(outcome.status for outcome in found.outcomes)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.plan import Planned, unique
@@ -18,12 +18,18 @@ from repfl.bench.records import provenance
 from repfl.bench.records.store import Record, Store
 from repfl.datasets.core.paths import real_path
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from repfl.paper_tables.core.evidence import Evidence
+    from repfl.paper_tables.core.result import Result
+
 
 @dataclass
 class Made:
     """The artefacts of a report, and one line for everything that went wrong on the way."""
 
-    results: list[Any] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     """The artefacts that could not be made or drawn, by `paper/name`."""
@@ -69,7 +75,7 @@ def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> N
         made.measured.add(cell)
 
 
-def _published(paper: str, made: Made) -> Any:
+def _published(paper: str, made: Made) -> pd.DataFrame:
     from repfl.paper_tables.core.published import read_published
 
     found = read_published(grids.ROOT / paper.replace("-", "_") / "published")
@@ -77,7 +83,7 @@ def _published(paper: str, made: Made) -> Any:
     return found.frame
 
 
-def _one(paper: str, name: str, evidence: StoredEvidence, made: Made) -> Any:
+def _one(paper: str, name: str, evidence: StoredEvidence, made: Made) -> Result:
     """One artefact, or the reason why there is none."""
     from repfl.paper_tables.core.result import Absent
 
@@ -92,7 +98,7 @@ def _one(paper: str, name: str, evidence: StoredEvidence, made: Made) -> Any:
     return Absent(paper, name, name, f"This artefact could not be made: {reason}", evidence.scale)
 
 
-def renderer(paper: str, name: str, kind: str) -> Any:
+def renderer(paper: str, name: str, kind: str) -> Callable[[Evidence], Result]:
     """The function that makes an artefact."""
     module = f"repfl.paper_tables.{paper.replace('-', '_')}.artefacts"
     try:
@@ -105,7 +111,8 @@ def renderer(paper: str, name: str, kind: str) -> Any:
         raise
     if name not in known:
         raise UserError(f"{module} has no artefact {name!r}; {nearest(name, known)}")
-    return known[name]
+    found: Callable[[Evidence], Result] = known[name]
+    return found
 
 
 def report(planned: Sequence[Planned], store: Store, out: Path) -> tuple[Path, Made]:

@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
@@ -196,7 +197,7 @@ def _cell(
     )
 
 
-def _line(cell: Any, table: Table) -> NumberLine:
+def _line(cell: pd.Series, table: Table) -> NumberLine:
     column = next(c for c in table.layout.columns if c.key == cell["column"])
     return NumberLine(
         cell["row"],

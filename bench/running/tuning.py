@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from filelock import FileLock
 
@@ -23,6 +23,9 @@ from repfl.bench.running.clients import clients_of
 from repfl.bench.running.devices import clear
 from repfl.bench.running.task import Options
 from repfl.datasets.core.paths import expanded
+
+if TYPE_CHECKING:
+    from repfl.algorithms.core.tuning import Job
 
 VERSION = 1
 AGREED = {"chunk": 32, "lanes": 0, "conv": "auto"}
@@ -57,7 +60,7 @@ def smaller(options: Options) -> Options | None:
     return replace(options, lanes=0) if options.lanes else None
 
 
-def _job(options: Options, cell: Cell) -> Any:
+def _job(options: Options, cell: Cell) -> Job:
     import torch
 
     from repfl.algorithms.core.lowering import Precision
@@ -79,7 +82,7 @@ def _job(options: Options, cell: Cell) -> Any:
     )
 
 
-def _key(options: Options, job: Any) -> str:
+def _key(options: Options, job: Job) -> str:
     """Everything that a choice depends on."""
     where = provenance.platform_of(options.device, options.precision)["fingerprint"]
     training = job.recipe.training
