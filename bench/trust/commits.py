@@ -130,7 +130,7 @@ def tree_of(commit: str) -> Iterator[Path]:
 def ask(commit: str, asked: Sequence[Question], keep: Path, workers: int | None) -> Answers:
     """A commit's answers; each is kept as soon as it is there, so that nothing is asked twice."""
     keep.mkdir(parents=True, exist_ok=True)
-    path = keep / f"{platform()}-{commit}.jsonl"
+    path = keep / f"{regress.platform()}-{commit}.jsonl"
     known = _kept(path)
     costs = {
         trial.key: Speeds().seconds(trial.cell) if trial.kind != "view" else 0.0 for trial in asked
@@ -155,11 +155,6 @@ def ask(commit: str, asked: Sequence[Question], keep: Path, workers: int | None)
                     told.finish(Outcome(cell.id, "done"))
         known = _kept(path)
     return {key: known[key] for key in ["sources", *(trial.key for trial in asked)]}
-
-
-def platform() -> str:
-    """What two computations here share."""
-    return str(provenance.platform_of("cpu", "fp64")["fingerprint"])
 
 
 def _kept(path: Path) -> dict[str, Any]:

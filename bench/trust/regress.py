@@ -92,7 +92,7 @@ def accept(path: Path | None, reason: str, methods: Sequence[str], workers: int 
     old: dict[str, Any] = (
         read_reference(path) if path.exists() else {"schema": SCHEMA, "cells": {}, "history": []}
     )
-    here, now = _platform(), entries(methods, workers)
+    here, now = platform(), entries(methods, workers)
     failed = [
         f"{key} {entry['status']}: {entry['reason']}"
         for key, entry in now.items()
@@ -127,7 +127,8 @@ def accept(path: Path | None, reason: str, methods: Sequence[str], workers: int 
     return path
 
 
-def _platform() -> str:
+def platform() -> str:
+    """What two computations here share."""
     return str(provenance.platform_of("cpu", "fp64")["fingerprint"])
 
 
@@ -144,7 +145,7 @@ def _seen_from(cell: Mapping[str, Any], here: str) -> Entry:
 def check(path: Path | None, methods: Sequence[str], workers: int | None) -> Regression:
     """Compute the gate's cells and compare them with the reference."""
     places(methods)
-    reference, here = read_reference(path), _platform()
+    reference, here = read_reference(path), platform()
     now = entries(methods, workers)
     wanted = {
         key: cell

@@ -10,7 +10,7 @@ from typing import Any
 
 from repfl.bench.errors import FINDING, UserError
 from repfl.bench.records import sources as code
-from repfl.bench.trust import commits, ledger
+from repfl.bench.trust import commits, ledger, regress
 from repfl.bench.trust.commits import Question
 from repfl.bench.trust.ledger import Step
 from repfl.datasets.core.store import data_root
@@ -232,7 +232,7 @@ def _step(found: Comparison, method: str) -> Step | None:
     )
     return replace(
         row,
-        platform=commits.platform(),
+        platform=regress.platform(),
         gate=kinds["gate"],
         smoke=kinds["smoke"],
         views=found.views,

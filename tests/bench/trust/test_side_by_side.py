@@ -12,7 +12,7 @@ import pytest
 from repfl.bench.cells.plan import Selection, plan
 from repfl.bench.errors import UserError
 from repfl.bench.records import provenance
-from repfl.bench.trust import commits, ledger, side_by_side
+from repfl.bench.trust import commits, ledger, regress, side_by_side
 from repfl.bench.trust.commits import Question
 from repfl.bench.trust.side_by_side import Comparison, first_difference
 from tests.bench.conftest import Said, copy_code, task
@@ -108,7 +108,7 @@ def test_a_row_says_how_many_cells_were_equal() -> None:
         1,
         1,
         "",
-        commits.platform(),
+        regress.platform(),
     )
 
 
