@@ -85,8 +85,9 @@ class HP:
         "masked=weights, cap=0.7, early=6, halving=code",
         "server_threshold=0.0, client_threshold=0.0",
     ),
+    cost=2.0,
 )
-class StarPFL(Method):
+class StarPFL(Method[HP]):
     """FedAvg that neither trains nor sends entries whose updates cancel out. Server and clients
     judge on their own records R of updates.
 

@@ -6,12 +6,13 @@ other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import captions, curves, figures, ranking, statistics, tables
+from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Column, Figure, Result, Sheet, Table
 
 if TYPE_CHECKING:
@@ -20,18 +21,18 @@ if TYPE_CHECKING:
 FEWEST_ROWS = 2
 
 
-def render(paper: str, name: str, artefact: Artefact, evidence: Any) -> Result:
+def render(paper: str, name: str, artefact: Artefact, evidence: Evidence) -> Result:
     """A table or figure straight from the evidence."""
     make = _figure if artefact.kind == "figure" else _table
     return make(paper, name, artefact.title, evidence)
 
 
-def _columns(evidence: Any) -> tuple[Column, ...]:
+def _columns(evidence: Evidence) -> tuple[Column, ...]:
     labels = evidence.cells.drop_duplicates("column").set_index("column")["column_label"]
-    return tuple(Column(key, label) for key, label in labels.items())
+    return tuple(Column(str(key), label) for key, label in labels.items())
 
 
-def _table(paper: str, name: str, title: str, evidence: Any) -> Table:
+def _table(paper: str, name: str, title: str, evidence: Evidence) -> Table:
     """Every row at every recipe, with the floor and with statistics over all columns."""
     columns, rows = _columns(evidence), _rows(evidence)
     nowhere = {column.key: tables.Place("", "") for column in columns}
@@ -42,7 +43,7 @@ def _table(paper: str, name: str, title: str, evidence: Any) -> Table:
         title,
         captions.caption(evidence, "Accuracy as the grid's recipes report it."),
         evidence.scale,
-        notes=tuple(_below_the_floor(frame, rows, columns)),
+        notes=tuple(_below_the_floor(evidence, frame, rows, columns)),
         ids=tables.done_ids(evidence),
         frame=frame,
         layout=tables.layout_of(frame, rows, columns),
@@ -50,7 +51,7 @@ def _table(paper: str, name: str, title: str, evidence: Any) -> Table:
     )
 
 
-def _rows(evidence: Any) -> tuple[tables.Row, ...]:
+def _rows(evidence: Evidence) -> tuple[tables.Row, ...]:
     """The grid's rows; where clients join late, beside each what it is worth to them."""
     own, cells = tables.with_guests((), evidence), evidence.cells
     if "recipe.newcomers.share" not in cells:
@@ -71,13 +72,14 @@ def _rows(evidence: Any) -> tuple[tables.Row, ...]:
     return (*own, *(row for row in joining if row.only))
 
 
-def _summary(evidence: Any, frame: pd.DataFrame, rows: Sequence[tables.Row]) -> pd.DataFrame:
+def _summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[tables.Row]) -> pd.DataFrame:
     """Average ranks, and every row in pairs against the one that ranks first; nothing of a single
     row.
     """
-    if frame.loc[frame["ours"].notna(), "row"].nunique() < FEWEST_ROWS:
+    competing = frame[_competes(frame, rows) & frame["ours"].notna()]
+    if competing["row"].nunique() < FEWEST_ROWS:
         return pd.DataFrame()
-    wide = frame.pivot(index="row", columns="column", values="ours").astype(float)
+    wide = competing.pivot(index="row", columns="column", values="ours").astype(float)
     ranks = statistics.average_ranks(wide)
     first = str((ranks if ranks.notna().any() else -wide.mean(axis="columns")).idxmin())
     found = ranking.summary(evidence, frame, rows, first)
@@ -86,12 +88,17 @@ def _summary(evidence: Any, frame: pd.DataFrame, rows: Sequence[tables.Row]) -> 
     )
 
 
+def _competes(frame: pd.DataFrame, rows: Sequence[tables.Row]) -> pd.Series:
+    """Which numbers are of rows that are held against each other."""
+    return frame["row"].isin([row.label for row in rows if not row.aside])
+
+
 def _below_the_floor(
-    frame: pd.DataFrame, rows: Sequence[tables.Row], columns: Sequence[Column]
+    evidence: Evidence, frame: pd.DataFrame, rows: Sequence[tables.Row], columns: Sequence[Column]
 ) -> Iterator[str]:
     """What of personal models does not reach what needs no model at all."""
-    everybody = frame["row"].isin([row.label for row in rows if not row.aside])
-    personal = frame[everybody & ~frame["method"].isin(tables.GLOBAL)]
+    shared = evidence.cells.loc[evidence.cells["one_model"].astype(bool), "method"]
+    personal = frame[_competes(frame, rows) & ~frame["method"].isin(shared)]
     for column in columns:
         cells = personal[personal["column"] == column.key]
         low = cells[cells["ours"] < cells["floor"]]
@@ -104,7 +111,7 @@ def _below_the_floor(
             )
 
 
-def _figure(paper: str, name: str, title: str, evidence: Any) -> Figure:
+def _figure(paper: str, name: str, title: str, evidence: Evidence) -> Figure:
     """Accuracy by round at the reported scoring point, one panel per recipe; bands from the lowest
     to the highest seed.
     """
