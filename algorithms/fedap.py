@@ -65,6 +65,7 @@ class HP:
     ),
     variants=("lam=0.3", "pool=all", "maps=inputs"),
     quick={"pretrain_epochs": 2},
+    gate={"pretrain_epochs": 5},
 )
 class FedAP(Method[HP]):
     """Every client goes on with its own mixture of models: theta_i <- sum_j W_ij theta_j.

@@ -72,9 +72,9 @@ class HP:
     title="Star-PFL",
     paper=(
         "Guo et al., Efficient Personalized Federated Learning on Selective Model Training, ICASSP"
-        " 2024"
+        " 2023"
     ),
-    year=2024,
+    year=2023,
     family="mask",
     sends=(
         "down: the model and a bitmap of active entries; up: entries active at server and client,"
