@@ -230,6 +230,6 @@ class PFedDST(Method):
         return state["w"][fed.active]
 
 
-@torch.no_grad()
 def _probe(local: Local, batch: Batch) -> None:
-    local.extras["loss"] = still_cross_entropy(local, batch, local.models["w"])
+    with torch.no_grad():
+        local.extras["loss"] = still_cross_entropy(local, batch, local.models["w"])

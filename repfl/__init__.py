@@ -8,5 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from repfl import deferred
+
 if not (Path(__file__).parent / "bench").is_dir():  # a copy that lost its symbolic links
     __path__.append(str(Path(__file__).parents[1]))
+
+deferred.install()

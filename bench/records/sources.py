@@ -72,16 +72,11 @@ def _files_of_methods(root: Path) -> dict[str, Path]:
     """Where each method of a tree is registered, read from its text: `@register("name", ...)`."""
     found = {}
     for path in sorted((root / METHODS).glob("*.py")):
-        for node in ast.walk(_parsed(path.read_bytes())):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id == "register"
-                and node.args
-            ):
-                name = node.args[0]
-                if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                    found[name.value] = path
+        for cls in _parsed(path.read_bytes()).body:
+            for node in cls.decorator_list if isinstance(cls, ast.ClassDef) else ():
+                match node:
+                    case ast.Call(ast.Name("register"), [ast.Constant(str(name)), *_]):
+                        found[name] = path
     return found
 
 
@@ -155,14 +150,14 @@ def code(node: object) -> str:
             ]
         )
     if isinstance(node, ast.AST):
-        parts = (
+        parts = [
             f"{name}={text}"
-            for name, value in ast.iter_fields(node)
-            if name not in BESIDE and (text := code(value))
-        )
+            for name in node._fields
+            if name not in BESIDE and (text := code(getattr(node, name, None)))
+        ]
         return f"{type(node).__name__}({','.join(parts)})"
     if isinstance(node, list):
-        texts = ",".join(code(item) for item in node if not _is_docstring(item))
+        texts = ",".join([code(item) for item in node if not _is_docstring(item)])
         return f"[{texts}]" if texts else ""
     return "" if node is None else repr(node)
 
