@@ -154,17 +154,10 @@ def wrong_floor(patch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize(
     "mistake",
-    [
-        scored_on_training_data,
-        best_round_instead_of_the_last,
-        uniform_weights_ignored,
-        wrong_floor,
-    ],
+    [scored_on_training_data, best_round_instead_of_the_last, uniform_weights_ignored, wrong_floor],
 )
 def test_mistakes_of_the_harness_are_caught(
-    reference: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    mistake: Callable[[pytest.MonkeyPatch], str],
+    reference: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[[pytest.MonkeyPatch], str]
 ) -> None:
     expected, now = mistake(monkeypatch), regress.entries(["fedavg"], 1)
     monkeypatch.setattr(regress, "entries", lambda *_: now)
