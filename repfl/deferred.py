@@ -117,4 +117,4 @@ class _Finder:
 def install() -> None:
     """From here on."""
     if _Finder not in sys.meta_path:
-        sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Finder)

@@ -48,6 +48,9 @@ class Planned:
     method that no grid has.
     """
 
+    said: str = ""
+    """The command that computes it, where no artefact has asked for it."""
+
     @property
     def key(self) -> str:
         return f"{self.paper}/{self.artefact}"
@@ -55,7 +58,7 @@ class Planned:
     @property
     def command(self) -> str:
         """What computes this cell, and nothing else, on any machine."""
-        return (
+        return self.said or (
             f"repfl run --scale {self.scale} --artefact {self.key} --cell"
             f" {self.cell.short}{self.more}"
         )
