@@ -2,10 +2,13 @@
 ours names them: `repfl plan` needs no PyTorch, though every method file begins with `import torch`.
 
 This is what Python 3.15's lazy imports do (PEP 810), for the files of this package alone. While
-such a file is loaded, an `import` at its top level that names a slow library binds a stand-in; the
-first use of the stand-in imports the library and puts the real thing in its place, so that what
-computes pays nothing. A file that uses a library while it is loaded, in a decorator or as a base
-class, simply gets it then.
+such a file is loaded, an `import` at its top level that names a slow library, or the engine, binds
+a stand-in. The first use of the stand-in imports the library and puts the real thing in its place,
+so that what computes pays nothing. A file that uses a library while it is loaded, in a decorator or
+as a base class, simply gets it then.
+
+A stand-in that is handed on as a value stays what it is, unlike in Python 3.15. So all those of
+`repfl.algorithms` are replaced once the engine is there to compute, and none is made after that.
 """
 
 from __future__ import annotations
@@ -21,8 +24,9 @@ from typing import Any
 SLOW = frozenset(
     {"matplotlib", "numpy", "pandas", "pyarrow", "scipy", "seaborn", "sklearn", "torch"}
 )
-ENGINE = "repfl.algorithms.core."
-"""Most of it needs PyTorch while it is loaded."""
+METHODS, ENGINE = "repfl.algorithms.", "repfl.algorithms.core."
+COMPUTING = f"{ENGINE}federation"
+"""Without it no method computes."""
 
 
 class Deferred:
@@ -41,9 +45,15 @@ class Deferred:
         found: Any = sys.modules[self._module]
         if self._member:
             found = getattr(__import__(self._module, fromlist=(self._member,)), self._member)
+        if type(found) is Deferred:  # the other file has not used it yet either
+            found = found._real()
         for name in [name for name, value in self._globals.items() if value is self]:
             self._globals[name] = found
         return found
+
+    def _loading(self) -> bool:
+        spec = getattr(sys.modules.get(self._module), "__spec__", None)
+        return bool(getattr(spec, "_initializing", False))
 
     def __getattr__(self, name: str) -> Any:
         if name in self._ahead[:1]:  # `import a.b as c` asks the package for b
@@ -80,7 +90,7 @@ def _import(
     level: int = 0,
 ) -> Any:
     """`__import__` as the files of this package see it."""
-    if globals is None or locals is not globals or name in sys.modules or not _slow(name):
+    if globals is None or locals is not globals or not _deferrable(name, globals["__name__"]):
         return __import__(name, globals, locals, fromlist, level)
     if not fromlist:
         library, *ahead = name.split(".")
@@ -88,8 +98,20 @@ def _import(
     return SimpleNamespace(**{member: Deferred(globals, name, member) for member in fromlist})
 
 
-def _slow(name: str) -> bool:
+def _deferrable(name: str, importer: str) -> bool:
+    if name in sys.modules or (importer.startswith(METHODS) and COMPUTING in sys.modules):
+        return False
     return name.partition(".")[0] in SLOW or f"{name}.".startswith(ENGINE)
+
+
+def _settle() -> None:
+    """Replace the stand-ins of the methods and the engine, but for those of files that are being
+    loaded just now.
+    """
+    for name, module in list(sys.modules.items()):
+        for value in list(vars(module).values()) if name.startswith(METHODS) else ():
+            if type(value) is Deferred and not value._loading():
+                value._real()
 
 
 BUILTINS = {**vars(builtins), "__import__": _import}
@@ -99,6 +121,8 @@ class _Loader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         vars(module)["__builtins__"] = BUILTINS
         super().exec_module(module)
+        if module.__name__ == COMPUTING:
+            _settle()
 
 
 class _Finder:

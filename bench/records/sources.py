@@ -141,15 +141,15 @@ def code(node: object) -> str:
 
     What is empty, or says where in the file something stands, is left out: versions differ in that.
     """
-    if isinstance(node, ast.JoinedStr):  # some versions end a format with an empty text
-        node = ast.JoinedStr(
-            [
-                part
-                for part in node.values
-                if not (isinstance(part, ast.Constant) and part.value == "")
-            ]
-        )
     if isinstance(node, ast.AST):
+        if isinstance(node, ast.JoinedStr):  # some versions end a format with an empty text
+            node = ast.JoinedStr(
+                [
+                    part
+                    for part in node.values
+                    if not (isinstance(part, ast.Constant) and part.value == "")
+                ]
+            )
         parts = [
             f"{name}={text}"
             for name in node._fields
