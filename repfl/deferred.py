@@ -53,7 +53,7 @@ class Deferred:
 
     def _loading(self) -> bool:
         spec = getattr(sys.modules.get(self._module), "__spec__", None)
-        return bool(getattr(spec, "_initializing", False))
+        return self._module != COMPUTING and bool(getattr(spec, "_initializing", False))
 
     def __getattr__(self, name: str) -> Any:
         if name in self._ahead[:1]:  # `import a.b as c` asks the package for b
