@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from repfl.bench.cells.plan import Planned
     from repfl.bench.evidence.lines import Line
     from repfl.bench.records.store import Record, Store
-    from repfl.bench.running.runner import Summary
+    from repfl.bench.running.runner import Ending
     from repfl.datasets.core.recipe import Recipe
 
 AnyRecipe: TypeAlias = "str | Recipe | Mapping[str, Any]"
@@ -212,7 +212,7 @@ def _asked(
 
 def _compute(
     asked: Sequence[Planned], plugins: Plugins, progress: bool | None, options: Mapping[str, Any]
-) -> tuple[Summary, Store]:
+) -> tuple[Ending, Store]:
     from repfl.bench.cli.launch import options_of
     from repfl.bench.cli.options import Launch
     from repfl.bench.records.store import Store

@@ -78,7 +78,7 @@ def table(key: str, scale: str | None = None, results: str | Path | None = None)
     from repfl.bench.evidence import artefacts
     from repfl.bench.evidence.library import Library
     from repfl.bench.records.store import Store
-    from repfl.paper_tables.core.result import Absent, Table
+    from repfl.paper_tables.core.result import Absent, Figure, Table
 
     store = Store(results)
     if scale is not None and scale not in SCALES:
@@ -90,6 +90,7 @@ def table(key: str, scale: str | None = None, results: str | Path | None = None)
     result = made.results[0]
     if isinstance(result, Absent):
         raise UserError(f"{key}: {result.caption}")
+    assert isinstance(result, Table | Figure)
     frame = _table(result) if isinstance(result, Table) else result.data.copy()
     told = ("title", "caption", "scale", "notes")
     frame.attrs |= {name: getattr(result, name) for name in told}
