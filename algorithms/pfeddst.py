@@ -237,6 +237,6 @@ class PFedDST(Method[HP]):
         return torch.where(extractor, state["w"].mean(0), fed.new_model())
 
 
-@torch.no_grad()
 def _probe(local: Chunk, batch: Batch) -> None:
-    local.extras["loss"] = still_cross_entropy(local, batch, local.models["w"])
+    with torch.no_grad():
+        local.extras["loss"] = still_cross_entropy(local, batch, local.models["w"])

@@ -175,9 +175,9 @@ class PFedFDA(Method[HP]):
         self.keep(local, batch, features)
         return entropy_of(local.model.head(params, features), batch)
 
-    @torch.no_grad()
     def look(self, local: Chunk, batch: Batch) -> None:
-        self.keep(local, batch, local.model.features(local.models["w"], batch.x, batch.still))
+        with torch.no_grad():
+            self.keep(local, batch, local.model.features(local.models["w"], batch.x, batch.still))
 
     # -- statistics --------------------------------------------------------------------------------
 

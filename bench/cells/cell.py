@@ -44,6 +44,20 @@ def canonical(value: Any) -> str:
     return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+def _canonical_part(value: Mapping[str, Any]) -> str:
+    """The same of a recipe or of hyper-parameters, which many cells share; worked out once per
+    object.
+    """
+    known = _PARTS.get(id(value))
+    if known is None:
+        known = _PARTS[id(value)] = (value, canonical(value))
+    return known[1]
+
+
+_PARTS: dict[int, tuple[Mapping[str, Any], str]] = {}
+"""By the identity of the object, which is kept beside its text so that the identity stays taken."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """One experiment, fully resolved."""
@@ -69,7 +83,12 @@ class Cell:
 
     @cached_property
     def id(self) -> str:
-        return sha256(canonical(self.json).encode()).hexdigest()
+        hp, recipe = _canonical_part(self.hp), _canonical_part(self.recipe)
+        method, seed, version = map(canonical, (self.method, self.seed, self.version))
+        text = (
+            f'{{"hp":{hp},"method":{method},"recipe":{recipe},"seed":{seed},"version":{version}}}'
+        )
+        return sha256(text.encode()).hexdigest()
 
     @property
     def short(self) -> str:
@@ -266,9 +285,22 @@ def build_cell(
             f"{place + ': ' if place else ''}seed = {seed!r} is not valid; valid: a whole number"
             " >= 0"
         )
-    checked = hyperparameters(method, hp, place)
-    dumped: dict[str, Any] = _adapter(type(checked)).dump_python(checked, mode="json")
-    return Cell(method, entry(method).version, dumped, recipe_values(recipe), seed)
+    values = recipe_values(recipe)
+    return Cell(method, entry(method).version, _resolved(method, hp, place), values, seed)
+
+
+def _resolved(method: str, hp: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """All hyper-parameters as plain values; worked out once, since grids repeat them by recipe and
+    seed.
+    """
+    key = (entry(method, place).cls, repr(hp))
+    if key not in _RESOLVED:
+        checked = hyperparameters(method, hp, place)
+        _RESOLVED[key] = _adapter(type(checked)).dump_python(checked, mode="json")
+    return _RESOLVED[key]
+
+
+_RESOLVED: dict[tuple[Any, str], dict[str, Any]] = {}
 
 
 def recipe_values(recipe: Recipe, place: str = "partition") -> dict[str, Any]:
@@ -339,4 +371,5 @@ def _has_norm(model: str) -> bool:
     """
     from repfl.algorithms.models import build
 
-    return bool(build(model, channels=1, size=32, classes=10).layout.norm.any())
+    layout = build(model, channels=1, size=32, classes=10).layout
+    return any(part.kind == "norm" for part in layout)

@@ -49,6 +49,9 @@ class Planned:
     guest: str = ""
     """The method that this cell is of, where its artefact has no row of it."""
 
+    said: str = ""
+    """The command that computes it, where no artefact has asked for it."""
+
     @property
     def key(self) -> str:
         return f"{self.paper}/{self.artefact}"
@@ -57,7 +60,7 @@ class Planned:
     def command(self) -> str:
         """What computes this cell, and nothing else, on any machine."""
         guests = [self.guest] if self.guest else []
-        return (
+        return self.said or (
             f"repfl run --scale {self.scale} --artefact {self.key} --cell"
             f" {self.cell.short}{asked_beside(self.file, guests)}"
         )

@@ -22,13 +22,14 @@ def run(planned: Sequence[Planned], launch: Launch, plugins: Sequence[str] | Non
     from repfl.bench.cli import show
     from repfl.bench.running import progress, runner
 
-    options = _options(launch, plugins or ())
+    options = options_of(launch, plugins or ())
     summary = runner.run(planned, options, launch.executor, launch.workers, progress.make())
     show.summary(summary, planned, options)
     return summary
 
 
-def _options(launch: Launch, plugins: Sequence[str]) -> Options:
+def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
+    """What workers are told; refused where a value cannot be meant."""
     from repfl.bench.records.store import Store
     from repfl.bench.running.task import Options
 

@@ -74,11 +74,12 @@ def _files_of_methods(root: Path) -> dict[str, Path]:
     """Where each method of a tree is registered, read from its text: `@register("name", ...)`."""
     found = {}
     for path in sorted((root / METHODS).glob("*.py")):
-        for node in ast.walk(_parsed(path.read_bytes())):
-            if _is_registration(node) and node.args:
-                name = node.args[0]
-                if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                    found[name.value] = path
+        for cls in _parsed(path.read_bytes()).body:
+            for node in cls.decorator_list if isinstance(cls, ast.ClassDef) else ():
+                if _is_registration(node) and node.args:
+                    name = node.args[0]
+                    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                        found[name.value] = path
     return found
 
 
@@ -143,26 +144,26 @@ def code(node: object) -> str:
 
     What is empty, or says where in the file something stands, is left out: versions differ in that.
     """
-    if isinstance(node, ast.JoinedStr):  # some versions end a format with an empty text
-        node = ast.JoinedStr(
-            [
-                part
-                for part in node.values
-                if not (isinstance(part, ast.Constant) and part.value == "")
-            ]
-        )
-    if _is_registration(node):
-        kept = [keyword for keyword in node.keywords if keyword.arg not in TOLD]
-        node = ast.Call(node.func, node.args, kept)
     if isinstance(node, ast.AST):
-        parts = (
+        if isinstance(node, ast.JoinedStr):  # some versions end a format with an empty text
+            node = ast.JoinedStr(
+                [
+                    part
+                    for part in node.values
+                    if not (isinstance(part, ast.Constant) and part.value == "")
+                ]
+            )
+        if _is_registration(node):
+            kept = [keyword for keyword in node.keywords if keyword.arg not in TOLD]
+            node = ast.Call(node.func, node.args, kept)
+        parts = [
             f"{name}={text}"
-            for name, value in ast.iter_fields(node)
-            if name not in BESIDE and (text := code(value))
-        )
+            for name in node._fields
+            if name not in BESIDE and (text := code(getattr(node, name, None)))
+        ]
         return f"{type(node).__name__}({','.join(parts)})"
     if isinstance(node, list):
-        texts = ",".join(code(item) for item in node if not _is_docstring(item))
+        texts = ",".join([code(item) for item in node if not _is_docstring(item)])
         return f"[{texts}]" if texts else ""
     return "" if node is None else repr(node)
 

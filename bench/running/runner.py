@@ -5,8 +5,9 @@ cell has ended.
 from __future__ import annotations
 
 import signal
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
@@ -51,12 +52,13 @@ class Ending:
 
 
 class Stop:
-    """Turns SIGINT and SIGTERM into a wish to end after the current round; a second signal ends at
-    once.
+    """Turns SIGINT and SIGTERM into a wish to end after the current round, and says so at once; a
+    second signal ends at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[str], None]) -> None:
         self.signal = 0
+        self._say = say
 
     def __call__(self) -> bool:
         return self.signal != 0
@@ -65,9 +67,15 @@ class Stop:
         if self.signal:
             raise KeyboardInterrupt
         self.signal = number
+        told = "stopping: finishing the round; another Ctrl-C stops at once"
+        # from a thread, since the signal may have come in the middle of another line
+        threading.Thread(target=self._say, args=(told,), daemon=True).start()
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
+        if threading.current_thread() is not threading.main_thread():  # which signals go to
+            yield self
+            return
         before = {
             number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
         }
@@ -91,6 +99,11 @@ def check_executor(wanted: str | None, workers: int | None) -> None:
     """Refuse what cannot be meant, before anything is looked at."""
     if workers is not None and workers < 1:
         raise UserError(f"--workers {workers} is not valid; valid: a whole number >= 1")
+    if wanted == "inline" and workers not in (None, 1):
+        raise UserError(
+            f"--workers {workers}: --executor inline computes in one process; valid: 1, or"
+            " --executor processes"
+        )
     if wanted is not None and wanted not in EXECUTORS:
         raise UserError(f"--executor {wanted!r} is not valid; valid: {', '.join(EXECUTORS)}")
 
@@ -106,7 +119,7 @@ def choose_executor(
     count = workers or devices.processes(options.device, options.per_gpu)
     if wanted is None:
         wanted = "processes" if workers is not None or (count > 1 and pending > 1) else "inline"
-    return wanted, count
+    return wanted, 1 if wanted == "inline" else count
 
 
 def run(
@@ -119,7 +132,7 @@ def run(
     """Bring every planned cell to its end."""
     from repfl.bench.running.cost import Speeds, measured
 
-    store, summary, stop = Store(options.results), Ending(), Stop()
+    store, summary, stop = Store(options.results), Ending(), Stop(progress.note)
     check_executor(executor, workers)
     todo = unique(planned)
     options = replace(options, began=options.began or now())

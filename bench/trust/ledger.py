@@ -118,6 +118,10 @@ def code_of(sources: Mapping[str, str]) -> Code:
     return Code(sources.get("engine", "")[:DIGITS], sources.get("method", "")[:DIGITS])
 
 
+_written = json.JSONEncoder(separators=(",", ":")).encode
+"""`json.dumps` would make an encoder for every value."""
+
+
 def facts(cell: Mapping[str, Any]) -> frozenset[str]:
     """Every option of a cell's method and every setting of its recipe, as `name=value`."""
     return frozenset([*_leaves("", cell["hp"]), *_leaves("recipe.", cell["recipe"])])
@@ -128,7 +132,7 @@ def _leaves(place: str, values: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(value, Mapping):
             yield from _leaves(f"{place}{name}.", value)
         else:
-            text = json.dumps(value, separators=(",", ":")).strip('"').replace(" ", "_")
+            text = _written(value).strip('"').replace(" ", "_")
             yield f"{place}{name}={text}"
 
 

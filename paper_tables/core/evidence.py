@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import nan
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core.noise import Noise
+if TYPE_CHECKING:
+    from repfl.paper_tables.core.noise import Noise
 
 Arrays = Mapping[str, np.ndarray]
 Reduce = Callable[[Arrays], Arrays]

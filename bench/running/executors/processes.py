@@ -7,6 +7,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -140,7 +141,8 @@ class WorkerPool:
         process = self.context.Process(
             target=_work, args=(there, options, self.stopping), daemon=True
         )
-        with _environment(ONE_THREAD):  # seen by its libraries from their first import on
+        # the variables are seen by its libraries from their first import on
+        with _environment(ONE_THREAD), _without_main():
             process.start()
         there.close()
         self.workers.append(_Worker(process, here, place, options))
@@ -241,6 +243,20 @@ def _environment(changes: dict[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """A worker needs nothing of the script that starts it, and would run it again to import it."""
+    main = sys.modules["__main__"]
+    spec, file = main.__spec__, vars(main).pop("__file__", None)
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        main.__spec__ = spec
+        if file is not None:
+            main.__file__ = file
 
 
 # -- in the worker ---------------------------------------------------------------------------------
