@@ -45,6 +45,8 @@ class Spread:
     model says what to expect.
     """
     count: int
+    df: float = nan
+    """Degrees of freedom of the interval."""
 
 
 def spread(values: Sequence[float], expected: Expected | None = None) -> Spread:
@@ -55,11 +57,11 @@ def spread(values: Sequence[float], expected: Expected | None = None) -> Spread:
     if not len(kept):
         return Spread(nan, nan, nan, nan, 0)
     mean, std = float(kept.mean()), float(kept.std(ddof=1)) if len(kept) > 1 else nan
-    half = nan
+    half = df = nan
     if expected is not None or len(kept) >= FEWEST:
         known = pooled(expected, (std**2, len(kept) - 1))
-        half = float(half_width(known.variance, known.df, 1 / len(kept)))
-    return Spread(mean, std, mean - half, mean + half, len(kept))
+        half, df = float(half_width(known.variance, known.df, 1 / len(kept))), known.df
+    return Spread(mean, std, mean - half, mean + half, len(kept), df)
 
 
 def pooled(expected: Expected | None, *known: tuple[float, float]) -> Expected:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, figures, ranking, tables
-from repfl.paper_tables.core.claims import compare, count_wins, numbers
+from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.accuracy import accuracy_table
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.result import Claim, Figure, Sheet, Table
+from repfl.paper_tables.core.result import Figure, Sheet, Table
+from repfl.paper_tables.fedpurin import claims
 from repfl.paper_tables.fedpurin.settings import (
     ALPHAS,
     COLUMNS,
@@ -47,131 +46,33 @@ def table1(evidence: Evidence) -> Table:
     """Seven methods on nine settings."""
     rows = tables.with_guests(TABLE1_ROWS, evidence)
     frame = tables.accuracy_frame(evidence, "1", rows, COLUMNS, PLACES, PRINTING)
-    return Table(
-        PAPER,
-        "table1",
+    return accuracy_table(
+        evidence,
+        (PAPER, "table1"),
         "Table 1: test accuracy of seven methods on nine settings",
-        captions.caption(
-            evidence, "Personalised accuracy under client-wise Dirichlet heterogeneity."
-        ),
-        evidence.scale,
-        (SCORED, LATTICE, *smoke_note(evidence.scale)),
-        table1_claims(frame),
-        tables.done_ids(evidence),
-        frame,
-        tables.layout_of(frame, rows, COLUMNS),
-        ranking.orderings(frame, COLUMNS),
-        ranking.summary(evidence, frame, rows, against=OURS),
+        "Personalised accuracy under client-wise Dirichlet heterogeneity.",
+        (frame, rows, COLUMNS),
+        against=OURS,
+        notes=(SCORED, LATTICE, *smoke_note(evidence.scale)),
+        claims=claims.table1(frame, evidence.scale),
     )
-
-
-def table1_claims(frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """The sentences of section 4.2."""
-    cifar10 = [KEYS["cifar10", a] for a in ("0.5", "1.0")]
-    fashion = [KEYS["fmnist", a] for a in ALPHAS["fmnist"]]
-    return (
-        count_wins(
-            frame, OURS, "FedBN", "FedPURIN outperforms FedBN in five of nine settings", at_least=5
-        ),
-        count_wins(
-            frame, OURS, "FedCAC", "FedPURIN surpasses FedCAC in eight of nine settings", at_least=8
-        ),
-        compare(frame, "All methods outperform Separate in every setting", _beat_separate),
-        compare(frame, "The lead over Separate widens with α", _lead_widens),
-        compare(
-            frame,
-            "FedPURIN is best on CIFAR-10 at α = 0.5 and 1.0",
-            lambda wide: _best(wide, cifar10),
-        ),
-        compare(
-            frame,
-            "On Fashion-MNIST all methods but Separate lie within one point",
-            lambda wide: _close(wide, fashion),
-        ),
-    )
-
-
-def _beat_separate(wide: pd.DataFrame) -> tuple[bool, str]:
-    others = wide.loc[list(METHODS[1:])]
-    wins = (others > wide.loc["Separate"]).to_numpy()
-    return bool(wins.all()), f"{int(wins.sum())} of {wins.size} values lie above Separate"
-
-
-def _lead_widens(wide: pd.DataFrame) -> tuple[bool, str]:
-    lead = dict(
-        zip(
-            map(str, wide.columns),
-            wide.loc[list(METHODS[1:])].mean().to_numpy() - numbers(wide, "Separate"),
-            strict=True,
-        )
-    )
-    parts, holds = [], True
-    for short, alphas in ALPHAS.items():
-        values = [lead[KEYS[short, a]] for a in alphas]
-        holds &= values == sorted(values)
-        parts.append(f"{DATASETS[short]} " + " → ".join(f"{v:.1f}" for v in values))
-    return holds, "mean lead in points: " + "; ".join(parts)
-
-
-def _best(wide: pd.DataFrame, keys: Sequence[str]) -> tuple[bool, str]:
-    winners = [str(wide.loc[list(METHODS), key].idxmax()) for key in keys]
-    return set(winners) == {OURS}, "best: " + ", ".join(winners)
-
-
-def _close(wide: pd.DataFrame, keys: Sequence[str]) -> tuple[bool, str]:
-    others = wide.loc[list(METHODS[1:]), list(keys)]
-    widths = others.max() - others.min()
-    return bool((widths <= 1.0).all()), "spread in points: " + ", ".join(f"{w:.2f}" for w in widths)
 
 
 def table2(evidence: Evidence) -> Table:
     """FedPURIN with the two gradients, with and without the Hessian term."""
     rows = tables.with_guests(TABLE2_ROWS, evidence)
     frame = tables.accuracy_frame(evidence, "2", rows, COLUMNS, PLACES, PRINTING)
-    return Table(
-        PAPER,
-        "table2",
+    return accuracy_table(
+        evidence,
+        (PAPER, "table2"),
         "Table 2: accuracy under different gradient and Hessian terms",
-        captions.caption(
-            evidence,
-            "FedPURIN's perturbation score with the last batch's exact gradient g or the round's"
-            " change Δθ in its place.",
-        ),
-        evidence.scale,
-        (ROWS_LOST, SCORED.split(";")[0] + ".", *smoke_note(evidence.scale)),
-        table2_claims(frame),
-        tables.done_ids(evidence),
-        frame,
-        tables.layout_of(frame, rows, COLUMNS, corner="g, H"),
-        ranking.orderings(frame, COLUMNS),
-        ranking.summary(evidence, frame, rows, against="exact g, H off"),
-    )
-
-
-def table2_claims(frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """The sentences of section 4.3 on gradients."""
-    return (
-        count_wins(
-            frame,
-            "exact g, H off",
-            "Δθ, H off",
-            "The approximated gradient degrades accuracy",
-            at_least=5,
-        ),
-        compare(
-            frame,
-            "The Hessian term brings no substantial or consistent gain (less than half a point on"
-            " average)",
-            _hessian,
-        ),
-    )
-
-
-def _hessian(wide: pd.DataFrame) -> tuple[bool, str]:
-    gain = numbers(wide, "exact g, H on") - numbers(wide, "exact g, H off")
-    return (
-        float(gain.mean()) < 0.5,
-        f"mean gain {gain.mean():+.2f} points, better in {int((gain > 0).sum())} of {len(gain)}",
+        "FedPURIN's perturbation score with the last batch's exact gradient g or the round's change"
+        " Δθ in its place.",
+        (frame, rows, COLUMNS),
+        against="exact g, H off",
+        notes=(ROWS_LOST, SCORED.split(";")[0] + ".", *smoke_note(evidence.scale)),
+        claims=claims.table2(frame, evidence.scale),
+        corner="g, H",
     )
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import captions, figures, tables
-from repfl.paper_tables.core.claims import numbers
 from repfl.paper_tables.core.curves import accuracy_curves
-from repfl.paper_tables.core.evidence import Evidence, pick, scores, why_missing
+from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.result import Claim, Figure, Sheet
-from repfl.paper_tables.core.statistics import spread
-from repfl.paper_tables.fedpurin.settings import ALPHAS, CIFAR10, OURS, PAPER, PLACES
+from repfl.paper_tables.fedpurin import claims
+from repfl.paper_tables.fedpurin.settings import (
+    ALPHAS,
+    BN_ROWS,
+    CIFAR10,
+    OURS,
+    PAPER,
+    PLACES,
+    TAU_ROWS,
+)
 
-BN_ROWS = ("w/o BN", "w/ BN (masked)", "w/ BN (in full)")
-TAUS = ("0.2", "0.3", "0.4", "0.5", "0.6")
-TAU_ROWS = tuple(f"τ = {tau}" for tau in TAUS)
 GRADIENT = (
     "The paper does not say which gradient these runs use; ours use the exact one, as its"
     " tables do."
@@ -41,7 +44,7 @@ def fig3(evidence: Evidence) -> Figure:
         what,
         BN_ROWS,
         (BN_ARM, GRADIENT),
-        bn_claims(evidence),
+        claims.batch_norm,
     )
 
 
@@ -53,7 +56,7 @@ def fig4(evidence: Evidence) -> Figure:
     )
     title = "Figure 4: the share τ of critical parameters"
     return _figure(
-        evidence, "fig4", title, what, TAU_ROWS, (GRADIENT,), tau_claims(evidence), band=True
+        evidence, "fig4", title, what, TAU_ROWS, (GRADIENT,), claims.sparsity, band=True
     )
 
 
@@ -64,7 +67,7 @@ def _figure(
     what: str,
     rows: Sequence[str],
     notes: tuple[str, ...],
-    claims: tuple[Claim, ...],
+    judge: Callable[[pd.DataFrame, str], tuple[Claim, ...]],
     band: bool = False,
 ) -> Figure:
     data = accuracy_curves(evidence, rows, CIFAR10, "pre_agg/mean")
@@ -76,7 +79,7 @@ def _figure(
         captions.caption(evidence, what, floor=False),
         evidence.scale,
         notes + _gaps(evidence, rows),
-        claims,
+        judge(tables.lines_frame(evidence, rows, CIFAR10), evidence.scale),
         tables.done_ids(evidence),
         draw=lambda sheet: draw_curves(sheet, data, rows, printed, band=band),
         data=data,
@@ -145,44 +148,3 @@ def draw_curves(
 def axes_with_lines(data: pd.DataFrame) -> list[int]:
     """The last round of every panel that has lines."""
     return [int(last) for last in data.groupby("column")["round"].max()] if len(data) else []
-
-
-def _means(evidence: Evidence, rows: Sequence[str]) -> pd.DataFrame:
-    """Reported accuracy, mean over seeds: rows against α."""
-    table = {
-        key: [spread(scores(pick(evidence, row=r, column=key, done=True))).mean for r in rows]
-        for key in CIFAR10
-    }
-    return pd.DataFrame(table, index=list(rows))
-
-
-def bn_claims(evidence: Evidence) -> tuple[Claim, ...]:
-    """Section 4.3 on batch norm."""
-    wide = _means(evidence, BN_ROWS)
-    lead = numbers(wide, BN_ROWS[0]) - numbers(wide, BN_ROWS[1])
-    known = bool(np.isfinite(lead).all())
-    detail = f"lead over the masked arm at α = {', '.join(ALPHAS['cifar10'])}: " + ", ".join(
-        f"{v:+.2f}" for v in lead
-    )
-    return (
-        Claim(
-            "Keeping BN local is better at every α",
-            bool((lead > 0).all()) if known else None,
-            detail,
-        ),
-        Claim("The lead widens with α", list(lead) == sorted(lead) if known else None, detail),
-    )
-
-
-def tau_claims(evidence: Evidence) -> tuple[Claim, ...]:
-    """Section 4.3 on sparsity."""
-    wide = _means(evidence, TAU_ROWS).dropna(axis="columns", how="any")
-    text = "Accuracy improves systematically with τ up to 0.5"
-    if wide.empty:
-        return (Claim(text, None, "no α has all five τ"),)
-    holds = all(list(wide[key].iloc[:4]) == sorted(wide[key].iloc[:4]) for key in wide)
-    alphas = dict(zip(CIFAR10, ALPHAS["cifar10"], strict=True))
-    told = "; ".join(
-        f"α = {alphas[str(key)]}: " + " → ".join(f"{v:.2f}" for v in wide[key]) for key in wide
-    )
-    return (Claim(text, holds, f"τ = {' '.join(TAUS)} at {told}"),)
