@@ -10,7 +10,7 @@ logic), so that one clear exception refutes "always", and missing numbers refute
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite, sqrt
@@ -25,7 +25,7 @@ Place = tuple[str, str]
 """A row and a column."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Form:
     """A sum of cells, each with its factor, and a constant."""
 
@@ -116,6 +116,21 @@ def near(form: Form, stated: float, *, slack: float, margin: float) -> Condition
     )
 
 
+def led_by(leads: Iterable[Form], stated: float, *, slack: float, margin: float) -> Condition:
+    """The least of several leads is a stated number: none is less, and one is no more."""
+    every_lead = list(leads)
+
+    def bound(gap: Form) -> Condition:
+        return Condition(difference=gap, strict=False, slack=slack, margin=margin)
+
+    return every(
+        [
+            every(bound(lead - stated) for lead in every_lead),
+            some(bound(lead * -1 + stated) for lead in every_lead),
+        ]
+    )
+
+
 # -- what a table says -----------------------------------------------------------------------------
 
 
@@ -135,13 +150,15 @@ class Known:
             return 0.0
         return float(stats.t.ppf((1 + level) / 2, self.df) * sqrt(self.variance))
 
-    def __str__(self) -> str:
-        half = self.half()
+    def told(self, sign: str = "+") -> str:
+        """With its interval, which print has none of."""
+        half, form = self.half(), f"{{:{sign}.2f}}"
         if not half:
-            return f"{self.value:+.2f}"
+            return form.format(self.value)
         if not isfinite(half):
-            return f"{self.value:+.2f} [no interval]"
-        return f"{self.value:+.2f} [{self.value - half:+.2f}, {self.value + half:+.2f}]"
+            return f"{form.format(self.value)} [no interval]"
+        low, high = (form.format(self.value + side) for side in (-half, half))
+        return f"{form.format(self.value)} [{low}, {high}]"
 
 
 @dataclass(frozen=True)
@@ -219,25 +236,31 @@ def level_of(condition: Condition) -> float:
     return 1 - (1 - LEVEL) / max(1, sum(1 for _ in condition.leaves()))
 
 
-def tell(side: Side, condition: Condition, about: Form | None) -> str:
+def tell(side: Side, condition: Condition, about: Form | Sequence[Form] | None) -> str:
     """The numbers that a condition rests on, as one side has them."""
     level = level_of(condition)
     leaves = [leaf for leaf in condition.leaves() if side.of(leaf.difference) is not None]
     count = sum(1 for _ in condition.leaves())
     if not leaves:
         return ""
-    if about is not None:
-        return str(side.of(about))
+    if isinstance(about, Form):
+        known = side.of(about)
+        return "" if known is None else known.told("")
+    if about:  # leads over several rows: the one over the best of them
+        over = {form: lead for form in about if (lead := side.of(form))}
+        form = min(over, key=lambda each: over[each].value)
+        rival = next(place[0] for place, factor in form.factors.items() if factor < 0)
+        return f"{over[form].told()} against {rival}"
     gaps = sorted((known for x in leaves if (known := side.of(x.difference))), key=_value)
     if count == 1:
-        return str(gaps[0])
+        return gaps[0].told()
     met = sum(side.answer(leaf, 0.0) is True for leaf in leaves)
     told = f"{met} of {count} differences are as stated"
     if side.name == "ours":
         clear = [side.answer(leaf, level) for leaf in leaves]
         told += f", {clear.count(True)} clearly so and {clear.count(False)} clearly not"
         told += f", {count - len(leaves)} are missing" if len(leaves) < count else ""
-    return f"{told}; they lie between {gaps[0]} and {gaps[-1]}"
+    return f"{told}; they lie between {gaps[0].told()} and {gaps[-1].told()}"
 
 
 def _value(known: Known) -> float:
@@ -246,19 +269,20 @@ def _value(known: Known) -> float:
 
 def sentence(
     frame: pd.DataFrame,
-    id: str,
+    name: str,
     text: str,
     condition: Condition,
     *,
     scale: str,
     sources: Iterable[str] = (),
-    about: Form | None = None,
+    about: Form | Sequence[Form] | None = None,
     print_: bool = True,
     remark: str = "",
 ) -> Claim:
     """A sentence that is a condition on a long table.
 
-    `about` is the number that a stated one is held against; `print_`: whether the paper prints the
+    `about` is the number that a stated one is held against, or the leads of which the least is it;
+    `print_`: whether the paper prints the
     numbers that it takes.
     """
     ours, printed = Side(frame, "ours"), Side(frame, "published")
@@ -269,7 +293,7 @@ def sentence(
     said = [told, f"printed: {theirs}" if print_ and theirs else "", remark]
     in_print = printed.answer(condition, 0.0) if print_ else None
     return Claim(
-        id, text, found, "; ".join(filter(None, said)), scale, in_print, tuple(sources)
+        name, text, found, "; ".join(filter(None, said)), scale, in_print, tuple(sources)
     )
 
 

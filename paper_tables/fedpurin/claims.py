@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pandas as pd
 
 from repfl.paper_tables.core.claims import at_least, best, cell, every, mean, sentence
@@ -24,9 +26,9 @@ OTHERS = METHODS[1:]
 def table1(frame: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
     """Section 4.2."""
 
-    def wins(other: str, least: int, id: str, text: str) -> Claim:
+    def wins(other: str, least: int, name: str, text: str) -> Claim:
         leads = (cell(OURS, c) > cell(other, c) for c in EVERYWHERE)
-        return sentence(frame, id, text, at_least(least, leads), scale=scale)
+        return sentence(frame, name, text, at_least(least, leads), scale=scale)
 
     fashion = [KEYS["fmnist", a] for a in ALPHAS["fmnist"]]
     lead = {
@@ -49,7 +51,7 @@ def table1(frame: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
             every(
                 lead[KEYS[short, second]] > lead[KEYS[short, first]]
                 for short, alphas in ALPHAS.items()
-                for first, second in zip(alphas, alphas[1:], strict=False)
+                for first, second in pairwise(alphas)
             ),
             scale=scale,
         ),
@@ -115,7 +117,7 @@ def batch_norm(frame: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
             frame,
             "bn-lead-widens",
             "The lead of local BN widens with α",
-            every(second > first for first, second in zip(lead, lead[1:], strict=False)),
+            every(second > first for first, second in pairwise(lead)),
             scale=scale,
             print_=False,
         ),
@@ -133,7 +135,7 @@ def sparsity(frame: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
             every(
                 cell(second, key) > cell(first, key)
                 for key in CIFAR10
-                for first, second in zip(rising, rising[1:], strict=False)
+                for first, second in pairwise(rising)
             ),
             scale=scale,
             print_=False,

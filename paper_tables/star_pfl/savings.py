@@ -44,10 +44,10 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     costs = [f"{task}/{name}" for task in TASKS for name in ("comm", "flops")]
     rounds = [f"{task}/rounds" for task in TASKS]
 
-    def less(id: str, text: str, rows: list[tuple[str, str]], columns: list[str]) -> Claim:
+    def less(name: str, text: str, rows: list[tuple[str, str]], columns: list[str]) -> Claim:
         """In every pair of rows the first has the smaller number."""
         condition = every(cell(high, c) > cell(low, c) for c in columns for low, high in rows)
-        return sentence(frame, id, text, condition, scale=evidence.scale)
+        return sentence(frame, name, text, condition, scale=evidence.scale)
 
     rivals = [(OURS, other) for other in FEDERATED if other != OURS]
     return (
