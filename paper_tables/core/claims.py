@@ -90,6 +90,10 @@ def at_least(least: int, conditions: Iterable[Condition]) -> Condition:
     return Condition(parts=tuple(conditions), least=least)
 
 
+OPEN = Condition(difference=Form({}, float("nan")))
+"""What nothing can answer yet."""
+
+
 def every(conditions: Iterable[Condition]) -> Condition:
     """All of them."""
     parts = tuple(conditions)
@@ -190,6 +194,8 @@ class Side:
     def of(self, form: Form) -> Known | None:
         """What a sum of cells comes to; none where a number is missing."""
         value, variance, fourth = form.constant, 0.0, 0.0
+        if not isfinite(value):
+            return None
         for place, factor in form.factors.items():
             found = self._at(place)
             if not isfinite(found.get(self.name, float("nan"))):
