@@ -283,24 +283,24 @@ def sentence(
     sources: Iterable[str] = (),
     about: Form | Sequence[Form] | None = None,
     print_: bool = True,
+    in_print: Condition | None = None,
     remark: str = "",
 ) -> Claim:
     """A sentence that is a condition on a long table.
 
     `about` is the number that a stated one is held against, or the leads of which the least is it;
-    `print_`: whether the paper prints the
-    numbers that it takes.
+    `print_`: whether the paper prints the numbers that it takes; `in_print`: the condition there,
+    where it is another.
     """
     ours, printed = Side(frame, "ours"), Side(frame, "published")
     # at smaller scales nothing is decided: what the numbers themselves suggest is what is of use
     found = ours.answer(condition, level_of(condition) if scale == "paper" else 0.0)
-    mine, theirs = (tell(side, condition, about) for side in (ours, printed))
+    there = in_print or condition
+    mine, theirs = tell(ours, condition, about), tell(printed, there, about) if print_ else ""
     told = f"ours: {mine} ({ours.seeds(condition)})" if mine else "ours: numbers are missing"
-    said = [told, f"printed: {theirs}" if print_ and theirs else "", remark]
-    in_print = printed.answer(condition, 0.0) if print_ else None
-    return Claim(
-        name, text, found, "; ".join(filter(None, said)), scale, in_print, tuple(sources)
-    )
+    said = "; ".join(filter(None, [told, f"printed: {theirs}" if theirs else "", remark]))
+    holds = printed.answer(there, 0.0) if print_ else None
+    return Claim(name, text, found, said, scale, holds, tuple(sources))
 
 
 def wide(frame: pd.DataFrame, side: str) -> pd.DataFrame:

@@ -199,12 +199,13 @@ SETTINGS = {
 def protocol_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Section V-A: the protocol, and how many methods are compared."""
     rows = told(evidence.published, table="text V-A", method="all")
+    main = evidence.cells[
+        evidence.cells["row"].isin(METHODS) & evidence.cells["column"].isin(list(PLACES))
+    ]
     ours: dict[str, Any] = {
-        name: sorted(set(evidence.cells[field]))
-        for name, field in SETTINGS.items()
-        if field in evidence.cells
+        name: sorted(set(main[field])) for name, field in SETTINGS.items() if field in main
     }
-    ours["independent_runs"] = [len(set(evidence.cells["seed"]))]
+    ours["independent_runs"] = [len(set(main["seed"]))]
     wanted = dict(zip(rows["metric"], rows["value"], strict=True))
     said = ", ".join(
         f"{name.replace('_', ' ')} {'/'.join(f'{v:g}' for v in values)}"

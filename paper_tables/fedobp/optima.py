@@ -4,12 +4,13 @@ personal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import ceil, floor, isfinite, nan
+from collections.abc import Callable, Mapping
+from math import ceil, floor, isnan, nan
 
 import numpy as np
 import pandas as pd
 
+from repfl.paper_tables.core.claims import OPEN, Condition, cell, every, sentence, some
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim
@@ -17,9 +18,10 @@ from repfl.paper_tables.core.verdict import Verdict
 from repfl.paper_tables.fedobp.settings import DATASETS, PRINTED
 
 SCORES = ("I_G", "I_F", "I_O")
+VERSIONS = ("as defined", "as logged")
 SHAPES = {"cifar10": "billing-rgb-10", "cifar100": "billing-rgb-100"}
 COUNT = "personalized_params_at_best"
-NOT_RUN = "no run of the sweep"
+NOT_RUN = "nowhere"
 
 
 def fig4_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
@@ -39,34 +41,66 @@ def fig4_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     )
 
 
-def best(
-    data: pd.DataFrame, short: str, score: str, version: str, side: str
-) -> tuple[float, float]:
-    """The quantile with the highest accuracy of a curve (the first of equals), and that
-    accuracy.
+def curve(data: pd.DataFrame, short: str, score: str, further: float = nan) -> pd.DataFrame:
+    """A sweep as a table of one column, a row per quantile: ours as defined, theirs as logged.
+    `further` is a quantile that the text names, whether swept or not.
     """
-    line = (
-        data[(data["column"] == short) & (data["score"] == score) & (data["version"] == version)]
-        .dropna(subset=[side])
-        .sort_values("q")
+    line = data[(data["column"] == short) & (data["score"] == score)]
+    longest = line.sort_values("rounds").drop_duplicates(["version", "q"], keep="last")
+    ours, logged = (
+        longest[longest["version"] == version].set_index("q") for version in VERSIONS
     )
-    if line.empty:
-        return nan, nan
-    place = int(line[side].astype(float).to_numpy().argmax())
-    return float(line["q"].iloc[place]), float(line[side].iloc[place])
+    named = set() if isnan(further) else {further}
+    places = sorted({*ours.index, *logged.index, *named})
+    frame = ours.reindex(index=places, columns=["ours", "low", "high", "df", "seeds"])
+    frame = frame.assign(published=logged["published"].reindex(places), column=short)
+    return frame.assign(row=[f"{q:g}" for q in places]).reset_index(drop=True)
 
 
-def _found(
-    evidence: Evidence, data: pd.DataFrame, short: str, score: str
-) -> tuple[float, float, str]:
-    """The best quantile of ours and of the logs, and both in words."""
-    ours, reached = best(data, short, score, "as defined", "ours")
-    logged, printed = best(data, short, score, "as logged", "published")
-    said = f"ours (1 seed): {reached:.2f} at q = {ours:g}" if isfinite(ours) else NOT_RUN
-    return (
-        ours,
-        logged,
-        said + (f"; logged: {printed:.2f} at q = {logged:g}" if isfinite(logged) else ""),
+def _top(frame: pd.DataFrame, side: str) -> str:
+    """Where a curve is highest."""
+    known = frame.dropna(subset=side)
+    if known.empty:
+        return NOT_RUN
+    top = known.loc[known[side].astype(float).idxmax()]
+    return f"{top[side]:.2f} at q = {top['row']}"
+
+
+def _optimum(
+    evidence: Evidence,
+    data: pd.DataFrame,
+    place: tuple[str, str],
+    name: str,
+    text: str,
+    rows: pd.DataFrame,
+    inside: Callable[[float], bool],
+    further: float = nan,
+) -> Claim:
+    """The claim that a curve is highest at a quantile of a kind: that one of these lies above all
+    others.
+    """
+    short, score = place
+    frame = curve(data, short, score, further)
+
+    def above(side: str) -> Condition:
+        """Over the quantiles that a side has, and the named one."""
+        here = frame[frame[side].notna() | (frame["row"] == f"{further:g}")]["row"]
+        good = [row for row in here if inside(float(row))]
+        rest = [row for row in here if row not in good]
+        highest = (
+            every(cell(row, short) >= cell(other, short) for other in rest) for row in good
+        )
+        return some(highest) if good and rest else OPEN
+
+    return sentence(
+        frame,
+        name,
+        text,
+        above("ours"),
+        scale=evidence.scale,
+        sources=rows["source"],
+        in_print=above("published"),
+        remark=f"highest: ours {_top(frame, 'ours')}, logged {_top(frame, 'published')}",
     )
 
 
@@ -78,15 +112,16 @@ def _peak(evidence: Evidence, data: pd.DataFrame, short: str, score: str) -> Cla
         method=score,
         metric="best_quantile",
     )
-    ours, logged, said = _found(evidence, data, short, score)
-    return Claim(
+    bar = stated(rows)
+    return _optimum(
+        evidence,
+        data,
+        (short, score),
         f"peak-{short}-{score}",
-        f"{score} is best at q = {stated(rows):g} on {DATASETS[short]}",
-        ours == stated(rows) if isfinite(ours) else None,
-        said,
-        evidence.scale,
-        logged == stated(rows),
-        tuple(rows["source"]),
+        f"{score} is best at q = {bar:g} on {DATASETS[short]}",
+        rows,
+        lambda q: q == bar,
+        bar,
     )
 
 
@@ -97,21 +132,20 @@ NEAR_SHARE = 5.0
 def _share(evidence: Evidence, data: pd.DataFrame, score: str) -> Claim:
     rows = told(evidence.published, table="text V-D", dataset="MNIST", method=score)
     bar, below = stated(rows), score == "I_O"
-    ours, logged, said = _found(evidence, data, "mnist", score)
 
     def met(q: float) -> bool:
-        share = 100 * (1 - q)
+        share = round(100 * (1 - q), 9)
         return share < bar if below else abs(share - bar) <= NEAR_SHARE
 
-    return Claim(
+    return _optimum(
+        evidence,
+        data,
+        ("mnist", score),
         f"share-mnist-{score}",
         f"On MNIST {score} is best with {'less than' if below else 'about'} {bar:g} % personal"
         " parameters",
-        met(ours) if isfinite(ours) else None,
-        said,
-        evidence.scale,
-        met(logged),
-        tuple(rows["source"]),
+        rows,
+        met,
     )
 
 

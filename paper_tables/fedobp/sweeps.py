@@ -19,14 +19,21 @@ from repfl.paper_tables.core.result import Figure, Sheet
 from repfl.paper_tables.core.statistics import spread
 from repfl.paper_tables.core.verdict import Kind
 from repfl.paper_tables.fedobp.curves import gaps
-from repfl.paper_tables.fedobp.optima import SCORES, fig4_claims
-from repfl.paper_tables.fedobp.settings import DATASETS, PAPER, PRINTED, SINGLE, SWEPT, smoke_note
+from repfl.paper_tables.fedobp.optima import SCORES, VERSIONS, fig4_claims
+from repfl.paper_tables.fedobp.settings import (
+    DATASETS,
+    PAPER,
+    PRINTED,
+    SINGLE,
+    SWEPT,
+    key,
+    smoke_note,
+)
 
 SIGNS = {"I_G": "$I_G$", "I_F": "$I_F$", "I_O": "$I_O$"}
 MARK = {"I_G": "s", "I_F": "^", "I_O": "o"}
 LOGS = "author logs (Fig 4)"
 LOGGED_AS = {"I_G": "I_G", "I_F": "I_F", "I_O": "I_O(old score)"}
-VERSIONS = ("as defined", "as logged")
 JUDGED = ("published", *tables.NO_VERDICT, "source")
 FIELDS = [
     "column",
@@ -37,6 +44,9 @@ FIELDS = [
     "ours",
     "std",
     "seeds",
+    "low",
+    "high",
+    "df",
     *JUDGED,
     "ratio",
     "wire",
@@ -50,6 +60,8 @@ NEEDED = (
         "value",
         "parameters",
         "hp.q",
+        "hp.score",
+        "hp.quantile_scope",
         "recipe.clients",
         "recipe.participation",
         "recipe.training.rounds",
@@ -63,8 +75,19 @@ POSITION = 6.8
 """Where a quantile of exactly one stands on an axis of −log10(1 − q)."""
 
 
-def quantile(cell: pd.Series) -> float:
-    return float(cell["hp.q"])
+SHORTS = {
+    key(short, tail=tail): short
+    for short in SWEPT
+    for tail in ("-sweep", "-sweep-m0.7", "-m0.7")
+}
+"""The data set of every recipe that is swept."""
+SCORE_OF = {"grad": "I_G", "fisher": "I_F", "obp": "I_O", "obp_legacy": "I_O"}
+"""Our scores by their names in the paper."""
+
+
+def logged_way(cell: pd.Series) -> bool:
+    """Whether a cell runs as the authors' logs were made: the first score, quantiles per tensor."""
+    return cell["hp.score"] == "obp_legacy" or cell["hp.quantile_scope"] == "tensor"
 
 
 def points(evidence: Evidence) -> pd.DataFrame:
@@ -72,20 +95,20 @@ def points(evidence: Evidence) -> pd.DataFrame:
     what went down the wire.
     """
     cells = evidence.cells.reindex(columns=list(NEEDED))
-    cells = cells[cells["row"].str.contains(", q = ", regex=False)]
+    cells = cells[cells["column"].isin(list(SHORTS))]
     rows = []
-    for (row, column), group in cells.groupby(["row", "column"], sort=False):
+    for (_, column), group in cells.groupby(["row", "column"], sort=False):
         done = group[group["status"] == "done"]
         first = group.iloc[0]
         ours = tables.measure(evidence, group)
         rows.append(
             ours
             | {
-                "column": str(column).split("-dir")[0],
-                "score": str(row)[:3],
-                "version": VERSIONS["as logged" in str(row)],
+                "column": SHORTS[str(column)],
+                "score": SCORE_OF[str(first["hp.score"])],
+                "version": VERSIONS[logged_way(first)],
                 "rounds": int(first["recipe.training.rounds"]),
-                "q": quantile(first),
+                "q": float(first["hp.q"]),
                 "ratio": spread([ratio(cell) for _, cell in done.iterrows()]).mean,
                 "wire": spread([ratio(cell, codes=True) for _, cell in done.iterrows()]).mean,
             }
