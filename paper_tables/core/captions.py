@@ -50,3 +50,14 @@ def caption(evidence: Evidence, what: str, *, floor: bool = True, accuracy: bool
         " ± standard deviation over seeds"
     )
     return f"{text} (ddof 1)." + (f" Floor: the accuracy of {FLOOR}." if floor else "")
+
+
+def stamp(evidence: Evidence) -> str:
+    """What stands above every figure: scale, data, clients, rounds and seeds of the finished runs.
+    """
+    done = evidence.cells[evidence.cells["status"] == "done"]
+    if done.empty:
+        return f"{evidence.scale} scale: no run"
+    seeds = sorted(set(done["seed"]))
+    count = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    return f"{evidence.scale} scale: {setting(done)}, {count} ({', '.join(map(str, seeds))})"

@@ -180,6 +180,8 @@ class Figure(Result):
 
     draw: Callable[[Sheet], Canvas] = lambda sheet: sheet(4, 3)
     data: pd.DataFrame = field(default_factory=pd.DataFrame)
+    stamp: str = ""
+    """Scale, data and seeds, which stand above the picture."""
     alt: str = ""
     """What a reader who cannot see the figure is told."""
 

@@ -130,6 +130,7 @@ def _convergence(evidence: Evidence, name: str, alpha: str, claims: Claims) -> F
         notes,
         claims(evidence, data),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_convergence(sheet, data, columns, printed),
         data=data,
         alt=(
@@ -342,6 +343,7 @@ def fig5(evidence: Evidence) -> Figure:
             *gaps(evidence, ablation.NORMS, logged),
         ),
         ids=tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_norms(sheet, data, defined),
         data=data,
         alt=(

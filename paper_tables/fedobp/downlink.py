@@ -59,6 +59,7 @@ def fig7(evidence: Evidence) -> Figure:
         ),
         claims(evidence, data),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw(sheet, data),
         data=data.drop(columns=["score", "version", *sweeps.OURS_ALONE]),
         alt=(

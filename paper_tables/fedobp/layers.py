@@ -58,6 +58,7 @@ def fig6(evidence: Evidence) -> Result:
         (AXIS, FIXED, DOTTED, *smoke_note(evidence.scale)),
         claims,
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw(sheet, data, filed),
         data=data,
         alt=(

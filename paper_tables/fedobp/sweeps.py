@@ -233,6 +233,7 @@ def fig4(evidence: Evidence) -> Figure:
         (DEFINED, PARALLEL, AXIS, *smoke_note(evidence.scale), *absent(evidence, labels, columns)),
         fig4_claims(evidence, data),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_sweeps(sheet, data),
         data=data,
         alt=(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
@@ -35,7 +35,7 @@ BN_ARM = (
 def fig3(evidence: Evidence) -> Figure:
     """BN weights kept local, masked and shared, or shared in full."""
     what = (
-        "Lines: mean over seeds. Dotted: the best value printed in Table 1 for FedPURIN (w/o BN)."
+        "Lines: mean over seeds; bands: lowest to highest."
     )
     return _figure(
         evidence,
@@ -51,12 +51,11 @@ def fig3(evidence: Evidence) -> Figure:
 def fig4(evidence: Evidence) -> Figure:
     """Five shares of critical parameters."""
     what = (
-        "Lines: mean over seeds; bands: lowest to highest. Dotted: the best value printed in Table"
-        " 1 (τ = 0.5)."
+        "Lines: mean over seeds; bands: lowest to highest."
     )
     title = "Figure 4: the share τ of critical parameters"
     return _figure(
-        evidence, "fig4", title, what, TAU_ROWS, (GRADIENT,), claims.sparsity, band=True
+        evidence, "fig4", title, what, TAU_ROWS, (GRADIENT,), claims.sparsity
     )
 
 
@@ -68,10 +67,11 @@ def _figure(
     rows: Sequence[str],
     notes: tuple[str, ...],
     judge: Callable[[pd.DataFrame, str], tuple[Claim, ...]],
-    band: bool = False,
 ) -> Figure:
     data = accuracy_curves(evidence, rows, CIFAR10, "pre_agg/mean")
-    printed = {key: _printed(evidence, key) for key in CIFAR10}
+    printed = {key: _printed(evidence, key) for key in CIFAR10 if evidence.scale == "paper"}
+    if printed:
+        what += " Dotted: the best value printed in Table 1 for FedPURIN."
     return Figure(
         PAPER,
         name,
@@ -81,7 +81,8 @@ def _figure(
         notes + _gaps(evidence, rows),
         judge(tables.lines_frame(evidence, rows, CIFAR10), evidence.scale),
         tables.done_ids(evidence),
-        draw=lambda sheet: draw_curves(sheet, data, rows, printed, band=band),
+        stamp=captions.stamp(evidence),
+        draw=lambda sheet: draw_curves(sheet, data, rows, printed),
         data=data,
         alt=(
             f"Test accuracy against communication rounds on CIFAR-10 for {', '.join(rows)}; one"
@@ -90,9 +91,9 @@ def _figure(
     )
 
 
-def _printed(evidence: Evidence, key: str) -> float | None:
+def _printed(evidence: Evidence, key: str) -> float:
     row = tables.published_row(evidence.published, "1", PLACES[key], OURS)
-    return None if row is None else float(row["value"])
+    return float("nan") if row is None else float(row["value"])
 
 
 def _gaps(evidence: Evidence, rows: Sequence[str]) -> tuple[str, ...]:
@@ -107,44 +108,28 @@ def _gaps(evidence: Evidence, rows: Sequence[str]) -> tuple[str, ...]:
 
 
 def draw_curves(
-    sheet: Sheet,
-    data: pd.DataFrame,
-    rows: Sequence[str],
-    printed: dict[str, float | None],
-    *,
-    band: bool,
+    sheet: Sheet, data: pd.DataFrame, rows: Sequence[str], printed: Mapping[str, float]
 ) -> Canvas:
     """One panel per α."""
-    canvas = sheet(10.5, 3.4)
+    canvas = sheet(10.5, 3.6)
     axes = figures.panels(canvas, len(CIFAR10), 3)
-    full = max(axes_with_lines(data), default=0)
+    last = int(data["round"].max()) if len(data) else 2
     for place, (panel, key, alpha) in enumerate(zip(axes, CIFAR10, ALPHAS["cifar10"], strict=True)):
         lines = data[data["column"] == key]
-        figures.curves(panel, lines, rows, band=band)
-        value = printed[key]
-        if value is not None:
+        figures.curves(panel, lines, rows, band=True)
+        panel.set_xlim(1, max(2, last))
+        if key in printed:
             panel.axhline(
-                value, color="0.35", linestyle=":", linewidth=1.1, label="Table 1 of the paper"
+                printed[key],
+                color="0.35",
+                linestyle=":",
+                linewidth=1.1,
+                label="Table 1 of the paper",
             )
         if lines.empty:
-            panel.text(
-                0.5,
-                0.5,
-                "not run at this scale",
-                transform=panel.transAxes,
-                ha="center",
-                color="0.35",
-            )
-        panel.set_title(f"({'abc'[place]}) α = {alpha}")
+            figures.not_run(panel)
+        panel.set_title(f"({'abc'[place]}) CIFAR-10, α = {alpha}")
         panel.set_xlabel("Round")
-        panel.set_xlim(1, max(2, full))
     axes[0].set_ylabel("Test accuracy (%)")
-    figures.legend_below(
-        canvas, max(axes, key=lambda a: len(a.get_legend_handles_labels()[1])), columns=6
-    )
+    figures.legend_below(canvas, figures.fullest(axes), columns=6)
     return canvas
-
-
-def axes_with_lines(data: pd.DataFrame) -> list[int]:
-    """The last round of every panel that has lines."""
-    return [int(last) for last in data.groupby("column")["round"].max()] if len(data) else []

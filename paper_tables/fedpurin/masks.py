@@ -170,6 +170,7 @@ def _figure(
         (UNSTATED, SLICES),
         claims(tally, evidence.scale) if name == "fig5" else (),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw(sheet, tally),
         data=data(tally),
         alt=f"{title}: {', '.join(shown(tally.shapes).values())} for three clients and the server.",

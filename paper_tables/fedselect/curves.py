@@ -58,10 +58,10 @@ def fig2(evidence: Evidence) -> Figure:
     """One panel per data set, one line per method, the last round's printed value beside it."""
     evidence = Folded(evidence)
     data = round_curves(evidence)
-    printed = {key: _printed(evidence, key) for key in DATASETS}
-    what = (
-        "Lines: mean over seeds. Dots on the right: the values of the paper's Table 1, in the"
-        " colour of their line."
+    full = evidence.scale == "paper"
+    printed = {key: _printed(evidence, key) for key in DATASETS if full}
+    what = "Lines: mean over seeds. FedAvg + FT and FedBABU are scored after fine-tuning, rarely." + (
+        " Dots on the right: the paper's Table 1, in the colour of their line." if full else ""
     )
     return Figure(
         PAPER,
@@ -72,6 +72,7 @@ def fig2(evidence: Evidence) -> Figure:
         (UNSTATED, *gaps(evidence, tuple(DATASETS)), *smoke_note(evidence.scale)),
         (smoothness(data, evidence.scale),),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_rounds(sheet, data, printed),
         data=data,
         alt="Test accuracy against communication rounds for ten methods, one panel per data set.",
@@ -96,42 +97,31 @@ def _printed(evidence: Evidence, key: str) -> dict[str, float]:
 
 
 def draw_rounds(sheet: Sheet, data: pd.DataFrame, printed: dict[str, dict[str, float]]) -> Canvas:
-    """One panel per data set."""
-    canvas = sheet(11.5, 6.4)
-    axes = figures.panels(canvas, len(DATASETS), 2)
-    for panel, (key, name) in zip(axes, DATASETS.items(), strict=True):
+    """One panel per data set that has been run."""
+    shown = [key for key in DATASETS if (data["column"] == key).any()] or list(DATASETS)[:1]
+    canvas = sheet(6.2 * min(2, len(shown)), 3.4 * -(-len(shown) // 2) + 0.9)
+    axes = figures.panels(canvas, len(shown), 2)
+    for panel, key in zip(axes, shown, strict=True):
         lines = data[data["column"] == key]
         figures.curves(panel, lines, METHODS)
-        last = max(2.0, float(lines["round"].max()) if len(lines) else 2.0)
-        panel.set_xlim(1, 1 + (last - 1) * 1.06)
         if lines.empty:
-            panel.text(
-                0.5,
-                0.5,
-                "not run at this scale",
-                transform=panel.transAxes,
-                ha="center",
-                color="0.35",
-            )
-        for place, method in enumerate(METHODS):
-            height, colour = (
-                printed[key].get(method, nan),
-                figures.PALETTE[place % len(figures.PALETTE)],
-            )
-            panel.plot(
-                [1 + (last - 1) * 1.04],
-                [height],
-                "o",
-                color=colour,
-                markersize=4,
-                label="_published",
-            )
-        panel.set_title(name)
+            figures.not_run(panel)
+        else:
+            last = max(2.0, float(lines["round"].max()))
+            panel.set_xlim(1, 1 + (last - 1) * 1.06)
+            for place, method in enumerate(METHODS):
+                panel.plot(
+                    [1 + (last - 1) * 1.04],
+                    [printed.get(key, {}).get(method, nan)],
+                    "o",
+                    color=figures.PALETTE[place % len(figures.PALETTE)],
+                    markersize=4,
+                    label="_published",
+                )
+        panel.set_title(DATASETS[key])
         panel.set_xlabel("Round")
         panel.set_ylabel("Test accuracy (%)")
-    figures.legend_below(
-        canvas, max(axes, key=lambda a: len(a.get_legend_handles_labels()[1])), columns=5
-    )
+    figures.legend_below(canvas, figures.fullest(axes), columns=5)
     return canvas
 
 
@@ -193,6 +183,7 @@ def fig3(evidence: Evidence) -> Figure:
         (SIZES_LOST, *gaps(evidence, SIZES), *smoke_note(evidence.scale)),
         size_claims(evidence),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_sizes(sheet, data),
         data=data,
         alt="Test accuracy on CIFAR-10 against training images per client, one line per method.",

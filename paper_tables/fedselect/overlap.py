@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator
 
 from repfl.paper_tables.core import captions, figures, tables
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
@@ -134,6 +135,7 @@ def fig4(evidence: Evidence) -> Result:
         (MEASURE, ORDER, ALPHA_LOST, *missing, *smoke_note(evidence.scale)),
         claims(found, evidence.scale),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw(sheet, found),
         data=pd.concat([o.pairs for o in found], ignore_index=True),
         alt=(
@@ -155,7 +157,14 @@ def draw(sheet: Sheet, compared: list[Overlap]) -> Canvas:
         panel.set_yticks(range(len(names)), names, fontsize=7)
         panel.set_box_aspect(1)
         panel.set_title(f"{found.alpha} (personal {100 * found.share:.1f} %)")
-        canvas.colorbar(panel.images[0], ax=panel, location="bottom", shrink=0.9, label="Overlap")
+        canvas.colorbar(
+            panel.images[0],
+            ax=panel,
+            location="bottom",
+            shrink=0.9,
+            label="Overlap",
+            ticks=MaxNLocator(3),
+        )
     return canvas
 
 

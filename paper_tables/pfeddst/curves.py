@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite, nan
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
@@ -56,18 +58,12 @@ def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
         work=data["round"]
         * data["label"].map({label: per_round(evidence, label, short) for label in labels})
     )
-    value = stated(
-        told(
-            evidence.published,
-            metric="personalized_test_accuracy",
-            dataset=DATASETS[short],
-            method=best,
-        )
-    )
-    what = (
-        f"Lines: mean over seeds. Dotted: the value printed for {best}. Left against rounds, right"
-        " against work."
-    )
+    printed = nan
+    what = "Lines: mean over seeds. Left against rounds, right against work."
+    if evidence.scale == "paper":
+        metric = {"metric": "personalized_test_accuracy", "dataset": DATASETS[short]}
+        printed = stated(told(evidence.published, method=best, **metric))
+        what += f" Dotted: the value printed for {best}."
     return Figure(
         PAPER,
         name,
@@ -77,7 +73,8 @@ def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
         (INFERRED, WORK, *scale_note(evidence.scale), *_gaps(evidence, labels, short)),
         claims(evidence, short),
         tables.done_ids(evidence),
-        draw=lambda sheet: draw_curves(sheet, data, labels, (best, value)),
+        stamp=captions.stamp(evidence),
+        draw=lambda sheet: draw_curves(sheet, data, labels, (best, printed)),
         data=data,
         alt=(
             f"Test accuracy on {DATASETS[short]} against communication rounds and against"
@@ -110,25 +107,25 @@ def _gaps(evidence: Evidence, labels: list[str], short: str) -> tuple[str, ...]:
 
 
 def draw_curves(
-    sheet: Sheet, data: pd.DataFrame, labels: list[str], printed: tuple[str, float | None]
+    sheet: Sheet, data: pd.DataFrame, labels: list[str], printed: tuple[str, float]
 ) -> Canvas:
     """Two panels with one legend."""
-    canvas = sheet(10.5, 4.1)
+    canvas = sheet(10.5, 4.3)
     left, right = figures.panels(canvas, 2, 2, sharey=True)
     who, value = printed
     for panel, axis in ((left, "round"), (right, "work")):
         lines = data if axis == "round" else data.assign(round=data["work"])
         figures.curves(panel, lines, labels)
-        if value is not None:
+        if isfinite(value):
             panel.axhline(
                 value, color="0.35", linestyle=":", linewidth=1.1, label=f"{who}, as printed"
             )
         if lines.empty:
-            panel.text(0.5, 0.5, "no curve", transform=panel.transAxes, ha="center", color="0.35")
+            figures.not_run(panel)
     left.set(xlabel="Round", ylabel="Test accuracy (%)")
     right.set(xlabel="Client-epochs", xscale="log" if len(data) else "linear")
-    shown = np.append(data["mean"].to_numpy(dtype=float), value if value is not None else np.nan)
-    left.set_ylim(*figures.limits(shown))
+    if len(data):
+        left.set_ylim(*figures.limits(np.append(data["mean"].to_numpy(dtype=float), value)))
     figures.legend_below(canvas, left, columns=4)
     return canvas
 

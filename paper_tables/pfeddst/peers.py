@@ -64,6 +64,7 @@ def fig2(evidence: Evidence) -> Result:
         (UNSTATED, *scale_note(evidence.scale), *gaps),
         claims(evidence, data),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_peers(sheet, data),
         data=data,
         alt=(

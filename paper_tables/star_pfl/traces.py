@@ -30,6 +30,10 @@ STABILITY = (
 )
 
 
+MARKED = {"most stable": "tab:orange", "least stable": "tab:blue"}
+"""The paper's colours."""
+
+
 @dataclass(frozen=True)
 class Traces:
     """Values of some entries after every round's local training."""
@@ -117,6 +121,7 @@ def fig1(evidence: Evidence) -> Result:
         (f"Drawn from: {traces.run}.", UNSTATED, STABILITY),
         (size_claim(traces, evidence.scale),),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_traces(sheet, traces),
         data=trace_data(traces),
         alt=(
@@ -166,10 +171,10 @@ def draw_traces(sheet: Sheet, traces: Traces) -> Canvas:
     for place in range(len(traces.entries)):
         if place not in marked:
             left.plot(steps, traces.values[:, SHOWN, place], color="0.75", linewidth=0.9)
-    for index, (place, word) in enumerate(marked.items()):
+    for place, word in marked.items():
         label = f"{traces.entries[place]} ({word}, {own[place]:.2f})"
         left.plot(
-            steps, traces.values[:, SHOWN, place], label=label, linewidth=1.6, **figures.look(index)
+            steps, traces.values[:, SHOWN, place], label=label, linewidth=1.6, color=MARKED[word]
         )
     left.set(xlabel="Round", ylabel=f"Value at client {SHOWN}", title="Values after local training")
     left.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16))
@@ -247,6 +252,7 @@ def fig2(evidence: Evidence) -> Result:
         (f"Drawn from: {traces.run}.", UNSTATED, STABILITY),
         (label_claim(traces, evidence.scale),),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_stability(sheet, traces, order),
         data=_points(traces).assign(label=np.repeat(traces.labels, len(traces.entries))),
         alt=(
