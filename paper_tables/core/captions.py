@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pandas as pd
+
 from repfl.paper_tables.core.evidence import Evidence, setting
 from repfl.paper_tables.core.tables import FLOOR
 
@@ -52,10 +54,12 @@ def caption(evidence: Evidence, what: str, *, floor: bool = True, accuracy: bool
     return f"{text} (ddof 1)." + (f" Floor: the accuracy of {FLOOR}." if floor else "")
 
 
-def stamp(evidence: Evidence) -> str:
-    """What stands above every figure: scale, data, clients, rounds and seeds of the finished runs.
+def stamp(evidence: Evidence, cells: pd.DataFrame | None = None) -> str:
+    """What stands above every figure: scale, data, clients, rounds and seeds of the finished runs,
+    or of those among some cells.
     """
-    done = evidence.cells[evidence.cells["status"] == "done"]
+    cells = evidence.cells if cells is None else cells
+    done = cells[cells["status"] == "done"]
     if done.empty:
         return f"{evidence.scale} scale: no run"
     seeds = sorted(set(done["seed"]))

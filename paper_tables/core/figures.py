@@ -112,6 +112,22 @@ def legend_below(canvas: Canvas, axes: Axes, columns: int = 4) -> None:
     )
 
 
+def legend_of(canvas: Canvas, axes: Sequence[Axes], columns: int, missing: Sequence[str]) -> None:
+    """One legend of all that some panel draws, each name once, and what is missing."""
+    found: dict[str, Any] = {}
+    for panel in axes:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    canvas.legend(
+        found.values(),
+        found.keys(),
+        loc="outside lower center",
+        ncols=max(1, min(columns, len(found))),
+        title=f"Ours not run at this scale: {', '.join(missing)}" if missing else None,
+        title_fontsize=8,
+    )
+
+
 def literal(name: str) -> str:
     """A name in which dollar signs are dollar signs, and begin no formula."""
     return name.replace("$", r"\$")
@@ -162,16 +178,17 @@ def dots(axes: Axes, values: pd.DataFrame, groups: Sequence[str], labels: Sequen
             elinewidth=1.0,
             label=label,
         )
-        axes.plot(
-            x + width / 4,
-            column("published", label),
-            "D",
-            color="black",
-            markerfacecolor="white",
-            markersize=3,
-            linestyle="none",
-            label="_printed" if index else "as printed",
-        )
+        printed = column("published", label)
+        if np.isfinite(printed).any():
+            axes.plot(
+                x + width / 4,
+                printed,
+                "D",
+                color="black",
+                markerfacecolor="white",
+                markersize=3,
+                label="_printed" if index else "as printed",
+            )
     axes.set_xticks(places, list(groups))
     axes.grid(axis="x", visible=False)
 

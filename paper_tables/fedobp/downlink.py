@@ -36,6 +36,7 @@ STABLE = 0.9
 def fig7(evidence: Evidence) -> Figure:
     """The I_O sweep of figure 4 against its measured downlink."""
     data = sweeps.points(evidence).sort_values(["column", "q"], kind="stable", ignore_index=True)
+    logged = sweeps.logs(evidence).query("score == 'I_O'")
     labels, columns = (
         list(dict.fromkeys(evidence.cells["row"])),
         list(dict.fromkeys(evidence.cells["column"])),
@@ -60,7 +61,7 @@ def fig7(evidence: Evidence) -> Figure:
         claims(evidence, data),
         tables.done_ids(evidence),
         stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw(sheet, data),
+        draw=lambda sheet: draw(sheet, data, logged),
         data=data.drop(columns=["score", "version", *sweeps.OURS_ALONE]),
         alt=(
             "Accuracy against the share of the model that is sent to clients, over the whole range"
@@ -69,39 +70,41 @@ def fig7(evidence: Evidence) -> Figure:
     )
 
 
-def draw(sheet: Sheet, data: pd.DataFrame) -> Canvas:
+def draw(sheet: Sheet, data: pd.DataFrame, logged: pd.DataFrame) -> Canvas:
     """The whole range, then the end where almost everything is sent: by ratio, and by what stays
-    behind.
+    behind. Hollow marks: the authors' logged sweep, whose ratio is q.
     """
-    canvas = sheet(12, 4.2)
-    whole, tenth, near = figures.panels(canvas, 3, 3)
+    canvas = sheet(12, 4.6)
+    whole, tenth, near = axes = figures.panels(canvas, 3, 3)
     for place, short in enumerate(SWEPT):
+        base = {"color": figures.PALETTE[place], "marker": figures.MARKERS[place], "markersize": 5}
         line = data[(data["column"] == short) & data["ours"].notna()]
-        look = {
-            **figures.look(place),
-            "marker": figures.MARKERS[place],
-            "markersize": 7 - place,
-            "linewidth": 1.4,
-            "label": DATASETS[short],
-        }
         if len(line):
-            whole.plot(line["ratio"], line["ours"], **look)
+            style = {**base, "linewidth": 1.4, "label": f"{DATASETS[short]}, ours"}
+            whole.plot(line["ratio"], line["ours"], **style)
             end = line[line["ratio"] >= STABLE]
-            tenth.plot(end["ratio"], end["ours"], **look)
-            near.plot(sweeps.near_one(line["q"]), line["ours"], **look)
-    _finish((whole, tenth, near), data)
-    figures.legend_below(canvas, whole, columns=len(SWEPT))
+            tenth.plot(end["ratio"], end["ours"], **style)
+            near.plot(sweeps.near_one(line["q"]), line["ours"], **style)
+        points = logged[logged["column"] == short].sort_values("q")
+        hollow = {**base, "markerfacecolor": "none", "linestyle": "none", "markeredgewidth": 0.8}
+        hollow["label"] = f"{DATASETS[short]}, logged"
+        whole.plot(points["q"], points["published"], **hollow)
+        end = points[points["q"] >= STABLE]
+        tenth.plot(end["q"], end["published"], **hollow)
+        near.plot(sweeps.near_one(points["q"]), points["published"], **hollow)
+    _finish(axes)
+    missing = [DATASETS[s] for s in SWEPT if not (data["column"] == s).any()]
+    figures.legend_of(canvas, axes, columns=4, missing=missing)
     return canvas
 
 
-def _finish(axes: Sequence[Axes], data: pd.DataFrame) -> None:
+def _finish(axes: Sequence[Axes]) -> None:
     whole, tenth, near = axes
     for panel, title in zip(
         axes, ("Whole range", "Nine tenths and more", "By what stays behind"), strict=True
     ):
         panel.set_title(title)
         panel.set_xlabel("Downlink ratio")
-        panel.set_ylim(*figures.limits(data["ours"].to_numpy(dtype=float)))
     near.set_xlabel("1 − q")
     whole.set_xlim(-0.03, 1.03)
     tenth.set_xlim(STABLE - 0.003, 1.003)

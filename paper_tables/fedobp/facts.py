@@ -88,8 +88,8 @@ def _fact(evidence: Evidence, short: str, name: str) -> dict[str, Any]:
         "row": DATASETS[short],
         "column": name,
         **printed,
-        "ours": float(ours),
         **blank(evidence, planned),
+        "ours": float(ours),
     }
     cell = tables.conclude(cell, "", Kind.LOOKUP)
     evidence_of_error = str(known["evidence"])

@@ -12,7 +12,6 @@ from repfl.paper_tables.core import captions, figures, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
-from repfl.paper_tables.fedobp.curves import share_labels
 from repfl.paper_tables.fedobp.settings import DATASETS, OURS, PAPER, PRINTED, key, smoke_note
 
 NOTE = "note/personal"
@@ -111,38 +110,28 @@ def files(evidence: Evidence) -> pd.DataFrame:
 
 
 def draw(sheet: Sheet, data: pd.DataFrame, filed: pd.DataFrame) -> Canvas:
-    """One panel per data set; the last layer is the classifier."""
-    canvas = sheet(12, 5.6)
-    axes = figures.panels(canvas, len(DATASETS), 4)
-    last = int(data["round"].max())
-    for panel, (short, title) in zip(axes, DATASETS.items(), strict=True):
-        lines = data[data["column"] == short]
-        _layers(panel, lines)
+    """One panel per data set that has runs; the last layer is the classifier."""
+    shown = [short for short in DATASETS if (data["column"] == short).any()]
+    canvas = sheet(3 * min(4, max(2, len(shown))), 2.8 * -(-len(shown) // 4) + 0.9)
+    axes = figures.panels(canvas, len(shown), 4)
+    for panel, short in zip(axes, shown, strict=True):
+        _layers(panel, data[data["column"] == short])
         for layer, index in (("classifier", 0), ("conv1", 1)):
-            value = filed[layer].get(PRINTED[short], nan) if layer in filed else nan
-            label = "the authors' files" if index == 0 else None
             panel.axhline(
-                value,
+                filed[layer].get(PRINTED[short], nan),
                 color=figures.PALETTE[index],
                 linestyle=(0, (1, 3)),
                 linewidth=1.3,
-                label=label,
+                label="the authors' files, end" if index == 0 else None,
             )
-        if lines.empty:
-            panel.text(
-                0.5,
-                0.5,
-                "not run at this scale",
-                transform=panel.transAxes,
-                ha="center",
-                color="0.35",
-            )
-        panel.set_title(title)
-        panel.set_xlim(1, max(2, last))
+        panel.set_title(DATASETS[short])
+        panel.set_xlim(1, max(2, int(data["round"].max())))
         panel.set_ylim(-0.03, 1.03)
-    share_labels(canvas, axes, columns=4)
+        panel.set_xlabel("Round")
     for panel in axes[::4]:
         panel.set_ylabel("Share of personal parameters")
+    missing = [label for short, label in DATASETS.items() if short not in shown]
+    figures.legend_of(canvas, axes, columns=6, missing=missing)
     return canvas
 
 

@@ -202,8 +202,8 @@ def _judged(scale: str, row: dict[Any, Any]) -> dict[str, Any]:
 DEFINED = (
     "Solid: as the paper defines the three scores, one quantile over all entries. Dashed: as the"
     " authors' logs have them, quantiles per tensor for I_G and I_F, the first score with an"
-    " average over visits for I_O, momentum 0.7. Hollow marks: the logged accuracies. README, 19"
-    " and 26."
+    " average over visits for I_O, momentum 0.7. Hollow marks: the logged accuracies. Stars: the"
+    " highest point of each. README, 19 and 26."
 )
 PARALLEL = (
     "The logged CIFAR sweeps ran on two workers that did not share clients' models, so these panels"
@@ -233,7 +233,9 @@ def fig4(evidence: Evidence) -> Figure:
         (DEFINED, PARALLEL, AXIS, *smoke_note(evidence.scale), *absent(evidence, labels, columns)),
         fig4_claims(evidence, data),
         tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
+        stamp=captions.stamp(
+            evidence, evidence.cells[evidence.cells["column"].isin(list(SHORTS))]
+        ),
         draw=lambda sheet: draw_sweeps(sheet, data),
         data=data,
         alt=(
@@ -263,6 +265,7 @@ def draw_sweeps(sheet: Sheet, data: pd.DataFrame) -> Canvas:
         for score, version, line in _lines(lines):
             whole.plot(line["q"], line["ours"], **_style(score, version))
             near.plot(near_one(line["q"]), line["ours"], **_style(score, version))
+            _optimum(whole, near, line, "ours", score)
         for index, score in enumerate(SCORES):
             logged = lines[(lines["score"] == score) & lines["published"].notna()]
             hollow: dict[str, Any] = {
@@ -276,11 +279,30 @@ def draw_sweeps(sheet: Sheet, data: pd.DataFrame) -> Canvas:
             near.plot(
                 near_one(logged["q"]), logged["published"], color=figures.PALETTE[index], **hollow
             )
+            _optimum(whole, near, logged, "published", score)
         _finish(whole, near, DATASETS[short], lines[["ours", "published"]].to_numpy(dtype=float))
-    for panel in axes[-4:]:
-        panel.set_xlabel("q" if panel in axes[::2] else "1 − q")
-    canvas.legend(handles=_handles(), loc="outside lower center", ncols=6)
+    for place, panel in enumerate(axes):
+        panel.set_xlabel("1 − q" if place % 2 else "q")
+    canvas.legend(handles=_handles(), loc="outside lower center", ncols=7)
     return canvas
+
+
+def _optimum(whole: Axes, near: Axes, line: pd.DataFrame, side: str, score: str) -> None:
+    """A star at the highest point of a curve: full for ours, hollow for the logs."""
+    if line.empty:
+        return
+    top = line.loc[[line[side].astype(float).idxmax()]]
+    colour = figures.PALETTE[SCORES.index(score)]
+    star: dict[str, Any] = {
+        "marker": "*",
+        "markersize": 12,
+        "linestyle": "none",
+        "markeredgecolor": "black" if side == "ours" else colour,
+        "markerfacecolor": colour if side == "ours" else "none",
+        "zorder": 6,
+    }
+    whole.plot(top["q"], top[side], **star)
+    near.plot(near_one(top["q"]), top[side], **star)
 
 
 def _lines(data: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
@@ -359,4 +381,5 @@ def _handles() -> list[Line2D]:
             markersize=4,
             label="logged",
         ),
+        Line2D([], [], color="0.3", marker="*", linestyle="none", markersize=11, label="optimum"),
     ]

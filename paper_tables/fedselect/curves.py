@@ -60,9 +60,9 @@ def fig2(evidence: Evidence) -> Figure:
     data = round_curves(evidence)
     full = evidence.scale == "paper"
     printed = {key: _printed(evidence, key) for key in DATASETS if full}
-    what = "Lines: mean over seeds. FedAvg + FT and FedBABU are scored after fine-tuning, rarely." + (
-        " Dots on the right: the paper's Table 1, in the colour of their line." if full else ""
-    )
+    what = "Lines: mean over seeds. FedAvg + FT and FedBABU are scored after fine-tuning, rarely."
+    if full:
+        what += " Dots on the right: the paper's Table 1, in the colour of their line."
     return Figure(
         PAPER,
         "fig2",
