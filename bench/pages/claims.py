@@ -16,10 +16,10 @@ Every sentence that is judged, by `python -m repfl.bench.pages` from the values 
 code. `repfl evidence {paper}/ID` prints the numbers behind one. How an answer is made:
 [STATISTICS.md](../../bench/STATISTICS.md).
 
-A claim that is *free* of scale (bytes, counts, identities, what is printed) is judged by any run. All
-others are judged by runs of the paper's own scale, and are *open* as long as these are missing or too
-noisy. What runs of the desk scale say of an open claim stands beside it, with intervals and numbers of
-seeds, and decides nothing.
+A claim that is *free* of scale (bytes, counts, identities, what is printed) is judged by any run.
+All others are judged by runs of the paper's own scale, and are *open* as long as these are missing
+or too noisy. What runs of the desk scale say of an open claim stands beside it, with intervals and
+numbers of seeds, and decides nothing.
 
 | id | sentence | free | in the paper's own numbers | standing | the desk scale's runs |
 |---|---|---|---|---|---|

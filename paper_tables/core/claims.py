@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import isfinite, sqrt
 
 import pandas as pd
@@ -138,6 +138,12 @@ def led_by(leads: Iterable[Form], stated: float, *, slack: float, margin: float)
 # -- what a table says -----------------------------------------------------------------------------
 
 
+@cache
+def _quantile(level: float, df: float) -> float:
+    """Half of a t interval, in standard errors."""
+    return float(stats.t.ppf((1 + level) / 2, df))
+
+
 @dataclass(frozen=True)
 class Known:
     """A number, and what is known of its noise: the variance of the number, and degrees of
@@ -152,7 +158,7 @@ class Known:
         """Half of its interval; zero in print, NaN where the noise is not known."""
         if self.variance == 0:
             return 0.0
-        return float(stats.t.ppf((1 + level) / 2, self.df) * sqrt(self.variance))
+        return _quantile(level, self.df) * sqrt(self.variance)
 
     def told(self, sign: str = "+") -> str:
         """With its interval, which print has none of."""
@@ -203,7 +209,7 @@ class Side:
             value += factor * found[self.name]
             if self.name == "ours":
                 half = (found["high"] - found["low"]) / 2
-                error = half / float(stats.t.ppf((1 + LEVEL) / 2, found["df"]))
+                error = half / _quantile(LEVEL, found["df"])
                 variance += (factor * error) ** 2
                 fourth += (factor * error) ** 4 / found["df"]
         # Welch and Satterthwaite; rows that share partitions err together, which this leaves out
