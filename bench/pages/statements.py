@@ -87,9 +87,7 @@ def _number(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
 
 
 def _cell_lines(cell: dict[Any, Any]) -> Iterator[str]:
-    place = ", ".join(
-        str(cell[name]) for name in ("row", "score", "column", "q") if name in cell
-    )
+    place = ", ".join(str(cell[name]) for name in ("row", "score", "column", "q") if name in cell)
     ours = numbers.spread(float(cell["ours"]), float(cell["std"]))
     yield f"  {place}: printed {numbers.plain(float(cell['published']))}, ours {ours}" + (
         f" ({int(cell['seeds'])} seeds)" if cell["seeds"] == cell["seeds"] else ""

@@ -30,9 +30,7 @@ def accuracy_table(
     `competing` rows (none: all), and statistics over all columns.
     """
     frame, rows, columns = parts
-    orders = ranking.orderings(
-        frame[frame["row"].isin(competing)] if competing else frame, columns
-    )
+    orders = ranking.orderings(frame[frame["row"].isin(competing)] if competing else frame, columns)
     full = evidence.scale == "paper"
     return Table(
         *key,

@@ -299,8 +299,7 @@ def sentence(
     where it is another.
     """
     ours, printed = Side(frame, "ours"), Side(frame, "published")
-    # at smaller scales nothing is decided: what the numbers themselves suggest is what is of use
-    found = ours.answer(condition, level_of(condition) if scale == "paper" else 0.0)
+    found = ours.answer(condition, level_of(condition))
     there = in_print or condition
     mine, theirs = tell(ours, condition, about), tell(printed, there, about) if print_ else ""
     told = f"ours: {mine} ({ours.seeds(condition)})" if mine else "ours: numbers are missing"

@@ -278,9 +278,7 @@ def accuracy_frame(
     return pd.DataFrame(cells, columns=list(CELL_FIELDS))
 
 
-def lines_frame(
-    evidence: Evidence, rows: Sequence[str], columns: Sequence[str]
-) -> pd.DataFrame:
+def lines_frame(evidence: Evidence, rows: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
     """The accuracies of a figure's lines in the long form of a table, nothing printed."""
     planned, nothing = places(evidence), evidence.cells.iloc[:0]
     cells = [

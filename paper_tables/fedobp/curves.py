@@ -242,9 +242,7 @@ def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
         )
     ]
     for name, (words, short, methods, metric) in BOUNDS.items():
-        rows = told(
-            evidence.published, table="text V-C", dataset=PRINTED[short], metric=metric
-        )
+        rows = told(evidence.published, table="text V-C", dataset=PRINTED[short], metric=metric)
         lines = data[data["column"] == key(short)]
         tops = lines.groupby("label")["mean"].max().reindex(list(methods))
         gaps = (tops - stated(rows)) * (-1 if metric == "accuracy_upper_bound" else 1)
@@ -266,8 +264,7 @@ def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
 
 
 def _clear(gaps: pd.Series) -> bool | None:
-    """Whether heights are on the right side of a bound; within a point of it one run cannot tell.
-    """
+    """Whether heights are on the right side of a bound; within a point of it one run cannot tell."""
     if (gaps > MARGIN).all():
         return True
     return False if (gaps < -MARGIN).any() else None

@@ -275,9 +275,7 @@ def trend(evidence: Evidence, data: pd.DataFrame) -> Claim:
         ways = {name: (float(early[name]), late(data, short, name)) for name in names}
         (fell, down), (rose, up) = ways[names[0]], ways[names[-1]]
         moves = (fell - down, up - rose)
-        holds.append(
-            True if min(moves) > SEEN else False if min(moves) < -SEEN else None
-        )
+        holds.append(True if min(moves) > SEEN else False if min(moves) < -SEEN else None)
         parts.append(
             f"{label} {names[0]} {fell:.2f} to {down:.2f}, {names[-1]} {rose:.2f} to {up:.2f}"
         )

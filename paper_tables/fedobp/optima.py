@@ -47,9 +47,7 @@ def curve(data: pd.DataFrame, short: str, score: str, further: float = nan) -> p
     """
     line = data[(data["column"] == short) & (data["score"] == score)]
     longest = line.sort_values("rounds").drop_duplicates(["version", "q"], keep="last")
-    ours, logged = (
-        longest[longest["version"] == version].set_index("q") for version in VERSIONS
-    )
+    ours, logged = (longest[longest["version"] == version].set_index("q") for version in VERSIONS)
     named = set() if isnan(further) else {further}
     places = sorted({*ours.index, *logged.index, *named})
     frame = ours.reindex(index=places, columns=["ours", "low", "high", "df", "seeds"])
@@ -87,9 +85,7 @@ def _optimum(
         here = frame[frame[side].notna() | (frame["row"] == f"{further:g}")]["row"]
         good = [row for row in here if inside(float(row))]
         rest = [row for row in here if row not in good]
-        highest = (
-            every(cell(row, short) >= cell(other, short) for other in rest) for row in good
-        )
+        highest = (every(cell(row, short) >= cell(other, short) for other in rest) for row in good)
         return some(highest) if good and rest else OPEN
 
     return sentence(

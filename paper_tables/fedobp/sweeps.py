@@ -76,9 +76,7 @@ POSITION = 6.8
 
 
 SHORTS = {
-    key(short, tail=tail): short
-    for short in SWEPT
-    for tail in ("-sweep", "-sweep-m0.7", "-m0.7")
+    key(short, tail=tail): short for short in SWEPT for tail in ("-sweep", "-sweep-m0.7", "-m0.7")
 }
 """The data set of every recipe that is swept."""
 SCORE_OF = {"grad": "I_G", "fisher": "I_F", "obp": "I_O", "obp_legacy": "I_O"}
@@ -233,9 +231,7 @@ def fig4(evidence: Evidence) -> Figure:
         (DEFINED, PARALLEL, AXIS, *smoke_note(evidence.scale), *absent(evidence, labels, columns)),
         fig4_claims(evidence, data),
         tables.done_ids(evidence),
-        stamp=captions.stamp(
-            evidence, evidence.cells[evidence.cells["column"].isin(list(SHORTS))]
-        ),
+        stamp=captions.stamp(evidence, evidence.cells[evidence.cells["column"].isin(list(SHORTS))]),
         draw=lambda sheet: draw_sweeps(sheet, data),
         data=data,
         alt=(

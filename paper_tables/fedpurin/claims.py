@@ -31,9 +31,7 @@ def table1(frame: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
         return sentence(frame, name, text, at_least(least, leads), scale=scale)
 
     fashion = [KEYS["fmnist", a] for a in ALPHAS["fmnist"]]
-    lead = {
-        key: mean(cell(m, key) for m in OTHERS) - cell("Separate", key) for key in EVERYWHERE
-    }
+    lead = {key: mean(cell(m, key) for m in OTHERS) - cell("Separate", key) for key in EVERYWHERE}
     return (
         wins("FedBN", 5, "above-fedbn", "FedPURIN outperforms FedBN in five of nine settings"),
         wins("FedCAC", 8, "above-fedcac", "FedPURIN surpasses FedCAC in eight of nine settings"),

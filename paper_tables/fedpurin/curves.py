@@ -34,9 +34,7 @@ BN_ARM = (
 
 def fig3(evidence: Evidence) -> Figure:
     """BN weights kept local, masked and shared, or shared in full."""
-    what = (
-        "Lines: mean over seeds; bands: lowest to highest."
-    )
+    what = "Lines: mean over seeds; bands: lowest to highest."
     return _figure(
         evidence,
         "fig3",
@@ -50,13 +48,9 @@ def fig3(evidence: Evidence) -> Figure:
 
 def fig4(evidence: Evidence) -> Figure:
     """Five shares of critical parameters."""
-    what = (
-        "Lines: mean over seeds; bands: lowest to highest."
-    )
+    what = "Lines: mean over seeds; bands: lowest to highest."
     title = "Figure 4: the share τ of critical parameters"
-    return _figure(
-        evidence, "fig4", title, what, TAU_ROWS, (GRADIENT,), claims.sparsity
-    )
+    return _figure(evidence, "fig4", title, what, TAU_ROWS, (GRADIENT,), claims.sparsity)
 
 
 def _figure(

@@ -237,9 +237,7 @@ SAVINGS = (
         SIMPLE,
         46.3,
     ),
-    Saving(
-        "uplink_reduction", "The uplink falls by 67.0 % on CIFAR-100", ("up",), HARD, 66.95
-    ),
+    Saving("uplink_reduction", "The uplink falls by 67.0 % on CIFAR-100", ("up",), HARD, 66.95),
     Saving(
         "downlink_reduction", "The downlink falls by 72.6 % on CIFAR-100", ("down",), HARD, 72.55
     ),

@@ -265,9 +265,7 @@ def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 
     low, high = (f"FedSelect, α = {alpha}" for alpha in ("0.30", "0.50"))
     return (
-        worse(
-            "ablations-worse", "FedSelect with the better α of each data set", low, high
-        ),
+        worse("ablations-worse", "FedSelect with the better α of each data set", low, high),
         worse("ablations-worse-0.30", low, low),
         worse("ablations-worse-0.50", high, high),
         facts.lattice(evidence, "3", ABLATIONS),

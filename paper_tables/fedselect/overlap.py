@@ -118,9 +118,7 @@ def fig4(evidence: Evidence) -> Result:
     found = read(evidence)
     if isinstance(found, str):
         why = f"{caption} No figure: {found}."
-        return Absent(
-            PAPER, name, title, why, evidence.scale, claims=claims([], evidence.scale)
-        )
+        return Absent(PAPER, name, title, why, evidence.scale, claims=claims([], evidence.scale))
     missing = tuple(
         f"{row}: {reason}"
         for row in LIMITS

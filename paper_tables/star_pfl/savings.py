@@ -72,7 +72,11 @@ def _per_client_claim(frame: pd.DataFrame, scale: str) -> Claim:
     )
     missing = "FedAvg's upload is missing"
     return Claim(
-        "comm-is-per-client", PER_CLIENT, found, missing if found is None else detail, scale,
+        "comm-is-per-client",
+        PER_CLIENT,
+        found,
+        missing if found is None else detail,
+        scale,
         free=True,
     )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import cache
 from math import nan
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -26,7 +28,14 @@ from repfl.paper_tables.core.claims import (
     sentence,
     some,
 )
-from repfl.paper_tables.core.result import Claim, Result
+from repfl.paper_tables.core.published import load
+from repfl.paper_tables.core.result import Claim, Result, Table
+from repfl.paper_tables.fedobp import ablation
+from repfl.paper_tables.fedobp import accuracy as obp_accuracy
+from repfl.paper_tables.fedpurin import claims as purin_claims
+from repfl.paper_tables.fedselect import accuracy as select_accuracy
+from repfl.paper_tables.star_pfl import accuracy as star_accuracy
+from repfl.paper_tables.star_pfl import savings
 from tests.paper_tables.fedobp import evidence as fedobp
 from tests.paper_tables.fedpurin import test_fedpurin_artefacts as fedpurin
 from tests.paper_tables.fedselect import evidence as fedselect
@@ -189,9 +198,78 @@ def test_a_cell_that_enters_twice_errs_once() -> None:
 
 # -- both outcomes ---------------------------------------------------------------------------------
 
+Judge = Callable[[Any, pd.DataFrame], tuple[Claim, ...]]
+"""From what a paper prints and a table's frame to its claims."""
+TABLES: dict[tuple[str, str], Judge] = {
+    ("fedpurin", "table1"): lambda given, values: purin_claims.table1(values, "paper"),
+    ("fedpurin", "table2"): lambda given, values: purin_claims.table2(values, "paper"),
+    ("fedobp", "table3"): obp_accuracy.table3_claims,
+    ("fedobp", "table4"): lambda given, values: obp_accuracy.margins(
+        given, values, obp_accuracy.TABLE4
+    ),
+    ("fedobp", "table5"): lambda given, values: (
+        *ablation.claims(given, values),
+        ablation.layer_norm(given, values),
+    ),
+    ("fedselect", "table1"): select_accuracy.table1_claims,
+    ("fedselect", "table3"): select_accuracy.table3_claims,
+    ("star-pfl", "table2"): star_accuracy.claims,
+    ("star-pfl", "table3"): savings.claims,
+}
 
-def outcomes(paper: str) -> Iterator[tuple[str, bool | None]]:
-    for scale in ("smoke", "paper"):
-        for claim in claims(paper, scale):
-            yield claim.id, claim.found
-            yield claim.id, claim.printed
+
+def doctored(paper: str, name: str, change: Callable[[pd.DataFrame], pd.Series]) -> list[Claim]:
+    """A table's claims at the paper's scale, ours being what `change` makes of print."""
+    (table,) = (r for r in invented(paper, "smoke") if r.name == name)
+    assert isinstance(table, Table)
+    printed = table.frame[table.frame["source"] != ""].reset_index(drop=True)
+    ours = change(printed).astype(float)
+    values = printed.assign(
+        ours=ours, low=ours - 1e-4, high=ours + 1e-4, df=30.0, seeds=3, scale="paper"
+    )
+    published = load(files()[paper].parent / "published")
+    given = (
+        fedselect.evidence(name, "paper")
+        if paper == "fedselect"
+        else SimpleNamespace(scale="paper", published=published)
+    )
+    return [
+        claim
+        for claim in TABLES[paper, name](given, values)
+        if claim.printed is not None and not claim.free
+    ]
+
+
+def as_printed(printed: pd.DataFrame) -> pd.Series:
+    return printed["published"]
+
+
+def mirrored(printed: pd.DataFrame) -> pd.Series:
+    """Every order turned round, and every difference a hundredfold."""
+    return -100 * printed["published"].astype(float)
+
+
+def lifted(printed: pd.DataFrame) -> pd.Series:
+    """The paper's own method fifty points better."""
+    own = printed["row"].isin(["FedOBP", "FedSelect, α = 0.50"])
+    return printed["published"].astype(float) + 50.0 * own
+
+
+@pytest.mark.parametrize(("paper", "name"), list(TABLES))
+def test_claims_on_tables_hold_and_fail_with_the_numbers(paper: str, name: str) -> None:
+    """What holds in print holds of equal numbers, and fails of others; what fails in print holds
+    of better ones, or of ones within the margin.
+    """
+    found = {
+        change: {c.id: c for c in doctored(paper, name, change)}
+        for change in (as_printed, mirrored, lifted)
+    }
+    assert found[as_printed]
+    for each, claim in found[as_printed].items():
+        others = {found[change][each].holds for change in found}
+        assert {True, False} <= others | {claim.printed}, each
+        if claim.printed:
+            assert claim.holds is True, each
+            assert False in others, each
+        else:
+            assert True in others, each
