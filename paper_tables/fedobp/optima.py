@@ -60,7 +60,7 @@ def _top(frame: pd.DataFrame, side: str) -> str:
     known = frame.dropna(subset=side)
     if known.empty:
         return NOT_RUN
-    top = known.loc[known[side].astype(float).idxmax()]
+    top = known.iloc[int(known[side].astype(float).to_numpy().argmax())]
     return f"{top[side]:.2f} at q = {top['row']}"
 
 

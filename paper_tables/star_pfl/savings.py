@@ -62,7 +62,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 def _per_client_claim(frame: pd.DataFrame, scale: str) -> Claim:
     """Whether the printed number is one client's."""
     ours, printed = (
-        float(wide(frame, side).loc["FedAvg", "axial/comm"]) for side in ("ours", "published")
+        float(wide(frame, side)["axial/comm"]["FedAvg"]) for side in ("ours", "published")
     )
     one = ours / CLIENTS
     found = abs(one - printed) <= HALF if isfinite(ours) else None
