@@ -11,7 +11,7 @@ from repfl.bench.cells import grid as grids
 from repfl.bench.cells.plan import Planned, Selection, plan, unique
 from repfl.bench.evidence import measured
 from repfl.bench.records.store import Record
-from repfl.bench.running.cost import spoken
+from repfl.bench.running.cost import duration
 
 
 def page_of(paper: str) -> Path:
@@ -42,7 +42,7 @@ def _cost(done: Sequence[Record]) -> tuple[str, str, str]:
     wall = sum(record.provenance["seconds"]["wall"] for record in done)
     devices = sorted({_device(record) for record in done})
     return (
-        spoken(wall),
+        duration(wall),
         ", ".join(devices),
         max(str(record.provenance["finished"]) for record in done)[:10],
     )

@@ -36,7 +36,7 @@ def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering,
 
 
 def another_order(found: Sequence[Ordering]) -> str:
-    """What runs of a smaller scale say of the paper's order: nothing, and how far they are from it."""
+    """What a smaller scale says of the paper's order: nothing, and how far it is from it."""
     taus = [each.tau for each in found if each.tau is not None]
     same = sum(each.same_winner for each in found)
     told = f"; Kendall's τ is {statistics.spread(taus).mean:.2f} on average" if taus else ""

@@ -264,7 +264,7 @@ def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
 
 
 def _clear(gaps: pd.Series) -> bool | None:
-    """Whether heights are on the right side of a bound; within a point of it one run cannot tell."""
+    """Whether heights lie on the right side of a bound; within a point one run cannot tell."""
     if (gaps > MARGIN).all():
         return True
     return False if (gaps < -MARGIN).any() else None

@@ -144,8 +144,8 @@ def test_scored_points_are_the_sparsified_the_dense_and_the_aggregated_model() -
 
 def test_a_method_that_somebody_adds_gets_a_row() -> None:
     evidence = FakeEvidence(PAPER, "table1")
-    guest = evidence.cells[evidence.cells["row"] == "FedAvg"].assign(row="mine", method="mine")
-    evidence.cells = pd.concat([evidence.cells, guest], ignore_index=True)
+    added = evidence.cells[evidence.cells["row"] == "FedAvg"].assign(row="mine", method="mine")
+    evidence.cells = pd.concat([evidence.cells, added], ignore_index=True)
     found = ARTEFACTS["table1"](evidence)
     assert isinstance(found, Table)
     assert "mine" in found.layout.rows
@@ -218,13 +218,7 @@ def test_paper_scale_is_the_papers_protocol() -> None:
             training["batch"],
             training["lr"],
             training["momentum"],
-        ) == (
-            rounds,
-            5,
-            100,
-            0.1,
-            0.9,
-        )
+        ) == (rounds, 5, 100, 0.1, 0.9)
         assert (full["evaluation"]["point"], full["evaluation"]["rule"]) == ("pre_agg", "max")
     assert GRID.recipe("cifar100-dir0.5", "paper").augment == "flip-rotate-crop"
 
