@@ -131,6 +131,20 @@ def show_cell(
 
 
 @app.command()
+def evidence(
+    statement: Annotated[
+        str,
+        typer.Argument(help="PAPER/CLAIM as in CLAIMS.md, or PAPER/FILE:LINE of published/"),
+    ],
+) -> int:
+    """The numbers behind a claim or a published number, from the values that came with the code."""
+    from repfl.bench.pages import statements
+
+    print("\n".join(statements.told(statement)))
+    return 0
+
+
+@app.command()
 def verify(
     results: Results = None,
     rerun: Annotated[

@@ -147,7 +147,7 @@ def page(
 
 def section(result: Result, command: str, files: tuple[str, ...], out: Path) -> Section:
     """Everything the page shows of one artefact."""
-    claims = tuple(render.claim(c, result.scale) for c in result.claims)
+    claims = tuple(render.claim(c, result.paper) for c in result.claims)
     if isinstance(result, Figure):
         return Section(result, command, files, image=image(out, files), claims=claims)
     if not isinstance(result, Table):

@@ -124,9 +124,12 @@ def between(low: float, high: float, digits: int, form: str = "{} to {}") -> str
 
 def marks(table: Table, side: Literal["ours", "published"]) -> dict[tuple[str, str], Mark]:
     """The best and the second number of every column, at the printed precision; ties share their
-    place.
+    place. Beside printed numbers, ours of a smaller scale have no such marks: they are not
+    comparable.
     """
     found: dict[tuple[str, str], Mark] = {}
+    if side == "ours" and table.scale != "paper" and (table.frame["source"] != "").any():
+        return found
     ranked = {column.key: column for column in table.layout.columns if column.best}
     competing = table.frame.loc[
         ~table.frame["row"].isin(table.layout.aside) & table.frame["column"].isin(ranked),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, nan
 
 import pandas as pd
 
@@ -159,8 +159,8 @@ def _places(table: Table) -> Iterator[tuple[Heading, list[str]]]:
 
 
 def _means(table: Table, keys: list[str]) -> dict[str, tuple[float, float]]:
-    """Per method: mean of ours and of the published numbers over the columns; of several rows of a
-    method the first counts.
+    """Per method: mean of ours and, where these are comparable, of the published numbers over the
+    columns; of several rows of a method the first counts.
     """
     frame = table.frame[
         table.frame["column"].isin(keys) & ~table.frame["row"].isin(table.layout.aside)
@@ -171,7 +171,7 @@ def _means(table: Table, keys: list[str]) -> dict[str, tuple[float, float]]:
         if len(cells) and str(cells["method"].iloc[0]) not in found:
             found[str(cells["method"].iloc[0])] = (
                 float(cells["ours"].astype(float).mean()),
-                _mean(cells["published"]),
+                _mean(cells["published"]) if table.scale == "paper" else nan,
             )
     return found
 

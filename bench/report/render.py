@@ -68,7 +68,7 @@ def markdown(table: Table) -> str:
         numbers.legend(table.frame),
         _bullets("Remarks", tables.remarks(table.frame, table.layout.columns)),
         _bullets("Notes", list(table.notes)),
-        _bullets("Claims", [claim(c, table.scale) for c in table.claims]),
+        _bullets("Claims", [claim(c, table.paper) for c in table.claims]),
     ]
     return "\n\n".join(p for p in parts if p) + "\n"
 
@@ -147,13 +147,23 @@ def _bullets(title: str, lines: list[str]) -> str:
     return f"**{title}**\n\n" + "\n".join(f"- {line}" for line in lines) if lines else ""
 
 
-def claim(c: Claim, scale: str) -> str:
+STANDINGS = {True: "holds", False: "does not hold", None: "open"}
+POINTS = {True: "point to it", False: "point against it"}
+
+
+def standing(c: Claim) -> str:
+    """What becomes of a claim; of one that is open, which way runs point that cannot decide."""
+    if c.suggests is None:
+        return STANDINGS[c.holds]
+    return f"open; runs of the {c.scale} scale, which decide nothing, {POINTS[c.suggests]}"
+
+
+def claim(c: Claim, paper: str) -> str:
     """A claim in one line."""
-    words = {True: "holds", False: "does not hold", None: "cannot be said"}
-    printed = "" if c.printed is None else f"; in the printed numbers it {words[c.printed]}"
+    printed = "" if c.printed is None else f"; in the paper's own numbers it {STANDINGS[c.printed]}"
     return (
-        f"“{c.text}”: {words[c.holds]} at the {scale} scale{printed}."
-        f" {c.detail[:1].upper()}{c.detail[1:]}."
+        f"“{c.text}”: {standing(c)}{printed}. {c.detail[:1].upper()}{c.detail[1:]}."
+        f" ({paper}/{c.id})"
     )
 
 
@@ -296,6 +306,8 @@ def _draw(figure: Figure, folder: Path) -> list[Path]:
     before, to lay it out.
     """
     canvas = figure.draw(figures.sheet)
+    if figure.stamp:
+        canvas.suptitle(figure.stamp, fontsize=8, color="0.35", x=0.01, ha="left")
     png, pdf = (folder / f"{figure.name}.{ending}" for ending in ("png", "pdf"))
     FigureCanvasAgg(canvas).print_png(png, metadata={"Software": None})
     canvas.set_layout_engine("none")  # it is laid out now

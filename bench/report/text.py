@@ -57,7 +57,7 @@ def _show_one(result: Result, console: Console, files: Mapping[str, str]) -> Non
             )
         )
         for claim in result.claims:
-            console.print(Text(f"  {render.claim(claim, result.scale)}", style="dim"))
+            console.print(Text(f"  {render.claim(claim, result.paper)}", style="dim"))
 
 
 def _show_lines(results: Sequence[Result], console: Console, files: Mapping[str, str]) -> None:
@@ -101,7 +101,7 @@ def _show_table(table: Table, console: Console) -> None:
     if len(remarks) > 4:
         console.print(Text(f"  and {len(remarks) - 4} more remarks in the report", style="dim"))
     for claim in table.claims:
-        console.print(Text(f"  {render.claim(claim, table.scale)}", style="dim"))
+        console.print(Text(f"  {render.claim(claim, table.paper)}", style="dim"))
 
 
 def _grid(table: Table, group: str, columns: tuple[Column, ...]) -> Grid:

@@ -80,6 +80,25 @@ def read_published(folder: Path) -> Published:
     return Published(frame.astype(kinds), tuple(problems))
 
 
+def told(published: pd.DataFrame, **where: str) -> pd.DataFrame:
+    """The rows with these fields; a table named `text` stands for all sections of the text."""
+    keep = pd.Series(True, index=published.index)
+    for name, value in where.items():
+        keep &= (
+            published[name].str.startswith("text")
+            if (name, value) == ("table", "text")
+            else published[name] == value
+        )
+    return published[keep]
+
+
+def stated(rows: pd.DataFrame) -> float:
+    """The first number of some rows; a row that is not there is an error of ours."""
+    if rows.empty:
+        raise LookupError("a claim rests on a published number that is in no csv")
+    return float(rows["value"].iloc[0])
+
+
 def load(folder: Path) -> pd.DataFrame:
     """Every published number of a folder; the first bad row is an error."""
     published = read_published(folder)

@@ -120,6 +120,7 @@ def gather(
         "seeds": spread.count,
         "low": spread.low,
         "high": spread.high,
+        "df": spread.df,
         "reason": why_missing(cells, scale),
         "scale": scale,
         "floor": nan,
@@ -264,6 +265,22 @@ def accuracy_frame(
                 **measure(evidence, planned, row.point, row.rule),
             }
             cells.append(conclude(cell, column.unit, kind, printing=printing))
+    return pd.DataFrame(cells, columns=list(CELL_FIELDS))
+
+
+def lines_frame(evidence: Evidence, rows: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
+    """The accuracies of a figure's lines in the long form of a table, nothing printed."""
+    planned, nothing = places(evidence), evidence.cells.iloc[:0]
+    cells = [
+        {
+            "row": row,
+            "column": column,
+            **printed_fields(None),
+            **measure(evidence, planned.get((row, column), nothing)),
+        }
+        for column in columns
+        for row in rows
+    ]
     return pd.DataFrame(cells, columns=list(CELL_FIELDS))
 
 

@@ -204,18 +204,21 @@ def table3(evidence: Evidence) -> Table:
         for quantity in QUANTITIES
     ]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
+    orders = ranking.orderings(frame, COLUMNS)
+    full = evidence.scale == "paper"
+    order = (ranking.another_order(orders),) if orders and not full else ()
     return Table(
         PAPER,
         "table3",
         "Table 3: resource consumption at α = 0.1",
         _caption(evidence),
         evidence.scale,
-        (*NOTES, *scale_note(evidence), *savings.totals(frame)),
+        (*order, *NOTES, *scale_note(evidence), *savings.totals(frame)),
         savings.claims(evidence, frame),
         tables.done_ids(evidence),
         frame,
         TableLayout(rows, COLUMNS, floor=False, aside=added),
-        ranking.orderings(frame, COLUMNS),
+        orders if full else (),
     )
 
 
