@@ -12,8 +12,8 @@ from repfl.bench.cli.options import (
     Artefacts,
     AsJson,
     Chosen,
+    Grids,
     Papers,
-    Plugins,
     Results,
     Scale,
     Workers,
@@ -32,14 +32,11 @@ def methods(
     contract: Annotated[
         bool, typer.Option("--contract", help="check what every method must keep")
     ] = False,
-    plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> int:
     """The methods, or one of them in detail."""
-    from repfl.bench.cells import plugins
     from repfl.bench.cli import listing, show
 
-    plugins.load(plugin or ())
     if contract:
         return show.contract([name] if name else listing.method_names())
     if name:
@@ -69,6 +66,26 @@ def models(as_json: AsJson = False) -> int:
 
     facts = listing.model_facts()
     print_json(facts) if as_json else show.models(facts)
+    return 0
+
+
+@app.command()
+def partitions(as_json: AsJson = False) -> int:
+    """The partition rules, with their options."""
+    from repfl.bench.cli import listing, show
+
+    facts = listing.partition_facts()
+    print_json(facts) if as_json else show.partitions(facts)
+    return 0
+
+
+@app.command()
+def recipes(scale: Scale = "paper", grid: Grids = None, as_json: AsJson = False) -> int:
+    """The recipes of all grids: data, model, clients, rounds."""
+    from repfl.bench.cli import listing, show
+
+    facts = listing.recipe_facts(scale, grid or ())
+    print_json(facts) if as_json else show.recipes(facts)
     return 0
 
 
@@ -117,15 +134,12 @@ def verify(
         bool, typer.Option("--keep", help="note which measured lines came out again, to the bit")
     ] = False,
     paper: Papers = None,
-    plugin: Plugins = None,
 ) -> int:
     """Is every record as it was written, and does it come out again?"""
-    from repfl.bench.cells import plugins
     from repfl.bench.cli import show
     from repfl.bench.records.store import Store
     from repfl.bench.trust import verify as verification
 
-    plugins.load(plugin or ())
     if measured:
         from repfl.bench.evidence import recheck
 

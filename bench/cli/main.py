@@ -43,15 +43,19 @@ def _dispatch(arguments: list[str]) -> int:
 
     import typer
 
-    from repfl.bench.cli.commands import app, mount_data
+    from repfl.bench.cli.commands import app, mount_data, mounted_commands
+    from repfl.bench.cli.options import pluggable
 
-    for module in ("inspection", "comparing"):
+    for module in ("inspection", "comparing", "starting"):
         import_module(f"repfl.bench.cli.{module}")  # their commands register themselves
 
     if not arguments or arguments[0] not in {
         info.name or info.callback.__name__ for info in app.registered_commands if info.callback
     }:
         mount_data()
+    for info in (*app.registered_commands, *mounted_commands()):
+        if info.callback:
+            info.callback = pluggable(info.callback)
     command = typer.main.get_command(app)
     try:
         result = command.main(arguments or ["--help"], prog_name="repfl", standalone_mode=False)

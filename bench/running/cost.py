@@ -83,6 +83,10 @@ def work_of(method: str, recipe: Mapping[str, Any]) -> float:
     )  # scoring costs about a sixth on top
 
 
+UNKNOWN = 10_000
+"""Training samples that a dataset is taken to have of which nothing is published."""
+
+
 def _per_client(recipe: Mapping[str, Any]) -> float:
     """Training samples of a client: as the partition says, or an equal share of the pool."""
     from repfl.datasets.core import registry
@@ -92,7 +96,7 @@ def _per_client(recipe: Mapping[str, Any]) -> float:
         return float(
             options["train"] * (options["classes"] if rule == "class-shards" else 1)
         )  # of a shard, or of a client
-    splits = registry.get(recipe["dataset"]).splits
+    splits = registry.get(recipe["dataset"]).splits or {"train": UNKNOWN}
     own, kept = options.get("train_share"), options.get("test_share")
     share = (
         own if isinstance(own, int | float) else 1 - kept if isinstance(kept, int | float) else None

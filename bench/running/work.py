@@ -332,7 +332,7 @@ def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:
         "cell": cell.id,
         "chunk": how,
         "platform": str(where),
-        **provenance.sources(cell.method),
+        **provenance.of_cell(cell.json),
     }
 
 
