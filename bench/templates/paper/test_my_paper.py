@@ -14,7 +14,7 @@ ASKED = ("--plugin", str(FOLDER), "--paper", "my-paper", "--scale", "paper")
 
 def test_every_published_number_has_a_verdict(tmp_path: Path) -> None:
     where = ("--results", str(tmp_path / "results"), "--out", str(tmp_path / "report"))
-    assert call(["reproduce", *ASKED, *where]) == 0
+    assert call(["reproduce", *ASKED, *where, "--executor", "inline"]) == 0
     (file,) = (tmp_path / "report").rglob("table1.csv")
     printed = pd.read_csv(file).dropna(subset="published")
     verdicts = {"reproduced", "consistent", "inconclusive", "differs"}
