@@ -61,7 +61,7 @@ def prepare_process(options: Options) -> None:
         )  # whatever asks for no device in particular means this one
         torch.backends.cudnn.benchmark = False
         torch.backends.cudnn.deterministic = True
-    plugins.load(options.plugins)
+    plugins.load(plugins.files(options.plugins))
     for module in (
         "repfl.algorithms.core.run",
         "repfl.bench.running.clients",

@@ -9,14 +9,15 @@ import pandas as pd
 from repfl.bench.cli.main import call
 
 FOLDER = Path(__file__).with_name("my_paper")
+VERDICTS = {"reproduced", "consistent", "inconclusive", "differs"}
 ASKED = ("--plugin", str(FOLDER), "--paper", "my-paper", "--scale", "paper")
 
 
 def test_every_published_number_has_a_verdict(tmp_path: Path) -> None:
     where = ("--results", str(tmp_path / "results"), "--out", str(tmp_path / "report"))
     assert call(["reproduce", *ASKED, *where, "--executor", "inline"]) == 0
-    (file,) = (tmp_path / "report").rglob("table1.csv")
-    printed = pd.read_csv(file).dropna(subset="published")
-    verdicts = {"reproduced", "consistent", "inconclusive", "differs"}
-    assert len(printed) == len(pd.read_csv(FOLDER / "published" / "table1.csv"))
-    assert set(printed["verdict"]) <= verdicts
+    for source in (FOLDER / "published").glob("table*.csv"):
+        (file,) = (tmp_path / "report").rglob(source.name)
+        printed = pd.read_csv(file).dropna(subset="published")
+        assert len(printed) == len(pd.read_csv(source))
+        assert set(printed["verdict"]) <= VERDICTS

@@ -22,7 +22,7 @@ def paper(tmp_path: Path) -> Iterator[Path]:
     write("paper", "sixth-one", tmp_path)
     folder = tmp_path / "sixth_one"
     text = (folder / "grid.toml").read_text().replace("rounds = 10", "rounds = 2")
-    (folder / "grid.toml").write_text(text)
+    (folder / "grid.toml").write_text(text.replace("seeds = [0, 1, 2]", "seeds = [0, 1]"))
     yield folder
     plugins.forget_paper("sixth-one")
 
