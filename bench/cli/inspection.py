@@ -19,6 +19,7 @@ from repfl.bench.cli.options import (
     Workers,
 )
 from repfl.bench.errors import FINDING
+from repfl.datasets.core.paths import real_path
 
 # -- what there is ---------------------------------------------------------------------------------
 
@@ -33,12 +34,17 @@ def methods(
         bool, typer.Option("--contract", help="check what every method must keep")
     ] = False,
     as_json: AsJson = False,
+    markdown: Annotated[
+        Path | None, typer.Option(help="also write what --contract found to this file")
+    ] = None,
 ) -> int:
     """The methods, or one of them in detail."""
     from repfl.bench.cli import listing, show
 
     if contract:
-        return show.contract([name] if name else listing.method_names())
+        from repfl.bench.cli import promises
+
+        return promises.contract([name] if name else listing.method_names(), markdown)
     if name:
         facts: Any = listing.method_facts(name)
         print_json(facts) if as_json else show.method(facts)
@@ -188,14 +194,19 @@ def check(
         Path | None, typer.Option(help="also write what moved to this file, for a CI's page")
     ] = None,
     workers: Workers = None,
+    plugin: Plugins = None,
 ) -> int:
     """Has anything that methods compute moved?"""
+    from repfl.bench.cells import plugins
     from repfl.bench.cli import moves, show
     from repfl.bench.trust import regress
 
+    if plugin or method:  # asked for all, the gate is of our methods, whatever else is installed
+        plugins.load(plugin or ())
+    files = tuple(str(real_path(path)) for path in plugin or ())
     if accept:
-        return show.accepted(regress.accept(reference, reason, method or (), workers))
-    return moves.regression(regress.check(reference, method or (), workers), markdown)
+        return show.accepted(regress.accept(reference, reason, method or (), workers, files))
+    return moves.regression(regress.check(reference, method or (), workers, files), markdown)
 
 
 @app.command()

@@ -280,26 +280,6 @@ def artefacts(facts: Sequence[Mapping[str, Any]]) -> None:
     screen().print(rows)
 
 
-def contract(names: Sequence[str]) -> int:
-    """Check the contract of methods; a broken promise is a finding."""
-    from repfl.bench.cells.cell import entry
-    from repfl.bench.trust.contract import check
-
-    broken = 0
-    for name in names:
-        entry(name)
-        for promise, case, wrong in check(name):
-            broken += bool(wrong)
-            if wrong or len(names) == 1:
-                situation = f"{case.model}, participation {case.participation:g}"
-                print(
-                    f"{'BROKEN' if wrong else 'kept':7} {name}: {promise}"
-                    f" ({situation}){': ' if wrong else ''}{wrong}"
-                )
-    print(f"{len(names)} methods, {broken} broken promises")
-    return FINDING if broken else FINE
-
-
 # -- trust -----------------------------------------------------------------------------------------
 
 

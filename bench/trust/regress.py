@@ -51,14 +51,18 @@ class Regression:
     notes: list[str] = field(default_factory=list)
 
 
-def entries(methods: Sequence[str], workers: int | None) -> dict[str, Entry]:
+def entries(
+    methods: Sequence[str], workers: int | None, plugins: tuple[str, ...] = ()
+) -> dict[str, Entry]:
     """Today's entries of the gate's cells by key, computed in a folder of their own."""
     from repfl.bench.running import progress, runner
     from repfl.bench.running.task import Options
 
     chosen = places(methods)
     with tempfile.TemporaryDirectory(prefix="repfl-check-") as folder:
-        options = Options(folder, precision="fp64", checkpoint_every=1e9, norms=True)
+        options = Options(
+            folder, precision="fp64", checkpoint_every=1e9, norms=True, plugins=plugins
+        )
         found = runner.run(
             [planned for _, planned in chosen], options, None, workers, progress.make()
         )
@@ -81,7 +85,13 @@ def _entry(cell: Cell, store: Store, ends: Mapping[str, Outcome]) -> Entry:
     }
 
 
-def accept(path: Path | None, reason: str, methods: Sequence[str], workers: int | None) -> Path:
+def accept(
+    path: Path | None,
+    reason: str,
+    methods: Sequence[str],
+    workers: int | None,
+    plugins: tuple[str, ...] = (),
+) -> Path:
     """Take today's numbers as the reference, and keep why; other platforms' digests stay where they
     hold.
     """
@@ -92,7 +102,7 @@ def accept(path: Path | None, reason: str, methods: Sequence[str], workers: int 
     old: dict[str, Any] = (
         read(path) if path.exists() else {"schema": SCHEMA, "cells": {}, "history": []}
     )
-    here, now = _platform(), entries(methods, workers)
+    here, now = _platform(), entries(methods, workers, plugins)
     failed = [
         f"{key} {entry['status']}: {entry['reason']}"
         for key, entry in now.items()
@@ -141,11 +151,13 @@ def _seen_from(cell: Mapping[str, Any], here: str) -> Entry:
     return {**cell, "digest": cell["digests"].get(here, "")}
 
 
-def check(path: Path | None, methods: Sequence[str], workers: int | None) -> Regression:
+def check(
+    path: Path | None, methods: Sequence[str], workers: int | None, plugins: tuple[str, ...] = ()
+) -> Regression:
     """Compute the gate's cells and compare them with the reference."""
     places(methods)
     reference, here = read(path), _platform()
-    now = entries(methods, workers)
+    now = entries(methods, workers, plugins)
     wanted = {
         key: cell
         for key, cell in reference["cells"].items()

@@ -12,13 +12,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.paper_tables.core import statistics
-from repfl.paper_tables.core.evidence import (
-    Evidence,
-    places,
-    scores,
-    tier,
-    why_missing,
-)
+from repfl.paper_tables.core.evidence import Evidence, places, scores, tier, why_missing
 from repfl.paper_tables.core.noise import pool
 from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Layout

@@ -240,10 +240,7 @@ def size_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
         if len(data)
         else pd.Series(dtype=float)
     )
-    return (
-        *(_fallen(evidence, fewest, name) for name in ("FedBABU", "FedPer")),
-        _robust(fewest),
-    )
+    return (*(_fallen(evidence, fewest, name) for name in ("FedBABU", "FedPer")), _robust(fewest))
 
 
 def _fallen(evidence: Evidence, fewest: pd.Series, method: str) -> Claim:

@@ -256,10 +256,7 @@ def test_a_plugin_that_changes_the_process_is_refused(
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("raise SystemExit", "SystemExit"),
-        ("import sys\nsys.exit(0)", ":2: SystemExit: 0"),
-    ],
+    [("raise SystemExit", "SystemExit"), ("import sys\nsys.exit(0)", ":2: SystemExit: 0")],
 )
 def test_a_plugin_that_leaves_is_refused(here: Here, tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "plugin.py").write_text(text)

@@ -363,13 +363,7 @@ MISTAKES = (
         "fedala",
         "everybody",
     ),
-    Edit(
-        "algorithms/fedbabu.py",
-        '            stream="finetune",\n',
-        "",
-        "fedbabu",
-        "everybody",
-    ),
+    Edit("algorithms/fedbabu.py", '            stream="finetune",\n', "", "fedbabu", "everybody"),
     Edit(
         "algorithms/lotteryfl.py",
         "rewound = torch.where(fed.layout.learnable, fed.new_model(), received)",

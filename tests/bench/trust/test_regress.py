@@ -154,17 +154,10 @@ def wrong_floor(patch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize(
     "mistake",
-    [
-        scored_on_training_data,
-        best_round_instead_of_the_last,
-        uniform_weights_ignored,
-        wrong_floor,
-    ],
+    [scored_on_training_data, best_round_instead_of_the_last, uniform_weights_ignored, wrong_floor],
 )
 def test_mistakes_of_the_harness_are_caught(
-    reference: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    mistake: Callable[[pytest.MonkeyPatch], str],
+    reference: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[[pytest.MonkeyPatch], str]
 ) -> None:
     expected, now = mistake(monkeypatch), regress.entries(["fedavg"], 1)
     monkeypatch.setattr(regress, "entries", lambda *_: now)
@@ -219,6 +212,17 @@ def test_a_page_for_ci_is_written_where_it_is_asked_for(
         "check", "--reference", reference, "--markdown", tmp_path / "none" / "page.md", *METHOD
     )
     assert (said.code, said.err.count("\n")) == (2, 1)
+
+
+def test_a_method_from_elsewhere_has_a_reference_of_its_own(
+    faulty: Path, tmp_path: Path, here: Here
+) -> None:
+    asked = ("--plugin", faulty, "--method", "test-slow", "--reference", tmp_path / "its.json")
+    assert here("check", *asked, "--accept", "--reason", "first").code == 0
+    said = here("check", *asked)
+    assert said.code == 0
+    assert "4 cells of 1 methods" in said.out
+    assert "nothing moved" in said.out
 
 
 @pytest.mark.parametrize(

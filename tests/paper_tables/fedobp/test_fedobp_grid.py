@@ -113,24 +113,13 @@ def test_the_paper_s_protocol_is_the_recipe_at_paper_scale() -> None:
                 training["batch"],
                 training["lr"],
                 training["momentum"],
-            ) == (
-                400,
-                5,
-                32,
-                0.01,
-                0.0,
-            )
+            ) == (400, 5, 32, 0.01, 0.0)
             assert (
                 recipe["clients"],
                 recipe["participation"],
                 recipe["sampling"],
                 recipe["partition"]["seed"],
-            ) == (
-                100,
-                0.1,
-                "flbench",
-                42,
-            )
+            ) == (100, 0.1, "flbench", 42)
             assert item.cell.seed in (42, 43, 44, 45)
 
 

@@ -218,13 +218,7 @@ def test_paper_scale_is_the_papers_protocol() -> None:
             training["batch"],
             training["lr"],
             training["momentum"],
-        ) == (
-            rounds,
-            5,
-            100,
-            0.1,
-            0.9,
-        )
+        ) == (rounds, 5, 100, 0.1, 0.9)
         assert (full["evaluation"]["point"], full["evaluation"]["rule"]) == ("pre_agg", "max")
     assert GRID.recipe("cifar100-dir0.5", "paper").augment == "flip-rotate-crop"
 
