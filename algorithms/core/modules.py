@@ -125,7 +125,7 @@ class PlainModel(Model):
         layers = self._module.named_modules() if taps is not None else ()
         hooks = [
             layer.register_forward_hook(
-                lambda _, inputs, out, name=name: taps.append((name, inputs[0], out))
+                lambda _, inputs, out, name=name, note=taps: note.append((name, inputs[0], out))
             )
             for name, layer in layers
             if isinstance(layer, BatchNorm)

@@ -14,6 +14,7 @@ from repfl.bench.cli.options import (
     Chosen,
     Grids,
     Papers,
+    Plugins,
     Results,
     Scale,
     Workers,

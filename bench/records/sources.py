@@ -54,7 +54,8 @@ def of_cell(cell: Mapping[str, Any]) -> dict[str, str]:
     named = {"dataset": recipe.get("dataset"), "model": recipe.get("model"), "partition": rule}
     plugins = sys.modules.get("repfl.bench.cells.plugins")
     found = [plugins.origin(kind, name) for kind, name in named.items()] if plugins else []
-    return sources(cell["method"], beside=frozenset(path for path in found if path))
+    beside = frozenset(path for path in found if path)
+    return sources(cell["method"], beside=beside) if beside else sources(cell["method"])
 
 
 @lru_cache(maxsize=8)

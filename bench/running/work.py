@@ -328,12 +328,7 @@ def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:
     """
     where = provenance.platform_of(options.device, options.precision)["fingerprint"]
     how = f"{options.chunk} x {options.lanes} {options.conv}"
-    return {
-        "cell": cell.id,
-        "chunk": how,
-        "platform": str(where),
-        **provenance.of_cell(cell.json),
-    }
+    return {"cell": cell.id, "chunk": how, "platform": str(where), **provenance.of_cell(cell.json)}
 
 
 def _begin(run: Run, store: Store, cell: str, facts: dict[str, str]) -> float:

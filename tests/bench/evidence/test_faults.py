@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.evidence import measured
 from repfl.paper_tables.star_pfl import artefacts
 
 PAPER = "star-pfl"
@@ -26,7 +25,6 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ignore=shutil.ignore_patterns("measured", "*.py", "__pycache__"),
     )
     monkeypatch.setattr(grids, "ROOT", root)
-    monkeypatch.setattr(measured, "ROOT", root)
     return root / "star_pfl"
 
 
