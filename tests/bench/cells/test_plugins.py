@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import numpy as np
@@ -295,3 +296,16 @@ def test_a_start_is_written_once_and_under_a_free_name(
     assert not [
         path for path in tmp_path.rglob("*") if path.is_file() and "my-" in path.read_text()
     ]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["dataset", "model", "partition", "grid", pytest.param("method", marks=pytest.mark.slow)],
+)
+def test_the_test_of_a_start_passes(kind: str, tmp_path: Path) -> None:
+    """That of a paper is in test_own_paper."""
+    (file,) = (path for path in write(kind, f"try-{kind}", tmp_path) if "test_" in path.name)
+    tests = {name: each for name, each in run_path(str(file)).items() if name.startswith("test_")}
+    assert tests
+    for each in tests.values():
+        each()
