@@ -10,9 +10,9 @@ from torch import Tensor
 
 from repfl.algorithms.core import sparse, topology
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, still_cross_entropy
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import blocks, largest
-from repfl.algorithms.core.local import Local, still_cross_entropy
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 from repfl.algorithms.core.rng import lots
 
@@ -57,8 +57,10 @@ class HP:
     needs=("p2p",),
     sends="each client's non-zero entries and a bitmap of its mask to every client that hears it",
     variants=("regrow=gradient", "masks=common"),
+    cost=1.5,
+    gate={"degree": 2},
 )
-class DisPFL(Method):
+class DisPFL(Method[HP]):
     """Client i trains a sparse model x_i under a mask m_i with a fixed number of entries per
     tensor.
 
@@ -95,7 +97,7 @@ class DisPFL(Method):
         w = self.gossip(state, fed)
         clip = fed.sgd.clip
 
-        def step(local: Local, batch: Batch) -> None:
+        def step(local: Chunk, batch: Batch) -> None:
             grads = local.grad(batch)
             local.sgd(local.clipped(grads, clip, frozen_too=True) if clip else grads)
 
@@ -146,7 +148,7 @@ class DisPFL(Method):
     def gradients(self, fed: Federation, w: Tensor, rows: slice) -> Tensor:
         """Gradients of some clients' models on one mini-batch, empty places included  [rows, D]."""
 
-        def screen(local: Local, batch: Batch) -> None:
+        def screen(local: Chunk, batch: Batch) -> None:
             local.grad(batch, still_cross_entropy)
 
         with fed.among(fed.everybody[rows]):

@@ -34,7 +34,7 @@ class HP:
     family="global",
     sends="as FedAvg; fine-tuning sends nothing",
 )
-class FedAvgFT(Method):
+class FedAvgFT(Method[HP]):
     """FedAvg for all rounds; a copy of the final model is then trained on each client's own data
     and scored. Nothing flows back.
     """

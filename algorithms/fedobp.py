@@ -89,7 +89,7 @@ class HP:
         "decoupling=client",
     ),
 )
-class FedOBP(Method):
+class FedOBP(Method[HP]):
     """A client's entry is personal if it scores above the q-quantile tau of all its scores, w_i
     being the last model it uploaded.
 

@@ -75,9 +75,11 @@ class HP:
         "bn=full",
         "cutoff=code",
         "rest=own",
+        "ends=true",
     ),
+    gate={"beta": 3},
 )
-class FedPURIN(Method):
+class FedPURIN(Method[HP]):
     """Critical are entries without which the loss would change most: the top share tau of |g w| per
     tensor, g the last batch's gradient.
 

@@ -17,9 +17,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local
 
 BUDGET = 1 << 25
 """How many entries the gradients of one convolution may have, of all samples of a batch together.
@@ -45,7 +45,7 @@ def fisher(fed: Federation, models: Tensor) -> Tensor:
     return gathered.extras["fisher"] / fed.n_train.clamp(min=1)[:, None]
 
 
-def _add(local: Local, batch: Batch) -> None:
+def _add(local: Chunk, batch: Batch) -> None:
     """Add a batch's squares, client by client: each has a model of its own."""
     if not local.model.stacked:
         _add_singly(local, batch)
@@ -72,7 +72,7 @@ def _add(local: Local, batch: Batch) -> None:
     local.extras["fisher"] = local.extras["fisher"] + torch.cat(sums)
 
 
-def _add_singly(local: Local, batch: Batch) -> None:
+def _add_singly(local: Chunk, batch: Batch) -> None:
     """Add a batch's squares sample by sample, for models whose layers may be anything."""
     rows = local.extras["fisher"].clone()
     for k in range(local.clients):

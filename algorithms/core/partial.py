@@ -1,4 +1,4 @@
-"""Averaging some coordinates and keeping the others: what FedAvg, FedPer, FedBN and their kin have
+"""Averaging some coordinates and keeping the others: what FedAvg, FedPer, FedBN and the like have
 in common.
 
 State: `theta` [D] holds the averaged coordinates, `own` [N, D'] every client's remaining ones,

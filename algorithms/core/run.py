@@ -15,6 +15,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger
 from repfl.algorithms.core.method import Method, State
 from repfl.algorithms.core.model import Model
+from repfl.algorithms.core.recipe import Recipe
 
 
 class Diverged(ArithmeticError):
@@ -31,7 +32,7 @@ class Run:
     federation = Federation
 
     def __init__(
-        self, method: Method, recipe: Any, data: ClientData, model: Model, **where: Any
+        self, method: Method[Any], recipe: Recipe, data: ClientData, model: Model, **where: Any
     ) -> None:
         self.method, self.recipe = method, recipe
         self.fed = self.federation(model, data, recipe, **where)

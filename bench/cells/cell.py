@@ -11,13 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from repfl.bench.cells.sense import check
 from repfl.bench.errors import UserError, one_line, refusal, unknown
 from repfl.datasets.core.recipe import Recipe
+
+if TYPE_CHECKING:
+    from repfl.algorithms.core.method import Entry
 
 SPEC = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<options>.*)\])?")
 
@@ -119,16 +122,29 @@ def _spelled(value: Any) -> str:
     return "none" if value is None else json.dumps(value)
 
 
-def entry(name: str, place: str = "") -> Any:
+def entry(name: str, place: str = "") -> Entry:
     """A method's line in the registry."""
-    known = _registry()
-    if name not in known:
-        raise unknown("method", name, known, place)
-    return known[name]
+    if (found := known_entry(name)) is None:
+        raise unknown("method", name, _registry(), place)
+    return found
+
+
+def known_entry(name: str) -> Entry | None:
+    """The same; none for a method that is not registered here, such as that of an old record."""
+    return _registry().get(name)
+
+
+def participants(method: str, recipe: Mapping[str, Any]) -> int:
+    """How many clients a cell trains in a round."""
+    from repfl.algorithms.core.recipe import cohort_size
+
+    known, clients = known_entry(method), int(recipe["clients"])
+    everybody = known is not None and known.cls.serverless
+    return clients if everybody else cohort_size(clients, recipe["participation"])
 
 
 @lru_cache(maxsize=1)
-def _registry() -> Mapping[str, Any]:
+def _registry() -> Mapping[str, Entry]:
     """The registry itself, so that methods which are registered later are in it; looking for method
     files takes time, once.
     """
@@ -156,9 +172,11 @@ def _may_be_none(cls: Any, field: str) -> bool:
 
 
 def options_of(checked: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Some of a method's hyper-parameters as plain values."""
+    """Some of a method's hyper-parameters as plain values, under the names they are stored by."""
+    from repfl.algorithms.core.method import field_of
+
     values = _adapter(type(checked)).dump_python(checked, mode="json")
-    return {name: values[name] for name in names}
+    return {field: values[field] for field in (field_of(type(checked), name) for name in names)}
 
 
 def _checked(cls: Any, values: Mapping[str, Any], place: str) -> Any:

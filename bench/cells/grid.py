@@ -214,15 +214,15 @@ class Grid:
         except UserError as error:
             raise UserError(f"{self.at('recipes', name)}: {error}") from None
 
-    def _inherited(self, name: str, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
-        if name in heirs:
+    def _inherited(self, name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
+        if name in seen:
             raise UserError(
                 f"{self.at('recipes', name, 'inherit')}: recipe {name!r} inherits from itself"
-                f" through {' -> '.join(heirs)}"
+                f" through {' -> '.join(seen)}"
             )
         own = dict(self.file.recipes[name])
         parent = own.pop("inherit", None)
-        return merge(self._inherited(parent, (*heirs, name)), own) if parent is not None else own
+        return merge(self._inherited(parent, (*seen, name)), own) if parent is not None else own
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

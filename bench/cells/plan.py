@@ -316,7 +316,7 @@ def shard(
         ((cost(item), item) for item in unique(planned)),
         key=lambda pair: (-pair[0], pair[1].cell.id),
     ):
-        least = loads.index(min(loads))  # the dearest first, each to the part that has least to do
+        least = loads.index(min(loads))  # the longest first, each to the part that has least to do
         loads[least] += load
         if least == int(part) - 1:
             mine.add(item.cell.id)

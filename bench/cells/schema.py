@@ -16,7 +16,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Row(_Strict):
+class GridRow(_Strict):
     """One row of a table, or one line of a figure."""
 
     label: str
@@ -27,7 +27,7 @@ class Row(_Strict):
 class Block(_Strict):
     """Rows crossed with recipes and seeds."""
 
-    rows: list[Row] = []
+    rows: list[GridRow] = []
     like: str = Field(default="", description="a list of [rows], put before the block's own")
     sweep: dict[str, list[Any]] = Field(
         default={},
@@ -79,7 +79,7 @@ class GridFile(_Strict):
     title: str
     year: int
     recipes: dict[str, dict[str, Any]]
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[GridRow]] = {}
     columns: dict[str, list[str]] = {}
     scales: dict[str, ScaleRules]
     artefacts: dict[str, Artefact]
@@ -89,7 +89,7 @@ class GridFile(_Strict):
 class Cells:
     """Rows crossed with recipes and seeds, every shorthand written out."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[GridRow, ...]
     recipes: tuple[str, ...]
     block: Block
     at: tuple[str | int, ...]
@@ -109,7 +109,7 @@ def written_out(file: GridFile, artefact: str) -> Iterator[Cells]:
             yield Cells(tuple(_with(row, hp) for row in rows), (recipe,), block, at)
 
 
-def rows_of(file: GridFile, block: Block) -> Iterator[Row]:
+def rows_of(file: GridFile, block: Block) -> Iterator[GridRow]:
     """The rows of a block: those of the list that it is like, then its own; each once per point of
     the sweep.
     """
@@ -124,5 +124,5 @@ def rows_of(file: GridFile, block: Block) -> Iterator[Row]:
             yield _with(row, point, label)
 
 
-def _with(row: Row, hp: Mapping[str, Any], label: str = "") -> Row:
-    return Row(label=label or row.label, method=row.method, hp={**row.hp, **hp})
+def _with(row: GridRow, hp: Mapping[str, Any], label: str = "") -> GridRow:
+    return GridRow(label=label or row.label, method=row.method, hp={**row.hp, **hp})

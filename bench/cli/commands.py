@@ -23,7 +23,7 @@ from repfl.bench.cli.options import (
     Unmeasured,
     grouped,
 )
-from repfl.bench.errors import FINDING
+from repfl.bench.errors import FAILED, FINDING
 
 if TYPE_CHECKING:
     from repfl.bench.cells.plan import Planned
@@ -36,7 +36,7 @@ app = typer.Typer(
     help=(
         "Regenerates the tables and figures of five papers on personalised federated learning,"
         " beside what they print. Exit codes: 0 fine; 1 a finding; 2 wrong input; 3 some cells"
-        " failed; 130 and 143 stopped by a signal."
+        " or artefacts failed; 130 and 143 stopped by a signal."
     ),
 )
 
@@ -147,7 +147,7 @@ def _report(planned: Sequence[Planned], results: Path | None, out: Path) -> int:
 
     page, made = artefacts.report(planned, Store(results), out)
     show.report(page, made)
-    return FINDING if made.problems else 0
+    return FAILED if made.failed else FINDING if made.problems else 0
 
 
 def mount_data() -> None:

@@ -13,11 +13,11 @@ from repfl.datasets.core.paths import real_path
 if TYPE_CHECKING:
     from repfl.bench.cells.plan import Planned
     from repfl.bench.cli.options import Launch
-    from repfl.bench.running.runner import Summary
+    from repfl.bench.running.runner import Ending
     from repfl.bench.running.task import Options
 
 
-def run(planned: Sequence[Planned], launch: Launch, plugins: Sequence[str] | None) -> Summary:
+def run(planned: Sequence[Planned], launch: Launch, plugins: Sequence[str] | None) -> Ending:
     """Run what is missing of the planned cells, and say what came of it."""
     from repfl.bench.cli import show
     from repfl.bench.running import progress, runner

@@ -13,14 +13,15 @@ from rich.text import Text
 
 from repfl.bench.cells.plan import Planned
 from repfl.bench.errors import FINDING, FINE
-from repfl.bench.running.cost import spoken, told
+from repfl.bench.running.cost import duration, in_words
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
     from repfl.bench.cli.doctor import Finding
     from repfl.bench.evidence.artefacts import Made
     from repfl.bench.evidence.collect import Collected
-    from repfl.bench.running.runner import Summary
+    from repfl.bench.running.runner import Ending
+    from repfl.bench.running.task import Options
     from repfl.bench.trust.verify import Verification
 
 
@@ -74,7 +75,7 @@ def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
             artefact,
             str(len(cells)),
             *(str(counts[name]) for name in names),
-            spoken(seconds) if seconds else "-",
+            duration(seconds) if seconds else "-",
         )
     rows.add_section()
     totals = [str(facts["statuses"].get(name, 0)) for name in names]
@@ -82,7 +83,7 @@ def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
         "distinct cells",
         str(facts["distinct"]),
         *totals,
-        spoken(facts["seconds"]) if facts["seconds"] else "-",
+        duration(facts["seconds"]) if facts["seconds"] else "-",
         style="bold",
     )
     out.print(rows)
@@ -96,7 +97,7 @@ def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
             " computes them again"
         )
     if facts["seconds"]:
-        out.print(told(facts["forecast"]), soft_wrap=True)
+        out.print(in_words(facts["forecast"]), soft_wrap=True)
 
 
 def _stale(out: Console, cells: Iterable[Mapping[str, Any]]) -> None:
@@ -108,12 +109,12 @@ def _stale(out: Console, cells: Iterable[Mapping[str, Any]]) -> None:
         out.print(f"\n{reason}", soft_wrap=True)
         for line in lines.values():
             place = f"{line['artefact']}, {line['row']}, {line['column']}, seed {line['seed']}"
-            out.print(f"    {line['id'][:12]} {place}: {spoken(line['seconds'])}", soft_wrap=True)
+            out.print(f"    {line['id'][:12]} {place}: {duration(line['seconds'])}", soft_wrap=True)
     if not reasons:
         out.print("no value is stale: today's code computes them all")
 
 
-def summary(found: Summary, planned: Sequence[Planned], options: Any) -> None:
+def summary(found: Ending, planned: Sequence[Planned], options: Options) -> None:
     """How a run ended, and what to do about what did not."""
     out = screen()
     counts = Counter(outcome.status for outcome in found.outcomes)

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.plan import Planned, unique
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
 from repfl.bench.evidence import measured, noise, placed, recheck
-from repfl.bench.evidence.library import Evidence, Library
+from repfl.bench.evidence.library import Library, StoredEvidence
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Record, Store
 from repfl.datasets.core.paths import real_path
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from repfl.paper_tables.core.evidence import Evidence
+    from repfl.paper_tables.core.result import Result
 
 
 @dataclass
 class Made:
     """The artefacts of a report, and one line for everything that went wrong on the way."""
 
-    results: list[Any] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """The artefacts that could not be made or drawn, by `paper/name`."""
     used: dict[str, Record] = field(default_factory=dict)
     """Every record and measured line that artefacts were made from."""
     measured: set[str] = field(default_factory=set)
@@ -50,7 +58,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
                 _one(
                     paper,
                     name,
-                    Evidence(cells, library, known, published, noise.fitted(root)),
+                    StoredEvidence(cells, library, known, published, noise.fitted(root)),
                     made,
                 )
             )
@@ -72,7 +80,7 @@ def _whole(paper: str, planned: Sequence[Planned], made: Made) -> bool:
 
 
 def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> None:
-    """Note what is known about a cell, and whence."""
+    """Note what is known about a cell, and where it is from."""
     if (record := library.record(cell)) is not None:
         made.used[cell] = record
     elif (record := known.records.get(cell)) is not None:
@@ -80,15 +88,15 @@ def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> N
         made.measured.add(cell)
 
 
-def _published(paper: str, made: Made) -> Any:
-    from repfl.paper_tables.core.published import read
+def _published(paper: str, made: Made) -> pd.DataFrame:
+    from repfl.paper_tables.core.published import read_published
 
-    found = read(grids.folder(paper) / "published")
+    found = read_published(grids.folder(paper) / "published")
     made.problems += found.problems
     return found.frame
 
 
-def _one(paper: str, name: str, evidence: Evidence, made: Made) -> Any:
+def _one(paper: str, name: str, evidence: StoredEvidence, made: Made) -> Result:
     """One artefact, or the reason why there is none."""
     from repfl.paper_tables.core.result import Absent
 
@@ -98,11 +106,12 @@ def _one(paper: str, name: str, evidence: Evidence, made: Made) -> Any:
         reason = one_line(error)
     except Exception as error:  # one artefact's fault must not cost the others
         reason = f"{type(error).__name__}: {one_line(error)}"
+    made.failed.append(f"{paper}/{name}")
     made.problems.append(f"artefact {paper}/{name}: {reason}")
     return Absent(paper, name, name, f"This artefact could not be made: {reason}", evidence.scale)
 
 
-def renderer(paper: str, name: str, kind: str) -> Any:
+def renderer(paper: str, name: str, kind: str) -> Callable[[Evidence], Result]:
     """The function that makes an artefact."""
     module = f"repfl.paper_tables.{paper.replace('-', '_')}.artefacts"
     try:
@@ -115,7 +124,8 @@ def renderer(paper: str, name: str, kind: str) -> Any:
         raise
     if name not in known:
         raise UserError(f"{module} has no artefact {name!r}; {nearest(name, known)}")
-    return known[name]
+    found: Callable[[Evidence], Result] = known[name]
+    return found
 
 
 def report(planned: Sequence[Planned], store: Store, out: Path) -> tuple[Path, Made]:
@@ -127,7 +137,11 @@ def report(planned: Sequence[Planned], store: Store, out: Path) -> tuple[Path, M
 
     made = make(planned, Library(store))
     with writing(out):
-        page = write_report(made.results, out, facts(planned, made, store), commands(planned))
+        page, failed = write_report(
+            made.results, out, facts(planned, made, store), commands(planned)
+        )
+    made.failed += failed
+    made.problems += [f"artefact {name} could not be drawn: {why}" for name, why in failed.items()]
     return page, made
 
 

@@ -155,5 +155,5 @@ def _printed() -> Iterator[pd.DataFrame]:
     for paper, path in grids.files(grids.ROOT).items():
         settings = _settings(paper)
         for table, places in getattr(settings, "DEVIATIONS", {}).items():
-            frame = published.read(path.parent / "published").frame
+            frame = published.read_published(path.parent / "published").frame
             yield noise.printed_groups(frame, paper, table, places, settings.PRINTING)

@@ -4,25 +4,24 @@ figure is the same as curves.
 
 from __future__ import annotations
 
-from typing import Any
-
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import captions, curves, figures, tables
+from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Column, Figure, Result, Sheet, Table
 
 
-def render(paper: str, name: str, kind: str, evidence: Any) -> Result:
+def render(paper: str, name: str, kind: str, evidence: Evidence) -> Result:
     """A table or figure straight from the evidence."""
     return _figure(paper, name, evidence) if kind == "figure" else _table(paper, name, evidence)
 
 
-def _columns(evidence: Any) -> tuple[Column, ...]:
+def _columns(evidence: Evidence) -> tuple[Column, ...]:
     labels = evidence.cells.drop_duplicates("column").set_index("column")["column_label"]
-    return tuple(Column(key, label) for key, label in labels.items())
+    return tuple(Column(str(key), label) for key, label in labels.items())
 
 
-def _table(paper: str, name: str, evidence: Any) -> Table:
+def _table(paper: str, name: str, evidence: Evidence) -> Table:
     """Every row at every recipe, with the floor; nothing is published, so nothing is judged."""
     columns, rows = _columns(evidence), tables.with_guests((), evidence)
     frame = tables.accuracy_frame(
@@ -40,7 +39,7 @@ def _table(paper: str, name: str, evidence: Any) -> Table:
     )
 
 
-def _figure(paper: str, name: str, evidence: Any) -> Figure:
+def _figure(paper: str, name: str, evidence: Evidence) -> Figure:
     """Accuracy by round at the reported scoring point, one panel per recipe; bands from the lowest
     to the highest seed.
     """

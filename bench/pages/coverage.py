@@ -12,7 +12,7 @@ from repfl.bench.cells.plan import Planned, Selection, plan, unique
 from repfl.bench.evidence import measured
 from repfl.bench.pages import parts
 from repfl.bench.records.store import Record
-from repfl.bench.running.cost import spoken
+from repfl.bench.running.cost import duration
 
 
 def page_of(paper: str) -> Path:
@@ -55,7 +55,7 @@ def _cost(done: Sequence[Record]) -> tuple[str, str, str]:
     wall = sum(record.provenance["seconds"]["wall"] for record in done)
     devices = sorted({_device(record) for record in done})
     return (
-        spoken(wall),
+        duration(wall),
         ", ".join(devices),
         max(str(record.provenance["finished"]) for record in done)[:10],
     )

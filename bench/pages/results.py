@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from repfl.bench.cells import grid as grids
+from repfl.bench.cells.cell import known_entry
 from repfl.bench.pages import committed, floors
 from repfl.paper_tables.core.result import Result, Table, shown, stated
-from repfl.paper_tables.core.tables import GLOBAL
 from repfl.paper_tables.core.verdict import ACCURACY_UNITS, Kind, Verdict, at_floor
 
 README = grids.ROOT.parent / "README.md"
@@ -36,7 +36,7 @@ WORDS = {Verdict.OTHER_SCALE: "not comparable (desk scale)"}
 
 
 @dataclass(frozen=True)
-class Place:
+class PaperColumn:
     """A column of accuracies, and its floor."""
 
     paper: str
@@ -53,7 +53,7 @@ class Place:
 class Printed:
     """A published accuracy whose floor is known."""
 
-    place: Place
+    place: PaperColumn
     row: str
     value: float
 
@@ -79,14 +79,15 @@ def printed(results: Sequence[Result]) -> Iterator[Printed]:
                     continue
                 if not _one_model(table.paper, str(cell["column"]), str(cell["method"])):
                     title = ", ".join(filter(None, (column.group, column.label)))
-                    place = Place(table.paper, table.name, title, known[cell["column"]])
+                    place = PaperColumn(table.paper, table.name, title, known[cell["column"]])
                     yield Printed(place, cell["row"], float(cell["published"]))
 
 
 def _one_model(paper: str, column: str, method: str) -> bool:
     """Whether all clients are scored with the same model."""
     recipe = grids.read(grids.files()[paper]).recipe(column, "paper")
-    return method in GLOBAL and recipe.evaluation.point == "post_agg"
+    known = known_entry(method)
+    return known is not None and known.one_model and recipe.evaluation.point == "post_agg"
 
 
 # -- the block -------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Hashes of the code that decides a cell's numbers. Comments, docstrings and layout do not enter.
+"""Hashes of the code that decides a cell's numbers. Comments, docstrings and layout do not enter,
+nor does what a method's registration only tells.
 
 engine   what every cell runs through: the primitives of methods, the models, the datasets with
          their partitions, and of the harness what hands data to a run and takes numbers from its
@@ -20,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = (
@@ -88,12 +89,7 @@ def _files_of_methods(root: Path) -> dict[str, Path]:
     found = {}
     for path in sorted((root / METHODS).glob("*.py")):
         for node in ast.walk(_parsed(path.read_bytes())):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id == "register"
-                and node.args
-            ):
+            if _is_registration(node) and node.args:
                 name = node.args[0]
                 if isinstance(name, ast.Constant) and isinstance(name.value, str):
                     found[name.value] = path
@@ -169,6 +165,9 @@ def code(node: object) -> str:
                 if not (isinstance(part, ast.Constant) and part.value == "")
             ]
         )
+    if _is_registration(node):
+        kept = [keyword for keyword in node.keywords if keyword.arg not in TOLD]
+        node = ast.Call(node.func, node.args, kept)
     if isinstance(node, ast.AST):
         parts = (
             f"{name}={text}"
@@ -184,6 +183,18 @@ def code(node: object) -> str:
 
 BESIDE = ("kind", "type_comment", "type_ignores")
 """Fields that change nothing of what is computed."""
+
+
+TOLD = frozenset(("title", "paper", "year", "family", "sends", "variants", "cost", "quick", "gate"))
+"""What a method's registration only tells: it describes the method, and says how to check it."""
+
+
+def _is_registration(node: object) -> TypeGuard[ast.Call]:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "register"
+    )
 
 
 def _is_docstring(node: object) -> bool:

@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
@@ -25,7 +26,7 @@ APART = ("papers", "results", "measured", "operating")
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One cell of a table as the page shows it."""
 
     ours: str
@@ -42,7 +43,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
+class NumberLine:
     """One line of the list of all numbers."""
 
     row: str
@@ -72,9 +73,9 @@ class Section:
     files: tuple[str, ...]
     image: str = ""
     columns: tuple[Column, ...] = ()
-    lines: tuple[tuple[str, bool, tuple[Cell | None, ...]], ...] = ()
+    lines: tuple[tuple[str, bool, tuple[TableCell | None, ...]], ...] = ()
     floors: dict[str, str] = field(default_factory=dict)
-    numbers: tuple[Line, ...] = ()
+    numbers: tuple[NumberLine, ...] = ()
     remarks: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
 
@@ -177,12 +178,12 @@ def section(result: Result, command: str, files: tuple[str, ...], out: Path) -> 
 
 def _cell(
     table: Table, row: str, column: Column, best: dict[str, dict[tuple[str, str], numbers.Mark]]
-) -> Cell | None:
+) -> TableCell | None:
     found = table.cell(row, column.key)
     if found is None:
         return None
     key = (row, column.key)
-    return Cell(
+    return TableCell(
         numbers.spread(found["ours"], found["std"], column.digits),
         numbers.published(found, column.digits) if found["source"] else "",
         numbers.gap(found, column.digits),
@@ -196,9 +197,9 @@ def _cell(
     )
 
 
-def _line(cell: Any, table: Table) -> Line:
+def _line(cell: pd.Series, table: Table) -> NumberLine:
     column = next(c for c in table.layout.columns if c.key == cell["column"])
-    return Line(
+    return NumberLine(
         cell["row"],
         column.name,
         numbers.published(cell, column.digits) if cell["source"] else "",

@@ -111,14 +111,14 @@ class HeatCell:
         return numbers.plain(self.value, 1)
 
 
-Place = tuple[str, str, str]
+Heading = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class HeatMap:
     """Methods against (paper, data set, scale)."""
 
-    columns: list[Place]
+    columns: list[Heading]
     rows: list[tuple[str, list[HeatCell | None]]]
 
 
@@ -126,7 +126,7 @@ def heat_map(results: Sequence[Result]) -> HeatMap:
     """Our accuracy per method and data set, averaged over the settings of a paper's first table
     with that data set.
     """
-    values: dict[Place, dict[str, tuple[float, float]]] = {}
+    values: dict[Heading, dict[str, tuple[float, float]]] = {}
     for table in results:
         if not isinstance(table, Table):
             continue
@@ -141,7 +141,7 @@ def heat_map(results: Sequence[Result]) -> HeatMap:
     )
 
 
-def _places(table: Table) -> Iterator[tuple[Place, list[str]]]:
+def _places(table: Table) -> Iterator[tuple[Heading, list[str]]]:
     """The accuracy columns of every data set: those under a heading, or single ones where a table
     has no headings.
     """

@@ -257,6 +257,9 @@ def _latex_row(table: Table, row: str, best: Marks) -> list[str]:
 # -- files -----------------------------------------------------------------------------------------
 
 
+ENDINGS = ("csv", "md", "tex", "png", "pdf")
+
+
 def write_files(result: Result, folder: Path) -> list[Path]:
     """Every form of one artefact."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,7 @@ class Clients:
 def clients_of(cell: Cell) -> Clients:
     """What the clients of a cell hold. Cells of one table share it, so the last few are kept."""
     recipe = recipe_from(cell.recipe, "recipe")
-    seed = cell.seed if recipe.partition.seed is None else recipe.partition.seed
+    seed = recipe.partition.seed_in(cell.seed)
     names = ("dataset", "model", "clients", "partition", "norm", "augment", "input", "classes")
     return _clients(canonical({name: cell.recipe[name] for name in names}), seed, _Unhashed(recipe))
 

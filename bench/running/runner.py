@@ -31,7 +31,7 @@ POLL = 1.0
 
 
 @dataclass
-class Summary:
+class Ending:
     """How a run ended."""
 
     outcomes: list[Outcome] = field(default_factory=list)
@@ -103,7 +103,7 @@ def choose_executor(
     """
     if wanted == "ray":
         return wanted, workers or cluster.capacity(options)
-    count = workers or devices.crew(options.device, options.per_gpu)
+    count = workers or devices.processes(options.device, options.per_gpu)
     if wanted is None:
         wanted = "processes" if workers is not None or (count > 1 and pending > 1) else "inline"
     return wanted, count
@@ -115,11 +115,11 @@ def run(
     executor: str | None,
     workers: int | None,
     progress: Progress,
-) -> Summary:
+) -> Ending:
     """Bring every planned cell to its end."""
     from repfl.bench.running.cost import Speeds, measured
 
-    store, summary, stop = Store(options.results), Summary(), Stop()
+    store, summary, stop = Store(options.results), Ending(), Stop()
     check_executor(executor, workers)
     todo = unique(planned)
     options = replace(options, began=options.began or now())
@@ -155,7 +155,7 @@ def run(
     return summary
 
 
-def _finished(store: Store, item: Planned, options: Options, summary: Summary) -> bool:
+def _finished(store: Store, item: Planned, options: Options, summary: Ending) -> bool:
     """Whether a cell has a usable record already."""
     record = stored_result(store, item.cell.id)
     if record is None or not counts_as_done(record, options):
@@ -173,7 +173,7 @@ def _until_done(
     how: tuple[str, int],
     progress: Progress,
     stop: Stop,
-    summary: Summary,
+    summary: Ending,
 ) -> None:
     """Execute; then wait for the cells that other runners had, and take over what they leave."""
     execute, (_, workers) = EXECUTORS[how[0]], how

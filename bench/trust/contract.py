@@ -29,8 +29,6 @@ class only.
 """
 TOLERANCE = 1e-9
 MODELS = ("tiny", "tiny-bn")
-QUICK: dict[str, dict[str, Any]] = {"fedap": {"pretrain_epochs": 2}}
-"""Hyper-parameters of methods that prepare themselves for longer than a check should take."""
 PARTICIPATION = (1.0, 0.5)
 
 
@@ -349,7 +347,7 @@ def situations(name: str) -> Iterator[Situation]:
         if "bn" in entry.needs and model == "tiny":
             continue
         for participation in (1.0,) if "p2p" in entry.needs else PARTICIPATION:
-            yield Situation(name, model, participation, tuple(QUICK.get(name, {}).items()))
+            yield Situation(name, model, participation, tuple(entry.quick.items()))
 
 
 def check(name: str) -> Iterator[tuple[str, Situation, str]]:

@@ -188,10 +188,10 @@ def _led(made: Code, today: Code, steps: Sequence[Step], known: frozenset[str]) 
 
 @lru_cache(maxsize=64)
 def _steps_of(method: str) -> list[Step]:
-    return [step for step in read() if step.method == method]
+    return [step for step in read_ledger() if step.method == method]
 
 
-def read(path: Path | None = None) -> list[Step]:
+def read_ledger(path: Path | None = None) -> list[Step]:
     """All rows of the ledger; a bad one is refused, since a number would be believed for it."""
     path = path or FILE
     names = [field.name for field in fields(Step)]
@@ -223,7 +223,7 @@ def _step(row: dict[str, Any], place: str) -> Step:
 def append(steps: Iterable[Step], path: Path | None = None) -> int:
     """Add rows that are not there yet; returns how many."""
     path = path or FILE
-    known = read(path)
+    known = read_ledger(path)
     fresh = [step for step in dict.fromkeys(steps) if step not in known]
     with path.open("a", newline="", encoding="utf-8") as file:
         csv.DictWriter(file, [field.name for field in fields(Step)], lineterminator="\n").writerows(

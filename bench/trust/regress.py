@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 from repfl.bench.errors import FAILED, UserError
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Store
-from repfl.bench.trust.gate.cells import Place, method_of, places
+from repfl.bench.trust.gate.cells import GateCell, method_of, places
 from repfl.bench.trust.gate.compare import Move, difference, first_move
 from repfl.bench.trust.gate.entries import Entry, entry_of
-from repfl.bench.trust.gate.reference import FILE, SCHEMA, read, write
+from repfl.bench.trust.gate.reference import FILE, SCHEMA, read_reference, write_reference
 
 if TYPE_CHECKING:
     from repfl.bench.cells.cell import Cell
     from repfl.bench.running.task import Outcome
 
 __all__ = [
+    "GateCell",
     "Move",
-    "Place",
     "Regression",
     "accept",
     "check",
@@ -35,7 +35,7 @@ __all__ = [
     "entries",
     "entry_of",
     "places",
-    "read",
+    "read_reference",
 ]
 
 
@@ -100,9 +100,9 @@ def accept(
         raise UserError('--accept needs --reason "why the new numbers are right"')
     places(methods)
     old: dict[str, Any] = (
-        read(path) if path.exists() else {"schema": SCHEMA, "cells": {}, "history": []}
+        read_reference(path) if path.exists() else {"schema": SCHEMA, "cells": {}, "history": []}
     )
-    here, now = _platform(), entries(methods, workers, plugins)
+    here, now = platform(), entries(methods, workers, plugins)
     failed = [
         f"{key} {entry['status']}: {entry['reason']}"
         for key, entry in now.items()
@@ -133,11 +133,12 @@ def accept(
         "moved": moved,
         **provenance.commit(),
     }
-    write(path, cells, [*old["history"], note])
+    write_reference(path, cells, [*old["history"], note])
     return path
 
 
-def _platform() -> str:
+def platform() -> str:
+    """What two computations here share."""
     return str(provenance.platform_of("cpu", "fp64")["fingerprint"])
 
 
@@ -156,7 +157,7 @@ def check(
 ) -> Regression:
     """Compute the gate's cells and compare them with the reference."""
     places(methods)
-    reference, here = read(path), _platform()
+    reference, here = read_reference(path), platform()
     now = entries(methods, workers, plugins)
     wanted = {
         key: cell

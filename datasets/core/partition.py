@@ -178,7 +178,7 @@ def deal(prepared: Any, recipe: Recipe, seed: int) -> Shares:
     any, overrides the cell's.
     """
     function, options = _options(recipe.partition)
-    chosen = seed if recipe.partition.seed is None else recipe.partition.seed
+    chosen = recipe.partition.seed_in(seed)
     try:
         shares = function(pool_of(prepared), recipe.clients, chosen, options)
     except DataError as error:

@@ -146,7 +146,7 @@ def usable(name: str, root: Path | str | None = None, edition: str | None = None
     return edition in (None, prepared.edition)
 
 
-class Verdict(NamedTuple):
+class SplitCheck(NamedTuple):
     """What `verify` found for one split."""
 
     split: str
@@ -155,7 +155,7 @@ class Verdict(NamedTuple):
     published: bool | None  # equals the published fingerprint; None where none is known
 
 
-def verify(name: str, root: Path | str | None = None) -> list[Verdict]:
+def verify(name: str, root: Path | str | None = None) -> list[SplitCheck]:
     """Recompute the fingerprints of a prepared dataset from its bytes."""
     prepared = open_dataset(name, root)
     edition = next(
@@ -169,7 +169,7 @@ def verify(name: str, root: Path | str | None = None) -> list[Verdict]:
             prepared.images[span.start : span.stop], prepared.labels[span.start : span.stop]
         )
         verdicts.append(
-            Verdict(
+            SplitCheck(
                 split,
                 mark,
                 mark == prepared.fingerprints[split],
@@ -179,7 +179,7 @@ def verify(name: str, root: Path | str | None = None) -> list[Verdict]:
     return verdicts
 
 
-def damaged(name: str, verdicts: list[Verdict]) -> str:
+def damaged(name: str, verdicts: list[SplitCheck]) -> str:
     """One line about splits that are not as they should be, or nothing."""
     bad = [
         verdict.split for verdict in verdicts if not verdict.intact or verdict.published is False

@@ -23,12 +23,14 @@ class Evidence(Protocol):
 
     scale: str
     seeds: tuple[int, ...]
-    cells: pd.DataFrame
-    """One row per planned cell, done or not."""
     published: pd.DataFrame
-    """The rows of `published.read`."""
+    """The rows of `read_published`."""
     noise: Noise
     """What is known of the noise between runs."""
+
+    @property
+    def cells(self) -> pd.DataFrame:
+        """One row per planned cell, done or not."""
 
     def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
         """Curves of these names: id, round, name, value. A name that ends in a slash stands for all

@@ -66,7 +66,7 @@ class Published:
     problems: tuple[str, ...]
 
 
-def read(folder: Path) -> Published:
+def read_published(folder: Path) -> Published:
     """Every csv of a folder. A bad row is left out and reported, so that everything else can still
     be shown.
     """
@@ -82,7 +82,7 @@ def read(folder: Path) -> Published:
 
 def load(folder: Path) -> pd.DataFrame:
     """Every published number of a folder; the first bad row is an error."""
-    published = read(folder)
+    published = read_published(folder)
     if published.problems:
         raise PublishedError(published.problems[0])
     return published.frame

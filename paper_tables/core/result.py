@@ -79,7 +79,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """How a table is laid out; everything that is not a number."""
 
     rows: tuple[str, ...]
@@ -137,7 +137,7 @@ class Table(Result):
     """A table: long data and a layout."""
 
     frame: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(CELL_FIELDS)))
-    layout: Layout = Layout((), ())
+    layout: TableLayout = TableLayout((), ())
     orderings: tuple[Ordering, ...] = ()
     summary: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Statistics per row over all columns, such as average ranks; the index names the rows."""

@@ -15,7 +15,7 @@ import pandas as pd
 
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
-from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Layout, Table
+from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table, TableLayout
 from repfl.paper_tables.core.tables import Place
 from repfl.paper_tables.core.verdict import Kind, Verdict
 from repfl.paper_tables.fedobp import text
@@ -79,7 +79,7 @@ def table1(evidence: Evidence) -> Table:
         notes,
         ids=tables.done_ids(evidence),
         frame=frame,
-        layout=Layout(tuple(DATASETS.values()), FACTS, corner="Data set", floor=False),
+        layout=TableLayout(tuple(DATASETS.values()), FACTS, corner="Data set", floor=False),
     )
 
 
@@ -163,7 +163,7 @@ def table2(evidence: Evidence) -> Table:
         table2_claims(evidence, frame),
         tables.done_ids(evidence),
         frame,
-        Layout(tuple(DATASETS.values()), COUNTS, corner="Data set", floor=False),
+        TableLayout(tuple(DATASETS.values()), COUNTS, corner="Data set", floor=False),
     )
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.evidence import Evidence, pick, setting
-from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Layout, Table
+from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table, TableLayout
 from repfl.paper_tables.core.tables import Place
 from repfl.paper_tables.core.verdict import Kind
 from repfl.paper_tables.fedpurin.settings import DATASETS, OURS, PAPER, PRINTING
@@ -135,7 +135,7 @@ def table3(evidence: Evidence) -> Table:
         claims(evidence, frame),
         tables.done_ids(evidence),
         frame,
-        Layout(tuple(line.label for line in lines), COLUMNS, floor=False),
+        TableLayout(tuple(line.label for line in lines), COLUMNS, floor=False),
     )
 
 

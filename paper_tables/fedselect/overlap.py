@@ -25,6 +25,10 @@ ORDER = (
 )
 
 
+STATISTICS = (".mean", ".var")
+"""How a layout names the running statistics of batch norm, which are no parameters."""
+
+
 @dataclass(frozen=True)
 class Overlap:
     """One run's masks, compared."""
@@ -56,8 +60,7 @@ def overlaps(arrays: Arrays) -> Arrays:
     """From a run's mask tallies to its comparison; nothing where it kept none."""
     if not {"mask", "class_counts", "layout/names"} <= set(arrays):
         return {}
-    # masks only grow, so what was ever personal is personal at the end; running statistics are no
-    # parameters
+    # masks only grow, so what was ever personal is personal at the end
     spans = zip(
         arrays["layout/names"].tolist(),
         arrays["layout/starts"].tolist(),
@@ -67,7 +70,7 @@ def overlaps(arrays: Arrays) -> Arrays:
     kept = [
         arrays["mask"][:, start:stop] > 0
         for name, start, stop in spans
-        if "running" not in str(name)
+        if not str(name).endswith(STATISTICS)
     ]
     return compare_masks(np.concatenate(kept, axis=1), arrays["class_counts"])
 

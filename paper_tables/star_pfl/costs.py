@@ -11,7 +11,7 @@ import pandas as pd
 
 from repfl.paper_tables.core import ranking, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, setting
-from repfl.paper_tables.core.result import CELL_FIELDS, Column, Layout, Table
+from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table, TableLayout
 from repfl.paper_tables.core.verdict import Kind
 from repfl.paper_tables.star_pfl import savings
 from repfl.paper_tables.star_pfl.settings import (
@@ -214,7 +214,7 @@ def table3(evidence: Evidence) -> Table:
         savings.claims(evidence, frame),
         tables.done_ids(evidence),
         frame,
-        Layout(rows, COLUMNS, floor=False, aside=added),
+        TableLayout(rows, COLUMNS, floor=False, aside=added),
         ranking.orderings(frame, COLUMNS),
     )
 

@@ -121,7 +121,7 @@ def plugged() -> Iterator[Callable[[Path], None]]:
 
 @pytest.fixture
 def faulty(plugged: Callable[[Path], None]) -> Path:
-    """Methods that raise, diverge, dawdle or die."""
+    """Methods that raise, diverge, stall or die."""
     plugged(FAULTY)
     return FAULTY
 

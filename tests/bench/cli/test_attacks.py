@@ -166,7 +166,7 @@ def test_a_byte_order_mark_is_no_part_of_a_grid(here: Here, tmp_path: Path) -> N
 def test_nor_of_a_table_of_published_numbers(tmp_path: Path) -> None:
     source = next((ROOT / "paper_tables" / "fedpurin" / "published").glob("*.csv"))
     (tmp_path / source.name).write_text(source.read_text(), encoding="utf-8-sig")
-    found = published.read(tmp_path)
+    found = published.read_published(tmp_path)
     assert found.problems == ()
     assert len(found.frame)
 

@@ -216,10 +216,10 @@ def test_lists_are_json(here: Here) -> None:
 
 def test_a_package_of_another_project_with_a_folders_name_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "datasets").mkdir()
-    (tmp_path / "datasets" / "__init__.py").write_text("stranger = True")
+    (tmp_path / "datasets" / "__init__.py").write_text("foreign = True")
     code = (
         f"import sys; sys.path.append({str(tmp_path)!r}); import datasets; "
-        "assert datasets.stranger; from repfl.bench.cli.main import main; main(['methods'])"
+        "assert datasets.foreign; from repfl.bench.cli.main import main; main(['methods'])"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(

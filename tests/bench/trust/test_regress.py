@@ -232,4 +232,4 @@ def test_a_broken_reference_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "reference.json"
     path.write_text(text)
     with pytest.raises(UserError, match="is not a reference file"):
-        regress.read(path)
+        regress.read_reference(path)

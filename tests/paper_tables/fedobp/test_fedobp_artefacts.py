@@ -244,8 +244,8 @@ def test_curves_are_smoothed_as_published_and_short_ones_left_alone() -> None:
 
 def test_variants_stand_aside_and_a_guest_competes() -> None:
     evidence = FedObpEvidence("table3")
-    guest = evidence.cells[evidence.cells["row"] == "FedAvg"].assign(row="mine", method="mine")
-    evidence.cells = pd.concat([evidence.cells, guest], ignore_index=True)
+    added = evidence.cells[evidence.cells["row"] == "FedAvg"].assign(row="mine", method="mine")
+    evidence.cells = pd.concat([evidence.cells, added], ignore_index=True)
     found = ARTEFACTS["table3"](evidence)
     assert isinstance(found, Table)
     assert "mine" in found.layout.rows
