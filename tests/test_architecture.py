@@ -17,7 +17,9 @@ METHODS = sorted((ROOT / "algorithms").glob("*.py"))
 LAYERS = ("errors", "cells", "records", "running", "trust", "report", "evidence", "pages", "cli")
 """The folders of `bench`, from the ground up: each may use those before it."""
 HARNESS = sorted(
-    path for path in (ROOT / "bench").rglob("*/*.py") if path.parent.name != "examples"
+    path
+    for path in (ROOT / "bench").rglob("*/*.py")
+    if path.relative_to(ROOT / "bench").parts[0] not in ("examples", "templates")
 )
 ALLOWED_IN_METHODS = {
     "__future__",

@@ -11,12 +11,10 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +23,7 @@ FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 PLUGIN = ROOT / ".github" / "actions" / "repfl-plugin"
 PAGES = [
     ROOT / "AGENTS.md",
+    ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
     ROOT / ".github" / "pull_request_template.md",
     ROOT / "paper_tables" / "LICENSE-DATA.md",
@@ -64,16 +63,12 @@ def scripts(path: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def commands() -> dict[str, set[str]]:
     """The options of every command."""
-    from repfl.bench.cli.commands import app
+    from repfl.bench.cli.main import command_line
 
-    for module in ("inspection", "comparing"):
-        import_module(f"repfl.bench.cli.{module}")
-    group: Any = typer.main.get_command(app)
-    found = {
+    return {
         name: {option for parameter in command.params for option in parameter.opts}
-        for name, command in group.commands.items()
+        for name, command in command_line().commands.items()
     }
-    return {"data": set(), **found}
 
 
 @NAMED

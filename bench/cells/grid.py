@@ -30,6 +30,8 @@ NAME = re.compile(r"[a-z0-9-]+")
 its page and of labels in LaTeX.
 """
 ROOT = Path(__file__).resolve().parents[2] / "paper_tables"
+OUTSIDE: dict[str, Path] = {}
+"""Grid files of papers that plugins brought, by paper."""
 
 # -- files -----------------------------------------------------------------------------------------
 
@@ -271,11 +273,18 @@ def _check_name(what: str, name: str, place: str) -> None:
 
 
 def files(root: Path | None = None) -> dict[str, Path]:
-    """Every paper's grid file, by paper."""
-    return {
+    """Every paper's grid file, by paper; without a root, those of plugins too."""
+    found = {
         path.parent.name.replace("_", "-"): path
         for path in sorted((root or ROOT).glob("*/grid.toml"))
     }
+    return found if root else found | OUTSIDE
+
+
+def folder(paper: str, root: Path | None = None) -> Path:
+    """A paper's folder, whether there is anything in it or not."""
+    outside = None if root else OUTSIDE.get(paper)
+    return outside.parent if outside else (root or ROOT) / paper.replace("-", "_")
 
 
 @lru_cache(maxsize=32)

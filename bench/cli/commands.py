@@ -180,3 +180,9 @@ def mount_data() -> None:
 
     if not app.registered_groups:
         app.add_typer(data, name="data", help="Datasets: list, get, import, verify, show.")
+
+
+def mounted_commands() -> list[Any]:
+    """The commands below other commands, as far as they are mounted."""
+    groups = [info.typer_instance for info in app.registered_groups]
+    return [info for group in groups if group for info in group.registered_commands]

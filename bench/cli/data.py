@@ -282,7 +282,7 @@ def _ready(prepared: Prepared) -> None:
     sizes = ", ".join(f"{split} {len(span):,}" for split, span in prepared.splits.items())
     typer.echo(
         f"{prepared.description.name} ({prepared.edition}): {sizes};"
-        f" {prepared.path or 'comes with scikit-learn'}"
+        f" {prepared.path or 'comes with its description'}"
     )
 
 

@@ -13,6 +13,7 @@ from repfl.bench.cli.options import (
     Artefacts,
     AsJson,
     Chosen,
+    Grids,
     Papers,
     Plugins,
     Results,
@@ -35,17 +36,14 @@ def methods(
     contract: Annotated[
         bool, typer.Option("--contract", help="check what every method must keep")
     ] = False,
-    plugin: Plugins = None,
     as_json: AsJson = False,
     markdown: Annotated[
         Path | None, typer.Option(help="also write what --contract found to this file")
     ] = None,
 ) -> int:
     """The methods, or one of them in detail."""
-    from repfl.bench.cells import plugins
     from repfl.bench.cli import listing, show
 
-    plugins.load(plugin or ())
     if contract:
         from repfl.bench.cli import promises
 
@@ -77,6 +75,26 @@ def models(as_json: AsJson = False) -> int:
 
     facts = listing.model_facts()
     print_json(facts) if as_json else show.models(facts)
+    return 0
+
+
+@app.command()
+def partitions(as_json: AsJson = False) -> int:
+    """The partition rules, with their options."""
+    from repfl.bench.cli import listing, show
+
+    facts = listing.partition_facts()
+    print_json(facts) if as_json else show.partitions(facts)
+    return 0
+
+
+@app.command()
+def recipes(scale: Scale = "paper", grid: Grids = None, as_json: AsJson = False) -> int:
+    """The recipes of all grids: data, model, clients, rounds."""
+    from repfl.bench.cli import listing, show
+
+    facts = listing.recipe_facts(scale, grid or ())
+    print_json(facts) if as_json else show.recipes(facts)
     return 0
 
 
@@ -133,8 +151,7 @@ def show_cell(
 @app.command()
 def evidence(
     statement: Annotated[
-        str,
-        typer.Argument(help="PAPER/CLAIM as in CLAIMS.md, or PAPER/FILE:LINE of published/"),
+        str, typer.Argument(help="PAPER/CLAIM as in CLAIMS.md, or PAPER/FILE:LINE of published/")
     ],
 ) -> int:
     """The numbers behind a claim or a published number, from the values that came with the code."""
@@ -158,15 +175,12 @@ def verify(
         bool, typer.Option("--keep", help="note which measured lines came out again, to the bit")
     ] = False,
     paper: Papers = None,
-    plugin: Plugins = None,
 ) -> int:
     """Is every record as it was written, and does it come out again?"""
-    from repfl.bench.cells import plugins
     from repfl.bench.cli import show
     from repfl.bench.records.store import Store
     from repfl.bench.trust import verify as verification
 
-    plugins.load(plugin or ())
     if measured:
         from repfl.bench.evidence import recheck
 

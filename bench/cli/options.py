@@ -54,7 +54,12 @@ Grids = Annotated[
 Plugins = Annotated[
     list[str] | None,
     typer.Option(
-        "--plugin", metavar="FILE", help="a Python file that registers methods; repeatable"
+        "--plugin",
+        metavar="PATH",
+        help=(
+            "a Python file that registers methods, datasets, models or partition rules, or the"
+            " folder of a paper; repeatable"
+        ),
     ),
 ]
 Results = Annotated[
@@ -191,3 +196,27 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
     flat.__signature__ = Signature(options)  # type: ignore[attr-defined]
     flat.__annotations__ = {option.name: option.annotation for option in options}
     return flat
+
+
+def pluggable(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command with `--plugin`, which is loaded before anything else happens."""
+    known = signature(command).parameters
+    if "plugin" in known:  # it hands them on to processes of its own
+        return command
+    hints = get_type_hints(command, include_extras=True)
+
+    @wraps(command)
+    def loaded(*, plugin: Sequence[str] | None = None, **given: Any) -> Any:
+        from repfl.bench.cells import plugins
+
+        plugins.load(plugin or ())
+        return command(**given)
+
+    options = [
+        parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])
+        for name, parameter in known.items()
+    ]
+    options.append(Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins))
+    loaded.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    loaded.__annotations__ = {option.name: option.annotation for option in options}
+    return loaded

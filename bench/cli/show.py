@@ -235,10 +235,37 @@ def models(facts: Sequence[Mapping[str, Any]]) -> None:
         shape = "x".join(map(str, each["input"]))
         rows.add_row(
             each["name"],
-            shape,
+            shape or Text(each["note"]),
             str(each["classes"]),
             f"{each['parameters']:,}",
             f"{each['statistics']:,}",
+        )
+    screen().print(rows)
+
+
+def partitions(facts: Sequence[Mapping[str, Any]]) -> None:
+    rows = grid("rule", "options", "how samples are dealt")
+    for each in facts:
+        options = ", ".join(
+            option["name"]
+            if option["default"] is None
+            else f"{option['name']} = {option['default']}"
+            for option in each["options"]
+        )
+        rows.add_row(each["name"], Text(options), Text(" ".join(each["rule"].split())))
+    screen().print(rows)
+
+
+def recipes(facts: Sequence[Mapping[str, Any]]) -> None:
+    rows = grid(
+        "recipe", "scale", "dataset", "model", "clients", "partition", "rounds", right=(4, 6)
+    )
+    for each in facts:
+        options = ", ".join(f"{name} = {value}" for name, value in each["options"].items())
+        rows.add_row(
+            *(Text(str(each[name])) for name in ("name", "scale", "dataset", "model", "clients")),
+            Text(f"{each['partition']} {options}".strip()),
+            str(each["rounds"]),
         )
     screen().print(rows)
 

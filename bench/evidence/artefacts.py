@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.plan import Planned, asked_beside, unique
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
-from repfl.bench.evidence import measured, noise, recheck
+from repfl.bench.evidence import measured, noise, placed, recheck
 from repfl.bench.evidence.library import Library, StoredEvidence
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Record, Store
@@ -56,8 +56,21 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
             cells = [item for item in mine if item.artefact == name]
             evidence = StoredEvidence(cells, library, known, published, noise.fitted(root))
             made.results.append(_one(cells[0], evidence, made))
+        whole = _whole(paper, mine, made)
+        results = [result for result in made.results if result.paper == paper]
+        made.problems += placed.unplaced(paper, published, results, whole)
     made.problems += library.problems
     return made
+
+
+def _whole(paper: str, planned: Sequence[Planned], made: Made) -> bool:
+    """Whether all of a paper's artefacts were made, from numbers of all their cells."""
+    path = grids.files().get(paper)
+    return (
+        path is not None
+        and set(grids.read(path).file.artefacts) == {item.artefact for item in planned}
+        and all(item.cell.id in made.used for item in planned)
+    )
 
 
 def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> None:
@@ -72,7 +85,7 @@ def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> N
 def _published(paper: str, made: Made) -> pd.DataFrame:
     from repfl.paper_tables.core.published import read_published
 
-    found = read_published(grids.ROOT / paper.replace("-", "_") / "published")
+    found = read_published(grids.folder(paper) / "published")
     made.problems += found.problems
     return found.frame
 

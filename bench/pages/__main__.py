@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from repfl.bench.cells import grid as grids
 from repfl.bench.errors import INPUT, UserError
 from repfl.bench.pages import claims, coverage, excerpts, floors, parts, results, statistics
 
@@ -28,7 +27,7 @@ def main(arguments: Sequence[str]) -> None:
     results.draw(results.FIGURE)
     parts.write(statistics.PAGE, "operating", statistics.block())
     statistics.draw(statistics.FIGURE)
-    for paper in grids.files():
+    for paper in coverage.documented():
         page = coverage.page_of(paper)
         parts.write(page, "coverage", coverage.block(paper))
         excerpts.write(page, paper)

@@ -46,7 +46,7 @@ class PaperColumn:
 
     @property
     def title(self) -> str:
-        return f"{NAMES[self.paper]} {self.table}, {self.column}"
+        return f"{NAMES.get(self.paper, self.paper)} {self.table}, {self.column}"
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def verdict_lines(papers: Sequence[str]) -> list[str]:
     for paper in papers:
         scales = [committed.of(paper, scale) for scale in ("desk", "paper")]
         found = standing(*scales)
-        link = f"[{NAMES[paper]}](paper_tables/{paper.replace('-', '_')}/README.md)"
+        link = f"[{NAMES.get(paper, paper)}](paper_tables/{paper.replace('-', '_')}/README.md)"
         for kind in Kind:
             counts = Counter(each.verdict for each in found.values() if each.kind == kind)
             if counts:

@@ -5,7 +5,8 @@ engine   what every cell runs through: the primitives of methods, the models, th
          their partitions, and of the harness what hands data to a run and takes numbers from its
          curves
 method   the method's file, and every file that it imports and that is not of the engine, such as
-         that of a method it builds on
+         that of a method it builds on; with the files of plugins that bring the cell's dataset,
+         model or partition rule
 
 What is left out decides no number: grids and recipes are in a cell's id, the store keeps what it is
 given, libraries and processors are in the platform. This file reads text and imports nothing of the
@@ -16,11 +17,11 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = (
@@ -34,12 +35,28 @@ METHODS = "algorithms"
 
 
 @lru_cache(maxsize=64)
-def sources(method: str, root: Path = ROOT) -> dict[str, str]:
-    """Both hashes of a method; KeyError where the tree has no such method."""
+def sources(
+    method: str, root: Path = ROOT, beside: frozenset[Path] = frozenset()
+) -> dict[str, str]:
+    """Both hashes of a method, with further files beside its own; KeyError where the tree has no
+    such method.
+    """
     file = _files_of_methods(root).get(method) or _plugin(method)
     if file is None:
         raise KeyError(method)
-    return {"method": _hash_of(root, _closure(file, root)), "engine": engine(root)}
+    files = {path for each in (file, *beside) for path in _closure(each, root)}
+    return {"method": _hash_of(root, files), "engine": engine(root)}
+
+
+def of_cell(cell: Mapping[str, Any]) -> dict[str, str]:
+    """Both hashes of a cell: of its method, and of whatever plugins bring of its recipe."""
+    recipe = cell["recipe"]
+    rule = (recipe.get("partition") or {}).get("rule")
+    named = {"dataset": recipe.get("dataset"), "model": recipe.get("model"), "partition": rule}
+    plugins = sys.modules.get("repfl.bench.cells.plugins")
+    found = [plugins.origin(kind, name) for kind, name in named.items()] if plugins else []
+    beside = frozenset(path for path in found if path)
+    return sources(cell["method"], beside=beside) if beside else sources(cell["method"])
 
 
 @lru_cache(maxsize=8)
@@ -55,15 +72,12 @@ def engine_files(root: Path = ROOT) -> frozenset[Path]:
 
 def _hash_of(root: Path, files: Iterable[Path]) -> str:
     """One hash of several files, by their places in the tree; a plugin's file goes by its name."""
-    named = {
-        path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name: path
+    lines = (
+        f"{path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name}"
+        f" {hash_of(path.read_bytes())}\n"
         for path in files
-    }
-    return sha256(
-        "".join(
-            f"{name} {hash_of(path.read_bytes())}\n" for name, path in sorted(named.items())
-        ).encode()
-    ).hexdigest()
+    )
+    return sha256("".join(sorted(lines)).encode()).hexdigest()
 
 
 # -- a method's files ------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ REFERENCE = {
     "tiny-bn": 90e-6,
     "cnn4": 510e-6,
     "lenet5": 150e-6,
+    "mlp": 20e-6,
     "resnet8": 1100e-6,
     "resnet10": 3200e-6,
     "resnet18": 14e-3,
@@ -63,6 +64,10 @@ def _passes(method: str) -> float:
     return known.cost if known is not None else 1.0
 
 
+UNKNOWN = 10_000
+"""Training samples that a dataset is taken to have of which nothing is published, or here."""
+
+
 def _per_client(recipe: Mapping[str, Any]) -> float:
     """Training samples of a client: as the partition says, or an equal share of the pool."""
     return _dealt(recipe) * (1 - recipe["partition"].get("val_share", 0.0))
@@ -70,14 +75,14 @@ def _per_client(recipe: Mapping[str, Any]) -> float:
 
 def _dealt(recipe: Mapping[str, Any]) -> float:
     """The same before some are set apart for validation."""
-    from repfl.datasets.core import registry
+    from repfl.datasets.core import registry, store
 
     rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
     if isinstance(options.get("train"), int | float):
         return float(
             options["train"] * (options["classes"] if rule == "class-shards" else 1)
         )  # of a shard, or of a client
-    splits = registry.get(recipe["dataset"]).splits
+    splits = store.sizes(registry.get(recipe["dataset"])) or {"train": UNKNOWN}
     own, kept = options.get("train_share"), options.get("test_share")
     share = (
         own if isinstance(own, int | float) else 1 - kept if isinstance(kept, int | float) else None

@@ -30,7 +30,7 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
     """Provenance that is known before the first round."""
     return {
         **provenance.commit(),
-        "sources": provenance.sources(task.cell.method),
+        "sources": provenance.of_cell(task.cell.json),
         "libraries": provenance.libraries(),
         "machine": provenance.machine(),
         "platform": provenance.platform_of(options.device, options.precision),

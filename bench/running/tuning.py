@@ -34,6 +34,8 @@ AGREED = {"chunk": 32, "lanes": 0, "conv": "auto"}
 
 def settled(options: Options, cell: Cell) -> Options:
     """The options with a definite number of clients at once."""
+    if options.device.startswith("cuda") and not clients_of(cell).model.stacked:
+        return replace(options, chunk=1, lanes=0)
     if options.chunk:
         return options
     if not options.device.startswith("cuda"):

@@ -150,7 +150,7 @@ def standing(sources: Mapping[str, str], cell: Mapping[str, Any]) -> Standing:
     """The standing of a cell's number, computed by code with these sources."""
     method = cell["method"]
     try:
-        today = code_of(code.sources(method))
+        today = code_of(code.of_cell(cell))
     except KeyError:
         return Standing(False, f"there is no method {method!r} today")
     made = code_of(sources)

@@ -11,7 +11,6 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.evidence import measured
 from repfl.paper_tables.core.result import Figure, Sheet
 from repfl.paper_tables.star_pfl import artefacts
 
@@ -28,7 +27,6 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ignore=shutil.ignore_patterns("measured", "*.py", "__pycache__"),
     )
     monkeypatch.setattr(grids, "ROOT", root)
-    monkeypatch.setattr(measured, "ROOT", root)
     return root / "star_pfl"
 
 

@@ -130,7 +130,7 @@ def test_clients_differ_in_size_where_weights_are_uniform() -> None:
 
 def test_there_is_a_recipe_for_every_paper() -> None:
     papers = Counter(item.paper for item in plan(Selection(scale="smoke")))
-    assert set(papers) == set(PAPERS)
+    assert set(PAPERS) <= set(papers)
 
 
 def test_validation_and_test_data_choose_other_rounds() -> None:
