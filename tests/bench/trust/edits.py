@@ -187,8 +187,8 @@ MISTAKES = (
     ),
     Edit(
         CLIENTS,
-        "seed = recipe.partition.seed_in(cell.seed)",
-        "seed = recipe.partition.seed_in(1)",
+        "dealt = recipe.partition.seed_in(cell.seed)",
+        "dealt = recipe.partition.seed_in(1)",
         "local",
         "everybody",
     ),
