@@ -28,7 +28,7 @@ class HP:
     family="partial",
     sends="the model without its last layer, down and up",
 )
-class MyMethod(Method):
+class MyMethod(Method[HP]):
     """w_i <- E epochs of SGD from w_i;  body_i <- body_i + share * (mean of bodies - body_i)."""
 
     HP = HP
