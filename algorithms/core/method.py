@@ -13,6 +13,8 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
 
+from repfl.algorithms.core.space import Space
+
 if TYPE_CHECKING:
     from repfl.algorithms.core.evaluate import Mixture
     from repfl.algorithms.core.federation import Federation
@@ -34,11 +36,14 @@ ValueError with what is wrong.
 """
 
 
-def param(default: Any, doc: str, *, paper: Any = None, **limits: Any) -> Any:
-    """A hyper-parameter: its default, its meaning, what papers use, and its valid range (pydantic's
-    ge, gt, le, lt).
+def param(
+    default: Any, doc: str, *, paper: Any = None, search: Space | None = None, **limits: Any
+) -> Any:
+    """A hyper-parameter: its default, its meaning, what papers use, the range that a search tries
+    (see `space`), and its valid range (pydantic's ge, gt, le, lt).
     """
-    return Field(default, description=doc, json_schema_extra={"paper": paper}, **limits)
+    said: dict[str, Any] = {"paper": paper, "search": search}
+    return Field(default, description=doc, json_schema_extra=said, **limits)
 
 
 @hyperparameters
