@@ -11,10 +11,10 @@ from torch import Tensor
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.evaluate import Mixture
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local, entropy_of
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 DRIFT = 0.02
@@ -42,6 +42,7 @@ class HP:
         " logits are mixed instead of parameters (the global ones as constants) and the slope"
         " carries 0.02 alpha more",
         paper="FedOBP's tables: flbench",
+        spelled=("mode", "compat"),
     )
 
 
@@ -54,8 +55,9 @@ class HP:
     sends="the whole model down and up; personal models and mixing weights stay",
     version=2,
     variants=("mode=flbench", "alpha_epochs=0", "alpha_epochs=1"),
+    cost=2.2,
 )
-class APFL(Method):
+class APFL(Method[HP]):
     """Client i predicts with m = alpha_i v_i + (1 - alpha_i) w, w being the global model and v_i
     its own.
 
@@ -92,7 +94,7 @@ class APFL(Method):
 
     def adaptive_steps(self, fed: Federation) -> Tensor:
         """In how many steps of this round alpha adapts  [K]."""
-        size, epochs = int(fed.protocol.batch), self.hp.alpha_epochs
+        size, epochs = fed.protocol.batch, self.hp.alpha_epochs
         if epochs is None and self.hp.mode == "paper":
             return torch.ones_like(fed.n_train)
         epochs = 1 if epochs is None else epochs
@@ -101,7 +103,7 @@ class APFL(Method):
 
     # -- one batch ---------------------------------------------------------------------------------
 
-    def step(self, local: Local, batch: Batch) -> None:
+    def step(self, local: Chunk, batch: Batch) -> None:
         local.sgd(local.grad(batch))
         w, v, alpha = local.models["w"], local.models["v"], local.extras["alpha"]
         local.models["m"] = {
@@ -116,7 +118,7 @@ class APFL(Method):
         local.sgd({n: across(alpha, g) * g for n, g in grads.items()}, of="v")
         self.adapt(local, slope(local, grads))
 
-    def flbench_step(self, local: Local, batch: Batch) -> None:
+    def flbench_step(self, local: Chunk, batch: Batch) -> None:
         stale = local.grad(batch)
         local.sgd(stale)
         grads = local.grad(batch, self.mixed_logits, of="v")
@@ -126,7 +128,7 @@ class APFL(Method):
         both = {n: across(alpha, g) * g + across(1 - alpha, g) * stale[n] for n, g in grads.items()}
         self.adapt(local, slope(local, both) + DRIFT * alpha)
 
-    def mixed_logits(self, local: Local, batch: Batch, own: Params) -> Tensor:
+    def mixed_logits(self, local: Chunk, batch: Batch, own: Params) -> Tensor:
         """Cross-entropy of mixed predictions, the global model's being constants  [K]."""
         with torch.no_grad():
             fixed = local.model.logits(local.models["w"], batch.x, batch.mode)
@@ -135,7 +137,7 @@ class APFL(Method):
             alpha * local.model.logits(own, batch.x, batch.mode) + (1 - alpha) * fixed, batch
         )
 
-    def adapt(self, local: Local, slopes: Tensor) -> None:
+    def adapt(self, local: Chunk, slopes: Tensor) -> None:
         """One gradient step of alpha, in the steps in which it adapts."""
         alpha, left = local.extras["alpha"], local.extras["left"]
         moved = (alpha - local.options.lr * slopes).clamp(0, 1)
@@ -148,6 +150,18 @@ class APFL(Method):
         if self.hp.mode == "flbench":
             return Mixture(((alpha, v), (1 - alpha, w)))
         return alpha[:, None] * v + (1 - alpha)[:, None] * w
+
+    def join(self, state: State, fed: Federation) -> Tensor | Mixture:
+        """A newcomer's own model starts as the global one and trains as those of participants do;
+        what it is mixed with stays the global model.
+        """
+        theta = self.offer(state, fed).expand(fed.N, -1)
+        alpha = torch.full((fed.N,), self.hp.alpha, dtype=fed.dtype, device=fed.device)
+        extras = {"alpha": alpha, "left": self.adaptive_steps(fed)}
+        step = self.step if self.hp.mode == "paper" else self.flbench_step
+        done = fed.loop(step, {"w": theta, "v": theta}, extras=extras, stream="join")
+        w = torch.where(fed.exchanged, theta, done.theta)
+        return self.mixture(done.models["v"], w, done.extras["alpha"])
 
     def personal(self, state: State, fed: Federation) -> Tensor | Mixture:
         return self.mixture(
@@ -164,7 +178,7 @@ def across(value: Tensor, like: Tensor) -> Tensor:
     return value.view(-1, *[1] * (like.dim() - 1))
 
 
-def slope(local: Local, grads: Params) -> Tensor:
+def slope(local: Chunk, grads: Params) -> Tensor:
     """Directional derivative <v - w, gradient>  [K]."""
     w, v = local.models["w"], local.models["v"]
     return torch.stack([((v[n] - w[n]) * g).flatten(1).sum(1) for n, g in grads.items()]).sum(0)

@@ -52,8 +52,9 @@ class HP:
     needs=("p2p",),
     sends="each client's model to every client that hears it",
     variants=("graph=regular, order=train-gossip", "graph=regular, order=train-gossip, bits=8"),
+    gate={"degree": 2},
 )
-class DFedAvgM(Method):
+class DFedAvgM(Method[HP]):
     """Every client trains with momentum and takes x_i <- sum_j W_ij z_j, z_j being what training
     made of its neighbour's x_j.
 
@@ -83,16 +84,16 @@ class DFedAvgM(Method):
                 )
             }
         trained = fed.train(state["w"]).theta
-        if self.hp.bits is None:
+        if (bits := self.hp.bits) is None:
             del state["w"]  # everybody's models are large: none more than needed at a time
             return {"w": self.scored(fed, fed.gossip(trained, mixing))}
         x = state.pop("w")
-        news = fed.gossip(self.quantised(fed, trained, x), mixing, bits=self.hp.bits, scalars=1)
+        news = fed.gossip(self.quantised(fed, trained, x, bits), mixing, bits=bits, scalars=1)
         return {"w": self.scored(fed, torch.where(fed.exchanged, x + news, trained))}
 
-    def quantised(self, fed: Federation, trained: Tensor, x: Tensor) -> Tensor:
+    def quantised(self, fed: Federation, trained: Tensor, x: Tensor, bits: int) -> Tensor:
         """Q(z - x), zeros where nothing travels  [N, D]."""
-        out, levels = torch.zeros_like(x), 2 ** (self.hp.bits - 1) - 1
+        out, levels = torch.zeros_like(x), 2 ** (bits - 1) - 1
         for rows in blocks(fed.N):
             change = torch.where(fed.exchanged, trained[rows] - x[rows], 0.0)
             step = change.abs().amax(dim=1, keepdim=True) / levels

@@ -8,8 +8,8 @@ from torch import Tensor
 from repfl.algorithms.core import topology
 from repfl.algorithms.core.alternate import Phase, in_phases
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, still_cross_entropy
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.local import Local, still_cross_entropy
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
@@ -53,8 +53,10 @@ class HP:
     needs=("p2p", "head"),
     sends="each client's body and one number to every client that hears it",
     variants=("push_sum=false, graph=pull", "order=train-gossip", "head_lr=0.001"),
+    cost=1.3,
+    gate={"degree": 2},
 )
-class DFedPGP(Method):
+class DFedPGP(Method[HP]):
     """Client i holds a body u_i with a mass mu_i (1 at first), the body z_i = u_i / mu_i that it
     computes with, and a head v_i.
 
@@ -120,7 +122,7 @@ class DFedPGP(Method):
             ],
         )
 
-        def push(local: Local, batch: Batch) -> None:
+        def push(local: Chunk, batch: Batch) -> None:
             local.sgd(local.grad(batch), scale=local.extras["pace"])
 
         pace = mu.reciprocal().to(w.dtype)
@@ -139,3 +141,10 @@ class DFedPGP(Method):
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]
+
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """The mean of the bodies, each with its mass: what push-sum tends to. Heads stay with their
+        clients, so a newcomer's is initial.
+        """
+        share = (state["mu"] / state["mu"].sum()).to(fed.dtype)
+        return torch.where(self.shared(fed), share @ state["w"], fed.new_model())

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from repfl.algorithms.core import sparse, topology
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, still_cross_entropy
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import blocks, largest
-from repfl.algorithms.core.local import Local, still_cross_entropy
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 from repfl.algorithms.core.rng import lots
 
@@ -57,8 +57,10 @@ class HP:
     needs=("p2p",),
     sends="each client's non-zero entries and a bitmap of its mask to every client that hears it",
     variants=("regrow=gradient", "masks=common"),
+    cost=1.5,
+    gate={"degree": 2},
 )
-class DisPFL(Method):
+class DisPFL(Method[HP]):
     """Client i trains a sparse model x_i under a mask m_i with a fixed number of entries per
     tensor.
 
@@ -75,14 +77,18 @@ class DisPFL(Method):
     serverless = True
 
     def init(self, fed: Federation) -> State:
-        keys = self.keys(fed, "mask")
-        keys = keys[:1].expand(fed.N) if self.hp.masks == "common" else keys
-        mask = sparse.scattered(fed.layout, sparse.erk(fed.layout, self.hp.density), keys)
+        mask = self.first_masks(fed)
         return {
             "w": torch.where(mask, fed.new_model(), 0.0),
             "sent": mask,
             "mask": mask.clone(),
         }  # each [N, D]; w has mask `sent`
+
+    def first_masks(self, fed: Federation) -> Tensor:
+        """Masks that nothing is known for yet  [N, D] bool."""
+        keys = self.keys(fed, "mask")
+        keys = keys[:1].expand(fed.N) if self.hp.masks == "common" else keys
+        return sparse.scattered(fed.layout, sparse.erk(fed.layout, self.hp.density), keys)
 
     def keys(self, fed: Federation, purpose: str) -> Tensor:
         """A random stream for every client  [N]."""
@@ -95,7 +101,7 @@ class DisPFL(Method):
         w = self.gossip(state, fed)
         clip = fed.sgd.clip
 
-        def step(local: Local, batch: Batch) -> None:
+        def step(local: Chunk, batch: Batch) -> None:
             grads = local.grad(batch)
             local.sgd(local.clipped(grads, clip, frozen_too=True) if clip else grads)
 
@@ -146,7 +152,7 @@ class DisPFL(Method):
     def gradients(self, fed: Federation, w: Tensor, rows: slice) -> Tensor:
         """Gradients of some clients' models on one mini-batch, empty places included  [rows, D]."""
 
-        def screen(local: Local, batch: Batch) -> None:
+        def screen(local: Chunk, batch: Batch) -> None:
             local.grad(batch, still_cross_entropy)
 
         with fed.among(fed.everybody[rows]):
@@ -158,3 +164,14 @@ class DisPFL(Method):
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]
+
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """Every entry's mean over the clients that hold it."""
+        holders = state["sent"].sum(0).clamp(min=1)
+        return torch.where(fed.exchanged, state["w"].sum(0) / holders, fed.new_model())
+
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """What is offered under a first mask of the newcomer's own, trained under it."""
+        mask = self.first_masks(fed)
+        start = torch.where(mask, self.offer(state, fed), 0.0)
+        return fed.train(start, trainable=mask, stream="join").theta

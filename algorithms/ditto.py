@@ -40,8 +40,9 @@ class HP:
     family="regularised",
     sends="as FedAvg: the whole model down and up; personal models stay",
     variants=("lam=0.1", "lam=2.0"),
+    cost=2.0,
 )
-class Ditto(Method):
+class Ditto(Method[HP]):
     """FedAvg, beside which every participant trains a model v_i of its own on the same
     mini-batches, pulled towards the received w.
 
@@ -73,3 +74,10 @@ class Ditto(Method):
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["v"][fed.active]
+
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """A personal model that starts as the global one, and is pulled towards it."""
+        start = self.offer(state, fed).expand(fed.N, -1)
+        options: dict[str, Any] = {} if self.hp.lr is None else {"lr": self.hp.lr}
+        pull = (start, self.hp.lam) if self.hp.lam else None
+        return fed.train(start, pull=pull, stream="join", **options).theta

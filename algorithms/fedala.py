@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local, entropy_of
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 WINDOW = 10
@@ -71,8 +71,9 @@ class HP:
     sends="the whole model down and up; the weights stay",
     version=2,
     variants=("worker=shared, subset=random", "subset=random", "tensors=none"),
+    cost=1.3,
 )
-class FedALA(Method):
+class FedALA(Method[HP]):
     """FedAvg whose client i starts training from t_i = w_i + A_i o (w - w_i), w_i being its own
     last model and w the global one.
 
@@ -185,7 +186,7 @@ class FedALA(Method):
                 "of": fed.active[going],
                 "pick": [picks[row] for row in going.tolist()],
             }
-            size = int(fed.protocol.batch)
+            size = fed.protocol.batch
             done = fed.visit(
                 self.learn, {"w": models[going]}, extras=extras, trainable=upper, batch=size, **who
             )
@@ -211,7 +212,7 @@ class FedALA(Method):
             found.append(torch.tensor(list(places), dtype=torch.int64))
         return found
 
-    def learn(self, local: Local, batch: Batch) -> None:
+    def learn(self, local: Chunk, batch: Batch) -> None:
         """One batch of the search."""
         grads = local.grad(batch, remembered_entropy)
         extras = local.extras
@@ -226,7 +227,7 @@ class FedALA(Method):
         return self.aggregated(state["theta"], state, fed)[0]
 
 
-def remembered_entropy(local: Local, batch: Batch, params: Params) -> Tensor:
+def remembered_entropy(local: Chunk, batch: Batch, params: Params) -> Tensor:
     """Cross-entropy with BN statistics at rest, kept in the extra `loss`  [K]."""
     losses = entropy_of(local.model.logits(params, batch.x, batch.still), batch)
     local.extras["loss"] = losses.detach()

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.local import Local
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 from repfl.algorithms.core.ops import Mode
 
@@ -64,8 +64,10 @@ class HP:
         " model down and feature statistics up"
     ),
     variants=("lam=0.3", "pool=all", "maps=inputs"),
+    quick={"pretrain_epochs": 2},
+    gate={"pretrain_epochs": 5},
 )
-class FedAP(Method):
+class FedAP(Method[HP]):
     """Every client goes on with its own mixture of models: theta_i <- sum_j W_ij theta_j.
     Normalisation layers are local.
 
@@ -115,9 +117,14 @@ class FedAP(Method):
         float64.
         """
         lone = fed.over([pooled(fed, self.hp.pretrain_share, self.hp.pool)])
-        plain = {"lr": self.hp.pretrain_lr, "momentum": 0.0, "weight_decay": 0.0, "clip": 0.0}
         model = lone.train(
-            lone.new_model()[None], epochs=self.hp.pretrain_epochs, stream="pretrain", **plain
+            lone.new_model()[None],
+            epochs=self.hp.pretrain_epochs,
+            stream="pretrain",
+            lr=self.hp.pretrain_lr,
+            momentum=0.0,
+            weight_decay=0.0,
+            clip=0.0,
         ).theta  # [1, D]
         with fed.among(fed.everybody):
             models = fed.down(model.expand(fed.N, -1), torch.ones_like(fed.exchanged))
@@ -135,6 +142,14 @@ class FedAP(Method):
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]
+
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """The plain mean of what clients uploaded last: a newcomer has sent no statistics by which
+        it could be compared. Normalisation is initial.
+        """
+        model = fed.new_model().clone()
+        model[self.shared(fed)] = state["sent"][state["seen"]].mean(0)
+        return model
 
 
 def pooled(fed: Federation, share: float, pool: str) -> Tensor:
@@ -179,7 +194,7 @@ def feature_statistics(
     stops = torch.tensor(widths).cumsum(0).tolist()
 
     @torch.no_grad()
-    def step(local: Local, batch: Batch) -> None:
+    def step(local: Chunk, batch: Batch) -> None:
         found: dict[tuple[str, str], Tensor] = {}
         tap = lambda name, x, out: found.update({(name, "input"): x, (name, "output"): out})  # noqa: E731
         local.model.features(local.models["w"], batch.x, Mode(tap=tap))

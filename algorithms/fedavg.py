@@ -42,3 +42,7 @@ class FedAvg(Method):
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return partial.models(state, fed, fed.exchanged)
+
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """The global model as it is, since nobody personalises it."""
+        return partial.settled(fed, self.offer(state, fed).expand(fed.N, -1))

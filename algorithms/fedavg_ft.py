@@ -34,7 +34,7 @@ class HP:
     family="global",
     sends="as FedAvg; fine-tuning sends nothing",
 )
-class FedAvgFT(Method):
+class FedAvgFT(Method[HP]):
     """FedAvg for all rounds; a copy of the final model is then trained on each client's own data
     and scored. Nothing flows back.
     """
@@ -53,3 +53,9 @@ class FedAvgFT(Method):
         start = partial.models(state, fed, fed.exchanged)
         trainable = fed.layout.head if self.hp.part == "head" else None
         return fed.train(start, epochs=self.hp.epochs, trainable=trainable, stream="finetune").theta
+
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """The global model, of which newcomers fine-tune what everybody does."""
+        trainable = fed.layout.head if self.hp.part == "head" else None
+        start = self.offer(state, fed).expand(fed.N, -1)
+        return fed.train(start, trainable=trainable, stream="join").theta

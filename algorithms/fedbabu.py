@@ -36,7 +36,7 @@ class HP:
     sends="the body down and up; the head comes once, with the initial model",
     variants=("epochs=0", "epochs=1", "part=body", "part=head"),
 )
-class FedBABU(Method):
+class FedBABU(Method[HP]):
     """FedAvg on the body B alone; one random head H, the same for all, stays as it was initialised.
 
     B_i <- E epochs of SGD on B with H frozen;  B <- sum_i p_i B_i. A copy of (B, H) is then
@@ -82,3 +82,11 @@ class FedBABU(Method):
             trainable=part,
             stream="finetune",
         ).theta
+
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """The shared body and the head that nobody trained, of which newcomers fine-tune what
+        everybody does.
+        """
+        part = {"model": None, "body": ~fed.layout.head, "head": fed.layout.head}[self.hp.part]
+        start = self.offer(state, fed).expand(fed.N, -1)
+        return fed.train(start, trainable=part, stream="join").theta

@@ -36,8 +36,9 @@ class HP:
         "up: the model and a bitmap of critical entries; down: the model until beta, non-critical"
         " entries after it"
     ),
+    gate={"beta": 3},
 )
-class FedCAC(Method):
+class FedCAC(Method[HP]):
     """An entry is critical if |(w - w_0) w| is among the top share tau of its tensor, w_0 being the
     model before local training.
 

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from repfl.algorithms.core import importance
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, cross_entropy
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.fisher import fisher
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local, cross_entropy
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
@@ -62,8 +62,9 @@ class HP:
     family="mask",
     sends="the whole model (with phases: its update) down and up; masks stay with the clients",
     variants=("threshold=absolute", "training=phases", "threshold=absolute, training=phases"),
+    cost=2.1,
 )
-class FedDPA(Method):
+class FedDPA(Method[HP]):
     """Before training, client i takes the global model except where its own last model w_i has much
     Fisher information.
 
@@ -124,6 +125,14 @@ class FedDPA(Method):
             return state["last"][fed.active]
         return self.merged(state, fed, self.mask(state, fed))
 
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """A newcomer trains the global model, which then is its last one, and is scored as all
+        clients are.
+        """
+        theta = self.offer(state, fed)
+        last = fed.train(theta.expand(fed.N, -1), stream="join").theta
+        return self.personal({"theta": theta, "last": last}, fed)
+
     # -- the original's training -------------------------------------------------------------------
 
     def phases(self, theta: Tensor, fed: Federation, start: Tensor, mask: Tensor) -> Tensor:
@@ -135,15 +144,15 @@ class FedDPA(Method):
             middle,
             objective=self.at_clip,
             trainable=shared,
-            first_epoch=int(fed.protocol.epochs),
+            first_epoch=fed.protocol.epochs,
             **common,
         ).theta
 
-    def near(self, local: Local, batch: Batch, params: Params) -> Tensor:
+    def near(self, local: Chunk, batch: Batch, params: Params) -> Tensor:
         """Cross-entropy and closeness to the global model  [K]."""
         return cross_entropy(local, batch, params) + self.hp.lam1 / 2 * distance(local, params)
 
-    def at_clip(self, local: Local, batch: Batch, params: Params) -> Tensor:
+    def at_clip(self, local: Chunk, batch: Batch, params: Params) -> Tensor:
         """Cross-entropy and an update as long as may be uploaded  [K]."""
         return (
             cross_entropy(local, batch, params)
@@ -164,7 +173,7 @@ class FedDPA(Method):
         return torch.where(learnable, bounded, update)
 
 
-def distance(local: Local, params: Params) -> Tensor:
+def distance(local: Chunk, params: Params) -> Tensor:
     """Sum over learnable tensors of the distance to the global model  [K]."""
     goal = local.models["global"]
     return torch.stack(

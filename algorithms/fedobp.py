@@ -89,7 +89,7 @@ class HP:
         "decoupling=client",
     ),
 )
-class FedOBP(Method):
+class FedOBP(Method[HP]):
     """A client's entry is personal if it scores above the q-quantile tau of all its scores, w_i
     being the last model it uploaded.
 
@@ -187,3 +187,15 @@ class FedOBP(Method):
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return self.merged(state, fed, self.mask(state, fed, self.scores(state, fed)))
+
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """A newcomer trains the global model, which then is its last one, and is scored as all
+        clients are: with the global model but for the entries that are personal.
+        """
+        theta = self.offer(state, fed)
+        start = theta.expand(fed.N, -1)
+        last = fed.train(start, stream="join").theta
+        known = {"theta": theta, "last": last, "seen": torch.ones_like(fed.everybody).bool()}
+        if self.hp.score == "grad":
+            known["change"] = (start - last).abs()
+        return self.personal(self.init(fed) | known, fed)

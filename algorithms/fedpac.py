@@ -9,9 +9,9 @@ from torch import Tensor
 from repfl.algorithms.core import partial, simplex
 from repfl.algorithms.core.alternate import Phase, in_phases
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local, entropy_of
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 from repfl.algorithms.core.statistics import ClassStatistics, class_statistics
 
@@ -52,8 +52,9 @@ class HP:
         " variance; down: body, own head, centroids"
     ),
     variants=("combine=false", "lam=0.0"),
+    cost=1.6,
 )
-class FedPAC(Method):
+class FedPAC(Method[HP]):
     """Alternate head and body locally; align features across clients; give each client the convex
     combination of heads that suits it best.
 
@@ -119,10 +120,10 @@ class FedPAC(Method):
             aligned = {"objective": self.loss, "extras": {"goals": goals}}
         return [
             Phase(head, self.hp.head_epochs, lr),
-            Phase(fed.layout.learnable & ~head, int(fed.protocol.epochs), aligned),
+            Phase(fed.layout.learnable & ~head, fed.protocol.epochs, aligned),
         ]
 
-    def loss(self, local: Local, batch: Batch, params: Params) -> Tensor:
+    def loss(self, local: Chunk, batch: Batch, params: Params) -> Tensor:
         """Cross-entropy and the distance between features and the centroids of their
         classes  [K].
         """

@@ -28,7 +28,7 @@ class HP:
     needs=("head",),
     sends="the body down and up; heads stay",
 )
-class FedPer(Method):
+class FedPer(Method[HP]):
     """FedAvg restricted to the body B; every client keeps its own head H_i, the last linear layer,
     and trains both jointly.
     """

@@ -75,9 +75,11 @@ class HP:
         "bn=full",
         "cutoff=code",
         "rest=own",
+        "ends=true",
     ),
+    gate={"beta": 3},
 )
-class FedPURIN(Method):
+class FedPURIN(Method[HP]):
     """Critical are entries without which the loss would change most: the top share tau of |g w| per
     tensor, g the last batch's gradient.
 
@@ -160,3 +162,7 @@ class FedPURIN(Method):
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]
+
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """The mean of what the server last sent to the clients; what it never sends is initial."""
+        return torch.where(self.processed(fed), state["w"].mean(0), fed.new_model())

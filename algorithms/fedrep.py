@@ -50,7 +50,7 @@ class HP:
     sends="the body down and up; heads stay",
     variants=("newcomer=global", "head_epochs=0", "final_epochs=10"),
 )
-class FedRep(Method):
+class FedRep(Method[HP]):
     """The body B is averaged, every client keeps its own head H_i, and the two never train
     together.
 
@@ -74,7 +74,7 @@ class FedRep(Method):
         return partial.init(fed, self.body(fed))
 
     def round(self, state: State, fed: Federation) -> State:
-        body, budget = self.body(fed), int(fed.protocol.epochs)
+        body, budget = self.body(fed), fed.protocol.epochs
         start = partial.received(state, fed, body, self.hp.newcomer)
         if self.hp.head_epochs is None:
             body_epochs = min(self.hp.body_epochs, budget)
@@ -91,3 +91,10 @@ class FedRep(Method):
         return fed.train(
             models, epochs=self.hp.final_epochs, trainable=fed.layout.head, stream="finetune"
         ).theta
+
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """The body as it is, and under it a head of the newcomer's own, as in the paper's
+        experiment with new clients.
+        """
+        start = self.offer(state, fed).expand(fed.N, -1)
+        return fed.train(start, trainable=fed.layout.head, stream="join").theta

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.alternate import local_alt
+from repfl.algorithms.core.chunk import cross_entropy, still_cross_entropy
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import largest
-from repfl.algorithms.core.local import cross_entropy, still_cross_entropy
 from repfl.algorithms.core.masks import holders_mean
 from repfl.algorithms.core.method import (
     Method,
@@ -58,6 +58,7 @@ class HP:
         " alternates even over nothing; `code-eval` also leaves batch norm in evaluation mode from"
         " the second round on, as the code's scoring does",
         paper="FedOBP's tables: code, every 3, limit 0.8",
+        spelled=("mode", "compat"),
     )
     select: Literal["most", "least", "random", "layer"] = param(
         "most",
@@ -102,8 +103,9 @@ class HP:
         "select=layer, layer=A",
         "weighting=protocol",
     ),
+    cost=2.5,
 )
-class FedSelect(Method):
+class FedSelect(Method[HP]):
     """Client i keeps the entries in its mask m_i for itself; all other entries are averaged over
     the clients that share them.
 

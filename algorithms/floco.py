@@ -8,9 +8,9 @@ from torch import Tensor
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.batches import Batch, steps_per_epoch
+from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local, entropy_of
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 from repfl.algorithms.core.simplex import principal, spread
 from repfl.algorithms.core.train import Trained
@@ -60,8 +60,9 @@ class HP:
         "the model with V head weights down and up; once everybody does so and gets V numbers back"
     ),
     variants=("rho=0.0", "plus_epochs=5"),
+    gate={"tau": 2},
 )
-class FLOCO(Method):
+class FLOCO(Method[HP]):
     """The head's weight is a point sum_v a_v W_v of a simplex; body, bias and endpoints W_v are
     trained and averaged as in FedAvg.
 
@@ -121,6 +122,11 @@ class FLOCO(Method):
             )
         return self.combined(fed, partial.models(state, fed, fed.exchanged), places, state["ends"])
 
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """The model with the head at the centre of the simplex: places are worked out once."""
+        centre = torch.full_like(state["places"][:1], 1 / self.hp.endpoints)
+        return self.combined(fed, state["theta"][None], centre, state["ends"])[0]
+
     def combined(self, fed: Federation, models: Tensor, places: Tensor, ends: Tensor) -> Tensor:
         """Models [K, D] with the heads at their places  [K, V], [K or 1, V, classes, F]."""
         out, at = models.clone(), fed.layout.head_weight
@@ -176,7 +182,7 @@ class FLOCO(Method):
                 points.append(drawn / drawn.sum(1, keepdims=True))
         return torch.from_numpy(np.stack(points)).to(fed.device, fed.dtype)
 
-    def step(self, local: Local, batch: Batch) -> None:
+    def step(self, local: Chunk, batch: Batch) -> None:
         """The endpoints join the tensors that train, so the chain rule, momentum and clipping treat
         them like any other.
         """
@@ -189,7 +195,7 @@ class FLOCO(Method):
         local.sgd(grads)
         local.extras |= {"ends": local.models["w"][ENDS], "step": local.extras["step"] + 1}
 
-    def loss(self, local: Local, batch: Batch, params: Params) -> Tensor:
+    def loss(self, local: Chunk, batch: Batch, params: Params) -> Tensor:
         """Cross-entropy with the head at this batch's point  [K]."""
         draws, step = local.extras["draws"], local.extras["step"]
         point = draws.gather(1, step[:, None, None].expand(-1, 1, draws.shape[2])).squeeze(
@@ -210,9 +216,13 @@ class FLOCO(Method):
             "w": state["plus"][fed.active],
             "anchor": partial.models(state, fed, fed.exchanged),
         }
-        epochs = {"epochs": self.hp.plus_epochs, "first_epoch": int(fed.protocol.epochs)}
         trained = fed.loop(
-            self.step, models, extras=extras, trainable=self.trainable(fed), **epochs
+            self.step,
+            models,
+            extras=extras,
+            trainable=self.trainable(fed),
+            epochs=self.hp.plus_epochs,
+            first_epoch=fed.protocol.epochs,
         )
         own, ends = state["plus"].clone(), state["plus_ends"].clone()
         own[fed.active], ends[fed.active] = trained.theta, trained.extras["ends"]

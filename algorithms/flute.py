@@ -9,9 +9,9 @@ from torch import Tensor
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.batches import Batch, steps_per_epoch
+from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local, entropy_of
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
@@ -42,6 +42,7 @@ class HP:
         "`flbench` reproduces FedOBP's tables: features' norms are summed over a batch, and the"
         " server's step is divided by K",
         paper="FedOBP's tables: flbench",
+        spelled=("mode", "compat"),
     )
     detach: bool = param(
         False,
@@ -72,7 +73,7 @@ class HP:
         "mode=flbench, body_epochs=1, detach=true, newcomer=global",
     ),
 )
-class FLUTE(Method):
+class FLUTE(Method[HP]):
     """FedPer with heads W (classes C) that the clients and the server draw towards an equiangular
     frame of the classes u a client has.
 
@@ -141,7 +142,7 @@ class FLUTE(Method):
             trainable=fed.layout.head if self.hp.detach else None,
         ).theta
 
-    def step(self, local: Local, batch: Batch) -> None:
+    def step(self, local: Chunk, batch: Batch) -> None:
         before = local.extras["before"]  # [K], head-only steps still to come
         joint = (before <= 0).to(local.extras["joint"].dtype)
         local.extras |= {"before": before - 1, "joint": joint}
@@ -150,7 +151,7 @@ class FLUTE(Method):
                 local.masks[name] = joint.view(-1, *[1] * len(local.layout[name].shape))
         local.sgd(local.grad(batch, self.loss))
 
-    def loss(self, local: Local, batch: Batch, params: Params) -> Tensor:
+    def loss(self, local: Chunk, batch: Batch, params: Params) -> Tensor:
         """Cross-entropy and the three regularisers  [K]."""
         features = local.model.features(params, batch.x, batch.mode)  # [K, B, F]
         if self.hp.detach:

@@ -49,7 +49,7 @@ class HP:
         "shared=first, layers=2",
     ),
 )
-class LGFedAvg(Method):
+class LGFedAvg(Method[HP]):
     """FedAvg restricted to the upper layers G; every client keeps its own representation, the
     layers below, and trains all of them jointly.
 

@@ -27,3 +27,7 @@ class Local(Method):
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]
+
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """Nobody gives anything: newcomers train alone, from initial values."""
+        return fed.new_model()

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from repfl.algorithms.core import masks, partial
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.local import Local
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 TINY = 1e-6
@@ -64,8 +64,9 @@ class HP:
         " and the mask as a bitmap over weights"
     ),
     variants=("judge=test, freeze=magnitude", "share=0.2", "target=0.1"),
+    cost=1.9,
 )
-class LotteryFL(Method):
+class LotteryFL(Method[HP]):
     """A client masks the global model with m_i; where that is accurate enough and more than
     `target` remains, it prunes and rewinds.
 
@@ -135,7 +136,7 @@ class LotteryFL(Method):
             return fed.train(start, trainable=mask).theta
         pruned = {s.name for s in fed.layout if s.kind in ("conv", "linear")}
 
-        def step(local: Local, batch: Batch) -> None:
+        def step(local: Chunk, batch: Batch) -> None:
             w = local.models["w"]
             local.sgd(
                 {

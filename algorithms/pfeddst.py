@@ -11,9 +11,9 @@ from torch import Tensor
 from repfl.algorithms.core import topology
 from repfl.algorithms.core.alternate import Phase, in_phases
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, still_cross_entropy
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import blocks
-from repfl.algorithms.core.local import Local, still_cross_entropy
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 DIGITS = 6
@@ -77,8 +77,10 @@ class HP:
         "refresh=all",
         "head_lr=0.001",
     ),
+    cost=1.9,
+    gate={"degree": 2},
 )
-class PFedDST(Method):
+class PFedDST(Method[HP]):
     """Client i has an extractor e_i, a header h_i, its loss l_i[j] on peer j's data, and the round
     r_i[j] in which it last chose j.
 
@@ -151,9 +153,7 @@ class PFedDST(Method):
         """Extractor, then header, overwriting w [N, D]."""
         hp, head = self.hp, fed.layout.head
         rate = fed.sgd.lr if hp.head_lr is None else fed.sgd.lr * hp.head_lr / fed.protocol.lr
-        extractor = Phase(
-            fed.layout.learnable & ~head, int(fed.protocol.epochs), {"in_place": True}
-        )
+        extractor = Phase(fed.layout.learnable & ~head, fed.protocol.epochs, {"in_place": True})
         header = Phase(
             head, hp.head_epochs, {"in_place": True, "objective": still_cross_entropy, "lr": rate}
         )
@@ -229,7 +229,14 @@ class PFedDST(Method):
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]
 
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """The mean of the extractors; headers are compared and never mixed, so a newcomer's is
+        initial.
+        """
+        extractor = fed.exchanged & ~fed.layout.head
+        return torch.where(extractor, state["w"].mean(0), fed.new_model())
 
-@torch.no_grad()
-def _probe(local: Local, batch: Batch) -> None:
-    local.extras["loss"] = still_cross_entropy(local, batch, local.models["w"])
+
+def _probe(local: Chunk, batch: Batch) -> None:
+    with torch.no_grad():
+        local.extras["loss"] = still_cross_entropy(local, batch, local.models["w"])

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from repfl.algorithms.core import box, partial
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.gaussian import discriminant, folds, gaussian, member
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local, entropy_of
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 RARE = 2
@@ -60,8 +60,9 @@ class HP:
     ),
     version=2,
     variants=("beta=single", "beta=local", "beta=global", "compat=flbench"),
+    cost=2.2,
 )
-class PFedFDA(Method):
+class PFedFDA(Method[HP]):
     """Features of class c are Gaussian, N(M_c, S), and the head is the classifier that follows from
     that.
 
@@ -128,6 +129,15 @@ class PFedFDA(Method):
         means, cov, _ = self.adapted(state, fed, seen, rare=RARE)
         return with_head(fed, models, *discriminant(means, cov, self.priors(fed), self.hp.eps))
 
+    def join(self, state: State, fed: Federation) -> Tensor:
+        """Newcomers adapt means and covariance to their own samples, as all clients do before they
+        are scored; no weight trains.
+        """
+        shared = self.shared(fed)
+        models = partial.settled(fed, self.offer(state, fed).expand(fed.N, -1))
+        received = {name: state[name] for name in ("theta", "means", "cov")}
+        return self.personal(self.init(fed) | received | {"own": models[:, ~shared]}, fed)
+
     def arriving(self, state: State, fed: Federation) -> Tensor:
         return (
             partial.models(state, fed, self.shared(fed))
@@ -147,7 +157,7 @@ class PFedFDA(Method):
         labels = torch.full(features.shape[:2], -1, device=fed.device)
         return {"features": features, "labels": labels, "stored": torch.zeros_like(fed.active)}
 
-    def keep(self, local: Local, batch: Batch, features: Tensor) -> None:
+    def keep(self, local: Chunk, batch: Batch, features: Tensor) -> None:
         """Append the real samples of a batch to what is stored."""
         stored, last = local.extras["stored"], local.extras["labels"].shape[1] - 1
         place = stored[:, None] + torch.arange(batch.y.shape[1], device=stored.device)  # [K, B]
@@ -159,15 +169,15 @@ class PFedFDA(Method):
         count = batch.y.shape[1] if batch.valid is None else batch.valid.sum(1)
         local.extras["stored"] = stored + count
 
-    def watched(self, local: Local, batch: Batch, params: Params) -> Tensor:
+    def watched(self, local: Chunk, batch: Batch, params: Params) -> Tensor:
         """Cross-entropy, with an eye on the features  [K]."""
         features = local.model.features(params, batch.x, batch.mode)
         self.keep(local, batch, features)
         return entropy_of(local.model.head(params, features), batch)
 
-    @torch.no_grad()
-    def look(self, local: Local, batch: Batch) -> None:
-        self.keep(local, batch, local.model.features(local.models["w"], batch.x, batch.still))
+    def look(self, local: Chunk, batch: Batch) -> None:
+        with torch.no_grad():
+            self.keep(local, batch, local.model.features(local.models["w"], batch.x, batch.still))
 
     # -- statistics --------------------------------------------------------------------------------
 

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.distil import divergence
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local, entropy_of
 from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
 
 
@@ -37,8 +37,9 @@ class HP:
     year=2022,
     family="regularised",
     sends="the whole model down and up; the teacher never leaves its client",
+    cost=1.4,
 )
-class PFedSD(Method):
+class PFedSD(Method[HP]):
     """FedAvg whose clients also imitate the model they ended their previous round with, the teacher
     z_i.
 
@@ -67,7 +68,7 @@ class PFedSD(Method):
         teacher[fed.active] = end
         return partial.average(state, fed, end, fed.exchanged) | {"teacher": teacher}
 
-    def loss(self, local: Local, batch: Batch, student: Params) -> Tensor:
+    def loss(self, local: Chunk, batch: Batch, student: Params) -> Tensor:
         """Cross-entropy and self-distillation  [K]."""
         logits = local.model.logits(student, batch.x, batch.mode)
         mode = batch.mode if self.hp.teacher_mode == "train" else type(batch.mode)(train=False)

@@ -72,9 +72,9 @@ class HP:
     title="Star-PFL",
     paper=(
         "Guo et al., Efficient Personalized Federated Learning on Selective Model Training, ICASSP"
-        " 2024"
+        " 2023"
     ),
-    year=2024,
+    year=2023,
     family="mask",
     sends=(
         "down: the model and a bitmap of active entries; up: entries active at server and client,"
@@ -85,8 +85,9 @@ class HP:
         "masked=weights, cap=0.7, early=6, halving=code",
         "server_threshold=0.0, client_threshold=0.0",
     ),
+    cost=2.0,
 )
-class StarPFL(Method):
+class StarPFL(Method[HP]):
     """FedAvg that neither trains nor sends entries whose updates cancel out. Server and clients
     judge on their own records R of updates.
 

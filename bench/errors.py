@@ -10,9 +10,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from repfl.datasets.core.errors import nearest
+
 FINE, FINDING, INPUT, FAILED = 0, 1, 2, 3
 """Exit codes: all well; something stored or measured is not as it should be; the user's input is
-wrong; some cells failed.
+wrong; some cells or artefacts failed.
 """
 
 
@@ -32,15 +34,6 @@ class StoreError(UserError):
 
 class Corrupt(Exception):
     """A stored file is not what was written: one line that names it, exit code 1."""
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The nearest valid names, as the end of an error message."""
-    known = sorted(map(str, known))
-    close = get_close_matches(name, known, n=3, cutoff=0.4)
-    if close:
-        return f"did you mean {' or '.join(close)}?"
-    return f"valid: {', '.join(known)}" if known else "there is none"
 
 
 def unknown(what: str, name: str, known: Iterable[str], place: str = "") -> UserError:

@@ -59,7 +59,7 @@ def local_alt(
     to alternate: with `skip_empty` it makes one pass per epoch, hence trains like FedAvg's or
     Local's clients, batch by batch. `options` go to every pass.
     """
-    epochs = int(fed.protocol.epochs)
+    epochs = fed.protocol.epochs
     alternates = personal.any(1) & shared.any(1)  # [K]
     if not skip_empty:
         alternates = torch.ones_like(alternates)

@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.batches import Batch, Plan, Schedule, batch_at, plan_batches, plan_pass
-from repfl.algorithms.core.crew import Crew, Work
+from repfl.algorithms.core.chunk import Chunk, Objective, Sgd, cross_entropy, tensor_masks
 from repfl.algorithms.core.data import ClientData
 from repfl.algorithms.core.evaluate import Mixture, Score, count_correct
-from repfl.algorithms.core.local import Local, Objective, Sgd, cross_entropy, tensor_masks
+from repfl.algorithms.core.lanes import LanePool, Work
 from repfl.algorithms.core.lowering import Lowering
 from repfl.algorithms.core.model import Model
 from repfl.algorithms.core.network import Network
+from repfl.algorithms.core.recipe import Recipe, cohort_size
 from repfl.algorithms.core.rng import Streams, cohort, flbench_cohort
 from repfl.algorithms.core.topology import Topology
 from repfl.algorithms.core.train import Advance, Rows, Step, Trained, run_chunk
@@ -36,7 +37,7 @@ class Federation(Network):
         self,
         model: Model,
         data: ClientData,
-        recipe: Any,
+        recipe: Recipe,
         *,
         seed: int,
         device: torch.device | str = "cpu",
@@ -50,7 +51,7 @@ class Federation(Network):
         self.lowering = Lowering(**lowering)
         self.model, self.recipe, self.dtype = model.at(self.lowering.precision), recipe, dtype
         self.data = data.to(self.device, dtype)
-        self.crew = self._hired()
+        self.lanes = self._lane_pool()
         self.streams = Streams(seed)
         self.sizes = torch.tensor([len(part) for part in data.train], device=self.device)  # [N]
         self.round = 0
@@ -71,7 +72,7 @@ class Federation(Network):
     @property
     def rounds(self) -> int:
         """Number of rounds of the whole run."""
-        return int(self.protocol.rounds)
+        return self.protocol.rounds
 
     @property
     def n_train(self) -> Tensor:
@@ -88,7 +89,7 @@ class Federation(Network):
         """Open a round: draw its cohort (or call everybody), clear what belonged to the last
         one.
         """
-        size = max(1, round(self.recipe.participation * self.N))
+        size = cohort_size(self.N, self.recipe.participation)
         draw = (
             flbench_cohort(self.streams.seed, self.N, size, round_)
             if self.recipe.sampling == "flbench"
@@ -118,12 +119,13 @@ class Federation(Network):
         what the recipe grants to newcomers.
         """
         parts = {name: getattr(newcomers, name) for name in ("train", "test", "val")}
+        assert self.recipe.newcomers is not None
         training = replace(self.recipe.training, epochs=self.recipe.newcomers.epochs)
         late = self._apart(replace(self.data, **parts), replace(self.recipe, training=training))
         late.begin(self.round, scoring=True, everybody=True)
         return late
 
-    def _apart(self, data: ClientData, recipe: Any) -> Federation:
+    def _apart(self, data: ClientData, recipe: Recipe) -> Federation:
         where: dict[str, Any] = {"device": self.device, "dtype": self.dtype, **vars(self.lowering)}
         return Federation(self.model, data, recipe, seed=self.streams.seed, **where)
 
@@ -202,7 +204,7 @@ class Federation(Network):
         if pull is not None:
             others["anchor"] = pull[0]
 
-        def step(local: Local, batch: Batch) -> None:
+        def step(local: Chunk, batch: Batch) -> None:
             grads = local.grad(batch, objective)
             if pull is not None:
                 grads = local.pull(grads, "anchor", pull[1])
@@ -311,15 +313,15 @@ class Federation(Network):
         """Run a step over rows with their plans, a chunk at a time, long plans first."""
         out = Rows(models, extras, plans, keep, in_place)
 
-        def start(rows: list[int]) -> Local:
+        def start(rows: list[int]) -> Chunk:
             mask = trainable[rows] if trainable is not None and trainable.dim() == 2 else trainable
-            return Local(
+            return Chunk(
                 self.model, self.layout, out.of(models, rows), out.of(extras, rows), sgd, mask
             )
 
         with self.lowering.active(self.device):
-            if feeds and self.crew is not None:
-                self.crew.train(
+            if feeds and self.lanes is not None:
+                self.lanes.train(
                     Work(step, start, plans, self.protocol.batch, "epochs" in keep, same), out
                 )
                 return out.trained
@@ -332,11 +334,11 @@ class Federation(Network):
                         out.collect(local, rows, *event)
         return out.trained
 
-    def _hired(self) -> Crew | None:
-        """Who trains clients side by side, where lanes are asked for."""
+    def _lane_pool(self) -> LanePool | None:
+        """What trains clients side by side, where lanes are asked for."""
         how = self.lowering
         return (
-            Crew(how.lanes, how.chunk, how.lanes_on(self.device), self.data, self.device)
+            LanePool(how.lanes, how.chunk, how.lanes_on(self.device), self.data, self.device)
             if how.lanes
             else None
         )
@@ -345,7 +347,7 @@ class Federation(Network):
         """What a mask for all clients lets train, as far as recorded steps care: which tensors, and
         which of them in part.
         """
-        if self.crew is None or trainable is None or trainable.dim() == 2:
+        if self.lanes is None or trainable is None or trainable.dim() == 2:
             return None
         return tuple(
             (name, mask is None) for name, mask in tensor_masks(self.layout, trainable).items()

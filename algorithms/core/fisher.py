@@ -17,9 +17,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.local import Local
 
 BUDGET = 1 << 25
 """How many entries the gradients of one convolution may have, of all samples of a batch together.
@@ -45,8 +45,11 @@ def fisher(fed: Federation, models: Tensor) -> Tensor:
     return gathered.extras["fisher"] / fed.n_train.clamp(min=1)[:, None]
 
 
-def _add(local: Local, batch: Batch) -> None:
+def _add(local: Chunk, batch: Batch) -> None:
     """Add a batch's squares, client by client: each has a model of its own."""
+    if not local.model.stacked:
+        _add_singly(local, batch)
+        return
     sums = []
     for k in range(local.clients):
         params = {name: value[k : k + 1].clone() for name, value in local.models["w"].items()}
@@ -67,6 +70,27 @@ def _add(local: Local, batch: Batch) -> None:
             )
         )
     local.extras["fisher"] = local.extras["fisher"] + torch.cat(sums)
+
+
+def _add_singly(local: Chunk, batch: Batch) -> None:
+    """Add a batch's squares sample by sample, for models whose layers may be anything."""
+    rows = local.extras["fisher"].clone()
+    for k in range(local.clients):
+        params = {name: value[k : k + 1].clone() for name, value in local.models["w"].items()}
+        leaves = {name: params[name].requires_grad_() for name in local.masks}
+        for b in range(batch.y.shape[1]):
+            if batch.valid is not None and not batch.valid[k, b]:
+                continue
+            chances = local.model.logits(params, batch.x[k : k + 1, b : b + 1], batch.still)
+            chosen = chances.log_softmax(2)[0, 0, batch.y[k, b]]
+            found = torch.autograd.grad(chosen, list(leaves.values()), allow_unused=True)
+            squares = {
+                name: value.square()
+                for name, value in zip(leaves, found, strict=True)
+                if value is not None
+            }
+            rows[k : k + 1] += local.layout.spread(squares)
+    local.extras["fisher"] = rows
 
 
 class Layers(TorchFunctionMode):

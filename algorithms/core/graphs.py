@@ -18,8 +18,8 @@ from weakref import WeakSet, finalize
 import torch
 from torch import Tensor
 
+from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.feed import Feed
-from repfl.algorithms.core.local import Local
 from repfl.algorithms.core.train import Step
 
 Play = Callable[[], None]
@@ -118,7 +118,7 @@ class Player:
         self.refused = ""
         lane.players.add(self)
 
-    def __call__(self, local: Local, done: int, active: int) -> None:
+    def __call__(self, local: Chunk, done: int, active: int) -> None:
         """The step after `done` others, with the first `active` clients."""
         kind = (active, self.feed.ragged(done, active), local.keeps_gradient)
         if self.lane.broken:
@@ -143,17 +143,17 @@ class Player:
         """Drop all records."""
         self.records, self.home = {}, {}
 
-    def _at_home(self, local: Local) -> None:
+    def _at_home(self, local: Chunk) -> None:
         """Forget records of memory that the chunk has left, as it does when clients finish."""
         now = slots(local) if self.home else {}
         if any(now.get(key) is not tensor for key, tensor in self.home.items()):
             self.forget()
 
-    def _make(self, local: Local, kind: Kind) -> None:
+    def _make(self, local: Chunk, kind: Kind) -> None:
         active, ragged, _ = kind
         self.step(local, self.feed.next(active, ragged))
 
-    def _record(self, local: Local, kind: Kind) -> None:
+    def _record(self, local: Chunk, kind: Kind) -> None:
         """Record a kind of step, or note why that cannot be done."""
         home, kept = slots(local), local.kept
 
@@ -183,7 +183,7 @@ Slots = dict[tuple[str, str, str], Tensor]
 """Every tensor of a chunk by where it is bound: (which dictionary, which entry, which name)."""
 
 
-def slots(local: Local) -> Slots:
+def slots(local: Chunk) -> Slots:
     """All tensors that a step may have changed."""
     found: Slots = {
         ("models", m, n): t for m, named in local.models.items() for n, t in named.items()
@@ -197,7 +197,7 @@ def slots(local: Local) -> Slots:
     }
 
 
-def restore(local: Local, tensors: Slots) -> None:
+def restore(local: Chunk, tensors: Slots) -> None:
     """Bind the given tensors where they were."""
     for (kind, entry, name), tensor in tensors.items():
         if kind == "models":
@@ -208,7 +208,7 @@ def restore(local: Local, tensors: Slots) -> None:
             getattr(local, kind)[entry] = tensor
 
 
-def settle(local: Local, home: Slots) -> bool:
+def settle(local: Chunk, home: Slots) -> bool:
     """Copy what has been bound anew to where it was, and bind that again; tells whether the chunk
     still holds the same things.
     """

@@ -57,7 +57,12 @@ class Layout:
             start += prod(shape)
         self.slices: tuple[Slice, ...] = tuple(slices)
         self.size = start
-        self.device = torch.device(device)
+        self._device = device
+
+    @cached_property
+    def device(self) -> torch.device:
+        """Where masks lie."""
+        return torch.device(self._device)
 
     def on(self, device: torch.device | str) -> Layout:
         """The same layout with its masks on a device."""

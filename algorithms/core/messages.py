@@ -17,6 +17,7 @@ Code = Literal["none", "bitmap", "index", "shorter"]
 """How positions are told: not at all; by a bitmap; by a list of those that travel; or by the
 shortest of these two and a list of those that stay behind.
 """
+Direction = Literal["up", "down"]
 FLOAT = 4
 POSITION = 4
 
@@ -64,11 +65,7 @@ class Ledger:
         self.round = {line: torch.zeros(self.clients, dtype=torch.int64) for line in self.LINES}
 
     def bill(
-        self,
-        direction: Literal["up", "down"],
-        clients: Tensor,
-        values: Tensor | int,
-        codes: Tensor | int = 0,
+        self, direction: Direction, clients: Tensor, values: Tensor | int, codes: Tensor | int = 0
     ) -> None:
         """Add values (a count of floats) and codes (bytes) to the given clients."""
         for line, amount in (

@@ -19,10 +19,17 @@ Spec = tuple[str, tuple[int, ...], Kind, bool, Init]
 """Name, shape, kind, belongs to the head, and how it starts."""
 
 
+class ModelError(ValueError):
+    """A model is declared wrongly, or does not take what it is given: one line that says why."""
+
+
 class Model:
     """A network with an explicit client axis; `features` ends where the head, its last linear
     layer, begins.
     """
+
+    stacked = True
+    """Several clients go through its layers at once."""
 
     def __init__(
         self,

@@ -6,20 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from repfl.algorithms.core.layout import Layout, counted
-from repfl.algorithms.core.messages import Code, Ledger, code_bytes
+from repfl.algorithms.core.messages import Code, Direction, Ledger, code_bytes
+from repfl.algorithms.core.recipe import Training
 from repfl.algorithms.core.topology import mix
 
 
 class Network:
     """N clients and a server. Every message passes here, so no method can forget to bill one."""
 
-    def __init__(self, layout: Layout, clients: int, protocol: Any, device: torch.device) -> None:
+    def __init__(
+        self, layout: Layout, clients: int, protocol: Training, device: torch.device
+    ) -> None:
         self.layout, self.protocol, self.device = layout, protocol, device
         self.N = clients
         self.everybody = torch.arange(clients, device=device)
@@ -105,7 +107,7 @@ class Network:
 
     def _send(
         self,
-        direction: Any,
+        direction: Direction,
         x: Tensor,
         mask: Tensor | None,
         code: Code,

@@ -1,4 +1,4 @@
-"""Averaging some coordinates and keeping the others: what FedAvg, FedPer, FedBN and their kin have
+"""Averaging some coordinates and keeping the others: what FedAvg, FedPer, FedBN and the like have
 in common.
 
 State: `theta` [D] holds the averaged coordinates, `own` [N, D'] every client's remaining ones,
@@ -79,3 +79,12 @@ def kept(state: State, fed: Federation, end: Tensor, shared: Tensor) -> State:
     own, seen = state["own"].clone(), state["seen"].clone()
     own[fed.active], seen[fed.active] = end[:, ~shared], True
     return {"own": own, "seen": seen}
+
+
+def settled(fed: Federation, models: Tensor) -> Tensor:
+    """Models [K, D] whose local statistics have seen the active clients' training samples for as
+    long as an ordinary training would have; nothing else of them moves.
+    """
+    if bool((fed.layout.stats & ~fed.exchanged).any()):
+        models = fed.train(models, trainable=fed.layout.stats, stream="join").theta
+    return models

@@ -15,6 +15,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger
 from repfl.algorithms.core.method import Method, State
 from repfl.algorithms.core.model import Model
+from repfl.algorithms.core.recipe import Recipe
 
 
 class Diverged(ArithmeticError):
@@ -32,8 +33,8 @@ class Run:
 
     def __init__(
         self,
-        method: Method,
-        recipe: Any,
+        method: Method[Any],
+        recipe: Recipe,
         data: ClientData,
         model: Model,
         *,

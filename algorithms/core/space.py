@@ -35,6 +35,11 @@ def whole(low: int, high: int) -> Space:
     return "whole", [low, high]
 
 
+def log_whole(low: int, high: int) -> Space:
+    """Any whole number from the first to the second, all orders of magnitude alike."""
+    return "log whole", [low, high]
+
+
 def one_of(*values: Any) -> Space:
     """One of these."""
     return "one of", list(values)
@@ -48,6 +53,8 @@ def value(space: Space, share: float) -> Any:
     low, high = limits
     if kind == "whole":
         return low + floor(share * (high - low + 1))
+    if kind == "log whole":
+        return floor(low * ((high + 1) / low) ** share)
     if kind == "log":
         return _short(low * (high / low) ** share)
     if kind == "near-one":

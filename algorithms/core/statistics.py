@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.local import Local
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def class_statistics(fed: Federation, models: Tensor) -> ClassStatistics:
 
 
 @torch.no_grad()
-def _gather(local: Local, batch: Batch) -> None:
+def _gather(local: Chunk, batch: Batch) -> None:
     features = local.model.features(local.models["w"], batch.x, batch.still)  # [K, B, F]
     classes = local.extras["count"].shape[1]
     member = F.one_hot(batch.y, classes).to(features.dtype)  # [K, B, classes]

@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.batches import Batch, Plan
-from repfl.algorithms.core.local import Local
+from repfl.algorithms.core.chunk import Chunk
 
-Step = Callable[[Local, Batch], None]
+Step = Callable[[Chunk, Batch], None]
 """One mini-batch of a chunk: reads and writes the chunk and nothing else, so that it may be
 recorded once and played again.
 """
 
-Advance = Callable[[Local, int, int], None]
+Advance = Callable[[Chunk, int, int], None]
 """Make the step after `done` others with the first `active` clients: (chunk, done, active)."""
 
 Event = tuple[int, int]
@@ -30,7 +30,7 @@ Event = tuple[int, int]
 
 
 def run_chunk(
-    local: Local, plans: Sequence[Plan], advance: Advance, *, by_epoch: bool = False
+    local: Chunk, plans: Sequence[Plan], advance: Advance, *, by_epoch: bool = False
 ) -> Iterator[Event | None]:
     """Train a chunk whose plans are sorted from long to short, one step at a time.
 
@@ -115,7 +115,7 @@ class Rows:
         """The given rows of every tensor."""
         return {name: value[rows] for name, value in values.items()}
 
-    def collect(self, local: Local, rows: list[int], steps: int, remaining: int) -> None:
+    def collect(self, local: Chunk, rows: list[int], steps: int, remaining: int) -> None:
         """Take over the clients that finish now and, if wanted, the models of those that end an
         epoch.
         """

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from repfl.algorithms.core.data import ClientData
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.lowering import Lowering, Precision
 from repfl.algorithms.core.model import Model
+from repfl.algorithms.core.recipe import Recipe
 
 WIDEST = 32
 """Clients at once at most."""
@@ -33,7 +33,7 @@ class Job:
     """What is to be trained."""
 
     model: Model
-    recipe: Any
+    recipe: Recipe
     shape: tuple[int, int, int]  # (C, H, W) of what the model sees
     classes: int
     cohort: int

@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from hashlib import sha256
 from operator import getitem
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from repfl.bench.cells.sense import check
 from repfl.bench.errors import UserError, one_line, refusal, unknown
 from repfl.datasets.core.recipe import SILENT, Newcomers, Recipe
+
+if TYPE_CHECKING:
+    from repfl.algorithms.core.method import Entry
 
 SPEC = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<options>.*)\])?")
 
@@ -39,6 +42,20 @@ def plain(value: Any) -> Any:
 def canonical(value: Any) -> str:
     """Canonical JSON: sorted keys, no spaces, equal numbers written alike."""
     return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _canonical_part(value: Mapping[str, Any]) -> str:
+    """The same of a recipe or of hyper-parameters, which many cells share; worked out once per
+    object.
+    """
+    known = _PARTS.get(id(value))
+    if known is None:
+        known = _PARTS[id(value)] = (value, canonical(value))
+    return known[1]
+
+
+_PARTS: dict[int, tuple[Mapping[str, Any], str]] = {}
+"""By the identity of the object, which is kept beside its text so that the identity stays taken."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +83,12 @@ class Cell:
 
     @cached_property
     def id(self) -> str:
-        return sha256(canonical(self.json).encode()).hexdigest()
+        hp, recipe = _canonical_part(self.hp), _canonical_part(self.recipe)
+        method, seed, version = map(canonical, (self.method, self.seed, self.version))
+        text = (
+            f'{{"hp":{hp},"method":{method},"recipe":{recipe},"seed":{seed},"version":{version}}}'
+        )
+        return sha256(text.encode()).hexdigest()
 
     @property
     def short(self) -> str:
@@ -120,16 +142,29 @@ def _spelled(value: Any) -> str:
     return "none" if value is None else json.dumps(value)
 
 
-def entry(name: str, place: str = "") -> Any:
+def entry(name: str, place: str = "") -> Entry:
     """A method's line in the registry."""
-    known = _registry()
-    if name not in known:
-        raise unknown("method", name, known, place)
-    return known[name]
+    if (found := known_entry(name)) is None:
+        raise unknown("method", name, _registry(), place)
+    return found
+
+
+def known_entry(name: str) -> Entry | None:
+    """The same; none for a method that is not registered here, such as that of an old record."""
+    return _registry().get(name)
+
+
+def participants(method: str, recipe: Mapping[str, Any]) -> int:
+    """How many clients a cell trains in a round."""
+    from repfl.algorithms.core.recipe import cohort_size
+
+    known, clients = known_entry(method), residents(recipe)
+    everybody = known is not None and known.cls.serverless
+    return clients if everybody else cohort_size(clients, recipe["participation"])
 
 
 @lru_cache(maxsize=1)
-def _registry() -> Mapping[str, Any]:
+def _registry() -> Mapping[str, Entry]:
     """The registry itself, so that methods which are registered later are in it; looking for method
     files takes time, once.
     """
@@ -163,9 +198,11 @@ def _may_be_none(cls: Any, field: str) -> bool:
 
 
 def options_of(checked: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Some of a method's hyper-parameters as plain values."""
+    """Some of a method's hyper-parameters as plain values, under the names they are stored by."""
+    from repfl.algorithms.core.method import field_of
+
     values = _adapter(type(checked)).dump_python(checked, mode="json")
-    return {name: values[name] for name in names}
+    return {field: values[field] for field in (field_of(type(checked), name) for name in names)}
 
 
 def _checked(cls: Any, values: Mapping[str, Any], place: str) -> Any:
@@ -254,9 +291,22 @@ def build_cell(
             f"{place + ': ' if place else ''}seed = {seed!r} is not valid; valid: a whole number"
             " >= 0"
         )
-    checked = hyperparameters(method, hp, place)
-    dumped: dict[str, Any] = _adapter(type(checked)).dump_python(checked, mode="json")
-    return Cell(method, entry(method).version, dumped, recipe_values(recipe), seed)
+    values = recipe_values(recipe)
+    return Cell(method, entry(method).version, _resolved(method, hp, place), values, seed)
+
+
+def _resolved(method: str, hp: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """All hyper-parameters as plain values; worked out once, since grids repeat them by recipe and
+    seed.
+    """
+    key = (entry(method, place).cls, repr(hp))
+    if key not in _RESOLVED:
+        checked = hyperparameters(method, hp, place)
+        _RESOLVED[key] = _adapter(type(checked)).dump_python(checked, mode="json")
+    return _RESOLVED[key]
+
+
+_RESOLVED: dict[tuple[Any, str], dict[str, Any]] = {}
 
 
 def recipe_values(recipe: Recipe, place: str = "partition") -> dict[str, Any]:
@@ -313,18 +363,29 @@ def unmet(cell: Cell) -> str:
     """Why this cell makes no sense, in words; empty when it does."""
     needs = entry(cell.method).needs
     recipe = cell.recipe
-    if "bn" in needs and not _has_norm(recipe["model"]):
+    if "bn" in needs and not _has_norm(recipe["model"], _input(recipe)):
         return f"{cell.method} needs normalisation layers, and {recipe['model']} has none"
     if "p2p" in needs and residents(recipe) < 2:
         return f"{cell.method} needs neighbours, and there is one client"
     return ""
 
 
+def _input(recipe: Mapping[str, Any]) -> tuple[int, int]:
+    """Channels and size of what a recipe's model is given."""
+    from repfl.datasets.core import registry
+
+    if recipe["input"]:
+        return recipe["input"][0], recipe["input"][1]
+    height, _, channels = registry.get(recipe["dataset"]).shape
+    return channels, height
+
+
 @lru_cache(maxsize=64)
-def _has_norm(model: str) -> bool:
+def _has_norm(model: str, shape: tuple[int, int]) -> bool:
     """Whether a model has batch-norm statistics or affine normalisation parameters; true of every
     input shape or of none.
     """
     from repfl.algorithms.models import build
 
-    return bool(build(model, channels=1, size=32, classes=10).layout.norm.any())
+    layout = build(model, channels=shape[0], size=shape[1], classes=10).layout
+    return any(part.kind == "norm" for part in layout)

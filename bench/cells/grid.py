@@ -30,6 +30,8 @@ NAME = re.compile(r"[a-z0-9-]+")
 its page and of labels in LaTeX.
 """
 ROOT = Path(__file__).resolve().parents[2] / "paper_tables"
+OUTSIDE: dict[str, Path] = {}
+"""Grid files of papers that plugins brought, by paper."""
 
 # -- files -----------------------------------------------------------------------------------------
 
@@ -169,9 +171,11 @@ class Grid:
             map(len, block.sweep.values())
         )
         columns = len(recipes) * prod(map(len, block.across.values()))
-        self._cells += rows * columns * seeds
+        trials = block.search.trials if block.search else 1
+        self._cells += rows * columns * seeds * trials
         if self._cells > LIMIT:
             told = f"{rows:,} rows x {columns:,} recipes x {seeds:,} seeds"
+            told += f" x {trials:,} trials" if block.search else ""
             raise UserError(
                 f"{self.at(*at)}: {told} bring this file to {self._cells:,} cells at one scale; a"
                 f" grid may have {LIMIT:,}"
@@ -242,15 +246,15 @@ class Grid:
         except UserError as error:
             raise UserError(f"{self.at(*at)}: {error}") from None
 
-    def _inherited(self, name: str, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
-        if name in heirs:
+    def _inherited(self, name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
+        if name in seen:
             raise UserError(
                 f"{self.at('recipes', name, 'inherit')}: recipe {name!r} inherits from itself"
-                f" through {' -> '.join(heirs)}"
+                f" through {' -> '.join(seen)}"
             )
         own = dict(self.file.recipes[name])
         parent = own.pop("inherit", None)
-        return merge(self._inherited(parent, (*heirs, name)), own) if parent is not None else own
+        return merge(self._inherited(parent, (*seen, name)), own) if parent is not None else own
 
 
 def paper_of(path: Path) -> str:
@@ -271,11 +275,18 @@ def _check_name(what: str, name: str, place: str) -> None:
 
 
 def files(root: Path | None = None) -> dict[str, Path]:
-    """Every paper's grid file, by paper."""
-    return {
+    """Every paper's grid file, by paper; without a root, those of plugins too."""
+    found = {
         path.parent.name.replace("_", "-"): path
         for path in sorted((root or ROOT).glob("*/grid.toml"))
     }
+    return found if root else found | OUTSIDE
+
+
+def folder(paper: str, root: Path | None = None) -> Path:
+    """A paper's folder, whether there is anything in it or not."""
+    outside = None if root else OUTSIDE.get(paper)
+    return outside.parent if outside else (root or ROOT) / paper.replace("-", "_")
 
 
 @lru_cache(maxsize=32)

@@ -11,6 +11,7 @@ from shlex import quote
 from typing import Any
 
 from repfl.bench.cells import grid as grids
+from repfl.bench.cells import search
 from repfl.bench.cells.cell import (
     Cell,
     build_cell,
@@ -23,7 +24,8 @@ from repfl.bench.cells.cell import (
     unmet,
 )
 from repfl.bench.cells.grid import SCALES, Grid
-from repfl.bench.cells.schema import Artefact, Cells, merge, nested
+from repfl.bench.cells.schema import Artefact, Cells, GridRow, merge, nested
+from repfl.bench.cells.search import ALONE, Trial
 from repfl.bench.errors import UserError, nearest, unknown
 
 SHARDS = 10_000
@@ -44,22 +46,39 @@ class Planned:
     scale: str
     skip: str = ""
     """Why the cell makes no sense; empty: it does."""
-    more: str = ""
-    """What else must be said to have this cell planned: a grid file that no paper came with, a
-    method that no grid has.
-    """
+    file: Path | None = None
+    """The grid file, where it is none that came with a paper."""
+    guest: str = ""
+    """The method that this cell is of, where its artefact has no row of it."""
+
+    trial: int = 0
+    """Its number in a search, from 1; 0: nothing is searched. Every seed is a search of its own."""
+    said: str = ""
+    """The command that computes it, where no artefact has asked for it."""
 
     @property
     def key(self) -> str:
         return f"{self.paper}/{self.artefact}"
 
     @property
+    def told(self) -> str:
+        """What the row is called where trials stand one by one."""
+        return f"{self.row}, trial {self.trial}" if self.trial else self.row
+
+    @property
     def command(self) -> str:
         """What computes this cell, and nothing else, on any machine."""
-        return (
+        guests = [self.guest] if self.guest else []
+        return self.said or (
             f"repfl run --scale {self.scale} --artefact {self.key} --cell"
-            f" {self.cell.short}{self.more}"
+            f" {self.cell.short}{asked_beside(self.file, guests)}"
         )
+
+
+def asked_beside(file: Path | None, guests: Iterable[str]) -> str:
+    """What else must be said to have cells planned: their grid file, methods that it has not."""
+    own = "" if file is None else f" --grid {quote(str(file))}"
+    return own + "".join(f" --method {quote(guest)}" for guest in guests)
 
 
 @dataclass(frozen=True)
@@ -77,8 +96,12 @@ class Selection:
     """Grid files beside the ones that come with the papers."""
 
 
-def plan(selection: Selection) -> list[Planned]:
-    """All planned cells of a selection, in the order of the grids."""
+def plan(selection: Selection, *, beside: bool = False) -> list[Planned]:
+    """All planned cells of a selection, in the order of the grids.
+
+    Methods that no selected table has become rows of their own; where they are all that is asked
+    for, `beside` adds the rows that the tables have anyway.
+    """
     if selection.scale not in SCALES:
         raise unknown("scale", selection.scale, SCALES)
     specs = [
@@ -97,7 +120,8 @@ def plan(selection: Selection) -> list[Planned]:
         if selection.papers or selection.artefacts or selection.files
         else []
     )
-    kept = _narrow(found + added, planned, selection)
+    shown = planned if beside and added and not found else found
+    kept = _narrow(shown + added, planned, selection)
     return [replace(item, skip=unmet(item.cell)) for item in kept]
 
 
@@ -168,7 +192,7 @@ def _artefacts(grid: Grid, selection: Selection) -> Iterator[Planned]:
 def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[Planned]:
     """The planned cells of one artefact at one scale."""
     rules = grid.file.scales[scale]
-    more = "" if grid.path in grids.files().values() else f" --grid {quote(str(grid.path))}"
+    file = None if grid.path in grids.files().values() else grid.path
     for cells in grid.cells(name, scale):
         seeds = cells.block.seeds if cells.block.seeds is not None else rules.seeds
         for row, column in product(cells.rows, cells.columns):
@@ -177,19 +201,33 @@ def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[
                 scaled | row.hp if cells.block.scales == [scale] else row.hp | scaled
             )  # a block for one scale says what it wants there
             fields = merge(nested(column.fields), row.recipe)
-            recipe = grid.recipe(column.recipe, scale, cells.block.evaluation, fields, cells.at)
-            for seed in seeds:
+            place = (grid.paper, name, artefact.kind)
+            head = (column.key, column.label(grid.label(column.recipe)), scale)
+            for seed, trial in _trials(grid, cells, row, seeds):
+                drawn = merge(fields, nested(trial.fields))
+                recipe = grid.recipe(column.recipe, scale, cells.block.evaluation, drawn, cells.at)
                 yield Planned(
-                    _cell(grid, cells, (row.label, row.method, hp), recipe, seed),
-                    grid.paper,
-                    name,
-                    artefact.kind,
+                    _cell(grid, cells, (row.label, row.method, {**hp, **trial.hp}), recipe, seed),
+                    *place,
                     row.label,
-                    column.key,
-                    column.label(grid.label(column.recipe)),
-                    scale,
-                    more=more,
+                    *head,
+                    file=file,
+                    trial=trial.number,
                 )
+
+
+def _trials(
+    grid: Grid, cells: Cells, row: GridRow, seeds: Sequence[int]
+) -> Iterator[tuple[int, Trial]]:
+    """Every seed with its trials; one that tries nothing where nothing is searched."""
+    wanted = cells.block.search
+    if wanted is None:
+        yield from ((seed, ALONE) for seed in seeds)
+        return
+    place = grid.at(*cells.at, "search")
+    space = search.space_of(row.method, wanted.fields, place)
+    for seed in seeds:
+        yield from ((seed, trial) for trial in search.trials(space, wanted.trials, seed))
 
 
 def _cell(
@@ -243,12 +281,7 @@ def _extra_rows(
                 recipe_from(item.cell.recipe, f"{item.key}, {item.column}"),
                 item.cell.seed,
             )
-            yield replace(
-                item,
-                cell=cell,
-                row=spec(name, hp),
-                more=f"{item.more} --method {quote(spec(name, hp))}",
-            )
+            yield replace(item, cell=cell, row=spec(name, hp), guest=spec(name, hp))
 
 
 def _narrow(found: list[Planned], planned: list[Planned], selection: Selection) -> list[Planned]:
@@ -317,7 +350,7 @@ def shard(
         ((cost(item), item) for item in unique(planned)),
         key=lambda pair: (-pair[0], pair[1].cell.id),
     ):
-        least = loads.index(min(loads))  # the dearest first, each to the part that has least to do
+        least = loads.index(min(loads))  # the longest first, each to the part that has least to do
         loads[least] += load
         if least == int(part) - 1:
             mine.add(item.cell.id)

@@ -1,50 +1,80 @@
-"""Methods from outside this clone: single files, and installed packages with the entry point group
-`repfl.methods`.
+"""What comes from outside this clone: methods, datasets, models and partition rules in Python
+files, papers in folders, and both in installed packages with entry points of the group `repfl`.
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
-from importlib.metadata import entry_points
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+from repfl.bench.cells import grid
 from repfl.bench.errors import UserError, one_line
 from repfl.datasets.core.paths import real_path
 
-GROUP = "repfl.methods"
+GROUPS = ("repfl", "repfl.methods")
+"""Entry points name a module that registers things, or a package that is a paper's folder. The
+second is the older name of the first.
+"""
 _loaded: set[str] = set()
+_origins: dict[tuple[str, str], Path] = {}
 
 
 def load(paths: Sequence[str] = ()) -> None:
-    """Register the methods of the given files and of all installed packages, each once per
+    """Make known what the given files and folders and all installed packages bring, each once per
     process.
     """
-    for point in entry_points(group=GROUP):
+    for point in (point for group in GROUPS for point in entry_points(group=group)):
         if point.value not in _loaded:
-            with _guest(f"entry point {point.name} = {point.value} of group {GROUP}"):
-                point.load()
+            _load_point(point)
             _loaded.add(point.value)
     for text in paths:
         path = real_path(text)
         if str(path) not in _loaded:
-            _load_file(path)
+            (_load_paper if path.is_dir() else _load_file)(path, f"--plugin {path}")
             _loaded.add(str(path))
 
 
-def _load_file(path: Path) -> None:
+def origin(kind: str, name: str) -> Path | None:
+    """The file that brought a method, dataset, model or partition; none: it is the suite's own."""
+    return _origins.get((kind, name))
+
+
+def files(plugins: Sequence[str]) -> list[str]:
+    """The plugins that cells need where they run; a paper is needed where reports are made."""
+    return [path for path in plugins if not real_path(path).is_dir()]
+
+
+def _load_point(point: EntryPoint) -> None:
+    what = f"entry point {point.name} = {point.value} of group {point.group}"
+    with _guest(what) as seen:
+        found = point.load()
+        module = found if isinstance(found, ModuleType) else sys.modules[point.module]
+        seen.append(Path(str(module.__file__)))
+    folder = Path(str(module.__file__)).parent
+    if hasattr(module, "__path__") and (folder / "grid.toml").is_file():
+        _load_paper(folder, what)
+
+
+def _load_file(path: Path, what: str) -> None:
     """Import one file under a name of its own."""
     if not path.is_file():
-        raise UserError(f"--plugin {path}: there is no such file")
+        raise UserError(f"{what}: there is no such file")
     name = f"repfl_plugin_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
     module_spec = spec_from_file_location(name, path)
     if module_spec is None or module_spec.loader is None:
-        raise UserError(f"--plugin {path}: is not a Python file")
+        raise UserError(f"{what}: is not a Python file, nor a folder with a grid.toml")
     module = module_from_spec(module_spec)
-    with _guest(f"--plugin {path}", path):
+    with _guest(what, path) as seen:
+        seen.append(path)
         sys.modules[name] = module
         try:
             module_spec.loader.exec_module(module)
@@ -53,37 +83,116 @@ def _load_file(path: Path) -> None:
             raise
 
 
-@contextmanager
-def _guest(what: str, path: Path | None = None) -> Iterator[None]:
-    """Code of others is imported here: whatever it raises is the user's input being wrong, and the
-    process is to stay as it was.
+# -- papers ----------------------------------------------------------------------------------------
+
+
+def _load_paper(folder: Path, what: str) -> None:
+    """A folder like those of paper_tables: its grid is found by its name, and its modules are
+    imported as they would be if it lay there.
     """
-    from repfl.algorithms.core.method import methods
+    if not (folder / "grid.toml").is_file():
+        raise UserError(f"{what}: is a folder without a grid.toml, hence no paper")
+    name = folder.name.replace("_", "-")
+    _check_name("paper", name, what)
+    package = f"repfl.paper_tables.{folder.name.replace('-', '_')}"
+    if name in grid.files() or package in sys.modules:
+        raise UserError(f"{what}: paper {name!r} is taken; give the folder another name")
+    module = ModuleType(package)
+    module.__path__ = [str(folder)]
+    sys.modules[package] = module
+    grid.OUTSIDE[name] = folder / "grid.toml"
+    if (folder / "artefacts.py").is_file():
+        try:
+            with _guest(what, folder):
+                import_module(f"{package}.artefacts")
+        except BaseException:
+            forget_paper(name)
+            raise
+
+
+def forget_paper(name: str) -> None:
+    """Undo the loading of a paper."""
+    path = grid.OUTSIDE.pop(name, None)
+    package = f"repfl.paper_tables.{name.replace('-', '_')}"
+    for module in [key for key in sys.modules if key == package or key.startswith(f"{package}.")]:
+        del sys.modules[module]
+    if path is not None:
+        _loaded.discard(str(path.parent))
+
+
+# -- guests ----------------------------------------------------------------------------------------
+
+
+def registries() -> dict[str, MutableMapping[str, Any]]:
+    """What plugins may add to; with everything of ours in it, so that a name which is taken is
+    refused where somebody else takes it.
+    """
+    from repfl.algorithms import models
+    from repfl.algorithms.core import method
+    from repfl.datasets.core import partition, registry
+
+    for complete in (method.methods, partition.rules, registry.names):
+        complete()
+    return {
+        "method": method._REGISTRY,
+        "dataset": registry._REGISTRY,
+        "model": models.MODELS,
+        "partition": partition._RULES,
+    }
+
+
+@contextmanager
+def _guest(what: str, path: Path | None = None) -> Iterator[list[Path]]:
+    """Code of others is imported here: whatever it raises is the user's input being wrong, and the
+    process is to stay as it was. Yields a list for the file that all new names come from.
+    """
     from repfl.bench.cells.surroundings import moved, settings
 
-    # ours come first, so that a name which is taken is refused where somebody else takes it
-    methods()
-    before = settings()
+    known = registries()
+    had = {kind: dict(names) for kind, names in known.items()}
+    before, seen = settings(), list[Path]()
     try:
-        yield
-    except (Exception, SystemExit) as error:
+        try:
+            yield seen
+        except (Exception, SystemExit) as error:
+            raise UserError(
+                f"{what}{_line(error, path)}: {type(error).__name__}: {one_line(error)}"
+            ) from None
+        if change := moved(before):
+            raise UserError(
+                f"{what}: changes {change}, and with it the results of other methods; pass it to"
+                " what the method calls"
+            )
+        added = [(kind, name) for kind, names in known.items() for name in names.keys() - had[kind]]
+        for kind, name in added:
+            _check_name(kind, name, what)
+    except UserError:
+        for kind, names in known.items():
+            names.clear()
+            names.update(had[kind])
+        raise
+    _origins.update({key: seen[0] for key in added if seen})
+
+
+def _check_name(kind: str, name: str, what: str) -> None:
+    if not grid.NAME.fullmatch(name):
+        near = "-".join(re.findall(r"[a-z0-9]+", name.lower())) or f"my-{kind}"
         raise UserError(
-            f"{what}{_line(error, path)}: {type(error).__name__}: {one_line(error)}"
-        ) from None
-    if change := moved(before):
-        raise UserError(
-            f"{what}: changes {change}, and with it the results of other methods; pass it to what"
-            " the method calls"
+            f"{what}: {kind} {name!r} is not valid; valid: letters a-z, digits and hyphens, such as"
+            f" {near}"
         )
 
 
 def _line(error: BaseException, path: Path | None) -> str:
-    """The line of the user's file that an error came from."""
+    """The line of the user's file, or of a file in the user's folder, that an error came from."""
     if isinstance(error, SyntaxError):
         return f":{error.lineno}"
     trace, found = error.__traceback__, ""
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
+        file = Path(trace.tb_frame.f_code.co_filename)
+        if path is not None and file == path:
             found = f":{trace.tb_lineno}"
+        elif path is not None and file.parent == path:
+            found = f"/{file.name}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found

@@ -16,7 +16,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Row(_Strict):
+class GridRow(_Strict):
     """One row of a table, or one line of a figure."""
 
     label: str
@@ -27,13 +27,16 @@ class Row(_Strict):
     )
 
 
+Range = Literal["log", "uniform", "whole", "log whole", "near-one", "one of"]
+
+
 class Search(_Strict):
     """Random search in place of one run: so many trials per row, column and seed, of the method's
     declared ranges and of fields of the recipe (`{ log = [0.01, 1] }`, likewise `uniform`).
     """
 
     trials: int = Field(ge=1, le=1000)
-    over: dict[str, dict[Literal["log", "uniform", "whole", "near-one", "one of"], list[Any]]] = {}
+    over: dict[str, dict[Range, list[Any]]] = {}
 
     @field_validator("over")
     @classmethod
@@ -56,7 +59,7 @@ class Block(_Strict):
     as `training.lr`, `partition.options.alpha` or, where it stands in no table, `recipe.model`.
     """
 
-    rows: list[Row] = []
+    rows: list[GridRow] = []
     like: str = Field(default="", description="a list of [rows], put before the block's own")
     sweep: dict[str, list[Any]] = Field(
         default={},
@@ -123,7 +126,7 @@ class GridFile(_Strict):
     title: str
     year: int
     recipes: dict[str, dict[str, Any]]
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[GridRow]] = {}
     columns: dict[str, list[str]] = {}
     scales: dict[str, ScaleRules]
     artefacts: dict[str, Artefact]
@@ -152,7 +155,7 @@ class Column:
 class Cells:
     """Rows crossed with columns and seeds, every shorthand written out."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[GridRow, ...]
     columns: tuple[Column, ...]
     block: Block
     at: tuple[str | int, ...]
@@ -173,7 +176,7 @@ def written_out(file: GridFile, artefact: str) -> Iterator[Cells]:
             yield Cells(own_rows, tuple(_columns((recipe,), block)), block, at)
 
 
-def rows_of(file: GridFile, block: Block) -> Iterator[Row]:
+def rows_of(file: GridFile, block: Block) -> Iterator[GridRow]:
     """The rows of a block: those of the list that it is like, then its own; each once per point of
     the sweep.
     """
@@ -210,10 +213,10 @@ def _spelled(value: Any) -> str:
 
 
 def _with(
-    row: Row, hp: Mapping[str, Any], label: str = "", fields: Mapping[str, Any] | None = None
-) -> Row:
+    row: GridRow, hp: Mapping[str, Any], label: str = "", fields: Mapping[str, Any] | None = None
+) -> GridRow:
     recipe = merge(row.recipe, nested(fields or {}))
-    return Row(label=label or row.label, method=row.method, hp={**row.hp, **hp}, recipe=recipe)
+    return GridRow(label=label or row.label, method=row.method, hp={**row.hp, **hp}, recipe=recipe)
 
 
 # -- recipes as nested tables ----------------------------------------------------------------------

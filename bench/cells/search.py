@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from repfl.algorithms.core.space import Space, value
+from repfl.bench.cells.cell import spaces
+from repfl.bench.errors import UserError
 from repfl.datasets.core.rng import generator
 
 MOST = 4
@@ -29,10 +31,24 @@ class Trial:
     """One point of a search."""
 
     number: int
-    """From 1."""
+    """From 1; 0: nothing is searched."""
     hp: Mapping[str, Any]
     fields: Mapping[str, Any]
     """Fields of the recipe, under dotted names."""
+
+
+ALONE = Trial(0, {}, {})
+
+
+def space_of(method: str, fields: Mapping[str, Space], place: str) -> dict[str, Space]:
+    """All that is searched: fields of the recipe, and what the method declares."""
+    space = {**fields, **spaces(method, place)}
+    if not space or len(space) > MOST:
+        raise UserError(
+            f"{place}: {method} searches {', '.join(space) or 'nothing'}; valid: 1 to {MOST}"
+            " dimensions"
+        )
+    return space
 
 
 def trials(space: Mapping[str, Space], count: int, study: int) -> Iterator[Trial]:

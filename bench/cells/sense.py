@@ -4,6 +4,8 @@ with the others.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from repfl.bench.errors import UserError, nearest, unknown
 from repfl.datasets.core.recipe import Recipe
 
@@ -12,6 +14,7 @@ def check(recipe: Recipe, place: str) -> None:
     """Refuse what could only fail later, when cells run."""
     _check_names(recipe, place)
     _check_data(recipe, place)
+    _check_model(recipe, place)
     _check_evaluation(recipe, place)
 
 
@@ -31,11 +34,11 @@ def _check_names(recipe: Recipe, place: str) -> None:
 
 def _check_data(recipe: Recipe, place: str) -> None:
     """What clients hold can be had from the dataset."""
-    from repfl.datasets.core import registry
+    from repfl.datasets.core import registry, store
 
     description = registry.get(recipe.dataset)
     height, width, channels = description.shape
-    samples, least = sum(description.splits.values()), max(height, width)
+    samples, least = sum(store.sizes(description).values()), max(height, width)
     depth, *sides = recipe.input or (channels, height, width)
     if recipe.norm not in description.norms:
         raise UserError(
@@ -47,7 +50,7 @@ def _check_data(recipe: Recipe, place: str) -> None:
             f"{place}: classes = {recipe.classes} is fewer than {recipe.dataset} has; valid: >="
             f" {len(description.classes)}"
         )
-    if recipe.clients > samples:
+    if samples and recipe.clients > samples:
         raise UserError(
             f"{place}: clients = {recipe.clients:,} is more than {recipe.dataset} has samples;"
             f" valid: 1 to {samples:,}"
@@ -62,6 +65,37 @@ def _check_data(recipe: Recipe, place: str) -> None:
             f"{place}: input = {[depth, *sides]} is not valid; images of {recipe.dataset} grow to"
             f" squares, valid: channels >= {channels}, height = width >= {least}"
         )
+
+
+def _check_model(recipe: Recipe, place: str) -> None:
+    """The model takes what the data are."""
+    from repfl.algorithms import models
+    from repfl.datasets.core import registry
+
+    description = registry.get(recipe.dataset)
+    if description.features and recipe.model in models.OURS and recipe.model != "mlp":
+        raise UserError(
+            f"{place}: model {recipe.model!r} takes images, and {recipe.dataset} has features;"
+            " valid: 'mlp', or a model of your own"
+        )
+    if description.features and recipe.augment != "none":
+        raise UserError(f"{place}: augment = {recipe.augment!r} is for images; valid: 'none'")
+    if recipe.model not in models.OURS:
+        height, _, channels = description.shape
+        shape = recipe.input[:2] if recipe.input else (channels, height)
+        _build(recipe.model, *shape, recipe.classes or len(description.classes), place)
+
+
+@lru_cache(maxsize=64)
+def _build(model: str, channels: int, size: int, classes: int, place: str) -> None:
+    """Build a model of the user's once, to see whether it can be."""
+    from repfl.algorithms import models
+    from repfl.algorithms.core.model import ModelError
+
+    try:
+        models.build(model, channels=channels, size=size, classes=classes)
+    except ModelError as error:
+        raise UserError(f"{place}: {error}") from None
 
 
 def _check_evaluation(recipe: Recipe, place: str) -> None:

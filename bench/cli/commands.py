@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,33 +21,50 @@ from repfl.bench.cli.options import (
     Shard,
     Stale,
     Unmeasured,
+    again,
     grouped,
 )
-from repfl.bench.errors import FINDING
+from repfl.bench.errors import FAILED, FINDING
 
 if TYPE_CHECKING:
     from repfl.bench.cells.plan import Planned
 
 app = typer.Typer(
     no_args_is_help=False,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
         "Regenerates the tables and figures of five papers on personalised federated learning,"
         " beside what they print. Exit codes: 0 fine; 1 a finding; 2 wrong input; 3 some cells"
-        " failed; 130 and 143 stopped by a signal."
+        " or artefacts failed; 130 and 143 stopped by a signal."
     ),
 )
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        import repfl
+
+        print(f"repfl {repfl.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="the version, and leave"),
+    ] = False,
+) -> None:
     """Makes `repfl` a group of commands even if there were only one."""
 
 
-def select(chosen: Chosen, shard: str | None = None, unmeasured: bool = False) -> list[Planned]:
-    """The planned cells that the selectors leave."""
+def select(
+    chosen: Chosen, shard: str | None = None, unmeasured: bool = False, *, beside: bool = False
+) -> list[Planned]:
+    """The planned cells that the selectors leave; `beside`: with the rows of the tables that a
+    method is added to.
+    """
     from repfl.bench.cells import plan, plugins
 
     plugins.load(chosen.plugin or ())
@@ -55,7 +72,8 @@ def select(chosen: Chosen, shard: str | None = None, unmeasured: bool = False) -
     planned = plan.plan(
         plan.Selection(
             *names, chosen.seed or (), chosen.cell or (), chosen.scale, chosen.grid or ()
-        )
+        ),
+        beside=beside,
     )
     if shard:
         from repfl.bench.running import cost
@@ -122,32 +140,36 @@ def run(
 @grouped
 def report(chosen: Chosen, results: Results = None, out: Out = Path("report")) -> int:
     """Tables (csv, md, tex), figures (png, pdf) and index.html from what is stored."""
-    return _report(select(chosen), results, out)
+    return _report(select(chosen, beside=True), results, out, chosen.plugin)
 
 
 @app.command()
 @grouped
 def reproduce(chosen: Chosen, launch: Launch, out: Out = Path("report")) -> int:
-    """Run, then report."""
+    """Run, then report. A method that joins tables is computed alone, and shown beside what is
+    known of their rows.
+    """
     from repfl.bench.cli import launch as launching
 
-    planned = select(chosen)
-    summary = launching.run(planned, launch, chosen.plugin)
+    summary = launching.run(select(chosen), launch, chosen.plugin)
     if summary.signal:
         return summary.exit_code
-    found = _report(planned, launch.results, out)
+    found = _report(select(chosen, beside=True), launch.results, out, chosen.plugin)
     return summary.exit_code or found
 
 
-def _report(planned: Sequence[Planned], results: Path | None, out: Path) -> int:
+def _report(
+    planned: Sequence[Planned], results: Path | None, out: Path, plugins: Sequence[str] | None
+) -> int:
     """Write the report, print the tables and where the page is."""
     from repfl.bench.cli import show
     from repfl.bench.evidence import artefacts
     from repfl.bench.records.store import Store
 
-    page, made = artefacts.report(planned, Store(results), out)
+    store = Store(results)
+    page, made = artefacts.report(planned, store, out, again(plugins or (), store))
     show.report(page, made)
-    return FINDING if made.problems else 0
+    return FAILED if made.failed else FINDING if made.problems else 0
 
 
 def mount_data() -> None:
@@ -158,3 +180,9 @@ def mount_data() -> None:
 
     if not app.registered_groups:
         app.add_typer(data, name="data", help="Datasets: list, get, import, verify, show.")
+
+
+def mounted_commands() -> list[Any]:
+    """The commands below other commands, as far as they are mounted."""
+    groups = [info.typer_instance for info in app.registered_groups]
+    return [info for group in groups if group for info in group.registered_commands]

@@ -16,7 +16,7 @@ from repfl.bench.errors import FINDING, FINE
 
 if TYPE_CHECKING:
     from repfl.bench.evidence.review import Review
-    from repfl.bench.trust.side_by_side import Comparison, Move
+    from repfl.bench.trust.side_by_side import Comparison, Disagreement
 
 
 @app.command()
@@ -86,9 +86,9 @@ def page(found: Comparison) -> str:
     return "\n".join(lines)
 
 
-def _by_variant(moves: list[Move]) -> dict[str, list[Move]]:
+def _by_variant(moves: list[Disagreement]) -> dict[str, list[Disagreement]]:
     """What moved, by method and options."""
-    found: dict[str, list[Move]] = {}
+    found: dict[str, list[Disagreement]] = {}
     for move in moves:
         found.setdefault("data" if move.trial.kind == "view" else move.trial.variant, []).append(
             move
@@ -96,7 +96,7 @@ def _by_variant(moves: list[Move]) -> dict[str, list[Move]]:
     return found
 
 
-def _told(moves: list[Move]) -> str:
+def _told(moves: list[Disagreement]) -> str:
     """One variant: how many cells, and what moved in the first."""
     first = moves[0]
     what = "data" if first.trial.kind == "view" else first.trial.variant

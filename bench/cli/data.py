@@ -127,7 +127,7 @@ def bring(name: str, source: Path) -> Prepared:
     return open_dataset(name)
 
 
-def verify(chosen: list[str]) -> list[tuple[str, prepare.Verdict]]:
+def verify(chosen: list[str]) -> list[tuple[str, prepare.SplitCheck]]:
     """Recompute fingerprints; without a name, of everything that is prepared."""
     wanted = chosen or [
         name for name in names() if get(name).embedded or prepared_path(name).exists()
@@ -282,7 +282,7 @@ def _ready(prepared: Prepared) -> None:
     sizes = ", ".join(f"{split} {len(span):,}" for split, span in prepared.splits.items())
     typer.echo(
         f"{prepared.description.name} ({prepared.edition}): {sizes};"
-        f" {prepared.path or 'comes with scikit-learn'}"
+        f" {prepared.path or 'comes with its description'}"
     )
 
 
@@ -332,9 +332,6 @@ def show_command(
     prepared, shares = holdings(resolved, chosen)
     table = data_figure.class_table(shares, prepared.labels, prepared.description.classes)
     typer.echo(data_figure.text(table, shares, prepared.labels))
-    title = (
-        f"{full}, scale {scale}, seed"
-        f" {chosen if resolved.partition.seed is None else resolved.partition.seed}"
-    )
+    title = f"{full}, scale {scale}, seed {resolved.partition.seed_in(chosen)}"
     for path in data_figure.write(table, title, out, f"{full.replace('/', '-')}-{scale}-{chosen}"):
         typer.echo(f"wrote {path}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,13 +13,16 @@ from repfl.bench.cli.options import (
     Artefacts,
     AsJson,
     Chosen,
+    Grids,
     Papers,
     Plugins,
     Results,
     Scale,
     Workers,
+    grouped,
 )
 from repfl.bench.errors import FINDING
+from repfl.datasets.core.paths import real_path
 
 # -- what there is ---------------------------------------------------------------------------------
 
@@ -32,16 +36,18 @@ def methods(
     contract: Annotated[
         bool, typer.Option("--contract", help="check what every method must keep")
     ] = False,
-    plugin: Plugins = None,
     as_json: AsJson = False,
+    markdown: Annotated[
+        Path | None, typer.Option(help="also write what --contract found to this file")
+    ] = None,
 ) -> int:
     """The methods, or one of them in detail."""
-    from repfl.bench.cells import plugins
     from repfl.bench.cli import listing, show
 
-    plugins.load(plugin or ())
     if contract:
-        return show.contract([name] if name else listing.method_names())
+        from repfl.bench.cli import promises
+
+        return promises.contract([name] if name else listing.method_names(), markdown)
     if name:
         facts: Any = listing.method_facts(name)
         print_json(facts) if as_json else show.method(facts)
@@ -73,6 +79,26 @@ def models(as_json: AsJson = False) -> int:
 
 
 @app.command()
+def partitions(as_json: AsJson = False) -> int:
+    """The partition rules, with their options."""
+    from repfl.bench.cli import listing, show
+
+    facts = listing.partition_facts()
+    print_json(facts) if as_json else show.partitions(facts)
+    return 0
+
+
+@app.command()
+def recipes(scale: Scale = "paper", grid: Grids = None, as_json: AsJson = False) -> int:
+    """The recipes of all grids: data, model, clients, rounds."""
+    from repfl.bench.cli import listing, show
+
+    facts = listing.recipe_facts(scale, grid or ())
+    print_json(facts) if as_json else show.recipes(facts)
+    return 0
+
+
+@app.command()
 def artefacts(results: Results = None, as_json: AsJson = False) -> int:
     """Tables and figures: cells needed and done, per scale."""
     from repfl.bench.cells import grid, plan
@@ -83,6 +109,25 @@ def artefacts(results: Results = None, as_json: AsJson = False) -> int:
     facts = listing.artefact_facts(plans, Store(results))
     print_json(facts) if as_json else show.artefacts(facts)
     return 0
+
+
+@app.command()
+@grouped
+def best(chosen: Chosen, results: Results = None, as_json: AsJson = False) -> int:
+    """Which row of a sweep is the best, per method and recipe: chosen by validation accuracy, with
+    the test accuracy and the number of trials beside it.
+    """
+    from repfl.bench.cli import choosing
+    from repfl.bench.evidence.library import Library
+    from repfl.bench.evidence.selection import choices
+    from repfl.bench.records.store import Store
+
+    library = Library(Store(results))
+    found = choices(select(chosen), library)
+    print_json(choosing.facts(found)) if as_json else choosing.show(found)
+    for problem in library.problems:
+        print(f"problem: {problem}", file=sys.stderr)
+    return FINDING if library.problems else 0
 
 
 # -- trust -----------------------------------------------------------------------------------------
@@ -104,6 +149,19 @@ def show_cell(
 
 
 @app.command()
+def evidence(
+    statement: Annotated[
+        str, typer.Argument(help="PAPER/CLAIM as in CLAIMS.md, or PAPER/FILE:LINE of published/")
+    ],
+) -> int:
+    """The numbers behind a claim or a published number, from the values that came with the code."""
+    from repfl.bench.pages import statements
+
+    print("\n".join(statements.told(statement)))
+    return 0
+
+
+@app.command()
 def verify(
     results: Results = None,
     rerun: Annotated[
@@ -117,15 +175,12 @@ def verify(
         bool, typer.Option("--keep", help="note which measured lines came out again, to the bit")
     ] = False,
     paper: Papers = None,
-    plugin: Plugins = None,
 ) -> int:
     """Is every record as it was written, and does it come out again?"""
-    from repfl.bench.cells import plugins
     from repfl.bench.cli import show
     from repfl.bench.records.store import Store
     from repfl.bench.trust import verify as verification
 
-    plugins.load(plugin or ())
     if measured:
         from repfl.bench.evidence import recheck
 
@@ -174,14 +229,19 @@ def check(
         Path | None, typer.Option(help="also write what moved to this file, for a CI's page")
     ] = None,
     workers: Workers = None,
+    plugin: Plugins = None,
 ) -> int:
     """Has anything that methods compute moved?"""
+    from repfl.bench.cells import plugins
     from repfl.bench.cli import moves, show
     from repfl.bench.trust import regress
 
+    if plugin or method:  # asked for all, the gate is of our methods, whatever else is installed
+        plugins.load(plugin or ())
+    files = tuple(str(real_path(path)) for path in plugin or ())
     if accept:
-        return show.accepted(regress.accept(reference, reason, method or (), workers))
-    return moves.regression(regress.check(reference, method or (), workers), markdown)
+        return show.accepted(regress.accept(reference, reason, method or (), workers, files))
+    return moves.regression(regress.check(reference, method or (), workers, files), markdown)
 
 
 @app.command()

@@ -13,22 +13,23 @@ from repfl.datasets.core.paths import real_path
 if TYPE_CHECKING:
     from repfl.bench.cells.plan import Planned
     from repfl.bench.cli.options import Launch
-    from repfl.bench.running.runner import Summary
+    from repfl.bench.running.runner import Ending
     from repfl.bench.running.task import Options
 
 
-def run(planned: Sequence[Planned], launch: Launch, plugins: Sequence[str] | None) -> Summary:
+def run(planned: Sequence[Planned], launch: Launch, plugins: Sequence[str] | None) -> Ending:
     """Run what is missing of the planned cells, and say what came of it."""
     from repfl.bench.cli import show
     from repfl.bench.running import progress, runner
 
-    options = _options(launch, plugins or ())
+    options = options_of(launch, plugins or ())
     summary = runner.run(planned, options, launch.executor, launch.workers, progress.make())
     show.summary(summary, planned, options)
     return summary
 
 
-def _options(launch: Launch, plugins: Sequence[str]) -> Options:
+def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
+    """What workers are told; refused where a value cannot be meant."""
     from repfl.bench.records.store import Store
     from repfl.bench.running.task import Options
 

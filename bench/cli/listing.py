@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -11,7 +12,7 @@ from pydantic import TypeAdapter
 from repfl.algorithms.core.space import told
 from repfl.bench.cells.cell import entry
 from repfl.bench.cells.plan import Planned
-from repfl.bench.errors import choices
+from repfl.bench.errors import choices, unknown
 from repfl.bench.records.store import Store
 
 
@@ -58,29 +59,85 @@ def method_names() -> list[str]:
     return sorted(methods())
 
 
-MODEL_INPUTS = {"tiny": (1, 8, 10), "tiny-bn": (1, 8, 10)}
-"""Channels, size and classes that a model is described for; the others at CIFAR-10's."""
+INPUTS = ((3, 32), (1, 28), (1, 8))
+"""Channels and size that a model is described for: CIFAR-10's, MNIST's, the digits'."""
+TINY = ("tiny", "tiny-bn")
 
 
 def model_facts() -> list[dict[str, Any]]:
     """Every model with its number of parameters for a typical input."""
     from repfl.algorithms import models
 
-    facts = []
-    for name in models.MODELS:
-        channels, size, classes = MODEL_INPUTS.get(name, (3, 32, 10))
-        layout = models.build(name, channels=channels, size=size, classes=classes).layout
-        facts.append(
-            {
-                "name": name,
-                "input": [channels, size, size],
-                "classes": classes,
-                "parameters": layout.parameters,
-                "statistics": layout.size - layout.parameters,
-                "batch_norm": bool(layout.stats.any()),
-            }
-        )
-    return facts
+    return [_model(name) for name in models.MODELS]
+
+
+def _model(name: str) -> dict[str, Any]:
+    """One model at the first input that it takes."""
+    from repfl.algorithms import models
+    from repfl.algorithms.core.model import ModelError
+
+    facts: dict[str, Any] = {"name": name, "input": [], "classes": 10, "note": ""}
+    for channels, size in INPUTS[-1:] if name in TINY else INPUTS:
+        try:
+            built = models.build(name, channels=channels, size=size, classes=10)
+        except ModelError as error:
+            facts["note"] = facts["note"] or str(error)
+            continue
+        layout = built.layout
+        return facts | {
+            "input": [channels, size, size],
+            "parameters": layout.parameters,
+            "statistics": layout.size - layout.parameters,
+            "batch_norm": bool(layout.stats.any()),
+            "stacked": built.stacked,
+            "note": "",
+        }
+    return facts | {"parameters": 0, "statistics": 0, "batch_norm": False, "stacked": False}
+
+
+def partition_facts() -> list[dict[str, Any]]:
+    """Every partition rule with its options."""
+    from repfl.datasets.core import partition
+
+    return [
+        {
+            "name": name,
+            "rule": inspect.cleandoc(function.__doc__ or ""),
+            "options": hyperparameter_facts(options),
+            "source": function.__module__,
+        }
+        for name, (function, options) in partition.rules().items()
+    ]
+
+
+def recipe_facts(scale: str, files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Every recipe of the papers' grids and of the given files, at a scale or else at the largest
+    one that its grid has.
+    """
+    from repfl.bench.cells import grid as grids
+
+    if scale not in grids.SCALES:
+        raise unknown("scale", scale, grids.SCALES)
+    found = []
+    for path in [*grids.files().values(), *files]:
+        grid = grids.read(path)
+        at = max(grid.file.scales, key=lambda each: (each == scale, grids.SCALES.index(each)))
+        for name in grid.file.recipes:
+            recipe = grid.recipe(name, at)
+            found.append(
+                {
+                    "name": f"{grid.paper}/{name}",
+                    "label": grid.label(name),
+                    "scale": at,
+                    "dataset": recipe.dataset,
+                    "model": recipe.model,
+                    "clients": recipe.clients,
+                    "partition": recipe.partition.rule,
+                    "options": dict(recipe.partition.options),
+                    "rounds": recipe.training.rounds,
+                }
+            )
+    return found
 
 
 def artefact_facts(plans: Mapping[str, Sequence[Planned]], store: Store) -> list[dict[str, Any]]:

@@ -37,22 +37,31 @@ def _say(message: object, code: int) -> int:
     return code
 
 
-def _dispatch(arguments: list[str]) -> int:
-    """Hand the arguments to the command's function; its return value is the exit code."""
+def command_line(first: str = "") -> Any:
+    """All commands, each with `--plugin`; those about data only if the first word is no other."""
     from importlib import import_module
 
     import typer
 
-    from repfl.bench.cli.commands import app, mount_data
+    from repfl.bench.cli.commands import app, mount_data, mounted_commands
+    from repfl.bench.cli.options import pluggable
 
-    for module in ("inspection", "comparing"):
+    for module in ("inspection", "comparing", "starting"):
         import_module(f"repfl.bench.cli.{module}")  # their commands register themselves
 
-    if not arguments or arguments[0] not in {
+    if first not in {
         info.name or info.callback.__name__ for info in app.registered_commands if info.callback
     }:
         mount_data()
-    command = typer.main.get_command(app)
+    for info in (*app.registered_commands, *mounted_commands()):
+        if info.callback:
+            info.callback = pluggable(info.callback)
+    return typer.main.get_command(app)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    """Hand the arguments to the command's function; its return value is the exit code."""
+    command = command_line(*arguments[:1])
     try:
         result = command.main(arguments or ["--help"], prog_name="repfl", standalone_mode=False)
     except Exception as error:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.cli import options
 from repfl.bench.cli.show import grid, screen
 from repfl.bench.errors import Corrupt, UserError, nearest
 from repfl.bench.evidence import measured, recheck, tiers
@@ -45,7 +46,8 @@ def find(store: Store, prefix: str) -> Found:
         store.verify(record)
         made = record.provenance
         at = f"git checkout {made['commit']} && " if made.get("commit") else ""
-        again = f"{at}{made['command']} --fresh" if made.get("command") else ""
+        more = f"{options.again((), store)} --fresh"
+        again = f"{at}{made['command']}{more}" if made.get("command") else ""
         return Found(record, by_name(store.frame(record, "rounds.parquet")), again)
     shared = {
         cell: (paper, scale) for paper, scale, cell in measured.ids() if cell.startswith(prefix)

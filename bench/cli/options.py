@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+
+from repfl.datasets.core.paths import real_path
+
+if TYPE_CHECKING:
+    from repfl.bench.records.store import Store
 
 Papers = Annotated[
     list[str] | None, typer.Option("--paper", metavar="PAPER", help="only this paper; repeatable")
@@ -48,7 +54,12 @@ Grids = Annotated[
 Plugins = Annotated[
     list[str] | None,
     typer.Option(
-        "--plugin", metavar="FILE", help="a Python file that registers methods; repeatable"
+        "--plugin",
+        metavar="PATH",
+        help=(
+            "a Python file that registers methods, datasets, models or partition rules, or the"
+            " folder of a paper; repeatable"
+        ),
     ),
 ]
 Results = Annotated[
@@ -148,6 +159,14 @@ class Launch:
     checkpoint: Checkpoint = 60.0
 
 
+def again(plugins: Sequence[str], store: Store) -> str:
+    """What must be said once more for a command to find the same methods and the same records."""
+    usual = real_path(store.root) == real_path(type(store)(None).root)
+    parts = [*(("--plugin", path) for path in plugins)]
+    parts += [] if usual else [("--results", str(store.root))]
+    return "".join(f" {option} {quote(value)}" for option, value in parts)
+
+
 def grouped(command: Callable[..., int]) -> Callable[..., int]:
     """A command whose parameters `Chosen` and `Launch` reach the user as the options that these
     consist of.
@@ -177,3 +196,27 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
     flat.__signature__ = Signature(options)  # type: ignore[attr-defined]
     flat.__annotations__ = {option.name: option.annotation for option in options}
     return flat
+
+
+def pluggable(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command with `--plugin`, which is loaded before anything else happens."""
+    known = signature(command).parameters
+    if "plugin" in known:  # it hands them on to processes of its own
+        return command
+    hints = get_type_hints(command, include_extras=True)
+
+    @wraps(command)
+    def loaded(*, plugin: Sequence[str] | None = None, **given: Any) -> Any:
+        from repfl.bench.cells import plugins
+
+        plugins.load(plugin or ())
+        return command(**given)
+
+    options = [
+        parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])
+        for name, parameter in known.items()
+    ]
+    options.append(Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins))
+    loaded.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    loaded.__annotations__ = {option.name: option.annotation for option in options}
+    return loaded

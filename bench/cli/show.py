@@ -13,14 +13,15 @@ from rich.text import Text
 
 from repfl.bench.cells.plan import Planned
 from repfl.bench.errors import FINDING, FINE
-from repfl.bench.running.cost import spoken, told
+from repfl.bench.running.cost import duration, in_words
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
     from repfl.bench.cli.doctor import Finding
     from repfl.bench.evidence.artefacts import Made
     from repfl.bench.evidence.collect import Collected
-    from repfl.bench.running.runner import Summary
+    from repfl.bench.running.runner import Ending
+    from repfl.bench.running.task import Options
     from repfl.bench.trust.verify import Verification
 
 
@@ -74,7 +75,7 @@ def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
             artefact,
             str(len(cells)),
             *(str(counts[name]) for name in names),
-            spoken(seconds) if seconds else "-",
+            duration(seconds) if seconds else "-",
         )
     rows.add_section()
     totals = [str(facts["statuses"].get(name, 0)) for name in names]
@@ -82,7 +83,7 @@ def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
         "distinct cells",
         str(facts["distinct"]),
         *totals,
-        spoken(facts["seconds"]) if facts["seconds"] else "-",
+        duration(facts["seconds"]) if facts["seconds"] else "-",
         style="bold",
     )
     out.print(rows)
@@ -96,7 +97,7 @@ def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
             " computes them again"
         )
     if facts["seconds"]:
-        out.print(told(facts["forecast"]), soft_wrap=True)
+        out.print(in_words(facts["forecast"]), soft_wrap=True)
 
 
 def _stale(out: Console, cells: Iterable[Mapping[str, Any]]) -> None:
@@ -108,13 +109,16 @@ def _stale(out: Console, cells: Iterable[Mapping[str, Any]]) -> None:
         out.print(f"\n{reason}", soft_wrap=True)
         for line in lines.values():
             place = f"{line['artefact']}, {line['row']}, {line['column']}, seed {line['seed']}"
-            out.print(f"    {line['id'][:12]} {place}: {spoken(line['seconds'])}", soft_wrap=True)
+            out.print(f"    {line['id'][:12]} {place}: {duration(line['seconds'])}", soft_wrap=True)
     if not reasons:
         out.print("no value is stale: today's code computes them all")
 
 
-def summary(found: Summary, planned: Sequence[Planned], options: Any) -> None:
+def summary(found: Ending, planned: Sequence[Planned], options: Options) -> None:
     """How a run ended, and what to do about what did not."""
+    from repfl.bench.cli.options import again
+    from repfl.bench.records.store import Store
+
     out = screen()
     counts = Counter(outcome.status for outcome in found.outcomes)
     names = {"done": "computed", "cached": "there already"}
@@ -125,7 +129,8 @@ def summary(found: Summary, planned: Sequence[Planned], options: Any) -> None:
         item = commands[outcome.id]
         out.print(
             f"{outcome.status}: {item.cell}: {outcome.reason}\n    repeat: {item.command} --fresh"
-            " --executor inline"
+            f" --executor inline{again(options.plugins, Store(options.results))}",
+            soft_wrap=True,
         )
     for reason, count in Counter(outcome.reason for outcome in found.of("refused")).items():
         out.print(f"not run: {count} cells: {reason}")
@@ -230,10 +235,37 @@ def models(facts: Sequence[Mapping[str, Any]]) -> None:
         shape = "x".join(map(str, each["input"]))
         rows.add_row(
             each["name"],
-            shape,
+            shape or Text(each["note"]),
             str(each["classes"]),
             f"{each['parameters']:,}",
             f"{each['statistics']:,}",
+        )
+    screen().print(rows)
+
+
+def partitions(facts: Sequence[Mapping[str, Any]]) -> None:
+    rows = grid("rule", "options", "how samples are dealt")
+    for each in facts:
+        options = ", ".join(
+            option["name"]
+            if option["default"] is None
+            else f"{option['name']} = {option['default']}"
+            for option in each["options"]
+        )
+        rows.add_row(each["name"], Text(options), Text(" ".join(each["rule"].split())))
+    screen().print(rows)
+
+
+def recipes(facts: Sequence[Mapping[str, Any]]) -> None:
+    rows = grid(
+        "recipe", "scale", "dataset", "model", "clients", "partition", "rounds", right=(4, 6)
+    )
+    for each in facts:
+        options = ", ".join(f"{name} = {value}" for name, value in each["options"].items())
+        rows.add_row(
+            *(Text(str(each[name])) for name in ("name", "scale", "dataset", "model", "clients")),
+            Text(f"{each['partition']} {options}".strip()),
+            str(each["rounds"]),
         )
     screen().print(rows)
 
@@ -251,26 +283,6 @@ def artefacts(facts: Sequence[Mapping[str, Any]]) -> None:
         counts = [f"{count['done']}/{count['cells']}" for count in each["scales"].values()]
         rows.add_row(f"{each['paper']}/{each['name']}", each["kind"], *counts, each["title"])
     screen().print(rows)
-
-
-def contract(names: Sequence[str]) -> int:
-    """Check the contract of methods; a broken promise is a finding."""
-    from repfl.bench.cells.cell import entry
-    from repfl.bench.trust.contract import check
-
-    broken = 0
-    for name in names:
-        entry(name)
-        for promise, case, wrong in check(name):
-            broken += bool(wrong)
-            if wrong or len(names) == 1:
-                situation = f"{case.model}, participation {case.participation:g}"
-                print(
-                    f"{'BROKEN' if wrong else 'kept':7} {name}: {promise}"
-                    f" ({situation}){': ' if wrong else ''}{wrong}"
-                )
-    print(f"{len(names)} methods, {broken} broken promises")
-    return FINDING if broken else FINE
 
 
 # -- trust -----------------------------------------------------------------------------------------

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.cells.plan import Planned, asked_beside, unique
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
-from repfl.bench.evidence import measured, noise, recheck
-from repfl.bench.evidence.library import Evidence, Library
+from repfl.bench.evidence import measured, noise, placed, recheck, selection
+from repfl.bench.evidence.library import Library, StoredEvidence
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Record, Store
 from repfl.datasets.core.paths import real_path
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from repfl.paper_tables.core.evidence import Evidence
+    from repfl.paper_tables.core.result import Result
 
 
 @dataclass
 class Made:
     """The artefacts of a report, and one line for everything that went wrong on the way."""
 
-    results: list[Any] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """The artefacts that could not be made or drawn, by `paper/name`."""
     used: dict[str, Record] = field(default_factory=dict)
     """Every record and measured line that artefacts were made from."""
     measured: set[str] = field(default_factory=set)
@@ -45,21 +53,29 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
         for item in unique(mine):
             _use(item.cell.id, library, known, made)
         for name in dict.fromkeys(item.artefact for item in mine):
-            cells = [item for item in mine if item.artefact == name]
-            made.results.append(
-                _one(
-                    paper,
-                    name,
-                    Evidence(cells, library, known, published, noise.fitted(root)),
-                    made,
-                )
-            )
+            shown = [item for item in mine if item.artefact == name]
+            cells = selection.settled(shown, library)
+            evidence = StoredEvidence(cells, library, known, published, noise.fitted(root))
+            made.results.append(_one(cells[0], evidence, made))
+        whole = _whole(paper, mine, made)
+        results = [result for result in made.results if result.paper == paper]
+        made.problems += placed.unplaced(paper, published, results, whole)
     made.problems += library.problems
     return made
 
 
+def _whole(paper: str, planned: Sequence[Planned], made: Made) -> bool:
+    """Whether all of a paper's artefacts were made, from numbers of all their cells."""
+    path = grids.files().get(paper)
+    return (
+        path is not None
+        and set(grids.read(path).file.artefacts) == {item.artefact for item in planned}
+        and all(item.cell.id in made.used for item in planned)
+    )
+
+
 def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> None:
-    """Note what is known about a cell, and whence."""
+    """Note what is known about a cell, and where it is from."""
     if (record := library.record(cell)) is not None:
         made.used[cell] = record
     elif (record := known.records.get(cell)) is not None:
@@ -67,61 +83,77 @@ def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> N
         made.measured.add(cell)
 
 
-def _published(paper: str, made: Made) -> Any:
-    from repfl.paper_tables.core.published import read
+def _published(paper: str, made: Made) -> pd.DataFrame:
+    from repfl.paper_tables.core.published import read_published
 
-    found = read(grids.ROOT / paper.replace("-", "_") / "published")
+    found = read_published(grids.folder(paper) / "published")
     made.problems += found.problems
     return found.frame
 
 
-def _one(paper: str, name: str, evidence: Evidence, made: Made) -> Any:
+def _one(first: Planned, evidence: StoredEvidence, made: Made) -> Result:
     """One artefact, or the reason why there is none."""
     from repfl.paper_tables.core.result import Absent
 
+    paper, name = first.paper, first.artefact
     try:
-        return renderer(paper, name, evidence.kind)(evidence)
+        return renderer(first)(evidence)
     except (UserError, Corrupt) as error:
         reason = one_line(error)
     except Exception as error:  # one artefact's fault must not cost the others
         reason = f"{type(error).__name__}: {one_line(error)}"
+    made.failed.append(f"{paper}/{name}")
     made.problems.append(f"artefact {paper}/{name}: {reason}")
     return Absent(paper, name, name, f"This artefact could not be made: {reason}", evidence.scale)
 
 
-def renderer(paper: str, name: str, kind: str) -> Any:
+def renderer(item: Planned) -> Callable[[Evidence], Result]:
     """The function that makes an artefact."""
-    module = f"repfl.paper_tables.{paper.replace('-', '_')}.artefacts"
+    name, module = item.artefact, f"repfl.paper_tables.{item.paper.replace('-', '_')}.artefacts"
     try:
         known = import_module(module).ARTEFACTS
     except ModuleNotFoundError as error:
-        if error.name and module.startswith(error.name):
+        if item.file and error.name and module.startswith(error.name):
             from repfl.bench.evidence import own
 
-            return partial(own.render, paper, name, kind)  # a grid of one's own
+            artefact = grids.read(item.file).file.artefacts[name]
+            return partial(own.render, item.paper, name, artefact)
         raise
     if name not in known:
         raise UserError(f"{module} has no artefact {name!r}; {nearest(name, known)}")
-    return known[name]
+    found: Callable[[Evidence], Result] = known[name]
+    return found
 
 
-def report(planned: Sequence[Planned], store: Store, out: Path) -> tuple[Path, Made]:
+def report(
+    planned: Sequence[Planned], store: Store, out: Path, again: str = ""
+) -> tuple[Path, Made]:
     """Make the selected artefacts and write them as csv, Markdown, LaTeX, png, pdf and one html
-    page.
+    page. `again` is what the commands on it must say beside the artefact.
     """
     from repfl.bench.records.store import writing
     from repfl.bench.report import write_report
 
     made = make(planned, Library(store))
     with writing(out):
-        page = write_report(made.results, out, facts(planned, made, store), commands(planned))
+        told = facts(planned, made, store), commands(planned, again)
+        page, failed = write_report(made.results, out, *told)
+    made.failed += failed
+    made.problems += [f"artefact {name} could not be drawn: {why}" for name, why in failed.items()]
     return page, made
 
 
-def commands(planned: Sequence[Planned]) -> dict[str, str]:
+def commands(planned: Sequence[Planned], again: str = "") -> dict[str, str]:
     """The command that regenerates each artefact."""
+    guests: dict[str, dict[str, None]] = {}
+    for item in planned:
+        guests.setdefault(item.key, {}).update({item.guest: None} if item.guest else {})
     return {
-        item.key: f"repfl reproduce --scale {item.scale} --artefact {item.key}" for item in planned
+        item.key: (
+            f"repfl reproduce --scale {item.scale} --artefact {item.key}"
+            f"{asked_beside(item.file, guests[item.key])}{again}"
+        )
+        for item in planned
     }
 
 
@@ -150,7 +182,7 @@ def facts(planned: Sequence[Planned], made: Made, store: Store) -> dict[str, Any
         }
     found = {name: ", ".join(sorted(values)) for name, values in sets.items() if values}
     own = provenance.commit()
-    papers = {paper: _titled(paper) for paper in dict.fromkeys(item.paper for item in planned)}
+    papers = {item.paper: _titled(item) for item in planned}
     return {
         "report commit": (own["commit"] or "unknown")[:12],
         "records": str(len(made.used) - len(made.measured)),
@@ -163,10 +195,7 @@ def facts(planned: Sequence[Planned], made: Made, store: Store) -> dict[str, Any
     }
 
 
-def _titled(paper: str) -> dict[str, Any]:
-    """A paper's title and year, where it is one of the suite's own."""
-    path = grids.files().get(paper)
-    if path is None:
-        return {"title": paper, "year": ""}
-    file = grids.read(path).file
+def _titled(item: Planned) -> dict[str, Any]:
+    """A paper's title and year, or those of a grid of one's own."""
+    file = grids.read(item.file or grids.files()[item.paper]).file
     return {"title": file.title, "year": file.year}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from repfl.bench.cells.cell import entry
 from repfl.bench.cells.plan import Planned
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence import tiers
@@ -85,7 +86,7 @@ def _repeated(words: Sequence[str], lengths: Sequence[int]) -> pd.Series:
     return pd.Series(np.repeat(np.array(words, dtype=object), lengths), dtype=object)
 
 
-class Evidence:
+class StoredEvidence:
     """The planned cells of one artefact at one scale, with everything that is known about them."""
 
     def __init__(
@@ -128,6 +129,7 @@ class Evidence:
             "column_label": item.column_label,
             "method": item.cell.method,
             "version": item.cell.version,
+            "one_model": entry(item.cell.method).one_model,
             "seed": item.cell.seed,
             "status": status,
             "reason": reason,

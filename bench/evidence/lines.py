@@ -188,10 +188,14 @@ def origin_key(origin: Mapping[str, str]) -> str:
     return _hash({name: origin[name] for name in ORIGIN})[:12]
 
 
+_as_json = json.JSONEncoder(sort_keys=True).encode
+"""`json.dumps` would make an encoder for every field."""
+
+
 def written(name: str, value: Any) -> str:
     """A field as its file has it."""
     if name in JSON:
-        return json.dumps(value, sort_keys=True)
+        return _as_json(value)
     return "" if value is None else str(value)
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from repfl.bench.cells.grid import ROOT, SCALES, files
+from repfl.bench.cells.grid import SCALES, files, folder
 from repfl.bench.cells.plan import Planned
 from repfl.bench.errors import one_line
 from repfl.bench.evidence.lines import (
@@ -68,7 +68,8 @@ class Rerun:
     def now(cls, line: Line) -> Rerun:
         """One that has just ended."""
         commit = str(provenance.commit()["commit"] or "")
-        sources = provenance.sources(str(line.axes["method"]))
+        known = line.record.cell or {"method": str(line.axes["method"]), "recipe": {}}
+        sources = provenance.of_cell(known)
         return cls(
             line.checksum,
             commit,
@@ -160,7 +161,7 @@ def _precedence(line: Line) -> tuple[bool, str]:
 
 
 def folder_of(paper: str, root: Path | None = None) -> Path:
-    return (root or ROOT) / paper.replace("-", "_") / "measured"
+    return folder(paper, root) / "measured"
 
 
 # -- reading ---------------------------------------------------------------------------------------

@@ -100,8 +100,10 @@ def _operating(root: Path) -> tuple[tuple[str, ...], ...]:
     head: tuple[str, ...] = ("paper", "their runs", "ours", "deviation of a run")
     head += ("false alarms", "false acceptances", "reproduced if equal")
     lines: list[tuple[str, ...]] = [(*head, f"found if {CLEAR:g} points apart")]
-    for paper in grids.files():
+    for paper in grids.files(root):
         settings = _settings(paper)
+        if not hasattr(settings, "PRINTING"):
+            continue
         printing: published.Printing = settings.PRINTING
         expected = _expected(paper, settings, fitted(root))
         told = str(printing.runs) + (
@@ -142,13 +144,16 @@ def _expected(paper: str, settings: Any, model: noise.Noise) -> list[Expected]:
 
 
 def _settings(paper: str) -> Any:
+    """A paper's module of settings; nothing where it has none."""
+    if not (grids.folder(paper) / "settings.py").is_file():
+        return None
     return import_module(f"repfl.paper_tables.{paper.replace('-', '_')}.settings")
 
 
 def _printed() -> Iterator[pd.DataFrame]:
     """The deviations that papers print."""
-    for paper, path in grids.files().items():
+    for paper, path in grids.files(grids.ROOT).items():
         settings = _settings(paper)
         for table, places in getattr(settings, "DEVIATIONS", {}).items():
-            frame = published.read(path.parent / "published").frame
+            frame = published.read_published(path.parent / "published").frame
             yield noise.printed_groups(frame, paper, table, places, settings.PRINTING)

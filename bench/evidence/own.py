@@ -1,46 +1,117 @@
 """Artefacts of a grid of one's own: without a paper's renderer, a table is rows by recipes, and a
-figure is the same as curves.
+figure is the same as curves. Nothing is published, so nothing is judged; rows are held against each
+other.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, curves, figures, tables
+from repfl.paper_tables.core import captions, curves, figures, ranking, statistics, tables
+from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Column, Figure, Result, Sheet, Table
 
+if TYPE_CHECKING:
+    from repfl.bench.cells.schema import Artefact
 
-def render(paper: str, name: str, kind: str, evidence: Any) -> Result:
+FEWEST_ROWS = 2
+
+
+def render(paper: str, name: str, artefact: Artefact, evidence: Evidence) -> Result:
     """A table or figure straight from the evidence."""
-    return _figure(paper, name, evidence) if kind == "figure" else _table(paper, name, evidence)
+    make = _figure if artefact.kind == "figure" else _table
+    return make(paper, name, artefact.title, evidence)
 
 
-def _columns(evidence: Any) -> tuple[Column, ...]:
+def _columns(evidence: Evidence) -> tuple[Column, ...]:
     labels = evidence.cells.drop_duplicates("column").set_index("column")["column_label"]
-    return tuple(Column(key, label) for key, label in labels.items())
+    return tuple(Column(str(key), label) for key, label in labels.items())
 
 
-def _table(paper: str, name: str, evidence: Any) -> Table:
-    """Every row at every recipe, with the floor; nothing is published, so nothing is judged."""
-    columns, rows = _columns(evidence), tables.with_guests((), evidence)
-    frame = tables.accuracy_frame(
-        evidence, name, rows, columns, {column.key: tables.Place("", "") for column in columns}
-    )
+def _table(paper: str, name: str, title: str, evidence: Evidence) -> Table:
+    """Every row at every recipe, with the floor and with statistics over all columns."""
+    columns, rows = _columns(evidence), _rows(evidence)
+    nowhere = {column.key: tables.Place("", "") for column in columns}
+    frame = tables.accuracy_frame(evidence, name, rows, columns, nowhere)
     return Table(
         paper,
         name,
-        name,
+        title,
         captions.caption(evidence, "Accuracy as the grid's recipes report it."),
         evidence.scale,
+        notes=tuple(_below_the_floor(evidence, frame, rows, columns)),
         ids=tables.done_ids(evidence),
         frame=frame,
         layout=tables.layout_of(frame, rows, columns),
+        summary=_summary(evidence, frame, rows),
     )
 
 
-def _figure(paper: str, name: str, evidence: Any) -> Figure:
+def _rows(evidence: Evidence) -> tuple[tables.Row, ...]:
+    """The grid's rows; where clients join late, beside each what it is worth to them."""
+    own, cells = tables.with_guests((), evidence), evidence.cells
+    if "recipe.newcomers.share" not in cells:
+        return own
+    late = cells[cells["recipe.newcomers.share"].notna()]
+    joining = [
+        tables.Row(
+            f"{row.label}: newcomers",
+            published="",
+            source=row.label,
+            point="newcomers",
+            rule="last",
+            only=tuple(late.loc[late["row"] == row.label, "column"].unique()),
+            aside=True,
+        )
+        for row in own
+    ]
+    return (*own, *(row for row in joining if row.only))
+
+
+def _summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[tables.Row]) -> pd.DataFrame:
+    """Average ranks, and every row in pairs against the one that ranks first; nothing of a single
+    row.
+    """
+    competing = frame[_competes(frame, rows) & frame["ours"].notna()]
+    if competing["row"].nunique() < FEWEST_ROWS:
+        return pd.DataFrame()
+    wide = competing.pivot(index="row", columns="column", values="ours").astype(float)
+    ranks = statistics.average_ranks(wide)
+    first = str((ranks if ranks.notna().any() else -wide.mean(axis="columns")).idxmin())
+    found = ranking.summary(evidence, frame, rows, first)
+    return found.drop(columns="average rank, published").rename(
+        columns={"average rank, ours": "average rank"}
+    )
+
+
+def _competes(frame: pd.DataFrame, rows: Sequence[tables.Row]) -> pd.Series:
+    """Which numbers are of rows that are held against each other."""
+    return frame["row"].isin([row.label for row in rows if not row.aside])
+
+
+def _below_the_floor(
+    evidence: Evidence, frame: pd.DataFrame, rows: Sequence[tables.Row], columns: Sequence[Column]
+) -> Iterator[str]:
+    """What of personal models does not reach what needs no model at all."""
+    shared = evidence.cells.loc[evidence.cells["one_model"].astype(bool), "method"]
+    personal = frame[_competes(frame, rows) & ~frame["method"].isin(shared)]
+    for column in columns:
+        cells = personal[personal["column"] == column.key]
+        low = cells[cells["ours"] < cells["floor"]]
+        if len(low):
+            pairs = zip(low["row"], low["ours"], strict=True)
+            told = ", ".join(f"{row} {ours:.2f}" for row, ours in pairs)
+            yield (
+                f"{column.name}: below the floor of {low['floor'].iloc[0]:.2f}, what {tables.FLOOR}"
+                f" gives: {told}."
+            )
+
+
+def _figure(paper: str, name: str, title: str, evidence: Evidence) -> Figure:
     """Accuracy by round at the reported scoring point, one panel per recipe; bands from the lowest
     to the highest seed.
     """
@@ -67,7 +138,7 @@ def _figure(paper: str, name: str, evidence: Any) -> Figure:
     return Figure(
         paper,
         name,
-        name,
+        title,
         caption,
         evidence.scale,
         ids=tables.done_ids(evidence),

@@ -79,10 +79,10 @@ def _subjects(known: Measured, paper: str, found: Verification) -> Subjects:
     }
     sound(known, cells)
     found.findings += known.problems
-    if strangers := [cell for cell in known.cells if cell not in cells]:
+    if unplanned := [cell for cell in known.cells if cell not in cells]:
         told = (
-            f"{len(strangers)} lines are of cells that no grid plans any more, such as"
-            f" {strangers[0][:12]}"
+            f"{len(unplanned)} lines are of cells that no grid plans any more, such as"
+            f" {unplanned[0][:12]}"
         )
         found.notes.append(f"{known.file}: {told}; not used")
     noise = tiers.within(tiers.noise(known.lines))

@@ -69,14 +69,17 @@ def review(old: str, new: str) -> Review:
     with _lines_of(old) as before, _lines_of(new) as after:
         for paper in sorted({*_papers(before), *_papers(after)}):
             for scale in grids.SCALES:
-                then, now = measured.read(paper, scale, before), measured.read(paper, scale, after)
+                then, now = (
+                    measured.read(paper, scale, before),
+                    measured.read(paper, scale, after),
+                )
                 if then.lines or now.lines or now.problems:
-                    File(paper, scale, then, now).compare(found)
+                    FileChange(paper, scale, then, now).compare(found)
     return found
 
 
 @dataclass
-class File:
+class FileChange:
     """The lines of one paper at one scale, before and after."""
 
     paper: str

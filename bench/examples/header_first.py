@@ -8,8 +8,8 @@ bench/examples/header_first.py --method header-first
 from torch import Tensor
 
 from repfl.algorithms.core.alternate import Phase, in_phases
+from repfl.algorithms.core.chunk import still_cross_entropy
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.local import still_cross_entropy
 from repfl.algorithms.core.method import register
 from repfl.algorithms.pfeddst import PFedDST
 

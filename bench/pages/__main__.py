@@ -1,7 +1,7 @@
 """Write every part of the pages that quotes results.
 
 python -m repfl.bench.pages             the README's results and figure, STATISTICS.md; coverage and
-                                        excerpts in every paper's own page
+                                        excerpts in every paper's own page, and its CLAIMS.md
 python -m repfl.bench.pages --floors    first compute the floors again, as far as the data are here
 """
 
@@ -10,9 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from repfl.bench.cells import grid as grids
 from repfl.bench.errors import INPUT, UserError
-from repfl.bench.pages import coverage, excerpts, floors, parts, results, statistics
+from repfl.bench.pages import claims, coverage, excerpts, floors, parts, results, statistics
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -28,10 +27,11 @@ def main(arguments: Sequence[str]) -> None:
     results.draw(results.FIGURE)
     parts.write(statistics.PAGE, "operating", statistics.block())
     statistics.draw(statistics.FIGURE)
-    for paper in grids.files():
+    for paper in coverage.documented():
         page = coverage.page_of(paper)
         parts.write(page, "coverage", coverage.block(paper))
         excerpts.write(page, paper)
+        claims.page_of(paper).write_text(claims.page(paper), encoding="utf-8")
 
 
 if __name__ == "__main__":

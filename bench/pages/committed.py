@@ -18,7 +18,9 @@ from repfl.paper_tables.core.result import Result, Table
 
 @cache
 def of(paper: str, scale: str) -> tuple[Result, ...]:
-    """The artefacts of one paper."""
+    """The artefacts of one paper; none at a scale that its grid does not have."""
+    if scale not in grids.read(grids.files()[paper]).file.scales:
+        return ()
     made = artefacts.make(
         plan(Selection(scale=scale, papers=[paper])), Library(Store(Path("no results here")))
     )

@@ -10,8 +10,9 @@ from pathlib import Path
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.plan import Planned, Selection, plan, unique
 from repfl.bench.evidence import measured
+from repfl.bench.pages import parts
 from repfl.bench.records.store import Record
-from repfl.bench.running.cost import spoken
+from repfl.bench.running.cost import duration
 
 
 def page_of(paper: str) -> Path:
@@ -19,10 +20,20 @@ def page_of(paper: str) -> Path:
     return measured.folder_of(paper).parent / "README.md"
 
 
+def documented() -> list[str]:
+    """The papers whose README has the block; a paper that somebody begins need not have one."""
+    pages = {paper: page_of(paper) for paper in grids.files()}
+    return [
+        paper for paper, page in pages.items() if page.exists() and parts.read(page, "coverage")
+    ]
+
+
 def block(paper: str) -> str:
     """A line per scale, and for the desk scale one per artefact."""
-    plans = {scale: plan(Selection(papers=[paper], scale=scale)) for scale in grids.SCALES}
-    known = {scale: measured.read(paper, scale).records for scale in grids.SCALES}
+    there = grids.read(grids.files()[paper]).file.scales
+    scales = [scale for scale in grids.SCALES if scale in there]
+    plans = {scale: plan(Selection(papers=[paper], scale=scale)) for scale in scales}
+    known = {scale: measured.read(paper, scale).records for scale in scales}
     lines = [
         "| scale | cells measured | wall time of all of them | device | by |",
         f"|{'---|' * 5}",
@@ -31,6 +42,8 @@ def block(paper: str) -> str:
         cells = unique(planned)
         done = [known[scale][item.cell.id] for item in cells if item.cell.id in known[scale]]
         lines.append(f"| {scale} | {len(done)} of {len(cells)} | {' | '.join(_cost(done))} |")
+    if "desk" not in plans:
+        return "\n".join(lines) + "\n"
     lines += ["", "| artefact at desk scale | cells measured, by column of the grid |", "|---|---|"]
     return "\n".join([*lines, *_artefacts(plans["desk"], known["desk"])]) + "\n"
 
@@ -42,7 +55,7 @@ def _cost(done: Sequence[Record]) -> tuple[str, str, str]:
     wall = sum(record.provenance["seconds"]["wall"] for record in done)
     devices = sorted({_device(record) for record in done})
     return (
-        spoken(wall),
+        duration(wall),
         ", ".join(devices),
         max(str(record.provenance["finished"]) for record in done)[:10],
     )

@@ -33,8 +33,8 @@ def measure(paper: str) -> list[dict[str, Any]]:
             prepared = open_dataset(recipe.dataset)
         except DataError:
             continue
-        fixed = recipe.partition.seed
-        for seed in [fixed] if fixed is not None else grid.file.scales["paper"].seeds:
+        seeds = grid.file.scales["paper"].seeds
+        for seed in dict.fromkeys(recipe.partition.seed_in(seed) for seed in seeds):
             shares = deal(prepared, recipe, seed)
             mean, pooled = floor(shares, np.asarray(prepared.labels))
             row = (name, seed, f"{mean:.6f}", f"{pooled:.6f}", shares.digest)

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from repfl.bench.cells import grid as grids
 from repfl.bench.pages import coverage, results
 
 BLOCKS = re.compile(
@@ -48,7 +47,7 @@ def statements(text: str) -> Iterator[tuple[int, str]]:
 
 def draw(count: int, seed: int) -> list[tuple[Path, int, str]]:
     """So many statements of the README and the papers' pages, in their order."""
-    pages = [results.README, *(coverage.page_of(paper) for paper in grids.files())]
+    pages = [results.README, *(coverage.page_of(paper) for paper in coverage.documented())]
     every = [
         (page, line, words)
         for page in pages

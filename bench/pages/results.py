@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from repfl.bench.cells import grid as grids
+from repfl.bench.cells.cell import known_entry
 from repfl.bench.pages import committed, floors
 from repfl.paper_tables.core.result import Result, Table, shown, stated
-from repfl.paper_tables.core.tables import GLOBAL
 from repfl.paper_tables.core.verdict import ACCURACY_UNITS, Kind, Verdict, at_floor
 
 README = grids.ROOT.parent / "README.md"
@@ -36,7 +36,7 @@ WORDS = {Verdict.OTHER_SCALE: "not comparable (desk scale)"}
 
 
 @dataclass(frozen=True)
-class Place:
+class PaperColumn:
     """A column of accuracies, and its floor."""
 
     paper: str
@@ -46,14 +46,14 @@ class Place:
 
     @property
     def title(self) -> str:
-        return f"{NAMES[self.paper]} {self.table}, {self.column}"
+        return f"{NAMES.get(self.paper, self.paper)} {self.table}, {self.column}"
 
 
 @dataclass(frozen=True)
 class Printed:
     """A published accuracy whose floor is known."""
 
-    place: Place
+    place: PaperColumn
     row: str
     value: float
 
@@ -79,14 +79,15 @@ def printed(results: Sequence[Result]) -> Iterator[Printed]:
                     continue
                 if not _one_model(table.paper, str(cell["column"]), str(cell["method"])):
                     title = ", ".join(filter(None, (column.group, column.label)))
-                    place = Place(table.paper, table.name, title, known[cell["column"]])
+                    place = PaperColumn(table.paper, table.name, title, known[cell["column"]])
                     yield Printed(place, cell["row"], float(cell["published"]))
 
 
 def _one_model(paper: str, column: str, method: str) -> bool:
     """Whether all clients are scored with the same model."""
     recipe = grids.read(grids.files()[paper]).recipe(column, "paper")
-    return method in GLOBAL and recipe.evaluation.point == "post_agg"
+    known = known_entry(method)
+    return known is not None and known.one_model and recipe.evaluation.point == "post_agg"
 
 
 # -- the block -------------------------------------------------------------------------------------
@@ -121,7 +122,7 @@ def verdict_lines(papers: Sequence[str]) -> list[str]:
     for paper in papers:
         scales = [committed.of(paper, scale) for scale in ("desk", "paper")]
         found = standing(*scales)
-        link = f"[{NAMES[paper]}](paper_tables/{paper.replace('-', '_')}/README.md)"
+        link = f"[{NAMES.get(paper, paper)}](paper_tables/{paper.replace('-', '_')}/README.md)"
         for kind in Kind:
             counts = Counter(each.verdict for each in found.values() if each.kind == kind)
             if counts:

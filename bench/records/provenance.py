@@ -15,7 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.records.sources import sources as sources  # part of where a number comes from
+from repfl.bench.records.sources import of_cell as of_cell  # part of where a number comes from
+from repfl.bench.records.sources import sources as sources
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ("torch", "numpy", "scipy", "safetensors", "pydantic", "pandas", "pyarrow")

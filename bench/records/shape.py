@@ -34,7 +34,7 @@ class Seconds(BaseModel):
     wall: float
 
 
-class Measured(Origin):
+class DoneOrigin(Origin):
     """Provenance of a record that is done."""
 
     data: dict[str, str]
@@ -53,7 +53,7 @@ class Metrics(BaseModel):
 def misshapen(status: str, metrics: Any, provenance: Any) -> str:
     """The first thing that a record lacks or has otherwise; nothing if all is there."""
     wanted: dict[str, tuple[type[BaseModel], Any]] = {
-        "provenance": (Measured if status == "done" else Origin, provenance)
+        "provenance": (DoneOrigin if status == "done" else Origin, provenance)
     }
     if status == "done":
         wanted["metrics"] = (Metrics, metrics)

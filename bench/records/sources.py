@@ -1,10 +1,12 @@
-"""Hashes of the code that decides a cell's numbers. Comments, docstrings and layout do not enter.
+"""Hashes of the code that decides a cell's numbers. Comments, docstrings and layout do not enter,
+nor does what a method's registration only tells.
 
 engine   what every cell runs through: the primitives of methods, the models, the datasets with
          their partitions, and of the harness what hands data to a run and takes numbers from its
          curves
 method   the method's file, and every file that it imports and that is not of the engine, such as
-         that of a method it builds on
+         that of a method it builds on; with the files of plugins that bring the cell's dataset,
+         model or partition rule
 
 What is left out decides no number: grids and recipes are in a cell's id, the store keeps what it is
 given, libraries and processors are in the platform. This file reads text and imports nothing of the
@@ -15,10 +17,11 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any, TypeGuard
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = (
@@ -32,12 +35,28 @@ METHODS = "algorithms"
 
 
 @lru_cache(maxsize=64)
-def sources(method: str, root: Path = ROOT) -> dict[str, str]:
-    """Both hashes of a method; KeyError where the tree has no such method."""
+def sources(
+    method: str, root: Path = ROOT, beside: frozenset[Path] = frozenset()
+) -> dict[str, str]:
+    """Both hashes of a method, with further files beside its own; KeyError where the tree has no
+    such method.
+    """
     file = _files_of_methods(root).get(method) or _plugin(method)
     if file is None:
         raise KeyError(method)
-    return {"method": _hash_of(root, _closure(file, root)), "engine": engine(root)}
+    files = {path for each in (file, *beside) for path in _closure(each, root)}
+    return {"method": _hash_of(root, files), "engine": engine(root)}
+
+
+def of_cell(cell: Mapping[str, Any]) -> dict[str, str]:
+    """Both hashes of a cell: of its method, and of whatever plugins bring of its recipe."""
+    recipe = cell["recipe"]
+    rule = (recipe.get("partition") or {}).get("rule")
+    named = {"dataset": recipe.get("dataset"), "model": recipe.get("model"), "partition": rule}
+    plugins = sys.modules.get("repfl.bench.cells.plugins")
+    found = [plugins.origin(kind, name) for kind, name in named.items()] if plugins else []
+    beside = frozenset(path for path in found if path)
+    return sources(cell["method"], beside=beside) if beside else sources(cell["method"])
 
 
 @lru_cache(maxsize=8)
@@ -53,15 +72,12 @@ def engine_files(root: Path = ROOT) -> frozenset[Path]:
 
 def _hash_of(root: Path, files: Iterable[Path]) -> str:
     """One hash of several files, by their places in the tree; a plugin's file goes by its name."""
-    named = {
-        path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name: path
+    lines = (
+        f"{path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name}"
+        f" {hash_of(path.read_bytes())}\n"
         for path in files
-    }
-    return sha256(
-        "".join(
-            f"{name} {hash_of(path.read_bytes())}\n" for name, path in sorted(named.items())
-        ).encode()
-    ).hexdigest()
+    )
+    return sha256("".join(sorted(lines)).encode()).hexdigest()
 
 
 # -- a method's files ------------------------------------------------------------------------------
@@ -72,16 +88,12 @@ def _files_of_methods(root: Path) -> dict[str, Path]:
     """Where each method of a tree is registered, read from its text: `@register("name", ...)`."""
     found = {}
     for path in sorted((root / METHODS).glob("*.py")):
-        for node in ast.walk(_parsed(path.read_bytes())):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id == "register"
-                and node.args
-            ):
-                name = node.args[0]
-                if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                    found[name.value] = path
+        for cls in _parsed(path.read_bytes()).body:
+            for node in cls.decorator_list if isinstance(cls, ast.ClassDef) else ():
+                if _is_registration(node) and node.args:
+                    name = node.args[0]
+                    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                        found[name.value] = path
     return found
 
 
@@ -146,29 +158,52 @@ def code(node: object) -> str:
 
     What is empty, or says where in the file something stands, is left out: versions differ in that.
     """
-    if isinstance(node, ast.JoinedStr):  # some versions end a format with an empty text
-        node = ast.JoinedStr(
-            [
-                part
-                for part in node.values
-                if not (isinstance(part, ast.Constant) and part.value == "")
-            ]
-        )
     if isinstance(node, ast.AST):
-        parts = (
+        if isinstance(node, ast.JoinedStr):  # some versions end a format with an empty text
+            node = ast.JoinedStr(
+                [
+                    part
+                    for part in node.values
+                    if not (isinstance(part, ast.Constant) and part.value == "")
+                ]
+            )
+        if isinstance(node, ast.Call) and (told := TOLD.get(_called(node))):
+            kept = [keyword for keyword in node.keywords if keyword.arg not in told]
+            node = ast.Call(node.func, node.args, kept)
+        parts = [
             f"{name}={text}"
-            for name, value in ast.iter_fields(node)
-            if name not in BESIDE and (text := code(value))
-        )
+            for name in node._fields
+            if name not in BESIDE and (text := code(getattr(node, name, None)))
+        ]
         return f"{type(node).__name__}({','.join(parts)})"
     if isinstance(node, list):
-        texts = ",".join(code(item) for item in node if not _is_docstring(item))
+        texts = ",".join([code(item) for item in node if not _is_docstring(item)])
         return f"[{texts}]" if texts else ""
     return "" if node is None else repr(node)
 
 
 BESIDE = ("kind", "type_comment", "type_ignores")
 """Fields that change nothing of what is computed."""
+
+
+TOLD = {
+    "register": {
+        "title", "paper", "year", "family", "sends", "variants", "cost", "quick", "gate",
+    },
+    "param": {"paper", "search"},
+}  # fmt: skip
+"""What registrations and hyper-parameters only tell: they describe the method, and say how it is
+checked and searched.
+"""
+
+
+def _is_registration(node: object) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and _called(node) == "register"
+
+
+def _called(node: ast.Call) -> str:
+    """The name that is called; empty where it is no name alone."""
+    return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
 def _is_docstring(node: object) -> bool:

@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
@@ -25,7 +26,7 @@ APART = ("papers", "results", "measured", "operating")
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One cell of a table as the page shows it."""
 
     ours: str
@@ -42,7 +43,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
+class NumberLine:
     """One line of the list of all numbers."""
 
     row: str
@@ -72,9 +73,9 @@ class Section:
     files: tuple[str, ...]
     image: str = ""
     columns: tuple[Column, ...] = ()
-    lines: tuple[tuple[str, bool, tuple[Cell | None, ...]], ...] = ()
+    lines: tuple[tuple[str, bool, tuple[TableCell | None, ...]], ...] = ()
     floors: dict[str, str] = field(default_factory=dict)
-    numbers: tuple[Line, ...] = ()
+    numbers: tuple[NumberLine, ...] = ()
     remarks: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
 
@@ -111,6 +112,7 @@ def page(
     environment.filters |= {
         "plain": numbers.plain,
         "signed": numbers.signed,
+        "statistic": numbers.statistic,
         "emphasise": emphasise,
         "facts": facts,
     }
@@ -123,8 +125,10 @@ def page(
         if "results" in provenance
         else ""
     )
+    summaries = overview.summaries(results, papers)
     return environment.get_template("index.html.j2").render(
-        summaries=overview.summaries(results, papers),
+        summaries=summaries,
+        printed=any(summary.published for summary in summaries),
         verdicts=overview.verdict_names(),
         kinds=[str(kind) for kind in Kind],
         operating=provenance.get("operating", ()),
@@ -137,12 +141,13 @@ def page(
         records=records,
         measured=provenance.get("measured", frozenset()),
         rule=RULE,
+        paired=numbers.PAIRED,
     )
 
 
 def section(result: Result, command: str, files: tuple[str, ...], out: Path) -> Section:
     """Everything the page shows of one artefact."""
-    claims = tuple(render.claim(c, result.scale) for c in result.claims)
+    claims = tuple(render.claim(c, result.paper) for c in result.claims)
     if isinstance(result, Figure):
         return Section(result, command, files, image=image(out, files), claims=claims)
     if not isinstance(result, Table):
@@ -177,12 +182,12 @@ def section(result: Result, command: str, files: tuple[str, ...], out: Path) -> 
 
 def _cell(
     table: Table, row: str, column: Column, best: dict[str, dict[tuple[str, str], numbers.Mark]]
-) -> Cell | None:
+) -> TableCell | None:
     found = table.cell(row, column.key)
     if found is None:
         return None
     key = (row, column.key)
-    return Cell(
+    return TableCell(
         numbers.spread(found["ours"], found["std"], column.digits),
         numbers.published(found, column.digits) if found["source"] else "",
         numbers.gap(found, column.digits),
@@ -196,9 +201,9 @@ def _cell(
     )
 
 
-def _line(cell: Any, table: Table) -> Line:
+def _line(cell: pd.Series, table: Table) -> NumberLine:
     column = next(c for c in table.layout.columns if c.key == cell["column"])
-    return Line(
+    return NumberLine(
         cell["row"],
         column.name,
         numbers.published(cell, column.digits) if cell["source"] else "",

@@ -99,6 +99,20 @@ def gap(cell: pd.Series, digits: int) -> str:
     )
 
 
+PAIRED = (
+    "Paired: methods share partition, initialisation and batches per seed; the test is over"
+    " (column, seed) pairs, has no p for fewer than three, and is corrected for the number of rows"
+    " (Holm)."
+)
+
+
+def statistic(name: str, value: float) -> str:
+    """A number of a table's statistics; p-values have a digit more, counts have none."""
+    if name == "pairs":
+        return str(int(value))
+    return plain(value, 3 if name.startswith("p ") else 2)
+
+
 def between(low: float, high: float, digits: int, form: str = "{} to {}") -> str:
     """An interval; nothing where there is none."""
     return (
@@ -110,9 +124,12 @@ def between(low: float, high: float, digits: int, form: str = "{} to {}") -> str
 
 def marks(table: Table, side: Literal["ours", "published"]) -> dict[tuple[str, str], Mark]:
     """The best and the second number of every column, at the printed precision; ties share their
-    place.
+    place. Beside printed numbers, ours of a smaller scale have no such marks: they are not
+    comparable.
     """
     found: dict[tuple[str, str], Mark] = {}
+    if side == "ours" and table.scale != "paper" and (table.frame["source"] != "").any():
+        return found
     ranked = {column.key: column for column in table.layout.columns if column.best}
     competing = table.frame.loc[
         ~table.frame["row"].isin(table.layout.aside) & table.frame["column"].isin(ranked),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, nan
 
 import pandas as pd
 
@@ -111,14 +111,14 @@ class HeatCell:
         return numbers.plain(self.value, 1)
 
 
-Place = tuple[str, str, str]
+Heading = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class HeatMap:
     """Methods against (paper, data set, scale)."""
 
-    columns: list[Place]
+    columns: list[Heading]
     rows: list[tuple[str, list[HeatCell | None]]]
 
 
@@ -126,7 +126,7 @@ def heat_map(results: Sequence[Result]) -> HeatMap:
     """Our accuracy per method and data set, averaged over the settings of a paper's first table
     with that data set.
     """
-    values: dict[Place, dict[str, tuple[float, float]]] = {}
+    values: dict[Heading, dict[str, tuple[float, float]]] = {}
     for table in results:
         if not isinstance(table, Table):
             continue
@@ -141,7 +141,7 @@ def heat_map(results: Sequence[Result]) -> HeatMap:
     )
 
 
-def _places(table: Table) -> Iterator[tuple[Place, list[str]]]:
+def _places(table: Table) -> Iterator[tuple[Heading, list[str]]]:
     """The accuracy columns of every data set: those under a heading, or single ones where a table
     has no headings.
     """
@@ -159,8 +159,8 @@ def _places(table: Table) -> Iterator[tuple[Place, list[str]]]:
 
 
 def _means(table: Table, keys: list[str]) -> dict[str, tuple[float, float]]:
-    """Per method: mean of ours and of the published numbers over the columns; of several rows of a
-    method the first counts.
+    """Per method: mean of ours and, where these are comparable, of the published numbers over the
+    columns; of several rows of a method the first counts.
     """
     frame = table.frame[
         table.frame["column"].isin(keys) & ~table.frame["row"].isin(table.layout.aside)
@@ -171,7 +171,7 @@ def _means(table: Table, keys: list[str]) -> dict[str, tuple[float, float]]:
         if len(cells) and str(cells["method"].iloc[0]) not in found:
             found[str(cells["method"].iloc[0])] = (
                 float(cells["ours"].astype(float).mean()),
-                _mean(cells["published"]),
+                _mean(cells["published"]) if table.scale == "paper" else nan,
             )
     return found
 

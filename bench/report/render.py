@@ -19,6 +19,12 @@ TEMPLATES = Path(__file__).parent / "templates"
 Marks = Mapping[str, Mapping[tuple[str, str], numbers.Mark]]
 """What stands out on either side of a table."""
 
+PUBLISHED = (
+    "published", "published_std", "printed", "source",
+    "difference", "gap_low", "gap_high", "verdict", "kind", "mark", "basis",
+)  # fmt: skip
+"""What a table says of published numbers, and leaves out where there are none."""
+
 # -- csv -------------------------------------------------------------------------------------------
 
 
@@ -33,14 +39,10 @@ def csv(result: Table | Figure) -> str:
         unit=result.frame["column"].map(units),
         ids=[" ".join(ids) for ids in result.frame["ids"]],
     )
-    order = [
-        "row",
-        "column",
-        "label",
-        "unit",
-        *[c for c in result.frame.columns if c not in ("row", "column")],
-    ]
-    return _csv(frame[order])
+    first = ("row", "column", "label", "unit")
+    left_out = () if result.printed else PUBLISHED
+    rest = [c for c in result.frame.columns if c not in (*first, *left_out)]
+    return _csv(frame[[*first, *rest]])
 
 
 def _csv(frame: pd.DataFrame) -> str:
@@ -61,11 +63,12 @@ def markdown(table: Table) -> str:
     for group, columns in table.layout.groups:
         parts += ([f"## {group}"] if group else []) + [_markdown_group(table, columns, best)]
     parts += [_orderings(table)] if table.orderings else []
+    parts += [] if table.printed or table.summary.empty else [_summary(table)]
     parts += [
         numbers.legend(table.frame),
         _bullets("Remarks", tables.remarks(table.frame, table.layout.columns)),
         _bullets("Notes", list(table.notes)),
-        _bullets("Claims", [claim(c, table.scale) for c in table.claims]),
+        _bullets("Claims", [claim(c, table.paper) for c in table.claims]),
     ]
     return "\n\n".join(p for p in parts if p) + "\n"
 
@@ -78,26 +81,24 @@ def _name(text: str) -> str:
 def _markdown_group(table: Table, columns: tuple[Column, ...], best: Marks) -> str:
     head = [_name(table.layout.corner)]
     for column in columns:
-        head += [f"{_name(column.label)}: published", "ours", "difference", "verdict"]
-    lines = [head, ["---", *["---:", "---:", "---:", "---"] * len(columns)]]
+        name = _name(column.label)
+        head += [f"{name}: published", "ours", "difference", "verdict"] if table.printed else [name]
+    rules = ["---:", "---:", "---:", "---"] if table.printed else ["---:"]
+    lines = [head, ["---", *rules * len(columns)]]
     for row in table.layout.rows:
         line = [f"*{_name(row)}*" if row in table.layout.aside else _name(row)]
         for column in columns:
             cell = table.cell(row, column.key)
-            line += ["", "", "", ""] if cell is None else _markdown_cell(cell, column, best)
+            shown = [""] * 4 if cell is None else _markdown_cell(cell, column, best)
+            line += shown if table.printed else shown[1:2]
         lines.append(line)
     floors = numbers.floors(table)
     if any(c.key in floors for c in columns):
-        lines.append(
-            [
-                "majority class",
-                *(
-                    t
-                    for c in columns
-                    for t in ("", numbers.plain(floors.get(c.key, float("nan")), c.digits), "", "")
-                ),
-            ]
-        )
+        line = ["majority class"]
+        for column in columns:
+            floor = numbers.plain(floors.get(column.key, float("nan")), column.digits)
+            line += ["", floor, "", ""] if table.printed else [floor]
+        lines.append(line)
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -110,6 +111,17 @@ def _markdown_cell(cell: pd.Series, column: Column, best: Marks) -> list[str]:
     }
     shown = [wrap[best[side].get(key, "")].format(text) for side, text in texts.items()]
     return [*shown, *numbers.judged(cell, column.digits)]
+
+
+def _summary(table: Table) -> str:
+    """Statistics per row over all columns."""
+    head = [_name(table.layout.corner), *map(_name, table.summary.columns)]
+    lines = [head, ["---", *["---:"] * (len(head) - 1)]]
+    for row, values in table.summary.iterrows():
+        cells = [numbers.statistic(str(name), value) for name, value in values.items()]
+        lines.append([_name(str(row)), *cells])
+    rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return f"**Statistics over all columns**\n\n{rows}\n\n{numbers.PAIRED}"
 
 
 def _orderings(table: Table) -> str:
@@ -135,13 +147,23 @@ def _bullets(title: str, lines: list[str]) -> str:
     return f"**{title}**\n\n" + "\n".join(f"- {line}" for line in lines) if lines else ""
 
 
-def claim(c: Claim, scale: str) -> str:
+STANDINGS = {True: "holds", False: "does not hold", None: "open"}
+POINTS = {True: "point to it", False: "point against it"}
+
+
+def standing(c: Claim) -> str:
+    """What becomes of a claim; of one that is open, which way runs point that cannot decide."""
+    if c.suggests is None:
+        return STANDINGS[c.holds]
+    return f"open; runs of the {c.scale} scale, which decide nothing, {POINTS[c.suggests]}"
+
+
+def claim(c: Claim, paper: str) -> str:
     """A claim in one line."""
-    words = {True: "holds", False: "does not hold", None: "cannot be said"}
-    printed = "" if c.printed is None else f"; in the printed numbers it {words[c.printed]}"
+    printed = "" if c.printed is None else f"; in the paper's own numbers it {STANDINGS[c.printed]}"
     return (
-        f"“{c.text}”: {words[c.holds]} at the {scale} scale{printed}."
-        f" {c.detail[:1].upper()}{c.detail[1:]}."
+        f"“{c.text}”: {standing(c)}{printed}. {c.detail[:1].upper()}{c.detail[1:]}."
+        f" ({paper}/{c.id})"
     )
 
 
@@ -257,6 +279,9 @@ def _latex_row(table: Table, row: str, best: Marks) -> list[str]:
 # -- files -----------------------------------------------------------------------------------------
 
 
+ENDINGS = ("csv", "md", "tex", "png", "pdf")
+
+
 def write_files(result: Result, folder: Path) -> list[Path]:
     """Every form of one artefact."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -281,6 +306,8 @@ def _draw(figure: Figure, folder: Path) -> list[Path]:
     before, to lay it out.
     """
     canvas = figure.draw(figures.sheet)
+    if figure.stamp:
+        canvas.suptitle(figure.stamp, fontsize=8, color="0.35", x=0.01, ha="left")
     png, pdf = (folder / f"{figure.name}.{ending}" for ending in ("png", "pdf"))
     FigureCanvasAgg(canvas).print_png(png, metadata={"Software": None})
     canvas.set_layout_engine("none")  # it is laid out now

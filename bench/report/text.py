@@ -57,7 +57,7 @@ def _show_one(result: Result, console: Console, files: Mapping[str, str]) -> Non
             )
         )
         for claim in result.claims:
-            console.print(Text(f"  {render.claim(claim, result.scale)}", style="dim"))
+            console.print(Text(f"  {render.claim(claim, result.paper)}", style="dim"))
 
 
 def _show_lines(results: Sequence[Result], console: Console, files: Mapping[str, str]) -> None:
@@ -94,12 +94,14 @@ def _show_table(table: Table, console: Console) -> None:
         for first in range(0, len(columns), fit):
             console.print(_grid(table, group, columns[first : first + fit]))
     remarks = tables.remarks(table.frame, table.layout.columns)
+    for line in table.notes if not table.printed else ():
+        console.print(Text(f"  {line}", style="yellow"))
     for line in remarks[:4]:
         console.print(Text(f"  {line}", style="dim"))
     if len(remarks) > 4:
         console.print(Text(f"  and {len(remarks) - 4} more remarks in the report", style="dim"))
     for claim in table.claims:
-        console.print(Text(f"  {render.claim(claim, table.scale)}", style="dim"))
+        console.print(Text(f"  {render.claim(claim, table.paper)}", style="dim"))
 
 
 def _grid(table: Table, group: str, columns: tuple[Column, ...]) -> Grid:
@@ -113,13 +115,18 @@ def _grid(table: Table, group: str, columns: tuple[Column, ...]) -> Grid:
         pad_edge=False,
     )
     grid.add_column(table.layout.corner)
+    sides = "published | ours (seeds)" if table.printed else "(seeds)"
     for column in columns:
-        grid.add_column(f"{column.label}\npublished | ours (seeds)", justify="right", no_wrap=True)
+        grid.add_column(f"{column.label}\n{sides}", justify="right", no_wrap=True)
     for row in table.layout.rows:
         cells = [table.cell(row, c.key) for c in columns]
         if any(cell is not None for cell in cells):
             grid.add_row(
-                row, *(_text(cell, c, best) for cell, c in zip(cells, columns, strict=True))
+                row,
+                *(
+                    _text(cell, c, best, printed=table.printed)
+                    for cell, c in zip(cells, columns, strict=True)
+                ),
             )
     if any(c.key in floors for c in columns):
         grid.add_section()
@@ -131,14 +138,20 @@ def _grid(table: Table, group: str, columns: tuple[Column, ...]) -> Grid:
 
 
 def _text(
-    cell: pd.Series | None, column: Column, best: dict[str, dict[tuple[str, str], numbers.Mark]]
+    cell: pd.Series | None,
+    column: Column,
+    best: dict[str, dict[tuple[str, str], numbers.Mark]],
+    *,
+    printed: bool,
 ) -> Text:
     if cell is None:
         return Text("")
     key = (cell["row"], column.key)
     text = Text()
-    text.append(numbers.published(cell, column.digits), STYLES[best["published"].get(key, "")])
-    text.append(" | ").append(numbers.ours(cell, column.digits), STYLES[best["ours"].get(key, "")])
+    if printed:
+        text.append(numbers.published(cell, column.digits), STYLES[best["published"].get(key, "")])
+        text.append(" | ")
+    text.append(numbers.ours(cell, column.digits), STYLES[best["ours"].get(key, "")])
     if isinstance(cell["verdict"], str):  # marks are left to the files: screens are narrow
         text.append(f"\n{numbers.gap(cell, column.digits)} ").append(
             cell["verdict"], COLOURS[Verdict(cell["verdict"])]
@@ -153,7 +166,8 @@ def _show_verdicts(results: Sequence[Result], console: Console) -> None:
     places = ("numbers", "in tables", "in figures", "in sentences")
     for name in ("paper", *places, *overview.verdict_names(), "claims hold", "fail", "open"):
         grid.add_column(name, justify="left" if name == "paper" else "right")
-    for s in overview.summaries(results, {}):
+    told = [summary for summary in overview.summaries(results, {}) if summary.published]
+    for s in told:
         counts = (
             s.published,
             s.tables,
@@ -165,5 +179,6 @@ def _show_verdicts(results: Sequence[Result], console: Console) -> None:
             s.open,
         )
         grid.add_row(s.paper, *(str(n) if n else numbers.BLANK for n in counts))
-    console.print("")
-    console.print(grid)
+    if told:
+        console.print("")
+        console.print(grid)

@@ -42,7 +42,7 @@ class Clients:
 def clients_of(cell: Cell) -> Clients:
     """What the clients of a cell hold. Cells of one table share it, so the last few are kept."""
     recipe = recipe_from(cell.recipe, "recipe")
-    dealt = cell.seed if recipe.partition.seed is None else recipe.partition.seed
+    dealt = recipe.partition.seed_in(cell.seed)
     late = None if recipe.newcomers is None else cell.seed
     names = ("dataset", "model", "clients", "partition", "norm", "augment", "input", "classes")
     key = canonical({name: cell.recipe.get(name) for name in (*names, "newcomers")})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from repfl.bench.cells.cell import Cell, residents
+from repfl.bench.cells.cell import Cell, known_entry, participants
 from repfl.bench.cells.plan import Planned
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.records.store import Record, Store
@@ -17,6 +17,7 @@ REFERENCE = {
     "tiny-bn": 90e-6,
     "cnn4": 510e-6,
     "lenet5": 150e-6,
+    "mlp": 20e-6,
     "resnet8": 1100e-6,
     "resnet10": 3200e-6,
     "resnet18": 14e-3,
@@ -24,24 +25,6 @@ REFERENCE = {
 }
 """Seconds per training sample on one processor core of a server, measured; used where the store
 knows nothing better.
-"""
-PASSES: Mapping[str, float] = {
-    "apfl": 2.2,
-    "dfedpgp": 1.3,
-    "dis-pfl": 1.5,
-    "ditto": 2.0,
-    "fedala": 1.3,
-    "feddpa": 2.1,
-    "fedpac": 1.6,
-    "fedselect": 2.5,
-    "lotteryfl": 1.9,
-    "pfeddst": 1.9,
-    "pfedfda": 2.2,
-    "pfedsd": 1.4,
-    "star-pfl": 2.0,
-}
-"""What a training sample costs by a method that does more with it than FedAvg, as a multiple;
-measured at batch 32 on cnn4, or on resnet8 where the method needs batch norm.
 """
 START = 0.05
 """Seconds that a cell costs beside training and scoring."""
@@ -69,15 +52,20 @@ def static(item: Planned) -> float:
 
 def work_of(method: str, recipe: Mapping[str, Any]) -> float:
     """Samples that all clients go through in training, over the whole run."""
-    from repfl.algorithms.core.method import methods
-
-    training, known = recipe["training"], methods().get(method)
-    everybody = known is not None and known.cls.serverless
-    there = residents(recipe)
-    cohort = there if everybody else max(1, round(recipe["participation"] * there))
+    training, cohort = recipe["training"], participants(method, recipe)
     return float(
         training["rounds"] * training["epochs"] * cohort * _per_client(recipe) * 1.15
     )  # scoring costs about a sixth on top
+
+
+def _passes(method: str) -> float:
+    """What a training sample costs by a method, as a multiple of FedAvg's."""
+    known = known_entry(method)
+    return known.cost if known is not None else 1.0
+
+
+UNKNOWN = 10_000
+"""Training samples that a dataset is taken to have of which nothing is published, or here."""
 
 
 def _per_client(recipe: Mapping[str, Any]) -> float:
@@ -87,14 +75,14 @@ def _per_client(recipe: Mapping[str, Any]) -> float:
 
 def _dealt(recipe: Mapping[str, Any]) -> float:
     """The same before some are set apart for validation."""
-    from repfl.datasets.core import registry
+    from repfl.datasets.core import registry, store
 
     rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
     if isinstance(options.get("train"), int | float):
         return float(
             options["train"] * (options["classes"] if rule == "class-shards" else 1)
         )  # of a shard, or of a client
-    splits = registry.get(recipe["dataset"]).splits
+    splits = store.sizes(registry.get(recipe["dataset"])) or {"train": UNKNOWN}
     own, kept = options.get("train_share"), options.get("test_share")
     share = (
         own if isinstance(own, int | float) else 1 - kept if isinstance(kept, int | float) else None
@@ -135,7 +123,7 @@ class Speeds:
             spent = record.provenance["seconds"]
             rate = (spent["train"] + spent["evaluate"]) / work_of(method, recipe)
             methods.setdefault((method, _shape(recipe)), []).append(rate)
-            shapes.setdefault(_shape(recipe), []).append(rate / PASSES.get(method, 1.0))
+            shapes.setdefault(_shape(recipe), []).append(rate / _passes(method))
         known = {shape: median(values) for shape, values in shapes.items()}
         paces = [
             value / REFERENCE[model] for (model, _), value in known.items() if model in REFERENCE
@@ -158,7 +146,7 @@ class Speeds:
         rate = self.shapes.get(_shape(recipe)) or (
             median(alike) if alike else self.pace * REFERENCE.get(recipe["model"], 1e-3)
         )
-        return rate * PASSES.get(method, 1.0)
+        return rate * _passes(method)
 
     def knows(self, recipe: Mapping[str, Any]) -> bool:
         """Whether a cell's model was measured."""
@@ -215,7 +203,7 @@ def forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[s
     return {"cells": len(planned), **lines}
 
 
-def told(forecast: Mapping[str, Any]) -> str:
+def in_words(forecast: Mapping[str, Any]) -> str:
     """A forecast in words."""
     cells, cpu, gpu = forecast["cells"], forecast["cpu"], forecast["cuda"]
     basis = {
@@ -227,12 +215,12 @@ def told(forecast: Mapping[str, Any]) -> str:
         f"the models of {cpu['measured']:,} were measured here, the others go by reference speeds",
     )
     text = (
-        f"{cells:,} cells to compute: about {spoken(cpu['seconds'])} of one CPU worker ({source})"
+        f"{cells:,} cells to compute: about {duration(cpu['seconds'])} of one CPU worker ({source})"
     )
     if gpu["measured"]:
         share = "" if gpu["measured"] == cells else f" for the {gpu['measured']:,} whose models"
         return (
-            f"{text}; about {spoken(gpu['seconds'])} of one GPU{share}, as measured by cells of"
+            f"{text}; about {duration(gpu['seconds'])} of one GPU{share}, as measured by cells of"
             " this store"
         )
     return (
@@ -246,7 +234,7 @@ def total(planned: Sequence[Planned], costs: Mapping[str, float]) -> float:
     return sum(costs[item.cell.id] for item in planned)
 
 
-def spoken(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A duration in words short enough for a table."""
     if seconds < 90:
         return f"{seconds:.0f} s"

@@ -111,7 +111,7 @@ def share(said: str | None, workers: int | None, device: str) -> int:
     return -(-workers // max(gpus(), 1)) if workers and device == "cuda" else 0
 
 
-def crew(device: str, per_gpu: int) -> int:
+def processes(device: str, per_gpu: int) -> int:
     """Processes that keep the devices busy: one per processor, or as many on every GPU as may share
     it.
     """

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from repfl.bench.cells.cell import Cell, canonical, entry
+from repfl.bench.cells.cell import Cell, canonical, participants
 from repfl.bench.running.devices import Reading
 
 FILL = 0.85
@@ -54,9 +54,7 @@ def shape_of(cell: Cell) -> str:
     such cell begins.
     """
     recipe, training = cell.recipe, cell.recipe["training"]
-    cohort = recipe["clients"] * (
-        1 if entry(cell.method).cls.serverless else recipe["participation"]
-    )
+    cohort = participants(cell.method, recipe)
     shape = [recipe[name] for name in ("model", "dataset", "input", "classes")]
     return canonical([*shape, training["batch"], training["momentum"], cohort])
 
@@ -199,7 +197,9 @@ class Packer:
 
     # -- being told --------------------------------------------------------------------------------
 
-    def told(self, index: int, cell: str, rounds: int, seen: Reading | None, now: float) -> None:
+    def progressed(
+        self, index: int, cell: str, rounds: int, seen: Reading | None, now: float
+    ) -> None:
         """A cell has come so far, and this is how its GPU looks."""
         place = self.places[index]
         running = place.cells.get(cell)

@@ -30,7 +30,7 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
     """Provenance that is known before the first round."""
     return {
         **provenance.commit(),
-        "sources": provenance.sources(task.cell.method),
+        "sources": provenance.of_cell(task.cell.json),
         "libraries": provenance.libraries(),
         "machine": provenance.machine(),
         "platform": provenance.platform_of(options.device, options.precision),
@@ -69,7 +69,7 @@ def measured(run: Run, clients: Clients, seconds: float, options: Options) -> di
 
 def unrecorded(run: Run) -> dict[str, list[str]]:
     """Why steps could not be recorded as graphs, if any could not."""
-    refusals = run.fed.crew.refusals if run.fed.crew is not None else set()
+    refusals = run.fed.lanes.refusals if run.fed.lanes is not None else set()
     return {"unrecorded": sorted(refusals)} if refusals else {}
 
 

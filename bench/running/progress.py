@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from repfl.bench.cells.cell import Cell
-from repfl.bench.running.cost import spoken
+from repfl.bench.running.cost import duration
 from repfl.bench.running.task import Outcome
 
 QUIET = 2.0
@@ -57,12 +57,12 @@ class Progress:
         estimate = (
             f"{on}, and no cell has told how long yet"
             if self._expected is None
-            else f"about {spoken(self._expected)} on {on}"
+            else f"about {duration(self._expected)} on {on}"
         )
         self.note(f"{self.total} cells to compute{reused}; {estimate}")
         yield
         self.note(
-            f"{self.done} of {self.total} cells ended in {spoken(time.monotonic() - self.begun)}"
+            f"{self.done} of {self.total} cells ended in {duration(time.monotonic() - self.begun)}"
         )
 
     def note(self, text: str) -> None:
@@ -107,8 +107,8 @@ class Progress:
         passed, left = time.monotonic() - self.begun, 1 - self.share
         gained = self.share - (self._found / self._all_cost if self._all_cost else 0.0)
         if gained > 0.02 and passed > 1:
-            return spoken(passed * left / gained)
-        return "?" if self._expected is None else spoken(self._expected * left)
+            return duration(passed * left / gained)
+        return "?" if self._expected is None else duration(self._expected * left)
 
     def _show(self) -> None:
         now = time.monotonic()

@@ -5,8 +5,9 @@ cell has ended.
 from __future__ import annotations
 
 import signal
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
@@ -31,7 +32,7 @@ POLL = 1.0
 
 
 @dataclass
-class Summary:
+class Ending:
     """How a run ended."""
 
     outcomes: list[Outcome] = field(default_factory=list)
@@ -51,12 +52,13 @@ class Summary:
 
 
 class Stop:
-    """Turns SIGINT and SIGTERM into a wish to end after the current round; a second signal ends at
-    once.
+    """Turns SIGINT and SIGTERM into a wish to end after the current round, and says so at once; a
+    second signal ends at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[str], None]) -> None:
         self.signal = 0
+        self._say = say
 
     def __call__(self) -> bool:
         return self.signal != 0
@@ -65,9 +67,15 @@ class Stop:
         if self.signal:
             raise KeyboardInterrupt
         self.signal = number
+        told = "stopping: finishing the round; another Ctrl-C stops at once"
+        # from a thread, since the signal may have come in the middle of another line
+        threading.Thread(target=self._say, args=(told,), daemon=True).start()
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
+        if threading.current_thread() is not threading.main_thread():  # which signals go to
+            yield self
+            return
         before = {
             number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
         }
@@ -91,6 +99,11 @@ def check_executor(wanted: str | None, workers: int | None) -> None:
     """Refuse what cannot be meant, before anything is looked at."""
     if workers is not None and workers < 1:
         raise UserError(f"--workers {workers} is not valid; valid: a whole number >= 1")
+    if wanted == "inline" and workers not in (None, 1):
+        raise UserError(
+            f"--workers {workers}: --executor inline computes in one process; valid: 1, or"
+            " --executor processes"
+        )
     if wanted is not None and wanted not in EXECUTORS:
         raise UserError(f"--executor {wanted!r} is not valid; valid: {', '.join(EXECUTORS)}")
 
@@ -103,10 +116,10 @@ def choose_executor(
     """
     if wanted == "ray":
         return wanted, workers or cluster.capacity(options)
-    count = workers or devices.crew(options.device, options.per_gpu)
+    count = workers or devices.processes(options.device, options.per_gpu)
     if wanted is None:
         wanted = "processes" if workers is not None or (count > 1 and pending > 1) else "inline"
-    return wanted, count
+    return wanted, 1 if wanted == "inline" else count
 
 
 def run(
@@ -115,11 +128,11 @@ def run(
     executor: str | None,
     workers: int | None,
     progress: Progress,
-) -> Summary:
+) -> Ending:
     """Bring every planned cell to its end."""
     from repfl.bench.running.cost import Speeds, measured
 
-    store, summary, stop = Store(options.results), Summary(), Stop()
+    store, summary, stop = Store(options.results), Ending(), Stop(progress.note)
     check_executor(executor, workers)
     todo = unique(planned)
     options = replace(options, began=options.began or now())
@@ -155,7 +168,7 @@ def run(
     return summary
 
 
-def _finished(store: Store, item: Planned, options: Options, summary: Summary) -> bool:
+def _finished(store: Store, item: Planned, options: Options, summary: Ending) -> bool:
     """Whether a cell has a usable record already."""
     record = stored_result(store, item.cell.id)
     if record is None or not counts_as_done(record, options):
@@ -173,7 +186,7 @@ def _until_done(
     how: tuple[str, int],
     progress: Progress,
     stop: Stop,
-    summary: Summary,
+    summary: Ending,
 ) -> None:
     """Execute; then wait for the cells that other runners had, and take over what they leave."""
     execute, (_, workers) = EXECUTORS[how[0]], how

@@ -12,17 +12,20 @@ from dataclasses import replace
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from filelock import FileLock
 
-from repfl.bench.cells.cell import Cell, canonical, entry, recipe_from
+from repfl.bench.cells.cell import Cell, canonical, participants, recipe_from
 from repfl.bench.records import provenance
 from repfl.bench.records.store import write_synced
 from repfl.bench.running.clients import clients_of
 from repfl.bench.running.devices import clear
 from repfl.bench.running.task import Options
 from repfl.datasets.core.paths import expanded
+
+if TYPE_CHECKING:
+    from repfl.algorithms.core.tuning import Job
 
 VERSION = 1
 AGREED = {"chunk": 32, "lanes": 0, "conv": "auto"}
@@ -31,6 +34,8 @@ AGREED = {"chunk": 32, "lanes": 0, "conv": "auto"}
 
 def settled(options: Options, cell: Cell) -> Options:
     """The options with a definite number of clients at once."""
+    if options.device.startswith("cuda") and not clients_of(cell).model.stacked:
+        return replace(options, chunk=1, lanes=0)
     if options.chunk:
         return options
     if not options.device.startswith("cuda"):
@@ -57,15 +62,14 @@ def smaller(options: Options) -> Options | None:
     return replace(options, lanes=0) if options.lanes else None
 
 
-def _job(options: Options, cell: Cell) -> Any:
+def _job(options: Options, cell: Cell) -> Job:
     import torch
 
     from repfl.algorithms.core.lowering import Precision
     from repfl.algorithms.core.tuning import Job
 
     recipe, clients = recipe_from(cell.recipe, "recipe"), clients_of(cell)
-    everybody = entry(cell.method).cls.serverless
-    cohort = recipe.clients if everybody else max(1, round(recipe.participation * recipe.clients))
+    cohort = participants(cell.method, cell.recipe)
     dtype = torch.float64 if options.precision == "fp64" else torch.float32
     data, precision = clients.data, cast(Precision, options.precision)
     return Job(
@@ -80,7 +84,7 @@ def _job(options: Options, cell: Cell) -> Any:
     )
 
 
-def _key(options: Options, job: Any) -> str:
+def _key(options: Options, job: Job) -> str:
     """Everything that a choice depends on."""
     where = provenance.platform_of(options.device, options.precision)["fingerprint"]
     training = job.recipe.training

@@ -61,7 +61,7 @@ def prepare_process(options: Options) -> None:
         )  # whatever asks for no device in particular means this one
         torch.backends.cudnn.benchmark = False
         torch.backends.cudnn.deterministic = True
-    plugins.load(options.plugins)
+    plugins.load(plugins.files(options.plugins))
     for module in (
         "repfl.algorithms.core.run",
         "repfl.bench.running.clients",
@@ -328,12 +328,7 @@ def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:
     """
     where = provenance.platform_of(options.device, options.precision)["fingerprint"]
     how = f"{options.chunk} x {options.lanes} {options.conv}"
-    return {
-        "cell": cell.id,
-        "chunk": how,
-        "platform": str(where),
-        **provenance.sources(cell.method),
-    }
+    return {"cell": cell.id, "chunk": how, "platform": str(where), **provenance.of_cell(cell.json)}
 
 
 def _begin(run: Run, store: Store, cell: str, facts: dict[str, str]) -> float:

@@ -199,7 +199,9 @@ def of_partition(record: Record, cell: Cell) -> list[str]:
 
 def _dense(cell: Cell, layout: Layout) -> dict[str, int]:
     """The whole model down and up, for every client of every round, as float32 numbers."""
+    from repfl.algorithms.core.recipe import cohort_size
+
     recipe = cell.recipe
     numbers = layout.size if recipe["training"]["buffers"] == "global" else layout.parameters
-    volume = 4 * numbers * cell.rounds * max(1, round(recipe["participation"] * residents(recipe)))
+    volume = 4 * numbers * cell.rounds * cohort_size(residents(recipe), recipe["participation"])
     return {"up_values": volume, "up_codes": 0, "down_values": volume, "down_codes": 0}

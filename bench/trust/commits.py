@@ -38,7 +38,7 @@ Answers = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Trial:
+class Question:
     """Something that both commits are asked: a cell to compute, or what its clients hold."""
 
     kind: str
@@ -68,27 +68,29 @@ class Trial:
         )
 
 
-def trials(methods: Sequence[str] = ()) -> list[Trial]:
+def trials(methods: Sequence[str] = ()) -> list[Question]:
     """All cells of the gate and of the smoke scale, and every way in which the grids deal data."""
-    found = [Trial("gate", place.key, planned.cell) for place, planned in regress.places(methods)]
+    found = [
+        Question("gate", place.key, planned.cell) for place, planned in regress.places(methods)
+    ]
     smoke = [
         item
         for item in unique(plan(Selection(scale="smoke")))
         if not methods or item.cell.method in methods
     ]
-    found += [Trial("smoke", _label(item), item.cell) for item in smoke]
-    views: dict[str, Trial] = {}
+    found += [Question("smoke", _label(item), item.cell) for item in smoke]
+    views: dict[str, Question] = {}
     for scale in SCALES:
         for item in plan(Selection(scale=scale)):
             held = canonical({name: item.cell.recipe[name] for name in DATA})
             views.setdefault(
-                held, Trial("view", f"{item.paper} {item.column} at scale {scale}", item.cell)
+                held, Question("view", f"{item.paper} {item.column} at scale {scale}", item.cell)
             )
     return [*found, *views.values()]
 
 
 def _label(item: Planned) -> str:
-    return f"{item.key}, {item.row}, {item.column_label}, seed {item.cell.seed}"
+    return f"{item.key}, {item.told}, {item.column_label}, seed {item.cell.seed}"
 
 
 # -- asking a commit -------------------------------------------------------------------------------
@@ -125,10 +127,10 @@ def tree_of(commit: str) -> Iterator[Path]:
         yield Path(folder).resolve()
 
 
-def ask(commit: str, asked: Sequence[Trial], keep: Path, workers: int | None) -> Answers:
+def ask(commit: str, asked: Sequence[Question], keep: Path, workers: int | None) -> Answers:
     """A commit's answers; each is kept as soon as it is there, so that nothing is asked twice."""
     keep.mkdir(parents=True, exist_ok=True)
-    path = keep / f"{platform()}-{commit}.jsonl"
+    path = keep / f"{regress.platform()}-{commit}.jsonl"
     known = _kept(path)
     costs = {
         trial.key: Speeds().seconds(trial.cell) if trial.kind != "view" else 0.0 for trial in asked
@@ -155,11 +157,6 @@ def ask(commit: str, asked: Sequence[Trial], keep: Path, workers: int | None) ->
     return {key: known[key] for key in ["sources", *(trial.key for trial in asked)]}
 
 
-def platform() -> str:
-    """What two computations here share."""
-    return str(provenance.platform_of("cpu", "fp64")["fingerprint"])
-
-
 def _kept(path: Path) -> dict[str, Any]:
     """Answers of earlier times; what a killed process left of a line is asked again."""
     found: dict[str, Any] = {}
@@ -172,7 +169,7 @@ def _kept(path: Path) -> dict[str, Any]:
     return found
 
 
-def _answers(commit: str, asked: Sequence[Trial], workers: int) -> Iterator[str]:
+def _answers(commit: str, asked: Sequence[Question], workers: int) -> Iterator[str]:
     """Lines of JSON, as they come; each process takes its share of the trials."""
     lines: SimpleQueue[str] = SimpleQueue()
     with tree_of(commit) as tree, tempfile.TemporaryDirectory(prefix="repfl-asked-") as folder:

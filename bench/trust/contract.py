@@ -21,7 +21,7 @@ from repfl.algorithms.core.method import build, methods
 from repfl.algorithms.core.run import Run
 from repfl.bench.trust.tape import TapeLane
 from repfl.bench.trust.wiretap import TappedRun, Wiretap
-from repfl.datasets.core.recipe import Evaluation, Partition, Recipe, Training
+from repfl.datasets.core.recipe import Evaluation, Newcomers, Partition, Recipe, Training
 
 RAGGED, EVEN = (25, 7, 0, 40, 1, 16), (18, 17, 0, 19)
 """Samples per client: short last batches, nobody at all, a single sample; the last client has one
@@ -29,8 +29,6 @@ class only.
 """
 TOLERANCE = 1e-9
 MODELS = ("tiny", "tiny-bn")
-QUICK: dict[str, dict[str, Any]] = {"fedap": {"pretrain_epochs": 2}}
-"""Hyper-parameters of methods that prepare themselves for longer than a check should take."""
 PARTICIPATION = (1.0, 0.5)
 
 
@@ -90,6 +88,7 @@ def toy_recipe(
         evaluation=Evaluation(**(evaluation or {})),
         participation=participation,
         sampling=sampling,
+        newcomers=Newcomers(share=0.5, samples=max(RAGGED), epochs=2),
     )
 
 
@@ -267,6 +266,29 @@ def newcomers(case: Situation) -> None:
         )
 
 
+def joinable(case: Situation) -> None:
+    """Clients that join late have finite models of the right length, the same ones again, and leave
+    everybody else's alone; or joining has no meaning.
+    """
+    run = case.run(rounds=1)
+    before = {name: value.clone() for name, value in run.state.items()}
+    again: list[list[Any]] = []
+    for _ in range(2):
+        late = run.fed.joined_by(run.fed.data)
+        models = run.method.join(run.state, late)
+        if models is None:
+            return
+        again.append([part for _, part in getattr(models, "parts", ((None, models),))])
+    for one, two in zip(*again, strict=True):
+        keep(one.shape == (late.N, late.D), f"join() returned {tuple(one.shape)}")
+        keep(bool(torch.isfinite(one).all()), "a newcomer has a model that is not finite")
+        keep(torch.equal(one, two), "joining twice gives two models")
+    keep(
+        all(torch.equal(before[name], run.state[name]) for name in before),
+        "joining changed the state of the others",
+    )
+
+
 def chunk_free(case: Situation) -> None:
     """Training clients one by one, all at once and side by side agree to 1e-9 (float64)."""
     loop = case.run()
@@ -333,6 +355,7 @@ CONTRACT: tuple[Callable[[Situation], None], ...] = (
     resumable,
     billed,
     newcomers,
+    joinable,
     chunk_free,
     recordable,
     lonely,
@@ -349,7 +372,7 @@ def situations(name: str) -> Iterator[Situation]:
         if "bn" in entry.needs and model == "tiny":
             continue
         for participation in (1.0,) if "p2p" in entry.needs else PARTICIPATION:
-            yield Situation(name, model, participation, tuple(QUICK.get(name, {}).items()))
+            yield Situation(name, model, participation, tuple(entry.quick.items()))
 
 
 def check(name: str) -> Iterator[tuple[str, Situation, str]]:

@@ -118,6 +118,10 @@ def code_of(sources: Mapping[str, str]) -> Code:
     return Code(sources.get("engine", "")[:DIGITS], sources.get("method", "")[:DIGITS])
 
 
+_written = json.JSONEncoder(separators=(",", ":")).encode
+"""`json.dumps` would make an encoder for every value."""
+
+
 def facts(cell: Mapping[str, Any]) -> frozenset[str]:
     """Every option of a cell's method and every setting of its recipe, as `name=value`."""
     return frozenset([*_leaves("", cell["hp"]), *_leaves("recipe.", cell["recipe"])])
@@ -128,7 +132,7 @@ def _leaves(place: str, values: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(value, Mapping):
             yield from _leaves(f"{place}{name}.", value)
         else:
-            text = json.dumps(value, separators=(",", ":")).strip('"').replace(" ", "_")
+            text = _written(value).strip('"').replace(" ", "_")
             yield f"{place}{name}={text}"
 
 
@@ -146,7 +150,7 @@ def standing(sources: Mapping[str, str], cell: Mapping[str, Any]) -> Standing:
     """The standing of a cell's number, computed by code with these sources."""
     method = cell["method"]
     try:
-        today = code_of(code.sources(method))
+        today = code_of(code.of_cell(cell))
     except KeyError:
         return Standing(False, f"there is no method {method!r} today")
     made = code_of(sources)
@@ -188,10 +192,10 @@ def _led(made: Code, today: Code, steps: Sequence[Step], known: frozenset[str]) 
 
 @lru_cache(maxsize=64)
 def _steps_of(method: str) -> list[Step]:
-    return [step for step in read() if step.method == method]
+    return [step for step in read_ledger() if step.method == method]
 
 
-def read(path: Path | None = None) -> list[Step]:
+def read_ledger(path: Path | None = None) -> list[Step]:
     """All rows of the ledger; a bad one is refused, since a number would be believed for it."""
     path = path or FILE
     names = [field.name for field in fields(Step)]
@@ -223,7 +227,7 @@ def _step(row: dict[str, Any], place: str) -> Step:
 def append(steps: Iterable[Step], path: Path | None = None) -> int:
     """Add rows that are not there yet; returns how many."""
     path = path or FILE
-    known = read(path)
+    known = read_ledger(path)
     fresh = [step for step in dict.fromkeys(steps) if step not in known]
     with path.open("a", newline="", encoding="utf-8") as file:
         csv.DictWriter(file, [field.name for field in fields(Step)], lineterminator="\n").writerows(

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 from repfl.bench.errors import FAILED, UserError
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Store
-from repfl.bench.trust.gate.cells import Place, method_of, places
+from repfl.bench.trust.gate.cells import GateCell, method_of, places
 from repfl.bench.trust.gate.compare import Move, difference, first_move
 from repfl.bench.trust.gate.entries import Entry, entry_of
-from repfl.bench.trust.gate.reference import FILE, SCHEMA, read, write
+from repfl.bench.trust.gate.reference import FILE, SCHEMA, read_reference, write_reference
 
 if TYPE_CHECKING:
     from repfl.bench.cells.cell import Cell
     from repfl.bench.running.task import Outcome
 
 __all__ = [
+    "GateCell",
     "Move",
-    "Place",
     "Regression",
     "accept",
     "check",
@@ -35,7 +35,7 @@ __all__ = [
     "entries",
     "entry_of",
     "places",
-    "read",
+    "read_reference",
 ]
 
 
@@ -51,14 +51,18 @@ class Regression:
     notes: list[str] = field(default_factory=list)
 
 
-def entries(methods: Sequence[str], workers: int | None) -> dict[str, Entry]:
+def entries(
+    methods: Sequence[str], workers: int | None, plugins: tuple[str, ...] = ()
+) -> dict[str, Entry]:
     """Today's entries of the gate's cells by key, computed in a folder of their own."""
     from repfl.bench.running import progress, runner
     from repfl.bench.running.task import Options
 
     chosen = places(methods)
     with tempfile.TemporaryDirectory(prefix="repfl-check-") as folder:
-        options = Options(folder, precision="fp64", checkpoint_every=1e9, norms=True)
+        options = Options(
+            folder, precision="fp64", checkpoint_every=1e9, norms=True, plugins=plugins
+        )
         found = runner.run(
             [planned for _, planned in chosen], options, None, workers, progress.make()
         )
@@ -81,7 +85,13 @@ def _entry(cell: Cell, store: Store, ends: Mapping[str, Outcome]) -> Entry:
     }
 
 
-def accept(path: Path | None, reason: str, methods: Sequence[str], workers: int | None) -> Path:
+def accept(
+    path: Path | None,
+    reason: str,
+    methods: Sequence[str],
+    workers: int | None,
+    plugins: tuple[str, ...] = (),
+) -> Path:
     """Take today's numbers as the reference, and keep why; other platforms' digests stay where they
     hold.
     """
@@ -90,9 +100,9 @@ def accept(path: Path | None, reason: str, methods: Sequence[str], workers: int 
         raise UserError('--accept needs --reason "why the new numbers are right"')
     places(methods)
     old: dict[str, Any] = (
-        read(path) if path.exists() else {"schema": SCHEMA, "cells": {}, "history": []}
+        read_reference(path) if path.exists() else {"schema": SCHEMA, "cells": {}, "history": []}
     )
-    here, now = _platform(), entries(methods, workers)
+    here, now = platform(), entries(methods, workers, plugins)
     failed = [
         f"{key} {entry['status']}: {entry['reason']}"
         for key, entry in now.items()
@@ -123,11 +133,12 @@ def accept(path: Path | None, reason: str, methods: Sequence[str], workers: int 
         "moved": moved,
         **provenance.commit(),
     }
-    write(path, cells, [*old["history"], note])
+    write_reference(path, cells, [*old["history"], note])
     return path
 
 
-def _platform() -> str:
+def platform() -> str:
+    """What two computations here share."""
     return str(provenance.platform_of("cpu", "fp64")["fingerprint"])
 
 
@@ -141,11 +152,13 @@ def _seen_from(cell: Mapping[str, Any], here: str) -> Entry:
     return {**cell, "digest": cell["digests"].get(here, "")}
 
 
-def check(path: Path | None, methods: Sequence[str], workers: int | None) -> Regression:
+def check(
+    path: Path | None, methods: Sequence[str], workers: int | None, plugins: tuple[str, ...] = ()
+) -> Regression:
     """Compute the gate's cells and compare them with the reference."""
     places(methods)
-    reference, here = read(path), _platform()
-    now = entries(methods, workers)
+    reference, here = read_reference(path), platform()
+    now = entries(methods, workers, plugins)
     wanted = {
         key: cell
         for key, cell in reference["cells"].items()

@@ -10,17 +10,17 @@ from typing import Any
 
 from repfl.bench.errors import FINDING, UserError
 from repfl.bench.records import sources as code
-from repfl.bench.trust import commits, ledger
-from repfl.bench.trust.commits import Trial
+from repfl.bench.trust import commits, ledger, regress
+from repfl.bench.trust.commits import Question
 from repfl.bench.trust.ledger import Step
 from repfl.datasets.core.store import data_root
 
 
 @dataclass(frozen=True)
-class Move:
+class Disagreement:
     """A trial that the two commits do not agree on."""
 
-    trial: Trial
+    trial: Question
     what: str
     """What moved first, and by how much."""
 
@@ -33,11 +33,11 @@ class Comparison:
     new: str
     same: set[str] = field(default_factory=set)
     """Methods whose code is the same, so that no cell was computed."""
-    equal: dict[str, list[Trial]] = field(default_factory=dict)
+    equal: dict[str, list[Question]] = field(default_factory=dict)
     """By method."""
     unknown: dict[str, list[str]] = field(default_factory=dict)
     """By method: why cells could not be compared."""
-    moves: list[Move] = field(default_factory=list)
+    moves: list[Disagreement] = field(default_factory=list)
     views: int = 0
     """Ways of dealing data that are equal."""
     sources: dict[str, tuple[ledger.Code, ledger.Code]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Comparison:
         moved = {move.trial.cell.method for move in self.moves if move.trial.kind != "view"}
         return sorted({*self.same, *self.equal, *self.unknown, *moved})
 
-    def moved(self, method: str) -> list[Move]:
+    def moved(self, method: str) -> list[Disagreement]:
         return [
             move
             for move in self.moves
@@ -57,7 +57,7 @@ class Comparison:
         ]
 
     @property
-    def views_moved(self) -> list[Move]:
+    def views_moved(self) -> list[Disagreement]:
         return [move for move in self.moves if move.trial.kind == "view"]
 
 
@@ -105,7 +105,7 @@ def _hashes(method: str, tree: Path) -> Mapping[str, str]:
 
 
 def _compare(
-    trial: Trial, then: Mapping[str, Any], now: Mapping[str, Any], found: Comparison
+    trial: Question, then: Mapping[str, Any], now: Mapping[str, Any], found: Comparison
 ) -> None:
     """One trial: equal, moved, or unknown to one of the two."""
     method = trial.cell.method
@@ -116,7 +116,7 @@ def _compare(
         if trial.kind != "view":
             found.unknown.setdefault(method, []).append(reason)
     elif what := first_difference(then, now):
-        found.moves.append(Move(trial, what))
+        found.moves.append(Disagreement(trial, what))
     elif trial.kind == "view":
         found.views += 1
     else:
@@ -232,7 +232,7 @@ def _step(found: Comparison, method: str) -> Step | None:
     )
     return replace(
         row,
-        platform=commits.platform(),
+        platform=regress.platform(),
         gate=kinds["gate"],
         smoke=kinds["smoke"],
         views=found.views,

@@ -16,4 +16,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The nearest valid names, as the end of an error message."""
     known = sorted(map(str, known))
     close = get_close_matches(name, known, n=3, cutoff=0.4)
-    return f"did you mean {', '.join(close)}?" if close else f"valid: {', '.join(known)}"
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"valid: {', '.join(known)}" if known else "there is none"

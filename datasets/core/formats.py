@@ -344,13 +344,22 @@ def read_picture(source: Any, shape: tuple[int, int, int], resize: bool = False)
     """
     from PIL import Image
 
-    height, width, channels = shape
     with Image.open(source) as file:
-        picture = file.convert("L" if channels == 1 else "RGB")
-        if picture.size != (width, height):
-            if not resize:
-                raise DataError(
-                    f"{source} is {picture.size[0]}x{picture.size[1]}, not {width}x{height}"
-                )
-            picture = picture.resize((width, height), Image.Resampling.BILINEAR)
-        return np.asarray(picture, np.uint8).reshape(shape)
+        return as_pixels(file, source, shape, resize)
+
+
+def as_pixels(
+    picture: Any, source: Any, shape: tuple[int, int, int], resize: bool = False
+) -> np.ndarray:
+    """An open picture as uint8 [H, W, C]."""
+    from PIL import Image
+
+    height, width, channels = shape
+    picture = picture.convert("L" if channels == 1 else "RGB")
+    if picture.size != (width, height):
+        if not resize:
+            raise DataError(
+                f"{source} is {picture.size[0]}x{picture.size[1]}, not {width}x{height}"
+            )
+        picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(picture, np.uint8).reshape(shape)

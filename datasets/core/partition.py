@@ -184,7 +184,7 @@ def deal(prepared: Any, recipe: Recipe, seed: int) -> Shares:
     any, overrides the cell's.
     """
     function, options = _options(recipe.partition)
-    chosen = seed if recipe.partition.seed is None else recipe.partition.seed
+    chosen = recipe.partition.seed_in(seed)
     pool, share = pool_of(prepared), recipe.partition.val_share
     try:
         shares = function(pool, recipe.clients, chosen, options)

@@ -7,9 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from repfl.datasets.core.canonical import Arrays, canonical_order, fingerprint
+from repfl.datasets.core.checks import check
 from repfl.datasets.core.download import Progress, fetch
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.formats import (
@@ -21,7 +20,7 @@ from repfl.datasets.core.formats import (
     unpacked,
 )
 from repfl.datasets.core.paths import expanded
-from repfl.datasets.core.registry import SPLITS, Dataset, Edition, get
+from repfl.datasets.core.registry import Dataset, get
 from repfl.datasets.core.store import (
     data_root,
     how_to_get,
@@ -44,12 +43,13 @@ def obtain(
     """
     dataset, base = get(name), data_root(root)
     files = dataset.edition(edition).files or dataset.files if edition else dataset.files
-    if dataset.embedded or usable(name, base, edition):
+    own = not dataset.editions  # read again: its files are the user's, who may have changed them
+    if dataset.embedded or (not own and usable(name, base, edition)):
         return None if dataset.embedded else prepared_path(name, base)
     if dataset.manual:
         raise DataError(f"{name} cannot be fetched automatically: {dataset.manual}")
     with locked(name, base):
-        if usable(name, base, edition):  # another process was faster
+        if not own and usable(name, base, edition):  # another process was faster
             return prepared_path(name, base)
         raw = base / "raw" / name
         with writable(base):
@@ -65,7 +65,8 @@ def _obtain(dataset: Dataset, paths: list[Path], raw: Path, root: Path) -> Path:
     """Prepare a dataset from its downloaded files."""
     archives = [path for path in paths if is_archive(path)]
     if not archives:
-        return _prepare(dataset, raw, lambda: dataset.read(raw), root)
+        source = raw if dataset.editions else Path(dataset.name)  # which names where it looks
+        return _prepare(dataset, source, lambda: dataset.read(raw), root)
     with unpacked(archives, raw, dataset.room) as folder:
         return _prepare(dataset, raw, lambda: dataset.read(folder), root)
 
@@ -76,7 +77,10 @@ def bring(name: str, source: Path | str, root: Path | str | None = None) -> Path
     """
     dataset, base, path = get(name), data_root(root), expanded(source)
     if dataset.embedded:
-        raise DataError(f"{name} comes with scikit-learn: there is nothing to import")
+        where = "scikit-learn" if dataset.editions else "its description"
+        raise DataError(f"{name} comes with {where}: there is nothing to import")
+    if not dataset.editions:
+        raise DataError(f"{name} is read from where its description says: {how_to_get(dataset)}")
     if not path.exists():
         raise DataError(
             f"{path} does not exist: give the official archive or folder of {name}, an .npz file or"
@@ -142,72 +146,7 @@ def usable(name: str, root: Path | str | None = None, edition: str | None = None
     return edition in (None, prepared.edition)
 
 
-# -- checks ----------------------------------------------------------------------------------------
-
-
-def check(dataset: Dataset, splits: Mapping[str, Arrays], source: Path) -> Edition:
-    """The edition that arrays belong to; sizes, shapes and class counts must all be as
-    published.
-    """
-    for split, arrays in splits.items():
-        if arrays.images.shape[1:] != dataset.shape:
-            raise DataError(
-                f"{source}: {split} images are {arrays.images.shape[1:]}, {dataset.name} has"
-                f" {dataset.shape}"
-            )
-        low, high = (
-            (int(arrays.labels.min()), int(arrays.labels.max())) if len(arrays.labels) else (0, 0)
-        )
-        if low < 0 or high >= len(dataset.classes):
-            raise DataError(
-                f"{source}: {split} labels reach from {low} to {high}, not from 0 to"
-                f" {len(dataset.classes) - 1}"
-            )
-    counts = {
-        split: np.bincount(arrays.labels, minlength=len(dataset.classes))
-        for split, arrays in splits.items()
-    }
-    for edition in dataset.editions:
-        if not _differences(dataset, edition, counts):
-            return edition
-    raise DataError(f"{source}: {_differences(dataset, dataset.editions[0], counts)}")
-
-
-def _differences(dataset: Dataset, edition: Edition, counts: Mapping[str, np.ndarray]) -> str:
-    """The first way in which class counts depart from an edition, or nothing."""
-    missing = [split for split in edition.sizes if split not in counts]
-    if missing or len(counts) != len(edition.sizes):
-        return (
-            f"splits {', '.join(sorted(counts))} found, {dataset.name} has"
-            f" {', '.join(edition.sizes)}"
-        )
-    for split in (split for split in SPLITS if split in edition.sizes):
-        published = edition.counts[split] if edition.counts else None
-        for label, count in enumerate(counts[split]):
-            if published and count != published[label]:
-                name = dataset.classes[label]
-                return (
-                    f"{dataset.name} {split} has {count:,} samples of class {name!r},"
-                    f" {published[label]:,} are published"
-                )
-            if not count:
-                return f"{dataset.name} {split} has no sample of class {dataset.classes[label]!r}"
-        if counts[split].sum() != edition.sizes[split]:
-            return (
-                f"{dataset.name} {split} has {counts[split].sum():,} samples,"
-                f" {edition.sizes[split]:,} are published"
-            )
-    pooled = np.sum(list(counts.values()), axis=0)
-    for label, published_total in enumerate(edition.totals or ()):
-        if pooled[label] != published_total:
-            return (
-                f"{dataset.name} has {pooled[label]:,} samples of class {dataset.classes[label]!r},"
-                f" {published_total:,} are published"
-            )
-    return ""
-
-
-class Verdict(NamedTuple):
+class SplitCheck(NamedTuple):
     """What `verify` found for one split."""
 
     split: str
@@ -216,7 +155,7 @@ class Verdict(NamedTuple):
     published: bool | None  # equals the published fingerprint; None where none is known
 
 
-def verify(name: str, root: Path | str | None = None) -> list[Verdict]:
+def verify(name: str, root: Path | str | None = None) -> list[SplitCheck]:
     """Recompute the fingerprints of a prepared dataset from its bytes."""
     prepared = open_dataset(name, root)
     edition = next(
@@ -230,7 +169,7 @@ def verify(name: str, root: Path | str | None = None) -> list[Verdict]:
             prepared.images[span.start : span.stop], prepared.labels[span.start : span.stop]
         )
         verdicts.append(
-            Verdict(
+            SplitCheck(
                 split,
                 mark,
                 mark == prepared.fingerprints[split],
@@ -240,7 +179,7 @@ def verify(name: str, root: Path | str | None = None) -> list[Verdict]:
     return verdicts
 
 
-def damaged(name: str, verdicts: list[Verdict]) -> str:
+def damaged(name: str, verdicts: list[SplitCheck]) -> str:
     """One line about splits that are not as they should be, or nothing."""
     bad = [
         verdict.split for verdict in verdicts if not verdict.intact or verdict.published is False

@@ -36,6 +36,10 @@ class Partition:
         ),
     )
 
+    def seed_in(self, cell_seed: int) -> int:
+        """The seed that deals the data of a cell."""
+        return cell_seed if self.seed is None else self.seed
+
 
 @dataclass(frozen=True, config=STRICT)
 class Training:

@@ -5,6 +5,7 @@ pixels become inputs.
 from __future__ import annotations
 
 import pkgutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -76,7 +77,7 @@ class Dataset:
     citation: str
     classes: tuple[str, ...]
     shape: tuple[int, int, int]  # H, W, C
-    editions: tuple[Edition, ...]  # the one that the papers use first
+    editions: tuple[Edition, ...]  # the one that the papers use first; none: whatever is read
     read: Reader
     files: Callable[[], tuple[File, ...]] = (
         tuple  # a function, so that listing datasets imports no heavy library
@@ -88,25 +89,23 @@ class Dataset:
     own_norms: Mapping[str, Norm] = field(default_factory=dict)
     size: int = 0  # bytes to download
     resize: bool = False  # images of other sizes are resized on import
+    features: bool = False  # vectors of numbers, of shape (1, 1, F), instead of pixels
 
     @property
     def splits(self) -> dict[str, int]:
-        """Split sizes of the papers' edition, in canonical order."""
-        return {
-            split: self.editions[0].sizes[split]
-            for split in SPLITS
-            if split in self.editions[0].sizes
-        }
+        """Split sizes of the papers' edition, in canonical order; nothing where none is known."""
+        sizes = self.editions[0].sizes if self.editions else {}
+        return {split: sizes[split] for split in SPLITS if split in sizes}
 
     @property
     def counts(self) -> Mapping[str, tuple[int, ...]] | None:
         """Published class counts per split."""
-        return self.editions[0].counts
+        return self.editions[0].counts if self.editions else None
 
     @property
     def fingerprints(self) -> dict[str, str | None]:
         """Known fingerprint per split."""
-        known = self.editions[0].fingerprints or {}
+        known = (self.editions[0].fingerprints if self.editions else None) or {}
         return {split: known.get(split) for split in self.splits}
 
     @cached_property
@@ -124,8 +123,10 @@ class Dataset:
     @property
     def room(self) -> int:
         """Bytes that its files may unpack to: four times what is downloaded and what its largest
-        edition holds as arrays.
+        edition holds as arrays. Files of one's own have no limit.
         """
+        if not self.editions:
+            return sys.maxsize
         samples = max(sum(edition.sizes.values()) for edition in self.editions)
         return 4 * (self.size + samples * (prod(self.shape) + LABEL))
 

@@ -21,13 +21,18 @@ import numpy as np
 from filelock import Timeout
 
 from repfl.datasets.core.canonical import Arrays, canonical_order, chunks, fingerprint
+from repfl.datasets.core.checks import check
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.locks import elsewhere, file_lock
 from repfl.datasets.core.paths import expanded
 from repfl.datasets.core.registry import SPLITS, Dataset, get
 
 FORMAT = 1
-_TYPES: dict[str, np.dtype[Any]] = {"U8": np.dtype(np.uint8), "I64": np.dtype("<i8")}
+_TYPES: dict[str, np.dtype[Any]] = {
+    "U8": np.dtype(np.uint8),
+    "I64": np.dtype("<i8"),
+    "F32": np.dtype("<f4"),
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Prepared:
     """
 
     description: Dataset
-    images: np.ndarray  # uint8 [n, H, W, C]
+    images: np.ndarray  # uint8 [n, H, W, C], or float32 [n, 1, 1, F]
     labels: np.ndarray  # int64 [n]
     splits: dict[str, range]
     fingerprints: dict[str, str]
@@ -160,10 +165,11 @@ def _header(dataset: Dataset, meta: Mapping[str, Any], like: Arrays) -> bytes:
             }
             position += 8 * n
     shape = [n, *dataset.shape]
+    size = int(np.prod(shape, dtype=np.int64)) * like.images.itemsize
     entries["images"] = {
-        "dtype": "U8",
+        "dtype": "F32" if dataset.features else "U8",
         "shape": shape,
-        "data_offsets": [position, position + int(np.prod(shape, dtype=np.int64))],
+        "data_offsets": [position, position + size],
     }
     text = json.dumps(entries).encode()
     text += b" " * (-len(text) % 8)
@@ -198,9 +204,11 @@ def open_dataset(name: str, root: Path | str | None = None) -> Prepared:
         ) from None
     except PermissionError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
-    if arrays["images"].shape[1:] != dataset.shape:
+    held, floats = arrays["images"].shape[1:], arrays["images"].dtype == np.float32
+    if held != dataset.shape or floats != dataset.features:
         raise DataError(
-            f"{path} holds images of {arrays['images'].shape[1:]}, not {dataset.shape}:"
+            f"{path} holds {'features' if floats else 'images'} of {held}, not"
+            f" {'features' if dataset.features else 'images'} of {dataset.shape}:"
             f" {how_to_get(dataset)}"
         )
     return Prepared(
@@ -216,9 +224,20 @@ def open_dataset(name: str, root: Path | str | None = None) -> Prepared:
     )
 
 
+def sizes(dataset: Dataset) -> dict[str, int]:
+    """Split sizes as described, else as prepared here; nothing where neither is known."""
+    try:
+        spans = {} if dataset.splits else open_dataset(dataset.name).splits
+    except DataError:
+        return {}
+    return dataset.splits or {split: len(span) for split, span in spans.items()}
+
+
 def how_to_get(dataset: Dataset) -> str:
     """The command that makes a dataset available, as the end of an error message."""
     bring = f"`repfl data import {dataset.name} --from PATH`"
+    if not dataset.editions:
+        return f"run `repfl data get {dataset.name}`, with the --plugin that describes it"
     return f"run {bring}" if dataset.manual else f"run `repfl data get {dataset.name}`, or {bring}"
 
 
@@ -270,13 +289,12 @@ def _map(path: Path, name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 @cache
 def _embedded(name: str) -> Prepared:
-    """A dataset that an installed library carries."""
+    """A dataset that an installed library, or a file of one's own, carries."""
     dataset = get(name)
     splits = dataset.read(Path())
+    edition = check(dataset, splits, Path(name))
     present = [split for split in SPLITS if split in splits]
     orders = {split: canonical_order(splits[split]) for split in present}
-    images = np.concatenate([splits[split].images[orders[split]] for split in present])
-    labels = np.concatenate([splits[split].labels[orders[split]] for split in present])
     marks = {
         split: fingerprint(splits[split].images, splits[split].labels, orders[split])
         for split in present
@@ -287,5 +305,19 @@ def _embedded(name: str) -> Prepared:
                 f"{name} {split}: the installed library holds other images than expected: reinstall"
                 " scikit-learn"
             )
+    parts = [[getattr(splits[split], part) for split in present] for part in Arrays._fields]
+    images, labels, groups, origins = (_joined(part, present, orders) for part in parts)
     spans = _ranges({split: len(splits[split].labels) for split in present})
-    return Prepared(dataset, images, labels, spans, marks, dataset.editions[0].name)
+    assert images is not None
+    assert labels is not None
+    return Prepared(dataset, images, labels, spans, marks, edition.name, groups, origins)
+
+
+def _joined(
+    parts: list[np.ndarray | None], splits: list[str], orders: Mapping[str, np.ndarray]
+) -> np.ndarray | None:
+    """One array of all splits, each in its order; nothing where a split has none."""
+    held = [part for part in parts if part is not None]
+    if len(held) < len(parts):
+        return None
+    return np.concatenate([part[orders[split]] for part, split in zip(held, splits, strict=True)])

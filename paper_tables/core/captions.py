@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pandas as pd
+
 from repfl.paper_tables.core.evidence import Evidence, setting
 from repfl.paper_tables.core.tables import FLOOR
 
@@ -50,3 +52,16 @@ def caption(evidence: Evidence, what: str, *, floor: bool = True, accuracy: bool
         " ± standard deviation over seeds"
     )
     return f"{text} (ddof 1)." + (f" Floor: the accuracy of {FLOOR}." if floor else "")
+
+
+def stamp(evidence: Evidence, cells: pd.DataFrame | None = None) -> str:
+    """What stands above every figure: scale, data, clients, rounds and seeds of the finished runs,
+    or of those among some cells.
+    """
+    cells = evidence.cells if cells is None else cells
+    done = cells[cells["status"] == "done"]
+    if done.empty:
+        return f"{evidence.scale} scale: no run"
+    seeds = sorted(set(done["seed"]))
+    count = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+    return f"{evidence.scale} scale: {setting(done)}, {count} ({', '.join(map(str, seeds))})"

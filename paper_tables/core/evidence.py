@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import nan
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core.noise import Noise
+if TYPE_CHECKING:
+    from repfl.paper_tables.core.noise import Noise
 
 Arrays = Mapping[str, np.ndarray]
 Reduce = Callable[[Arrays], Arrays]
@@ -23,12 +24,14 @@ class Evidence(Protocol):
 
     scale: str
     seeds: tuple[int, ...]
-    cells: pd.DataFrame
-    """One row per planned cell, done or not."""
     published: pd.DataFrame
-    """The rows of `published.read`."""
+    """The rows of `read_published`."""
     noise: Noise
     """What is known of the noise between runs."""
+
+    @property
+    def cells(self) -> pd.DataFrame:
+        """One row per planned cell, done or not."""
 
     def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
         """Curves of these names: id, round, name, value. A name that ends in a slash stands for all

@@ -71,6 +71,15 @@ def look(index: int) -> dict[str, Any]:
     return {"color": PALETTE[index % len(PALETTE)], "linestyle": DASHES[index % len(DASHES)]}
 
 
+FEW = 12
+"""Lines of so few points show where these are; one of a single point shows at all."""
+
+
+def mark(index: int) -> dict[str, Any]:
+    """The mark of the index-th line."""
+    return {"marker": MARKERS[index % len(MARKERS)], "markersize": 3.5}
+
+
 def limits(values: np.ndarray, margin: float = 0.06) -> tuple[float, float]:
     """Axis limits of percentages that leave out the empty range below the lowest one."""
     finite = values[np.isfinite(values)]
@@ -83,11 +92,39 @@ def limits(values: np.ndarray, margin: float = 0.06) -> tuple[float, float]:
     ) if high <= 100 else high
 
 
+def not_run(axes: Axes, text: str = "not run at this scale") -> None:
+    """An empty panel says why, and has no axis of numbers that mean nothing."""
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", color="0.35")
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def fullest(axes: Sequence[Axes]) -> Axes:
+    """The panel with the most lines, whose legend does for all."""
+    return max(axes, key=lambda panel: len(panel.get_legend_handles_labels()[1]))
+
+
 def legend_below(canvas: Canvas, axes: Axes, columns: int = 4) -> None:
     """One legend for all panels, under them."""
     handles, labels = axes.get_legend_handles_labels()
     canvas.legend(
         handles, labels, loc="outside lower center", ncols=min(columns, max(1, len(labels)))
+    )
+
+
+def legend_of(canvas: Canvas, axes: Sequence[Axes], columns: int, missing: Sequence[str]) -> None:
+    """One legend of all that some panel draws, each name once, and what is missing."""
+    found: dict[str, Any] = {}
+    for panel in axes:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    canvas.legend(
+        found.values(),
+        found.keys(),
+        loc="outside lower center",
+        ncols=max(1, min(columns, len(found))),
+        title=f"Ours not run at this scale: {', '.join(missing)}" if missing else None,
+        title_fontsize=8,
     )
 
 
@@ -104,7 +141,9 @@ def curves(axes: Axes, data: pd.DataFrame, order: Sequence[str], *, band: bool =
         line = data[data["label"] == label].sort_values("round")
         if line.empty:
             continue
-        axes.plot(line["round"], line["mean"], label=literal(label), linewidth=1.4, **look(index))
+        marks = mark(index) if len(line) <= FEW else {}
+        style = {"linewidth": 1.4, **look(index), **marks}
+        axes.plot(line["round"], line["mean"], label=literal(label), **style)
         if band:
             axes.fill_between(
                 line["round"],
@@ -116,42 +155,40 @@ def curves(axes: Axes, data: pd.DataFrame, order: Sequence[str], *, band: bool =
             )
 
 
-def bars(
-    axes: Axes,
-    ours: pd.DataFrame,
-    published: pd.DataFrame,
-    groups: Sequence[str],
-    labels: Sequence[str],
-) -> None:
-    """Grouped bars of ours with deviation, the published value as a diamond on each; frames: index
-    label, columns group.
+def dots(axes: Axes, values: pd.DataFrame, groups: Sequence[str], labels: Sequence[str]) -> None:
+    """Groups of means with their deviation, what is printed as a diamond beside each where the two
+    are comparable; `values` has the index (label, group) and ours, std, published.
     """
     width = 0.84 / max(1, len(labels))
     places = np.arange(len(groups), dtype=float)
+
+    def column(name: str, label: str) -> np.ndarray:
+        return np.array([float(values[name].get((label, g), np.nan)) for g in groups])
+
     for index, label in enumerate(labels):
         x = places + (index - (len(labels) - 1) / 2) * width
-        heights = [ours["ours"].get((label, g), np.nan) for g in groups]
-        spread = np.nan_to_num([ours["std"].get((label, g), np.nan) for g in groups])
-        axes.bar(
+        colour = PALETTE[index % len(PALETTE)]
+        axes.errorbar(
             x,
-            heights,
-            width * 0.92,
-            yerr=spread,
-            color=PALETTE[index % len(PALETTE)],
+            column("ours", label),
+            yerr=np.nan_to_num(column("std", label)),
+            color=colour,
+            fmt=MARKERS[index % len(MARKERS)],
+            markersize=5,
+            elinewidth=1.0,
             label=label,
-            error_kw={"linewidth": 0.8},
         )
-        printed = [published["published"].get((label, g), np.nan) for g in groups]
-        axes.plot(
-            x,
-            printed,
-            "D",
-            color="black",
-            markerfacecolor="white",
-            markersize=3,
-            linestyle="none",
-            label="" if index else "as printed",
-        )
+        printed = column("published", label)
+        if np.isfinite(printed).any():
+            axes.plot(
+                x + width / 4,
+                printed,
+                "D",
+                color="black",
+                markerfacecolor="white",
+                markersize=3,
+                label="_printed" if index else "as printed",
+            )
     axes.set_xticks(places, list(groups))
     axes.grid(axis="x", visible=False)
 

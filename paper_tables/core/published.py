@@ -66,7 +66,7 @@ class Published:
     problems: tuple[str, ...]
 
 
-def read(folder: Path) -> Published:
+def read_published(folder: Path) -> Published:
     """Every csv of a folder. A bad row is left out and reported, so that everything else can still
     be shown.
     """
@@ -80,9 +80,28 @@ def read(folder: Path) -> Published:
     return Published(frame.astype(kinds), tuple(problems))
 
 
+def told(published: pd.DataFrame, **where: str) -> pd.DataFrame:
+    """The rows with these fields; a table named `text` stands for all sections of the text."""
+    keep = pd.Series(True, index=published.index)
+    for name, value in where.items():
+        keep &= (
+            published[name].str.startswith("text")
+            if (name, value) == ("table", "text")
+            else published[name] == value
+        )
+    return published[keep]
+
+
+def stated(rows: pd.DataFrame) -> float:
+    """The first number of some rows; a row that is not there is an error of ours."""
+    if rows.empty:
+        raise LookupError("a claim rests on a published number that is in no csv")
+    return float(rows["value"].iloc[0])
+
+
 def load(folder: Path) -> pd.DataFrame:
     """Every published number of a folder; the first bad row is an error."""
-    published = read(folder)
+    published = read_published(folder)
     if published.problems:
         raise PublishedError(published.problems[0])
     return published.frame

@@ -35,6 +35,17 @@ def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering,
     return tuple(found)
 
 
+def another_order(found: Sequence[Ordering]) -> str:
+    """What a smaller scale says of the paper's order: nothing, and how far it is from it."""
+    taus = [each.tau for each in found if each.tau is not None]
+    same = sum(each.same_winner for each in found)
+    told = f"; Kendall's τ is {statistics.spread(taus).mean:.2f} on average" if taus else ""
+    return (
+        "The order of rows at this scale is not the paper's, and no word on it: the best row is the"
+        f" same in {same} of {len(found)} columns{told}."
+    )
+
+
 P_VALUE = "p (paired, Holm)"
 
 
@@ -74,11 +85,9 @@ def summary(
     ):
         line[P_VALUE] = p_value
     table = pd.DataFrame(lines).set_index("row") if lines else pd.DataFrame()
-    for position, (name, label) in enumerate(
-        (("published", "average rank, published"), ("ours", "average rank, ours"))
-    ):
+    for name in ("ours", "published") if evidence.scale == "paper" else ("ours",):
         if lines:
-            table.insert(position, label, statistics.average_ranks(wide[name]))
+            table.insert(0, f"average rank, {name}", statistics.average_ranks(wide[name]))
     return table
 
 

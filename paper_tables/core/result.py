@@ -21,6 +21,7 @@ CELL_FIELDS = (
     "seeds",
     "low",
     "high",
+    "df",
     "difference",
     "gap_low",
     "gap_high",
@@ -37,25 +38,43 @@ CELL_FIELDS = (
     "ids",
 )
 """Columns of `Table.frame`. Values are in the unit of their table column; `low` and `high` bound
-ours, `gap_low` and `gap_high` the difference; `kind` is what kind of number the published one is,
-`mark` what stands beside its verdict, `basis` what that rests on; `tier` how well ours is founded
-where it came with the code; `source` is the file and line of the published number, `ids` the cells
-that ours was computed from.
+ours with `df` degrees of freedom, `gap_low` and `gap_high` the difference; `kind` is what kind of
+number the published one is, `mark` what stands beside its verdict, `basis` what that rests on;
+`tier` how well ours is founded where it came with the code; `source` is the file and line of the
+published number, `ids` the cells that ours was computed from.
 """
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, and whether our numbers say the same."""
+    """A sentence of the paper, and what our numbers say of it."""
 
+    id: str
+    """Names it among all claims of its paper."""
     text: str
-    holds: bool | None
-    """What our numbers say; none: they cannot tell (yet)."""
+    found: bool | None
+    """What the numbers at hand say; none: they cannot tell (yet)."""
     detail: str
+    scale: str
+    """The scale of these numbers."""
     printed: bool | None = None
     """Whether the claim holds in the paper's own printed numbers, where that can be checked."""
     sources: tuple[str, ...] = ()
     """File and line of the published numbers that this claim, and no table, accounts for."""
+    free: bool = False
+    """Whether it is free of scale: bytes, counts, identities, and what is printed."""
+
+    @property
+    def holds(self) -> bool | None:
+        """The verdict. Runs of a smaller scale than the paper's give none: what they say is what
+        they suggest.
+        """
+        return self.found if self.free or self.scale == "paper" else None
+
+    @property
+    def suggests(self) -> bool | None:
+        """What runs suggest that cannot decide."""
+        return self.found if self.holds is None else None
 
 
 @dataclass(frozen=True)
@@ -79,7 +98,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """How a table is laid out; everything that is not a number."""
 
     rows: tuple[str, ...]
@@ -137,10 +156,15 @@ class Table(Result):
     """A table: long data and a layout."""
 
     frame: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(CELL_FIELDS)))
-    layout: Layout = Layout((), ())
+    layout: TableLayout = TableLayout((), ())
     orderings: tuple[Ordering, ...] = ()
     summary: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Statistics per row over all columns, such as average ranks; the index names the rows."""
+
+    @cached_property
+    def printed(self) -> bool:
+        """Whether any of its numbers is published."""
+        return bool((self.frame["source"] != "").any())
 
     @cached_property
     def _cells(self) -> dict[tuple[str, str], pd.Series]:
@@ -161,6 +185,8 @@ class Figure(Result):
 
     draw: Callable[[Sheet], Canvas] = lambda sheet: sheet(4, 3)
     data: pd.DataFrame = field(default_factory=pd.DataFrame)
+    stamp: str = ""
+    """Scale, data and seeds, which stand above the picture."""
     alt: str = ""
     """What a reader who cannot see the figure is told."""
 

@@ -45,6 +45,8 @@ class Spread:
     model says what to expect.
     """
     count: int
+    df: float = nan
+    """Degrees of freedom of the interval."""
 
 
 def spread(values: Sequence[float], expected: Expected | None = None) -> Spread:
@@ -55,11 +57,11 @@ def spread(values: Sequence[float], expected: Expected | None = None) -> Spread:
     if not len(kept):
         return Spread(nan, nan, nan, nan, 0)
     mean, std = float(kept.mean()), float(kept.std(ddof=1)) if len(kept) > 1 else nan
-    half = nan
+    half = df = nan
     if expected is not None or len(kept) >= FEWEST:
         known = pooled(expected, (std**2, len(kept) - 1))
-        half = float(half_width(known.variance, known.df, 1 / len(kept)))
-    return Spread(mean, std, mean - half, mean + half, len(kept))
+        half, df = float(half_width(known.variance, known.df, 1 / len(kept))), known.df
+    return Spread(mean, std, mean - half, mean + half, len(kept), df)
 
 
 def pooled(expected: Expected | None, *known: tuple[float, float]) -> Expected:
@@ -149,22 +151,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(order) - rank) * float(given[place])))
         adjusted[place] = highest
     return adjusted.tolist()
-
-
-def client_variance(counts: np.ndarray, average: str = "clients") -> Expected:
-    """The variance of one run's accuracy, in squared points, that comes from which clients it drew.
-
-    `counts` [seeds, clients, 2] are correct and total test decisions. Clients are resampled within
-    seeds by leaving out one at a time: `clients` is the mean of their accuracies, `pooled` the
-    share of all their test images. It is a lower bound on the variance between runs whose
-    partitions differ; where all runs share a partition it is no part of it.
-    """
-    correct, total = np.moveaxis(np.asarray(counts, dtype=float), -1, 0)  # [seeds, clients] each
-    seeds, clients = correct.shape
-    if average == "clients":
-        share = correct / total
-        without = (share.sum(1, keepdims=True) - share) / (clients - 1)
-    else:
-        without = (correct.sum(1, keepdims=True) - correct) / (total.sum(1, keepdims=True) - total)
-    jackknife = (clients - 1) * (100 * without).var(axis=1)
-    return Expected(float(jackknife.mean()), seeds * (clients - 1.0))

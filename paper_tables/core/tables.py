@@ -15,15 +15,11 @@ from repfl.paper_tables.core import statistics
 from repfl.paper_tables.core.evidence import Evidence, places, scores, tier, why_missing
 from repfl.paper_tables.core.noise import pool
 from repfl.paper_tables.core.published import Printing
-from repfl.paper_tables.core.result import CELL_FIELDS, Column, Layout
+from repfl.paper_tables.core.result import CELL_FIELDS, Column, TableLayout
 from repfl.paper_tables.core.statistics import Expected
 from repfl.paper_tables.core.verdict import UNJUDGED, Kind, Runs, at_floor, judge
 
 FLOOR = "predicting each client's most frequent training class"
-GLOBAL = frozenset({"fedavg"})
-"""Methods that score one model for all clients where they score after aggregation: a client's own
-floor says nothing of it.
-"""
 AT_FLOOR, BEST_ROUND = "at the floor", "best round on test"
 
 
@@ -97,7 +93,7 @@ def measure(
     scored = point or first.get("recipe.evaluation.point")
     return found | {
         "rule": rule or first.get("recipe.evaluation.rule", ""),
-        "global": found["method"] in GLOBAL and scored == "post_agg",
+        "global": bool(first.get("one_model", False)) and scored == "post_agg",
         "expected": expected(evidence, cells),
     }
 
@@ -124,6 +120,7 @@ def gather(
         "seeds": spread.count,
         "low": spread.low,
         "high": spread.high,
+        "df": spread.df,
         "reason": why_missing(cells, scale),
         "scale": scale,
         "floor": nan,
@@ -271,6 +268,22 @@ def accuracy_frame(
     return pd.DataFrame(cells, columns=list(CELL_FIELDS))
 
 
+def lines_frame(evidence: Evidence, rows: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
+    """The accuracies of a figure's lines in the long form of a table, nothing printed."""
+    planned, nothing = places(evidence), evidence.cells.iloc[:0]
+    cells = [
+        {
+            "row": row,
+            "column": column,
+            **printed_fields(None),
+            **measure(evidence, planned.get((row, column), nothing)),
+        }
+        for column in columns
+        for row in rows
+    ]
+    return pd.DataFrame(cells, columns=list(CELL_FIELDS))
+
+
 def with_guests(rows: Sequence[Row], evidence: Evidence) -> tuple[Row, ...]:
     """The paper's rows, and one for every further row of the evidence, such as a method somebody
     adds to the grid.
@@ -288,12 +301,12 @@ def with_guests(rows: Sequence[Row], evidence: Evidence) -> tuple[Row, ...]:
 
 def layout_of(
     frame: pd.DataFrame, rows: Sequence[Row], columns: Sequence[Column], **options: Any
-) -> Layout:
+) -> TableLayout:
     """The rows that have anything to show, in their order."""
     shown = set(frame["row"])
     competing = tuple(r.label for r in rows if r.label in shown and not r.aside)
     aside = tuple(r.label for r in rows if r.label in shown and r.aside)
-    return Layout((*competing, *aside), tuple(columns), aside=aside, **options)
+    return TableLayout((*competing, *aside), tuple(columns), aside=aside, **options)
 
 
 def done_ids(evidence: Evidence) -> tuple[str, ...]:

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import pandas as pd
 
-from repfl.paper_tables.core import captions, ranking, tables
+from repfl.paper_tables.core import tables
+from repfl.paper_tables.core.accuracy import accuracy_table
+from repfl.paper_tables.core.claims import best, cell, every, near, sentence
 from repfl.paper_tables.core.evidence import Evidence, pick
+from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import Claim, Column, Table
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.fedobp import text
+from repfl.paper_tables.core.verdict import MARGIN
 from repfl.paper_tables.fedobp.settings import (
     DATASETS,
     OURS,
@@ -52,101 +55,84 @@ def table5(evidence: Evidence) -> Table:
     """Four normalisations on eight data sets."""
     rows = tables.with_guests(ROWS, evidence)
     frame = tables.accuracy_frame(evidence, "V", rows, COLUMNS, PLACES, SINGLE)
-    return Table(
-        PAPER,
-        "table5",
+    return accuracy_table(
+        evidence,
+        (PAPER, "table5"),
         "Table V: normalisation of the score",
-        captions.caption(
-            evidence,
-            "FedOBP under four normalisations of its score; the paper has data sets as rows.",
-        ),
-        evidence.scale,
-        (TWICE, CLS, EMA, *smoke_note(evidence.scale)),
-        (*claims(evidence, frame), same_masks(evidence), layer_norm(evidence, frame)),
-        tables.done_ids(evidence),
-        frame,
-        tables.layout_of(frame, rows, COLUMNS, corner="Score"),
-        ranking.orderings(frame, COLUMNS),
-        ranking.summary(evidence, frame, rows, against=NORMS[2]),
+        "FedOBP under four normalisations of its score; the paper has data sets as rows.",
+        (frame, rows, COLUMNS),
+        against=NORMS[2],
+        notes=(TWICE, CLS, EMA, *smoke_note(evidence.scale)),
+        claims=(*claims(evidence, frame), same_masks(evidence), layer_norm(evidence, frame)),
+        corner="Score",
     )
 
 
 # -- section V-E -----------------------------------------------------------------------------------
 
 
+QUOTED = {
+    "quoted-nonorm": (
+        "NoNorm reaches 96.82 on Fashion-MNIST and 66.60 on OrganCMNIST",
+        (("fmnist", NORMS[0]), ("organc", NORMS[0])),
+    ),
+    "quoted-globalnorm": (
+        "GlobalNorm without CLS reaches 99.40 on MNIST and 67.47 on OrganAMNIST",
+        (("mnist", NORMS[2]), ("organa", NORMS[2])),
+    ),
+    "quoted-cifar10": (
+        "On CIFAR-10 NoNorm and GlobalNorm without CLS reach 87.52, LayerNorm 85.00",
+        (("cifar10", NORMS[0]), ("cifar10", NORMS[2]), ("cifar10", NORMS[1])),
+    ),
+    "quoted-cifar100": (
+        "On CIFAR-100 NoNorm and GlobalNorm without CLS reach 45.98, LayerNorm 41.83",
+        (("cifar100", NORMS[0]), ("cifar100", NORMS[2]), ("cifar100", NORMS[1])),
+    ),
+    "quoted-emnist": (
+        "On EMNIST NoNorm reaches 94.92, LayerNorm 94.14",
+        (("emnist", NORMS[0]), ("emnist", NORMS[1])),
+    ),
+    "quoted-cls": (
+        "Restricted to the classifier, CIFAR-100 reaches 44.89 and EMNIST 94.78",
+        (("cifar100", NORMS[3]), ("emnist", NORMS[3])),
+    ),
+}
+"""Sentences that quote Table V: which cells."""
+
+
 def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """The accuracies that the prose quotes."""
-    no, layer, whole, cls = NORMS
-
-    def quote(sentence: str, *cells: tuple[str, str]) -> Claim:
-        rows = pd.concat([_rows(evidence, PRINTED[short], norm) for short, norm in cells])
-        stated = dict(zip(((key(s), n) for s, n in cells), rows["value"], strict=False))
-        shown = frame[
-            [(c, r) in stated for c, r in zip(frame["column"], frame["row"], strict=True)]
-        ]
-        return text.weigh(shown, rows, sentence, lambda wide, slack: _quoted(wide, stated, slack))
-
-    return (
-        quote(
-            "NoNorm reaches 96.82 on Fashion-MNIST and 66.60 on OrganCMNIST",
-            ("fmnist", no),
-            ("organc", no),
-        ),
-        quote(
-            "GlobalNorm without CLS reaches 99.40 on MNIST and 67.47 on OrganAMNIST",
-            ("mnist", whole),
-            ("organa", whole),
-        ),
-        quote(
-            "On CIFAR-10 NoNorm and GlobalNorm without CLS reach 87.52, LayerNorm 85.00",
-            ("cifar10", no),
-            ("cifar10", whole),
-            ("cifar10", layer),
-        ),
-        quote(
-            "On CIFAR-100 NoNorm and GlobalNorm without CLS reach 45.98, LayerNorm 41.83",
-            ("cifar100", no),
-            ("cifar100", whole),
-            ("cifar100", layer),
-        ),
-        quote("On EMNIST NoNorm reaches 94.92, LayerNorm 94.14", ("emnist", no), ("emnist", layer)),
-        quote(
-            "Restricted to the classifier, CIFAR-100 reaches 44.89 and EMNIST 94.78",
-            ("cifar100", cls),
-            ("emnist", cls),
-        ),
-    )
+    found = []
+    for name, (words, cells) in QUOTED.items():
+        rows = pd.concat([_quoted(evidence, PRINTED[short], norm) for short, norm in cells])
+        met = (
+            near(cell(norm, key(short)), value, slack=ROUNDED, margin=MARGIN)
+            for (short, norm), value in zip(cells, rows["value"], strict=True)
+        )
+        found.append(
+            sentence(frame, name, words, every(met), scale=evidence.scale, sources=rows["source"])
+        )
+    return tuple(found)
 
 
-def _rows(evidence: Evidence, dataset: str, norm: str) -> pd.DataFrame:
-    return text.told(evidence, "V-E", dataset=dataset, method=f"{OURS} {norm}").head(1)
+ROUNDED = 0.0051
+"""How far a quoted number may be from the printed one by rounding."""
 
 
-def _quoted(
-    wide: pd.DataFrame, stated: dict[tuple[str, str], float], slack: float
-) -> tuple[bool, str]:
-    found = {place: float(wide[place[0]][place[1]]) for place in stated}
-    holds = all(abs(found[place] - stated[place]) <= slack for place in stated)
-    return holds, ", ".join(
-        f"{norm} on {column} {value:.2f}" for (column, norm), value in found.items()
-    )
+def _quoted(evidence: Evidence, dataset: str, norm: str) -> pd.DataFrame:
+    return told(
+        evidence.published, table="text V-E", dataset=dataset, method=f"{OURS} {norm}"
+    ).head(1)
 
 
 def layer_norm(evidence: Evidence, frame: pd.DataFrame) -> Claim:
     """The one trend of Table V."""
-
-    def check(wide: pd.DataFrame, slack: float) -> tuple[bool, str]:
-        behind = wide.loc["LayerNorm"] < wide.loc["NoNorm"]
-        return (
-            bool(behind.all()),
-            f"LayerNorm lies below NoNorm in {list(behind).count(True)} of {len(behind)} columns",
-        )
-
-    planned = set(evidence.cells["row"] + "@" + evidence.cells["column"])
-    here = [column.key for column in COLUMNS if f"NoNorm@{AS_LOGGED[column.key]}" in planned]
-    shown = frame[frame["row"].isin(NORMS[:2]) & frame["column"].isin(here)]
-    return text.weigh(
-        shown, evidence.published[:0], "LayerNorm consistently underperforms", check, quantity=False
+    return sentence(
+        frame,
+        "layernorm-underperforms",
+        "LayerNorm consistently underperforms",
+        best(NORMS[0], [NORMS[1]], [column.key for column in COLUMNS]),
+        scale=evidence.scale,
     )
 
 
@@ -165,15 +151,21 @@ def same_masks(evidence: Evidence) -> Claim:
         ]
         both = pd.concat(done, axis=1, join="inner")
         gaps += list(100 * (both.iloc[:, 0] - both.iloc[:, 1]).abs()) if len(both) else []
-    printed = _printed_equal(evidence)
-    if not gaps:
-        return Claim(words, None, f"no pair of runs at the {evidence.scale} scale", printed)
     equal = sum(gap == 0 for gap in gaps)
-    detail = (
-        f"{equal} of {len(gaps)} pairs of runs at the {evidence.scale} scale end alike, the largest"
-        f" difference is {max(gaps):.2f} points"
+    told = (
+        f"{equal} of {len(gaps)} pairs of runs end alike, the largest difference is"
+        f" {max(gaps):.2f} points (README, 11)"
+        if gaps
+        else "no pair of runs"
     )
-    return Claim(words, equal == len(gaps), detail + " (README, 11)", printed)
+    return Claim(
+        "same-entries",
+        words,
+        equal == len(gaps) if gaps else None,
+        told,
+        evidence.scale,
+        _printed_equal(evidence),
+    )
 
 
 def _printed_equal(evidence: Evidence) -> bool:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from math import nan
 from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import captions, ranking, tables
+from repfl.paper_tables.core import tables
+from repfl.paper_tables.core.accuracy import accuracy_table
+from repfl.paper_tables.core.claims import OPEN, best, cell, every, led_by, sentence, some
 from repfl.paper_tables.core.evidence import Evidence, pick
-from repfl.paper_tables.core.result import Claim, Column, Ordering, Table
+from repfl.paper_tables.core.published import stated, told
+from repfl.paper_tables.core.result import Claim, Column, Table
 from repfl.paper_tables.core.statistics import spread
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.core.verdict import Kind
-from repfl.paper_tables.fedobp import text
+from repfl.paper_tables.core.verdict import MARGIN, Kind
 from repfl.paper_tables.fedobp.settings import (
+    ALPHAS,
     BASELINES,
     DATASETS,
     LOG_ROWS,
@@ -23,7 +27,6 @@ from repfl.paper_tables.fedobp.settings import (
     METHODS,
     ONE_PARTITION,
     ORGAN_KEYS,
-    ORGANS,
     OURS,
     PAPER,
     PLACES,
@@ -40,6 +43,10 @@ from repfl.paper_tables.fedobp.settings import (
     smoke_note,
 )
 
+PRINTED_SLACK = 0.0051
+"""Two numbers rounded to two decimals differ by a third that is off by no more than this from a
+rounded one.
+"""
 LOGS = "author logs (momentum 0.7)"
 LOG_PLACE, SHORT_LOG_PLACE = (
     {key("cifar10"): Place("CIFAR10", f"Dir(0.1); rounds={rounds}; momentum=0.7; seed 42")}
@@ -136,48 +143,36 @@ def _table(
     notes: tuple[str, ...],
     claims: tuple[Claim, ...],
 ) -> Table:
-    frame, rows, shown = parts
-    data = ", ".join(DATASETS[short] for short in shorts)
-    return Table(
-        PAPER,
-        name,
-        f"{title}: test accuracy on {data}",
-        captions.caption(
-            evidence,
-            (
-                "100 clients, a tenth of them per round."
-                if evidence.scale != "smoke"
-                else "Ten clients, half of them per round."
-            ),
+    made = accuracy_table(
+        evidence,
+        (PAPER, name),
+        f"{title}: test accuracy on {', '.join(DATASETS[short] for short in shorts)}",
+        (
+            "100 clients, a tenth of them per round."
+            if evidence.scale != "smoke"
+            else "Ten clients, half of them per round."
         ),
-        evidence.scale,
-        notes,
-        claims,
-        tables.done_ids(evidence),
-        frame,
-        tables.layout_of(frame, rows, shown),
-        competing(frame, shown),
-        summary(evidence, frame, rows),
+        parts,
+        against=OURS,
+        notes=notes,
+        claims=claims,
+        competing=METHODS,
     )
+    return replace(made, summary=with_averages(evidence, made.summary))
 
 
-def competing(frame: pd.DataFrame, shown: Sequence[Column]) -> tuple[Ordering, ...]:
-    """Orderings among the paper's own rows."""
-    return ranking.orderings(frame[frame["row"].isin(METHODS)], shown)
-
-
-def summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+def with_averages(evidence: Evidence, summary: pd.DataFrame) -> pd.DataFrame:
     """The usual statistics, and both averages after the last round."""
-    table = ranking.summary(evidence, frame, rows, against=OURS)
-    for name, label in (
-        ("pooled", "last round, pooled"),
-        ("mean", "last round, mean over clients"),
-    ):
-        if len(table):
-            table[label] = [
-                _last(pick(evidence, row=str(row), done=True), name) for row in table.index
-            ]
-    return table
+    rows = {str(row): pick(evidence, row=str(row), done=True) for row in summary.index}
+    return summary.assign(
+        **{
+            label: [_last(done, name) for done in rows.values()]
+            for name, label in (
+                ("pooled", "last round, pooled"),
+                ("mean", "last round, mean over clients"),
+            )
+        }
+    )
 
 
 def _last(done: pd.DataFrame, average: str) -> float:
@@ -203,177 +198,136 @@ SETTINGS = {
 
 def protocol_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Section V-A: the protocol, and how many methods are compared."""
-    rows = text.told(evidence, "V-A", method="all")
+    rows = told(evidence.published, table="text V-A", method="all")
+    main = evidence.cells[
+        evidence.cells["row"].isin(METHODS) & evidence.cells["column"].isin(list(PLACES))
+    ]
     ours: dict[str, Any] = {
-        name: sorted(set(evidence.cells[field]))
-        for name, field in SETTINGS.items()
-        if field in evidence.cells
+        name: sorted(set(main[field])) for name, field in SETTINGS.items() if field in main
     }
-    ours["independent_runs"] = [len(set(evidence.cells["seed"]))]
-    stated = dict(zip(rows["metric"], rows["value"], strict=True))
-    wrong = [name for name, value in stated.items() if ours.get(name) != [value]]
+    ours["independent_runs"] = [len(set(main["seed"]))]
+    wanted = dict(zip(rows["metric"], rows["value"], strict=True))
     said = ", ".join(
         f"{name.replace('_', ' ')} {'/'.join(f'{v:g}' for v in values)}"
         for name, values in ours.items()
     )
-    protocol = text.claim(
-        "400 rounds, 100 clients, a tenth per round, SGD at 0.01, batches of 32, 5 local epochs,"
-        " four runs",
-        rows,
-        not wrong if evidence.scale == "paper" else None,
-        f"ours at the {evidence.scale} scale: {said}",
-    )
-    count = text.told(evidence, "V-A", metric="number_of_compared_methods")
-    printed = [name for name in METHODS if ((frame["row"] == name) & (frame["source"] != "")).any()]
-    others = len([name for name in printed if name != OURS])
-    compared = text.claim(
-        "FedOBP is compared with eight methods",
-        count,
-        len(BASELINES) == text.number(count),
-        f"the tables have {len(BASELINES)} baselines with Local-Only and FedAvg; the text lists"
-        " nine names (README, 12)",
-        others == text.number(count),
-    )
-    return protocol, compared
-
-
-def part(frame: pd.DataFrame, *keys: str) -> pd.DataFrame:
-    """The paper's rows of some columns."""
-    return frame[frame["row"].isin(METHODS) & frame["column"].isin(keys)]
-
-
-def margin(column: str, stated: float, rival: str = "") -> text.Check:
-    """The claim that FedOBP leads the best other method (or one rival) of a column by a stated
-    margin.
-    """
-
-    def check(wide: pd.DataFrame, slack: float) -> tuple[bool, str]:
-        others = wide.loc[[name for name in BASELINES if name in wide.index], column]
-        second = rival or str(others.idxmax())
-        lead = float(wide.loc[OURS, column] - others[second])
-        return abs(lead - stated) <= slack, f"{lead:+.2f} against {second}"
-
-    return check
-
-
-def _margins(
-    evidence: Evidence,
-    frame: pd.DataFrame,
-    shorts: Sequence[str],
-    words: Mapping[tuple[str, str, str], tuple[str, str]],
-) -> tuple[Claim, ...]:
-    """One claim per stated margin; `words`: (data set, α, metric) -> (sentence, rival)."""
-    found = []
-    for (short, alpha, metric), (sentence, rival) in words.items():
-        if short in shorts:
-            rows = text.told(
-                evidence, "V-B", dataset=PRINTED[short], setting=f"Dir({alpha})", metric=metric
-            )
-            column = key(short, alpha)
-            found.append(
-                text.weigh(
-                    part(frame, column), rows, sentence, margin(column, text.number(rows), rival)
-                )
-            )
-    return tuple(found)
-
-
-SECOND = "margin_over_second"
-STATED = {
-    ("cifar10", "0.1", SECOND): (
-        "FedOBP surpasses the second-best method by 0.59 points on CIFAR-10, Dir(0.1)",
-        "",
-    ),
-    ("cifar100", "0.1", SECOND): (
-        "FedOBP surpasses the second-best method by 8.28 points on CIFAR-100, Dir(0.1)",
-        "",
-    ),
-    ("emnist", "0.1", SECOND): (
-        "FedOBP surpasses the second-best method by 0.16 points on EMNIST, Dir(0.1)",
-        "",
-    ),
-    ("svhn", "0.1", "margin_over_FedPer"): (
-        "FedOBP improves upon FedPer by 0.87 points on SVHN, Dir(0.1)",
-        "FedPer",
-    ),
-    ("mnist", "0.1", SECOND): (
-        "FedOBP surpasses the second-best method by 0.31 points on MNIST, Dir(0.1)",
-        "",
-    ),
-    ("fmnist", "0.1", SECOND): (
-        "FedOBP surpasses the second-best method by 0.65 points on Fashion-MNIST, Dir(0.1)",
-        "",
-    ),
-    ("fmnist", "0.5", "margin_over_FLOCO"): (
-        "FedOBP improves upon FLOCO by 1.73 points on Fashion-MNIST, Dir(0.5)",
-        "FLOCO",
-    ),
-    ("organa", "0.1", "gap_to_best"): (
-        "FedOBP is 0.16 points below the best result on OrganAMNIST, Dir(0.1)",
-        "",
-    ),
-    ("organa", "0.5", "ties_best_with_pFedFDA"): (
-        "FedOBP ties with pFedFDA for the best result on OrganAMNIST, Dir(0.5)",
-        "pFedFDA",
-    ),
-}
-
-
-def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """Section V-B on Table III."""
-    keys = [key(short, alpha) for short in TABLE3 for alpha in ("0.1", "0.5")]
-    best = text.weigh(
-        part(frame, *keys),
-        evidence.published[:0],
-        "FedOBP is best on all four data sets at both levels",
-        _best,
-        quantity=False,
-    )
-    return best, *_margins(evidence, frame, TABLE3, STATED)
-
-
-def _best(wide: pd.DataFrame, slack: float) -> tuple[bool, str]:
-    others = wide.loc[list(BASELINES)].max()
-    ahead, ties = wide.loc[OURS] > others, wide.loc[OURS] == others
+    count = told(evidence.published, metric="number_of_compared_methods")
+    printed = set(frame.loc[frame["source"] != "", "row"]) & set(BASELINES)
     return (
-        bool(ahead.all()),
-        (
-            f"best in {list(ahead).count(True)} of {len(ahead)} columns, ties in"
-            f" {list(ties).count(True)}"
+        Claim(
+            "protocol",
+            "400 rounds, 100 clients, a tenth per round, SGD at 0.01, batches of 32, 5 local"
+            " epochs, four runs",
+            all(ours.get(name) == [value] for name, value in wanted.items())
+            if evidence.scale == "paper"
+            else None,
+            f"ours: {said}",
+            evidence.scale,
+            sources=tuple(rows["source"]),
+        ),
+        Claim(
+            "eight-compared",
+            "FedOBP is compared with eight methods",
+            len(printed) == stated(count),
+            f"the tables have {len(printed)} baselines with Local-Only and FedAvg; the text lists"
+            " nine names (README, 12)",
+            evidence.scale,
+            len(printed) == stated(count),
+            tuple(count["source"]),
+            free=True,
         ),
     )
 
 
+SECOND = "margin_over_second"
+STATED = {
+    ("cifar10", "0.1", SECOND): "surpasses the second-best method by 0.59 points",
+    ("cifar100", "0.1", SECOND): "surpasses the second-best method by 8.28 points",
+    ("emnist", "0.1", SECOND): "surpasses the second-best method by 0.16 points",
+    ("svhn", "0.1", "margin_over_FedPer"): "improves upon FedPer by 0.87 points",
+    ("mnist", "0.1", SECOND): "surpasses the second-best method by 0.31 points",
+    ("fmnist", "0.1", SECOND): "surpasses the second-best method by 0.65 points",
+    ("fmnist", "0.5", "margin_over_FLOCO"): "improves upon FLOCO by 1.73 points",
+    ("organa", "0.1", "gap_to_best"): "is 0.16 points below the best result",
+    ("organa", "0.5", "ties_best_with_pFedFDA"): "ties with pFedFDA for the best result",
+}
+RIVALS = {
+    "margin_over_FedPer": "FedPer",
+    "margin_over_FLOCO": "FLOCO",
+    "ties_best_with_pFedFDA": "pFedFDA",
+}
+
+
+def margins(evidence: Evidence, frame: pd.DataFrame, shorts: Sequence[str]) -> tuple[Claim, ...]:
+    """One claim per margin that section V-B states, over the best other method or one rival."""
+    found = []
+    for (short, alpha, metric), words in STATED.items():
+        if short not in shorts:
+            continue
+        rows = told(
+            evidence.published,
+            table="text V-B",
+            dataset=PRINTED[short],
+            setting=f"Dir({alpha})",
+            metric=metric,
+        )
+        column, rivals = key(short, alpha), [RIVALS[metric]] if metric in RIVALS else BASELINES
+        leads = [cell(OURS, column) - cell(rival, column) for rival in rivals]
+        found.append(
+            sentence(
+                frame,
+                f"margin-{short}-{alpha}",
+                f"FedOBP {words} on {DATASETS[short]}, Dir({alpha})",
+                led_by(leads, stated(rows), slack=PRINTED_SLACK, margin=MARGIN),
+                scale=evidence.scale,
+                sources=rows["source"],
+                about=leads,
+            )
+        )
+    return tuple(found)
+
+
+def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
+    """Section V-B on Table III."""
+    everywhere = [key(short, alpha) for short in TABLE3 for alpha in ALPHAS]
+    lead = sentence(
+        frame,
+        "best-in-table3",
+        "FedOBP is best on all four data sets at both levels",
+        best(OURS, BASELINES, everywhere),
+        scale=evidence.scale,
+    )
+    return lead, *margins(evidence, frame, TABLE3)
+
+
 def table4_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Section V-B on Table IV, and what its organ columns measure."""
-    return (*_margins(evidence, frame, TABLE4, STATED), _learning(evidence, frame))
+    return *margins(evidence, frame, TABLE4), _learning(frame, evidence.scale)
 
 
-def _learning(evidence: Evidence, frame: pd.DataFrame) -> Claim:
+def _learning(frame: pd.DataFrame, scale: str) -> Claim:
     """Whether the organ columns rise above a constant; the floor is that of the true data, known at
     the paper scale.
     """
-    words = (
+    own = frame[frame["row"].isin(METHODS)].assign(floor=frame["floor"].astype(float))
+    floors = own.groupby("column")["floor"].mean().reindex(list(ORGAN_KEYS))
+    known = scale != "smoke" and bool(floors.notna().all())
+    above = [
+        some(cell(row, column) - float(floors[column]) > 1.0 for row in METHODS)
+        for column in ORGAN_KEYS
+        if known
+    ]
+    return sentence(
+        frame,
+        "organs-measure-learning",
         "The organ columns measure learning: the best method lies more than a point above"
-        " predicting each client's most frequent class"
+        " predicting each client's most frequent class",
+        every(above) if known else OPEN,
+        scale=scale,
+        remark="; ".join(
+            f"{column}: floor {floors[column]:.2f}"
+            if known
+            else f"{column}: the floor needs the organ data and the paper's clients"
+            for column in ORGAN_KEYS
+        ),
     )
-    if evidence.scale == "smoke":
-        return Claim(words, None, "the floor of the organ data needs the organ data")
-    parts, holds, printed = [], True, True
-    for column in ORGAN_KEYS:
-        cells = part(frame, column)
-        floor = float(cells["floor"].mean())
-        if cells.empty or floor != floor:
-            return Claim(
-                words,
-                None,
-                f"{', '.join(DATASETS[s] for s in ORGANS)}: not all columns have a floor at the"
-                f" {evidence.scale} scale",
-            )
-        holds &= float(cells["ours"].max()) > floor + 1
-        printed &= float(cells["published"].max()) > floor + 1
-        parts.append(
-            f"{column}: floor {floor:.2f}, best printed {cells['published'].max():.2f}, best of"
-            f" ours {cells['ours'].max():.2f}"
-        )
-    return Claim(words, holds, "; ".join(parts), printed)

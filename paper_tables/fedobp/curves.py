@@ -7,22 +7,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from scipy.signal import savgol_filter
 
 from repfl.paper_tables.core import captions, figures, tables
 from repfl.paper_tables.core.curves import accuracy_curves
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
+from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim, Figure, Sheet
-from repfl.paper_tables.fedobp import ablation, accuracy, text
+from repfl.paper_tables.core.verdict import MARGIN
+from repfl.paper_tables.fedobp import ablation, accuracy, logs
 from repfl.paper_tables.fedobp.settings import (
     BASELINES,
     DATASETS,
     DRAWN,
     OURS,
     PAPER,
-    PLACES,
+    PRINTED,
     key,
     smoke_note,
 )
@@ -105,185 +106,173 @@ Claims = Callable[[Evidence, pd.DataFrame], tuple[Claim, ...]]
 
 def _convergence(evidence: Evidence, name: str, alpha: str, claims: Claims) -> Figure:
     columns = [key(short, alpha) for short in DATASETS]
-    data = cohort_curves(evidence, DRAWN, columns)
-    printed = {column: _printed(evidence, column) for column in columns}
-    what = (
-        f"{OURS} and eleven baselines at Dir({alpha}). Dotted: the accuracy that the paper's tables"
-        f" print for {OURS}."
-    )
-    notes = (
-        COHORT,
-        SHORT,
-        accuracy.COMPAT,
-        *smoke_note(evidence.scale),
-        *gaps(evidence, DRAWN, columns),
-    )
+    ours = cohort_curves(evidence, DRAWN, columns)
+    data = beside_logs(ours, alpha, {method: method for method in DRAWN})
+    what = f"{OURS} and eleven baselines at Dir({alpha}), ours and in the authors' logs."
     return Figure(
         PAPER,
         name,
         f"Figure {name[-1]}: convergence at Dir({alpha})",
         captions.caption(evidence, what, accuracy=False),
         evidence.scale,
-        notes,
-        claims(evidence, data),
+        (
+            COHORT,
+            LOGGED,
+            SHORT,
+            accuracy.COMPAT,
+            *smoke_note(evidence.scale),
+            *gaps(evidence, DRAWN, columns),
+        ),
+        claims(evidence, ours),
         tables.done_ids(evidence),
-        draw=lambda sheet: draw_convergence(sheet, data, columns, printed),
+        stamp=captions.stamp(evidence),
+        draw=lambda sheet: draw_panels(sheet, data, look),
         data=data,
         alt=(
-            f"Accuracy of participants before training against rounds at Dir({alpha}), one panel"
-            " per data set, one line per method."
+            f"Accuracy against rounds at Dir({alpha}), one line per method: a panel per data set"
+            " for the authors' logs, and one for ours where there are runs."
         ),
     )
 
 
-def _printed(evidence: Evidence, column: str) -> float:
-    for table in ("III", "IV"):
-        row = tables.published_row(evidence.published, table, PLACES[column], OURS)
-        if row is not None:
-            return float(row["value"])
-    return float("nan")
+def beside_logs(ours: pd.DataFrame, alpha: str, names: Mapping[str, str]) -> pd.DataFrame:
+    """Our curves, and those of the authors' logs under our labels; both with their data set."""
+    shorts = {key(short, alpha, tail): short for short in DATASETS for tail in ("", "-m0.7")}
+    logged = logs.curves(f"Dir({alpha})")
+    logged = logged[logged["method"].isin(list(names))]
+    places = {printed: short for short, printed in PRINTED.items()}
+    logged = logged.assign(
+        kind=THEIRS, short=logged["dataset"].map(places), label=logged["method"].map(names)
+    )
+    own = ours.assign(short=ours["column"].map(shorts))
+    own = own if "kind" in own else own.assign(kind=MINE)
+    return pd.concat(
+        [own, logged.drop(columns=["dataset", "method"])], ignore_index=True
+    ).sort_values(["kind", "short", "label", ROUND], kind="stable", ignore_index=True)
 
 
-def look(label: str) -> dict[str, Any]:
+THEIRS, MINE = "authors' log", "ours"
+LOGGED = (
+    "The authors' logs: accuracy of all clients at the four evaluations of 400 rounds, with"
+    " momentum 0.7, one seed (`author_logs.csv`). Ours is accuracy of a round's participants, below"
+    " the paper scale also of shorter runs: the two stand beside each other, not to be subtracted."
+)
+
+
+def look(label: str, _: str = "") -> dict[str, Any]:
     """FedOBP stands out in black; baselines have a colour and a dash each."""
     if label == OURS:
         return {"color": "black", "linestyle": "-", "linewidth": 2.0, "zorder": 5}
     return {**figures.look(BASELINES.index(label)), "linewidth": 1.1}
 
 
-def draw_convergence(
-    sheet: Sheet, data: pd.DataFrame, columns: Sequence[str], printed: Mapping[str, float]
+def draw_panels(
+    sheet: Sheet, data: pd.DataFrame, style: Callable[[str, str], dict[str, Any]]
 ) -> Canvas:
-    """One panel per data set."""
-    canvas = sheet(12, 6.2)
-    axes = figures.panels(canvas, len(columns), 4)
-    last = int(data[ROUND].max()) if len(data) else 2
-    for panel, column, label in zip(axes, columns, DATASETS.values(), strict=True):
-        lines = data[data["column"] == column]
-        for name in DRAWN:
-            line = lines[lines["label"] == name]
-            if len(line):
-                panel.plot(line[ROUND], line["mean"], label=name, **look(name))
-        finish(panel, label, lines, printed[column], last)
-    share_labels(canvas, axes, columns=7)
+    """A panel per data set for the logs, and below one for ours where there are runs."""
+    own = data[data["kind"] != THEIRS]
+    blocks = [
+        (f"{label}, {whose}", lines[lines["short"] == short])
+        for whose, lines in (("authors' logs", data[data["kind"] == THEIRS]), ("ours", own))
+        for short, label in DATASETS.items()
+        if (lines["short"] == short).any()
+    ]
+    canvas = sheet(12, 2.6 * -(-len(blocks) // 4) + 0.9)
+    axes = figures.panels(canvas, len(blocks), 4)
+    for panel, (title, lines) in zip(axes, blocks, strict=True):
+        for (kind, label), line in lines.groupby(["kind", "label"], sort=False):
+            few = {"marker": "o", "markersize": 3} if len(line) <= figures.FEW else {}
+            looks = {**style(str(label), str(kind)), **few}
+            way = ", as defined" if str(kind).endswith("as defined") else ""
+            panel.plot(line[ROUND], line["mean"], label=f"{label}{way}", **looks)
+        panel.set_title(title)
+        panel.set_ylim(*figures.limits(lines["mean"].to_numpy(dtype=float)))
+        panel.set_xlabel("Round")
+    for panel in axes[::4]:
+        panel.set_ylabel("Accuracy (%)")
+    missing = [label for short, label in DATASETS.items() if not (own["short"] == short).any()]
+    figures.legend_of(canvas, axes, columns=7, missing=missing)
     return canvas
 
 
-def finish(panel: Axes, title: str, lines: pd.DataFrame, printed: float, last: int) -> None:
-    """Title, limits and the published value of a panel."""
-    if np.isfinite(printed):
-        panel.axhline(
-            printed,
-            color="0.35",
-            linestyle=":",
-            linewidth=1.1,
-            label=f"{OURS} in the paper's tables",
-        )
-    if lines.empty:
-        panel.text(
-            0.5, 0.5, "not run at this scale", transform=panel.transAxes, ha="center", color="0.35"
-        )
-    panel.set_title(title)
-    panel.set_xlim(1, max(2, last))
-    panel.set_ylim(*figures.limits(np.append(lines["mean"].to_numpy(dtype=float), printed)))
-
-
-def share_labels(canvas: Canvas, axes: Sequence[Axes], columns: int) -> None:
-    """Axis labels at the rim only, and one legend from the fullest panel."""
-    for place, panel in enumerate(axes):
-        if place % 4 == 0:
-            panel.set_ylabel("Accuracy (%)")
-        if place >= len(axes) - 4:
-            panel.set_xlabel("Round")
-    figures.legend_below(
-        canvas, max(axes, key=lambda a: len(a.get_legend_handles_labels()[1])), columns=columns
-    )
+BOUNDS = {
+    "high-on-cifar10": (
+        "pFedFDA and FedPer both exceed 85 % on CIFAR-10",
+        "cifar10",
+        ("pFedFDA", "FedPer"),
+        "accuracy_lower_bound",
+    ),
+    "low-on-cifar10": (
+        "APFL, FLUTE and FedALA stay below 75 % on CIFAR-10",
+        "cifar10",
+        ("APFL", "FLUTE", "FedALA"),
+        "accuracy_upper_bound",
+    ),
+    "high-on-organa": (
+        "LG-FedAvg and pFedFDA surpass 67 % on OrganAMNIST",
+        "organa",
+        ("LG-FedAvg", "pFedFDA"),
+        "accuracy_lower_bound",
+    ),
+    "high-on-organc": (
+        "LG-FedAvg and pFedFDA surpass 66 % on OrganCMNIST",
+        "organc",
+        ("LG-FedAvg", "pFedFDA"),
+        "accuracy_lower_bound",
+    ),
+}
+"""Sentences on the heights of figure 2's curves."""
 
 
 def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
-    """Section V-C on Dir(0.1)."""
-    count = text.told(evidence, "V-C", metric="number_of_methods_in_figures_2_3")
-    planned = [name for name in DRAWN if name != OURS]
-    cifar, organa, organc = (
-        data[data["column"] == key(short)] for short in ("cifar10", "organa", "organc")
-    )
-    high = text.told(evidence, "V-C", dataset="CIFAR10", metric="accuracy_lower_bound")
-    low = text.told(evidence, "V-C", dataset="CIFAR10", metric="accuracy_upper_bound")
-    axial = text.told(evidence, "V-C", dataset="MEDMNISTA")
-    coronal = text.told(evidence, "V-C", dataset="MEDMNISTC")
-    return (
-        text.claim(
-            "FedOBP is drawn with eleven baselines",
-            count,
-            len(planned) == text.number(count),
-            f"{len(planned)} are drawn",
-        ),
-        *(
-            _bound(evidence.scale, lines, rows, sentence, names, sign)
-            for lines, rows, sentence, names, sign in (
-                (
-                    cifar,
-                    high,
-                    "pFedFDA and FedPer both exceed 85 % on CIFAR-10",
-                    ("pFedFDA", "FedPer"),
-                    1,
-                ),
-                (
-                    cifar,
-                    low,
-                    "APFL, FLUTE and FedALA stay below 75 % on CIFAR-10",
-                    ("APFL", "FLUTE", "FedALA"),
-                    -1,
-                ),
-                (
-                    organa,
-                    axial,
-                    "LG-FedAvg and pFedFDA surpass 67 % on OrganAMNIST",
-                    ("LG-FedAvg", "pFedFDA"),
-                    1,
-                ),
-                (
-                    organc,
-                    coronal,
-                    "LG-FedAvg and pFedFDA surpass 66 % on OrganCMNIST",
-                    ("LG-FedAvg", "pFedFDA"),
-                    1,
-                ),
-            )
-        ),
-    )
-
-
-def _bound(
-    scale: str,
-    lines: pd.DataFrame,
-    rows: pd.DataFrame,
-    sentence: str,
-    names: Sequence[str],
-    sign: int,
-) -> Claim:
-    """A sentence on the figure's curves, held against the curves; the paper's own are a picture,
-    and the tables score something else.
+    """Section V-C on Dir(0.1). The paper's own curves are a picture, and its tables score something
+    else.
     """
-    bound, tops = text.number(rows), lines.groupby("label")["mean"].max().reindex(list(names))
-    if tops.isna().any():
-        return text.claim(
-            sentence, rows, None, f"not all of these curves have been run at the {scale} scale"
+    count = told(evidence.published, metric="number_of_methods_in_figures_2_3")
+    drawn = [name for name in DRAWN if name != OURS]
+    found = [
+        Claim(
+            "eleven-baselines-drawn",
+            "FedOBP is drawn with eleven baselines",
+            len(drawn) == stated(count),
+            f"{len(drawn)} are drawn",
+            evidence.scale,
+            sources=tuple(count["source"]),
+            free=True,
         )
-    told = ", ".join(f"{name} {top:.2f}" for name, top in tops.items())
-    holds = bool((sign * (tops - bound) > 0).all()) if scale == "paper" else None
-    return text.claim(
-        sentence,
-        rows,
-        holds,
-        f"highest points of the curves as drawn, at the {scale} scale: {told}",
-    )
+    ]
+    for name, (words, short, methods, metric) in BOUNDS.items():
+        rows = told(evidence.published, table="text V-C", dataset=PRINTED[short], metric=metric)
+        lines = data[data["column"] == key(short)]
+        tops = lines.groupby("label")["mean"].max().reindex(list(methods))
+        gaps = (tops - stated(rows)) * (-1 if metric == "accuracy_upper_bound" else 1)
+        said = ", ".join(f"{method} {top:.2f}" for method, top in tops.items())
+        known = bool(tops.notna().all())
+        found.append(
+            Claim(
+                name,
+                words,
+                _clear(gaps) if known else None,
+                f"highest points of the curves as drawn (1 seed): {said}"
+                if known
+                else "not all of these curves have been run",
+                evidence.scale,
+                sources=tuple(rows["source"]),
+            )
+        )
+    return tuple(found)
+
+
+def _clear(gaps: pd.Series) -> bool | None:
+    """Whether heights lie on the right side of a bound; within a point one run cannot tell."""
+    if (gaps > MARGIN).all():
+        return True
+    return False if (gaps < -MARGIN).any() else None
 
 
 def fig3_claims(evidence: Evidence, _: pd.DataFrame) -> tuple[Claim, ...]:
     """Section V-C on Dir(0.5)."""
-    rows = text.told(evidence, "V-C", metric="rounds_to_near_optimum")
-    bound, parts, reached = text.number(rows), [], []
+    rows, parts, reached = told(evidence.published, metric="rounds_to_near_optimum"), [], []
     for short in ("cifar10", "cifar100"):
         done = pick(evidence, row=OURS, column=key(short, "0.5"), done=True)
         curve = evidence.rounds(list(done["id"]), "post_agg/pooled")
@@ -295,20 +284,14 @@ def fig3_claims(evidence: Evidence, _: pd.DataFrame) -> tuple[Claim, ...]:
                 f"{DATASETS[short]}: within a point of the best {scored.max():.2f} from round"
                 f" {first}"
             )
-    holds = (
-        all(first <= bound for first in reached)
-        if len(reached) == 2 and evidence.scale == "paper"
-        else None
-    )
-    detail = f"ours at the {evidence.scale} scale, among scored rounds: " + (
-        "; ".join(parts) or "no run"
-    )
     return (
-        text.claim(
+        Claim(
+            "near-optimum-at-200",
             "On CIFAR-10 and CIFAR-100 FedOBP is near its optimum at around 200 rounds",
-            rows,
-            holds,
-            detail,
+            all(first <= stated(rows) for first in reached) if len(reached) == 2 else None,
+            f"among scored rounds (1 seed): {'; '.join(parts) or 'no run'}",
+            evidence.scale,
+            sources=tuple(rows["source"]),
         ),
     )
 
@@ -318,21 +301,20 @@ def fig3_claims(evidence: Evidence, _: pd.DataFrame) -> tuple[Claim, ...]:
 
 def fig5(evidence: Evidence) -> Figure:
     """The runs of Table V."""
-    logged, defined = list(ablation.AS_LOGGED.values()), [key(short) for short in DATASETS]
-    data = pd.concat(
+    as_logged, defined = list(ablation.AS_LOGGED.values()), [key(short) for short in DATASETS]
+    rows = {f"{name}, as defined": name for name in ablation.NORMS}
+    ours = pd.concat(
         [
-            cohort_curves(evidence, ablation.NORMS, logged).assign(kind="as logged"),
-            cohort_curves(
-                evidence, [f"{name}, as defined" for name in ablation.NORMS], defined
-            ).assign(kind="as defined"),
+            cohort_curves(evidence, ablation.NORMS, as_logged).assign(kind="ours, as logged"),
+            cohort_curves(evidence, list(rows), defined).assign(kind="ours, as defined"),
         ],
         ignore_index=True,
     )
-    data["label"] = data["label"].str.removesuffix(", as defined")
-    data["column"] = data["column"].str.removesuffix("-m0.7")
+    ours["label"] = ours["label"].replace(rows)
+    data = beside_logs(ours, "0.1", {f"{OURS} {name}": name for name in ablation.NORMS})
     what = (
-        "FedOBP under four normalisations. Solid: as logged by the authors; dashed: as defined."
-        " NoNorm and GlobalNorm coincide."
+        "FedOBP under four normalisations, in the authors' logs and ours. Solid: as logged by the"
+        " authors; dashed: as defined. NoNorm and GlobalNorm coincide."
     )
     return Figure(
         PAPER,
@@ -342,45 +324,30 @@ def fig5(evidence: Evidence) -> Figure:
         evidence.scale,
         (
             COHORT,
+            LOGGED,
             SHORT,
             ablation.TWICE,
             *smoke_note(evidence.scale),
-            *gaps(evidence, ablation.NORMS, logged),
+            *gaps(evidence, ablation.NORMS, as_logged),
         ),
-        (ablation.same_masks(evidence),),
-        tables.done_ids(evidence),
-        draw=lambda sheet: draw_norms(sheet, data, defined),
+        ids=tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
+        draw=lambda sheet: draw_panels(sheet, data, look_of_norm),
         data=data,
-        alt=(
-            "Accuracy of participants before training against rounds for four normalisations of the"
-            " score, one panel per data set."
-        ),
+        alt="Accuracy against rounds for four normalisations of the score, per data set.",
     )
 
 
 WIDTHS = {"NoNorm": 3.2, "LayerNorm": 1.3, "GlobalNorm w/o CLS": 1.1, "GlobalNorm with CLS": 1.3}
+"""The wide NoNorm line shows on both sides of the thin GlobalNorm line on top of it."""
 
 
-def draw_norms(sheet: Sheet, data: pd.DataFrame, columns: Sequence[str]) -> Canvas:
-    """One panel per data set; the wide NoNorm line shows on both sides of the thin GlobalNorm line
-    on top of it.
-    """
-    canvas = sheet(12, 6)
-    axes = figures.panels(canvas, len(columns), 4)
-    last = int(data[ROUND].max()) if len(data) else 2
-    for panel, column, title in zip(axes, columns, DATASETS.values(), strict=True):
-        lines = data[data["column"] == column]
-        for index, name in enumerate(ablation.NORMS):
-            for kind, dash in (("as logged", "-"), ("as defined", (0, (4, 2)))):
-                line = lines[(lines["label"] == name) & (lines["kind"] == kind)]
-                if len(line):
-                    style = {
-                        "color": figures.PALETTE[index],
-                        "linestyle": dash,
-                        "linewidth": WIDTHS[name],
-                        "alpha": 0.45 if index == 0 else 1.0,
-                    }
-                    panel.plot(line[ROUND], line["mean"], label=f"{name}, {kind}", **style)
-        finish(panel, title, lines, float("nan"), last)
-    share_labels(canvas, axes, columns=4)
-    return canvas
+def look_of_norm(label: str, kind: str) -> dict[str, Any]:
+    """A colour per normalisation."""
+    index = ablation.NORMS.index(label)
+    return {
+        "color": figures.PALETTE[index],
+        "linestyle": (0, (4, 2)) if kind == "ours, as defined" else "-",
+        "linewidth": WIDTHS[label],
+        "alpha": 0.45 if index == 0 else 1.0,
+    }

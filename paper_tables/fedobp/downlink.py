@@ -11,8 +11,9 @@ from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import captions, figures, tables
 from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import Claim, Figure, Sheet
-from repfl.paper_tables.fedobp import sweeps, text
+from repfl.paper_tables.fedobp import sweeps
 from repfl.paper_tables.fedobp.settings import DATASETS, PAPER, SWEPT, smoke_note
 
 BILLED = (
@@ -35,6 +36,7 @@ STABLE = 0.9
 def fig7(evidence: Evidence) -> Figure:
     """The I_O sweep of figure 4 against its measured downlink."""
     data = sweeps.points(evidence).sort_values(["column", "q"], kind="stable", ignore_index=True)
+    logged = sweeps.logs(evidence).query("score == 'I_O'")
     labels, columns = (
         list(dict.fromkeys(evidence.cells["row"])),
         list(dict.fromkeys(evidence.cells["column"])),
@@ -58,7 +60,8 @@ def fig7(evidence: Evidence) -> Figure:
         ),
         claims(evidence, data),
         tables.done_ids(evidence),
-        draw=lambda sheet: draw(sheet, data),
+        stamp=captions.stamp(evidence),
+        draw=lambda sheet: draw(sheet, data, logged),
         data=data.drop(columns=["score", "version", *sweeps.OURS_ALONE]),
         alt=(
             "Accuracy against the share of the model that is sent to clients, over the whole range"
@@ -67,39 +70,41 @@ def fig7(evidence: Evidence) -> Figure:
     )
 
 
-def draw(sheet: Sheet, data: pd.DataFrame) -> Canvas:
+def draw(sheet: Sheet, data: pd.DataFrame, logged: pd.DataFrame) -> Canvas:
     """The whole range, then the end where almost everything is sent: by ratio, and by what stays
-    behind.
+    behind. Hollow marks: the authors' logged sweep, whose ratio is q.
     """
-    canvas = sheet(12, 4.2)
-    whole, tenth, near = figures.panels(canvas, 3, 3)
+    canvas = sheet(12, 4.6)
+    whole, tenth, near = axes = figures.panels(canvas, 3, 3)
     for place, short in enumerate(SWEPT):
+        base = {"color": figures.PALETTE[place], "marker": figures.MARKERS[place], "markersize": 5}
         line = data[(data["column"] == short) & data["ours"].notna()]
-        look = {
-            **figures.look(place),
-            "marker": figures.MARKERS[place],
-            "markersize": 7 - place,
-            "linewidth": 1.4,
-            "label": DATASETS[short],
-        }
         if len(line):
-            whole.plot(line["ratio"], line["ours"], **look)
+            style = {**base, "linewidth": 1.4, "label": f"{DATASETS[short]}, ours"}
+            whole.plot(line["ratio"], line["ours"], **style)
             end = line[line["ratio"] >= STABLE]
-            tenth.plot(end["ratio"], end["ours"], **look)
-            near.plot(sweeps.near_one(line["q"]), line["ours"], **look)
-    _finish((whole, tenth, near), data)
-    figures.legend_below(canvas, whole, columns=len(SWEPT))
+            tenth.plot(end["ratio"], end["ours"], **style)
+            near.plot(sweeps.near_one(line["q"]), line["ours"], **style)
+        points = logged[logged["column"] == short].sort_values("q")
+        hollow = {**base, "markerfacecolor": "none", "linestyle": "none", "markeredgewidth": 0.8}
+        hollow["label"] = f"{DATASETS[short]}, logged"
+        whole.plot(points["q"], points["published"], **hollow)
+        end = points[points["q"] >= STABLE]
+        tenth.plot(end["q"], end["published"], **hollow)
+        near.plot(sweeps.near_one(points["q"]), points["published"], **hollow)
+    _finish(axes)
+    missing = [DATASETS[s] for s in SWEPT if not (data["column"] == s).any()]
+    figures.legend_of(canvas, axes, columns=4, missing=missing)
     return canvas
 
 
-def _finish(axes: Sequence[Axes], data: pd.DataFrame) -> None:
+def _finish(axes: Sequence[Axes]) -> None:
     whole, tenth, near = axes
     for panel, title in zip(
         axes, ("Whole range", "Nine tenths and more", "By what stays behind"), strict=True
     ):
         panel.set_title(title)
         panel.set_xlabel("Downlink ratio")
-        panel.set_ylim(*figures.limits(data["ours"].to_numpy(dtype=float)))
     near.set_xlabel("1 − q")
     whole.set_xlim(-0.03, 1.03)
     tenth.set_xlim(STABLE - 0.003, 1.003)
@@ -116,35 +121,37 @@ def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
 
 
 def _uplink(evidence: Evidence) -> Claim:
-    rows = text.told(evidence, "V-G", metric="uplink_per_client_round")
-    words, done = (
+    done = evidence.cells[evidence.cells["status"] == "done"].drop_duplicates("id")
+    shares = {round(sweeps.ratio(cell, direction="up"), 9) for _, cell in done.iterrows()}
+    said = ", ".join(f"{share:g}" for share in sorted(shares)) or "no run"
+    return Claim(
+        "uplink-whole-model",
         "Every participant uploads the whole model",
-        evidence.cells[evidence.cells["status"] == "done"],
+        shares == {1.0} if shares else None,
+        f"uplink as a share of N per client and round, measured: {said}",
+        evidence.scale,
+        sources=tuple(told(evidence.published, metric="uplink_per_client_round")["source"]),
+        free=True,
     )
-    if done.empty:
-        return text.claim(words, rows, None, f"no run at the {evidence.scale} scale")
-    shares = {
-        round(sweeps.ratio(cell, direction="up"), 9)
-        for _, cell in done.drop_duplicates("id").iterrows()
-    }
-    detail = "uplink as a share of N per client and round, measured: " + ", ".join(
-        f"{share:g}" for share in sorted(shares)
-    )
-    return text.claim(words, rows, shares == {1.0}, detail)
 
 
 def _drop(evidence: Evidence, data: pd.DataFrame) -> Claim:
     """Whether accuracy is higher at every ratio up to 0.9 than at 1: in print (the logged sweep)
     and in ours.
     """
-    rows = text.told(evidence, "V-G", metric="stable_downlink_ratio_range")
-    words = "On most data sets accuracy at ratios of 0 to 0.9 lies above that at 1.0"
+    rows = told(evidence.published, table="text V-G", metric="stable_downlink_ratio_range")
     logged = sweeps.logs(evidence)
-    logged = logged[logged["score"] == "I_O"]
-    printed, said = _drops(logged, "published")
-    holds, found = _drops(data, "ours")
-    detail = f"ours at the {evidence.scale} scale: {found or 'no complete sweep'}; logged: {said}"
-    return text.claim(words, rows, holds, detail, printed)
+    printed, said = _drops(logged[logged["score"] == "I_O"], "published")
+    found, mine = _drops(data, "ours")
+    return Claim(
+        "stable-to-nine-tenths",
+        "On most data sets accuracy at ratios of 0 to 0.9 lies above that at 1.0",
+        found,
+        f"ours (1 seed): {mine or 'no complete sweep'}; logged: {said}",
+        evidence.scale,
+        printed,
+        tuple(rows["source"]),
+    )
 
 
 def _drops(data: pd.DataFrame, side: str) -> tuple[bool | None, str]:

@@ -15,10 +15,10 @@ import pandas as pd
 
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
-from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Layout, Table
+from repfl.paper_tables.core.published import stated, told
+from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table, TableLayout
 from repfl.paper_tables.core.tables import Place
 from repfl.paper_tables.core.verdict import Kind, Verdict
-from repfl.paper_tables.fedobp import text
 from repfl.paper_tables.fedobp.settings import ALPHAS, DATASETS, OURS, PAPER, PRINTED
 
 FACTS = (
@@ -39,17 +39,9 @@ def official() -> pd.DataFrame:
 
 def blank(evidence: Evidence, cells: pd.DataFrame) -> dict[str, Any]:
     """The fields of a table cell that holds a fact."""
-    return {
-        "std": nan,
-        "seeds": int((cells["status"] == "done").sum()) if len(cells) else 0,
-        "low": nan,
-        "high": nan,
-        "reason": "",
-        "scale": evidence.scale,
-        "floor": nan,
-        "method": str(cells["method"].iloc[0]) if len(cells) else "",
-        "ids": tuple(cells.loc[cells["status"] == "done", "id"]) if len(cells) else (),
-    }
+    found = tables.gather(cells, evidence.scale, [])
+    seeds = int((cells["status"] == "done").sum()) if len(cells) else 0
+    return found | {"reason": "", "seeds": seeds}
 
 
 # -- Table I ---------------------------------------------------------------------------------------
@@ -79,7 +71,7 @@ def table1(evidence: Evidence) -> Table:
         notes,
         ids=tables.done_ids(evidence),
         frame=frame,
-        layout=Layout(tuple(DATASETS.values()), FACTS, corner="Data set", floor=False),
+        layout=TableLayout(tuple(DATASETS.values()), FACTS, corner="Data set", floor=False),
     )
 
 
@@ -96,8 +88,8 @@ def _fact(evidence: Evidence, short: str, name: str) -> dict[str, Any]:
         "row": DATASETS[short],
         "column": name,
         **printed,
-        "ours": float(ours),
         **blank(evidence, planned),
+        "ours": float(ours),
     }
     cell = tables.conclude(cell, "", Kind.LOOKUP)
     evidence_of_error = str(known["evidence"])
@@ -163,7 +155,7 @@ def table2(evidence: Evidence) -> Table:
         table2_claims(evidence, frame),
         tables.done_ids(evidence),
         frame,
-        Layout(tuple(DATASETS.values()), COUNTS, corner="Data set", floor=False),
+        TableLayout(tuple(DATASETS.values()), COUNTS, corner="Data set", floor=False),
     )
 
 
@@ -225,22 +217,22 @@ def table2_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     )
     sizes = {p: float(ours[p[0], "size"]) for p in places}
     known = all(isfinite(v) for v in counted.values())
-    bound = text.told(evidence, "Abstract/I", metric="personalization_ratio_upper_bound")
-    last = text.told(evidence, "V-D", setting="400 rounds")
+    bound = told(evidence.published, metric="personalization_ratio_upper_bound")
+    last = told(evidence.published, table="text V-D", setting="400 rounds")
+    first = "CIFAR-10", "0.1"
     return (
-        _rounding(printed_counts, counted, known),
-        _masks(counted, masks),
-        _share(bound, printed_counts, counted, sizes, known),
-        text.claim(
+        _rounding(evidence.scale, printed_counts, counted, known),
+        _masks(evidence.scale, counted, masks),
+        _share(evidence.scale, bound, (printed_counts, counted, sizes), known),
+        Claim(
+            "eighteen-parameters",
             "With 400 rounds I_O needs 18 personal parameters on CIFAR-10",
-            last,
-            (
-                counted["CIFAR-10", "0.1"] == text.number(last)
-                if isfinite(counted["CIFAR-10", "0.1"])
-                else None
-            ),
-            f"N (1 − q), rounded up, is {counted['CIFAR-10', '0.1']:.0f}",
-            printed_counts["CIFAR-10", "0.1"] == text.number(last),
+            counted[first] == stated(last) if isfinite(counted[first]) else None,
+            f"N (1 − q), rounded up, is {counted[first]:.0f}",
+            evidence.scale,
+            printed_counts[first] == stated(last),
+            tuple(last["source"]),
+            free=True,
         ),
     )
 
@@ -248,55 +240,57 @@ def table2_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
 Counts = Mapping[tuple[str, str], float]
 
 
-def _rounding(printed: Counts, counted: Counts, known: bool) -> Claim:
-    words = "The numbers of Table II follow from N and q, rounded up"
-    if not known:
-        return Claim(words, None, "the runs of the true models are missing")
+def _rounding(scale: str, printed: Counts, counted: Counts, known: bool) -> Claim:
     wrong = [
         f"{label} Dir({alpha}) prints {printed[label, alpha]:.0f}"
         for label, alpha in counted
         if printed[label, alpha] != counted[label, alpha]
     ]
+    told = (
+        f"{len(counted) - len(wrong)} of {len(counted)} do; {'; '.join(wrong)} (README, 28)"
+        if known
+        else "the runs of the true models are missing"
+    )
     return Claim(
-        words,
-        not wrong,
-        f"{len(counted) - len(wrong)} of {len(counted)} do; {'; '.join(wrong)} (README, 28)",
-        not wrong,
+        "counts-follow",
+        "The numbers of Table II follow from N and q, rounded up",
+        not wrong if known else None,
+        told,
+        scale,
+        not wrong if known else None,
+        free=True,
     )
 
 
-def _masks(counted: Counts, masks: Counts) -> Claim:
-    words = "Masks of real runs have these numbers of personal entries"
+def _masks(scale: str, counted: Counts, masks: Counts) -> Claim:
     known = {place: value for place, value in masks.items() if isfinite(value)}
-    if len(known) < len(counted):
-        return Claim(words, None, f"{len(known)} of {len(counted)} settings have run")
-    equal = sum(value == counted[place] for place, value in known.items())
-    gap = max(counted[place] - value for place, value in known.items())
-    detail = (
-        f"{equal} of {len(known)} settings; at most {gap:g} entries fewer, where scores tie at the"
-        " quantile"
-    )
-    return Claim(
-        words, all(0 <= counted[place] - value <= 1 for place, value in known.items()), detail
-    )
+    told, found = f"{len(known)} of {len(counted)} settings have run", None
+    if len(known) == len(counted):
+        equal = sum(value == counted[place] for place, value in known.items())
+        gaps = [counted[place] - value for place, value in known.items()]
+        found = all(0 <= gap <= 1 for gap in gaps)
+        told = (
+            f"{equal} of {len(known)} settings; at most {max(gaps):g} entries fewer, where scores"
+            " tie at the quantile"
+        )
+    words = "Masks of real runs have these numbers of personal entries"
+    return Claim("masks-have-counts", words, found, told, scale, free=True)
 
 
 def _share(
-    rows: pd.DataFrame, printed: Counts, counted: Counts, sizes: Counts, known: bool
+    scale: str, rows: pd.DataFrame, numbers: tuple[Counts, Counts, Counts], known: bool
 ) -> Claim:
-    words, bound = "Fewer than 0.5 % of the parameters are personal", text.number(rows)
-    if not known:
-        return text.claim(words, rows, None, "the runs of the true models are missing")
-    shares = {p: 100 * counted[p] / sizes[p] for p in counted}
-    top = max(shares, key=lambda p: shares[p])
-    detail = (
-        f"at most {shares[top]:.5f} %, on {top[0]} at Dir({top[1]}): {counted[top]:.0f} of"
-        f" {sizes[top]:.0f} (README, 15)"
-    )
-    return text.claim(
-        words,
-        rows,
-        shares[top] < bound,
-        detail,
-        max(100 * printed[p] / sizes[p] for p in printed) < bound,
-    )
+    printed, counted, sizes = numbers
+    found = in_print = None
+    said = "the runs of the true models are missing"
+    if known:
+        shares = {p: 100 * counted[p] / sizes[p] for p in counted}
+        top = max(shares, key=lambda p: shares[p])
+        found = shares[top] < stated(rows)
+        in_print = max(100 * printed[p] / sizes[p] for p in printed) < stated(rows)
+        said = (
+            f"at most {shares[top]:.5f} %, on {top[0]} at Dir({top[1]}): {counted[top]:.0f} of"
+            f" {sizes[top]:.0f} (README, 15)"
+        )
+    words, source = "Fewer than 0.5 % of the parameters are personal", tuple(rows["source"])
+    return Claim("share-below-half", words, found, said, scale, in_print, source, free=True)

@@ -10,9 +10,8 @@ from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import captions, figures, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
+from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
-from repfl.paper_tables.fedobp import text
-from repfl.paper_tables.fedobp.curves import share_labels
 from repfl.paper_tables.fedobp.settings import DATASETS, OURS, PAPER, PRINTED, key, smoke_note
 
 NOTE = "note/personal"
@@ -44,14 +43,10 @@ def fig6(evidence: Evidence) -> Result:
         "Share of each layer in the personal parameters, against rounds, at Dir(0.1).",
         accuracy=False,
     )
+    claims = (*late_claims(evidence, data), fixed(evidence), axis(evidence), trend(evidence, data))
     if data.empty:
-        return Absent(
-            PAPER,
-            "fig6",
-            title,
-            f"{caption} No figure: {why_missing(evidence.cells, evidence.scale)}.",
-            evidence.scale,
-        )
+        why = f"{caption} No figure: {why_missing(evidence.cells, evidence.scale)}."
+        return Absent(PAPER, "fig6", title, why, evidence.scale, claims=claims)
     filed = files(evidence)
     return Figure(
         PAPER,
@@ -60,8 +55,9 @@ def fig6(evidence: Evidence) -> Result:
         caption,
         evidence.scale,
         (AXIS, FIXED, DOTTED, *smoke_note(evidence.scale)),
-        (*late_claims(evidence, data), fixed(evidence), axis(evidence), trend(evidence, data)),
+        claims,
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw(sheet, data, filed),
         data=data,
         alt=(
@@ -114,38 +110,28 @@ def files(evidence: Evidence) -> pd.DataFrame:
 
 
 def draw(sheet: Sheet, data: pd.DataFrame, filed: pd.DataFrame) -> Canvas:
-    """One panel per data set; the last layer is the classifier."""
-    canvas = sheet(12, 5.6)
-    axes = figures.panels(canvas, len(DATASETS), 4)
-    last = int(data["round"].max())
-    for panel, (short, title) in zip(axes, DATASETS.items(), strict=True):
-        lines = data[data["column"] == short]
-        _layers(panel, lines)
+    """One panel per data set that has runs; the last layer is the classifier."""
+    shown = [short for short in DATASETS if (data["column"] == short).any()]
+    canvas = sheet(3 * min(4, max(2, len(shown))), 2.8 * -(-len(shown) // 4) + 0.9)
+    axes = figures.panels(canvas, len(shown), 4)
+    for panel, short in zip(axes, shown, strict=True):
+        _layers(panel, data[data["column"] == short])
         for layer, index in (("classifier", 0), ("conv1", 1)):
-            value = filed[layer].get(PRINTED[short], nan) if layer in filed else nan
-            label = "the authors' files" if index == 0 else None
             panel.axhline(
-                value,
+                filed[layer].get(PRINTED[short], nan),
                 color=figures.PALETTE[index],
                 linestyle=(0, (1, 3)),
                 linewidth=1.3,
-                label=label,
+                label="the authors' files, end" if index == 0 else None,
             )
-        if lines.empty:
-            panel.text(
-                0.5,
-                0.5,
-                "not run at this scale",
-                transform=panel.transAxes,
-                ha="center",
-                color="0.35",
-            )
-        panel.set_title(title)
-        panel.set_xlim(1, max(2, last))
+        panel.set_title(DATASETS[short])
+        panel.set_xlim(1, max(2, int(data["round"].max())))
         panel.set_ylim(-0.03, 1.03)
-    share_labels(canvas, axes, columns=4)
+        panel.set_xlabel("Round")
     for panel in axes[::4]:
         panel.set_ylabel("Share of personal parameters")
+    missing = [label for short, label in DATASETS.items() if short not in shown]
+    figures.legend_of(canvas, axes, columns=6, missing=missing)
     return canvas
 
 
@@ -179,49 +165,40 @@ def late(data: pd.DataFrame, short: str, layer: str) -> float:
     return float(end["share"].mean()) if len(end) else nan
 
 
+RANGE = "personalized_share_in_"
+
+
 def late_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     """One claim per row of the text that states a range of shares."""
-    rows = text.told(evidence, "V-F")
-    rows = rows[rows["metric"].str.startswith("personalized_share_in_")]
-    filed, names = files(evidence), {printed: short for short, printed in PRINTED.items()}
-    return tuple(_late(evidence, data, filed, rows.loc[[place]], names) for place in rows.index)
+    rows = told(evidence.published, table="text V-F")
+    rows = rows[rows["metric"].str.startswith(RANGE)]
+    names = {printed: short for short, printed in PRINTED.items()}
+    return tuple(_late(evidence, data, rows.loc[[place]], names) for place in rows.index)
 
 
 def _late(
-    evidence: Evidence,
-    data: pd.DataFrame,
-    filed: pd.DataFrame,
-    rows: pd.DataFrame,
-    names: dict[str, str],
+    evidence: Evidence, data: pd.DataFrame, rows: pd.DataFrame, names: dict[str, str]
 ) -> Claim:
     row = rows.iloc[0]
-    layer = str(row["metric"]).removeprefix("personalized_share_in_")
+    layer = str(row["metric"]).removeprefix(RANGE)
     low, high = (float(part) for part in str(row["mean"]).split("-"))
-    places = str(row["dataset"]).split(";")
-    ours = {DATASETS[names[place]]: late(data, names[place], layer) for place in places}
-    theirs = (
-        {DATASETS[names[place]]: float(filed[layer].get(place, nan)) for place in places}
-        if layer in filed
-        else {}
-    )
-    label = " and ".join(DATASETS[names[place]] for place in places)
+    shorts = {place: names[place] for place in str(row["dataset"]).split(";")}
+    filed = files(evidence)[layer]
+    ours = {DATASETS[short]: late(data, short, layer) for short in shorts.values()}
+    theirs = {DATASETS[short]: float(filed.get(place, nan)) for place, short in shorts.items()}
     where = "classifier" if layer == "classifier" else "first convolution"
-    words = f"On {label} the {where} ends at {low:g} to {high:g} of the personal parameters"
-    known = evidence.scale == "paper" and all(v == v for v in ours.values())
-    told = (
-        f"last quarter of the rounds at the {evidence.scale} scale: {_spoken(ours)}; the authors'"
-        f" files: {_spoken(theirs)}"
-    )
-    found = text.claim(
-        words,
-        rows,
-        _inside(ours, low, high) if known else None,
-        told,
-        _inside(theirs, low, high) if theirs else None,
-    )
     stored = filed_rows(evidence, "fraction")
-    return text.also(
-        found, stored[(stored["metric"] == row["metric"]) & stored["dataset"].isin(places)]
+    stored = stored[(stored["metric"] == row["metric"]) & stored["dataset"].isin(list(shorts))]
+    return Claim(
+        f"late-{layer}-{'-'.join(shorts.values())}",
+        f"On {' and '.join(ours)} the {where} ends at {low:g} to {high:g} of the personal"
+        " parameters",
+        _inside(ours, low, high) if all(v == v for v in ours.values()) else None,
+        f"last quarter of the rounds (1 seed): {_spoken(ours)}; the authors' files:"
+        f" {_spoken(theirs)}",
+        evidence.scale,
+        _inside(theirs, low, high),
+        (*rows["source"], *stored["source"]),
     )
 
 
@@ -241,74 +218,71 @@ def fixed(evidence: Evidence) -> Claim:
     """The constant numbers of personal entries in the authors' files, counted in our masks of the
     true model.
     """
-    rows, parts, holds = filed_rows(evidence, "count"), [], True
-    for short, printed in PRINTED.items():
+    rows = filed_rows(evidence, "count")
+    filed = rows.set_index("dataset")["value"].astype(float)
+    counted: dict[str, float] = {}
+    for short in DATASETS:
         done = pick(evidence, row=OURS, column=key(short), done=True)
-        stated = rows.loc[rows["dataset"] == printed, "value"]
-        if len(done) and len(stated):
-            counted = float(
-                ((done.iloc[0]["metrics"] or {}).get("notes") or {}).get("personal", nan)
-            )
-            holds &= round(counted, 3) == float(stated.iloc[0])
-            parts.append(f"{DATASETS[short]} {counted:.0f} (files: {stated.iloc[0]:.0f})")
-    told = (
-        f"counted in the last masks at the {evidence.scale} scale: {', '.join(parts) or 'no run'}"
+        for metrics in done["metrics"].head(1):
+            notes = (metrics or {}).get("notes") or {}
+            counted[short] = round(float(notes.get("personal", nan)), 3)
+    said = ", ".join(
+        f"{DATASETS[short]} {number:.0f} (files: {filed[PRINTED[short]]:.0f})"
+        for short, number in counted.items()
     )
-    known = evidence.scale == "paper" and len(parts) == len(PRINTED)
-    return text.claim(
+    same = all(number == filed[PRINTED[short]] for short, number in counted.items())
+    return Claim(
+        "constant-number",
         "Figure 6 has a constant number of personal parameters per data set",
-        rows,
-        holds if known else None,
-        told,
+        same if len(counted) == len(PRINTED) else None,
+        f"counted in the last masks: {said or 'no run'}",
+        evidence.scale,
+        sources=tuple(rows["source"]),
     )
 
 
 def axis(evidence: Evidence) -> Claim:
     """The number of epochs on the paper's axis."""
-    rows = text.told(evidence, "V-F", metric="epochs_on_axis")
+    rows = told(evidence.published, metric="epochs_on_axis")
     trained = sorted(set(evidence.cells["recipe.training.rounds"]))
-    holds = (
-        [float(r) for r in trained] == [text.number(rows)] if evidence.scale == "paper" else None
-    )
-    said = f"runs have {'/'.join(map(str, trained))} rounds at the {evidence.scale} scale"
-    printed = text.number(text.told(evidence, "V-A", metric="rounds")) == text.number(rows)
-    return text.claim(
+    rounds = stated(told(evidence.published, table="text V-A", metric="rounds"))
+    return Claim(
+        "epochs-on-axis",
         "Figure 6 shows 450 communication epochs",
-        rows,
-        holds,
-        f"{said}; section V-A states 400 (README, 30)",
-        printed,
+        [float(r) for r in trained] == [stated(rows)],
+        f"runs have {'/'.join(map(str, trained))} rounds; section V-A states {rounds:.0f}"
+        " (README, 30)",
+        evidence.scale,
+        rounds == stated(rows),
+        tuple(rows["source"]),
     )
+
+
+SEEN = 0.005
+"""Shares are printed with two decimals; one that moves by less has not moved."""
 
 
 def trend(evidence: Evidence, data: pd.DataFrame) -> Claim:
     """The sentence on all data sets."""
-    parts, holds = [], []
+    parts, holds = [], list[bool | None]()
     for short, label in DATASETS.items():
         lines = data[data["column"] == short]
         if lines.empty:
             continue
         names = list(dict.fromkeys(lines["layer"]))
-        early = (
-            lines[
-                lines["round"]
-                <= lines["round"].min() + max(1, ceil(LATE * lines["round"].max())) - 1
-            ]
-            .groupby("layer")["share"]
-            .mean()
-        )
-        first, head = names[0], names[-1]
-        ends = {name: late(data, short, name) for name in (first, head)}
-        holds.append(ends[first] < early[first] and ends[head] > early[head])
+        until = lines["round"].min() + max(1, ceil(LATE * lines["round"].max())) - 1
+        early = lines[lines["round"] <= until].groupby("layer")["share"].mean()
+        ways = {name: (float(early[name]), late(data, short, name)) for name in names}
+        (fell, down), (rose, up) = ways[names[0]], ways[names[-1]]
+        moves = (fell - down, up - rose)
+        holds.append(True if min(moves) > SEEN else False if min(moves) < -SEEN else None)
         parts.append(
-            f"{label} {first} {early[first]:.2f} to {ends[first]:.2f}, {head} {early[head]:.2f} to"
-            f" {ends[head]:.2f}"
+            f"{label} {names[0]} {fell:.2f} to {down:.2f}, {names[-1]} {rose:.2f} to {up:.2f}"
         )
-    detail = (
-        f"first to last quarter of the rounds at the {evidence.scale} scale: {'; '.join(parts)}"
-    )
     return Claim(
+        "moves-to-classifier",
         "The share of the first convolution falls and that of the classifier rises",
-        all(holds) if holds else None,
-        detail,
+        False if False in holds else True if holds and None not in holds else None,
+        f"first to last quarter of the rounds (1 seed): {'; '.join(parts) or 'no run'}",
+        evidence.scale,
     )

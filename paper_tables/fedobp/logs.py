@@ -36,10 +36,22 @@ def logged() -> pd.DataFrame:
     return frame.assign(best=frame[EVALUATIONS].max(axis=1), started=started)
 
 
+def last_runs() -> pd.DataFrame:
+    """One run per place: of several the last one that was started."""
+    return logged().sort_values("started").groupby(KEYS, as_index=False).last()
+
+
+def curves(setting: str) -> pd.DataFrame:
+    """The logged evaluations of all clients: dataset, method, round, accuracy."""
+    runs = last_runs()
+    runs = runs[runs["setting"] == setting]
+    long = runs.melt(["dataset", "method"], EVALUATIONS, var_name="round", value_name="mean")
+    rounds = long["round"].str.removeprefix("round_").astype(int)
+    return long.assign(round=rounds).dropna(subset="mean")
+
+
 def beside_print(*numbers: str) -> pd.DataFrame:
-    """The printed cells of some tables that have a log: mean, std, and the log's best. Of several
-    runs the last one that was started.
-    """
+    """The printed cells of some tables that have a log: mean, std, and the log's best."""
     rows = published.load(FOLDER / "published")
     rows = rows[rows["table"].isin(numbers)]
     printed = rows[["dataset", "method"]].assign(
@@ -47,8 +59,7 @@ def beside_print(*numbers: str) -> pd.DataFrame:
         mean=rows["value"],
         std=rows["std"],
     )
-    last = logged().sort_values("started").groupby(KEYS, as_index=False).last()
-    return printed.merge(last, on=KEYS)
+    return printed.merge(last_runs(), on=KEYS)
 
 
 def differences() -> pd.DataFrame:

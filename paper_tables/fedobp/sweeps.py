@@ -19,14 +19,21 @@ from repfl.paper_tables.core.result import Figure, Sheet
 from repfl.paper_tables.core.statistics import spread
 from repfl.paper_tables.core.verdict import Kind
 from repfl.paper_tables.fedobp.curves import gaps
-from repfl.paper_tables.fedobp.optima import SCORES, fig4_claims
-from repfl.paper_tables.fedobp.settings import DATASETS, PAPER, PRINTED, SINGLE, SWEPT, smoke_note
+from repfl.paper_tables.fedobp.optima import SCORES, VERSIONS, fig4_claims
+from repfl.paper_tables.fedobp.settings import (
+    DATASETS,
+    PAPER,
+    PRINTED,
+    SINGLE,
+    SWEPT,
+    key,
+    smoke_note,
+)
 
 SIGNS = {"I_G": "$I_G$", "I_F": "$I_F$", "I_O": "$I_O$"}
 MARK = {"I_G": "s", "I_F": "^", "I_O": "o"}
 LOGS = "author logs (Fig 4)"
 LOGGED_AS = {"I_G": "I_G", "I_F": "I_F", "I_O": "I_O(old score)"}
-VERSIONS = ("as defined", "as logged")
 JUDGED = ("published", *tables.NO_VERDICT, "source")
 FIELDS = [
     "column",
@@ -37,6 +44,9 @@ FIELDS = [
     "ours",
     "std",
     "seeds",
+    "low",
+    "high",
+    "df",
     *JUDGED,
     "ratio",
     "wire",
@@ -50,6 +60,8 @@ NEEDED = (
         "value",
         "parameters",
         "hp.q",
+        "hp.score",
+        "hp.quantile_scope",
         "recipe.clients",
         "recipe.participation",
         "recipe.training.rounds",
@@ -63,8 +75,17 @@ POSITION = 6.8
 """Where a quantile of exactly one stands on an axis of −log10(1 − q)."""
 
 
-def quantile(cell: pd.Series) -> float:
-    return float(cell["hp.q"])
+SHORTS = {
+    key(short, tail=tail): short for short in SWEPT for tail in ("-sweep", "-sweep-m0.7", "-m0.7")
+}
+"""The data set of every recipe that is swept."""
+SCORE_OF = {"grad": "I_G", "fisher": "I_F", "obp": "I_O", "obp_legacy": "I_O"}
+"""Our scores by their names in the paper."""
+
+
+def logged_way(cell: pd.Series) -> bool:
+    """Whether a cell runs as the authors' logs were made: the first score, quantiles per tensor."""
+    return cell["hp.score"] == "obp_legacy" or cell["hp.quantile_scope"] == "tensor"
 
 
 def points(evidence: Evidence) -> pd.DataFrame:
@@ -72,20 +93,20 @@ def points(evidence: Evidence) -> pd.DataFrame:
     what went down the wire.
     """
     cells = evidence.cells.reindex(columns=list(NEEDED))
-    cells = cells[cells["row"].str.contains(", q = ", regex=False)]
+    cells = cells[cells["column"].isin(list(SHORTS))]
     rows = []
-    for (row, column), group in cells.groupby(["row", "column"], sort=False):
+    for (_, column), group in cells.groupby(["row", "column"], sort=False):
         done = group[group["status"] == "done"]
         first = group.iloc[0]
         ours = tables.measure(evidence, group)
         rows.append(
             ours
             | {
-                "column": str(column).split("-dir")[0],
-                "score": str(row)[:3],
-                "version": VERSIONS["as logged" in str(row)],
+                "column": SHORTS[str(column)],
+                "score": SCORE_OF[str(first["hp.score"])],
+                "version": VERSIONS[logged_way(first)],
                 "rounds": int(first["recipe.training.rounds"]),
-                "q": quantile(first),
+                "q": float(first["hp.q"]),
                 "ratio": spread([ratio(cell) for _, cell in done.iterrows()]).mean,
                 "wire": spread([ratio(cell, codes=True) for _, cell in done.iterrows()]).mean,
             }
@@ -179,8 +200,8 @@ def _judged(scale: str, row: dict[Any, Any]) -> dict[str, Any]:
 DEFINED = (
     "Solid: as the paper defines the three scores, one quantile over all entries. Dashed: as the"
     " authors' logs have them, quantiles per tensor for I_G and I_F, the first score with an"
-    " average over visits for I_O, momentum 0.7. Hollow marks: the logged accuracies. README, 19"
-    " and 26."
+    " average over visits for I_O, momentum 0.7. Hollow marks: the logged accuracies. Stars: the"
+    " highest point of each. README, 19 and 26."
 )
 PARALLEL = (
     "The logged CIFAR sweeps ran on two workers that did not share clients' models, so these panels"
@@ -210,6 +231,7 @@ def fig4(evidence: Evidence) -> Figure:
         (DEFINED, PARALLEL, AXIS, *smoke_note(evidence.scale), *absent(evidence, labels, columns)),
         fig4_claims(evidence, data),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence, evidence.cells[evidence.cells["column"].isin(list(SHORTS))]),
         draw=lambda sheet: draw_sweeps(sheet, data),
         data=data,
         alt=(
@@ -239,6 +261,7 @@ def draw_sweeps(sheet: Sheet, data: pd.DataFrame) -> Canvas:
         for score, version, line in _lines(lines):
             whole.plot(line["q"], line["ours"], **_style(score, version))
             near.plot(near_one(line["q"]), line["ours"], **_style(score, version))
+            _optimum(whole, near, line, "ours", score)
         for index, score in enumerate(SCORES):
             logged = lines[(lines["score"] == score) & lines["published"].notna()]
             hollow: dict[str, Any] = {
@@ -252,11 +275,30 @@ def draw_sweeps(sheet: Sheet, data: pd.DataFrame) -> Canvas:
             near.plot(
                 near_one(logged["q"]), logged["published"], color=figures.PALETTE[index], **hollow
             )
+            _optimum(whole, near, logged, "published", score)
         _finish(whole, near, DATASETS[short], lines[["ours", "published"]].to_numpy(dtype=float))
-    for panel in axes[-4:]:
-        panel.set_xlabel("q" if panel in axes[::2] else "1 − q")
-    canvas.legend(handles=_handles(), loc="outside lower center", ncols=6)
+    for place, panel in enumerate(axes):
+        panel.set_xlabel("1 − q" if place % 2 else "q")
+    canvas.legend(handles=_handles(), loc="outside lower center", ncols=7)
     return canvas
+
+
+def _optimum(whole: Axes, near: Axes, line: pd.DataFrame, side: str, score: str) -> None:
+    """A star at the highest point of a curve: full for ours, hollow for the logs."""
+    if line.empty:
+        return
+    top = line.loc[[line[side].astype(float).idxmax()]]
+    colour = figures.PALETTE[SCORES.index(score)]
+    star: dict[str, Any] = {
+        "marker": "*",
+        "markersize": 12,
+        "linestyle": "none",
+        "markeredgecolor": "black" if side == "ours" else colour,
+        "markerfacecolor": colour if side == "ours" else "none",
+        "zorder": 6,
+    }
+    whole.plot(top["q"], top[side], **star)
+    near.plot(near_one(top["q"]), top[side], **star)
 
 
 def _lines(data: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
@@ -335,4 +377,5 @@ def _handles() -> list[Line2D]:
             markersize=4,
             label="logged",
         ),
+        Line2D([], [], color="0.3", marker="*", linestyle="none", markersize=11, label="optimum"),
     ]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from math import nan
 
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, figures, ranking, tables
-from repfl.paper_tables.core.claims import compare, count_wins, numbers
+from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.accuracy import accuracy_table
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.result import Claim, Figure, Sheet, Table
+from repfl.paper_tables.core.result import Figure, Sheet, Table
+from repfl.paper_tables.fedpurin import claims
 from repfl.paper_tables.fedpurin.settings import (
     ALPHAS,
     COLUMNS,
@@ -47,178 +48,84 @@ def table1(evidence: Evidence) -> Table:
     """Seven methods on nine settings."""
     rows = tables.with_guests(TABLE1_ROWS, evidence)
     frame = tables.accuracy_frame(evidence, "1", rows, COLUMNS, PLACES, PRINTING)
-    return Table(
-        PAPER,
-        "table1",
+    return accuracy_table(
+        evidence,
+        (PAPER, "table1"),
         "Table 1: test accuracy of seven methods on nine settings",
-        captions.caption(
-            evidence, "Personalised accuracy under client-wise Dirichlet heterogeneity."
-        ),
-        evidence.scale,
-        (SCORED, LATTICE, *smoke_note(evidence.scale)),
-        table1_claims(frame),
-        tables.done_ids(evidence),
-        frame,
-        tables.layout_of(frame, rows, COLUMNS),
-        ranking.orderings(frame, COLUMNS),
-        ranking.summary(evidence, frame, rows, against=OURS),
+        "Personalised accuracy under client-wise Dirichlet heterogeneity.",
+        (frame, rows, COLUMNS),
+        against=OURS,
+        notes=(SCORED, LATTICE, *smoke_note(evidence.scale)),
+        claims=claims.table1(frame, evidence.scale),
     )
-
-
-def table1_claims(frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """The sentences of section 4.2."""
-    cifar10 = [KEYS["cifar10", a] for a in ("0.5", "1.0")]
-    fashion = [KEYS["fmnist", a] for a in ALPHAS["fmnist"]]
-    return (
-        count_wins(
-            frame, OURS, "FedBN", "FedPURIN outperforms FedBN in five of nine settings", at_least=5
-        ),
-        count_wins(
-            frame, OURS, "FedCAC", "FedPURIN surpasses FedCAC in eight of nine settings", at_least=8
-        ),
-        compare(frame, "All methods outperform Separate in every setting", _beat_separate),
-        compare(frame, "The lead over Separate widens with α", _lead_widens),
-        compare(
-            frame,
-            "FedPURIN is best on CIFAR-10 at α = 0.5 and 1.0",
-            lambda wide: _best(wide, cifar10),
-        ),
-        compare(
-            frame,
-            "On Fashion-MNIST all methods but Separate lie within one point",
-            lambda wide: _close(wide, fashion),
-        ),
-    )
-
-
-def _beat_separate(wide: pd.DataFrame) -> tuple[bool, str]:
-    others = wide.loc[list(METHODS[1:])]
-    wins = (others > wide.loc["Separate"]).to_numpy()
-    return bool(wins.all()), f"{int(wins.sum())} of {wins.size} values lie above Separate"
-
-
-def _lead_widens(wide: pd.DataFrame) -> tuple[bool, str]:
-    lead = dict(
-        zip(
-            map(str, wide.columns),
-            wide.loc[list(METHODS[1:])].mean().to_numpy() - numbers(wide, "Separate"),
-            strict=True,
-        )
-    )
-    parts, holds = [], True
-    for short, alphas in ALPHAS.items():
-        values = [lead[KEYS[short, a]] for a in alphas]
-        holds &= values == sorted(values)
-        parts.append(f"{DATASETS[short]} " + " → ".join(f"{v:.1f}" for v in values))
-    return holds, "mean lead in points: " + "; ".join(parts)
-
-
-def _best(wide: pd.DataFrame, keys: Sequence[str]) -> tuple[bool, str]:
-    winners = [str(wide.loc[list(METHODS), key].idxmax()) for key in keys]
-    return set(winners) == {OURS}, "best: " + ", ".join(winners)
-
-
-def _close(wide: pd.DataFrame, keys: Sequence[str]) -> tuple[bool, str]:
-    others = wide.loc[list(METHODS[1:]), list(keys)]
-    widths = others.max() - others.min()
-    return bool((widths <= 1.0).all()), "spread in points: " + ", ".join(f"{w:.2f}" for w in widths)
 
 
 def table2(evidence: Evidence) -> Table:
     """FedPURIN with the two gradients, with and without the Hessian term."""
     rows = tables.with_guests(TABLE2_ROWS, evidence)
     frame = tables.accuracy_frame(evidence, "2", rows, COLUMNS, PLACES, PRINTING)
-    return Table(
-        PAPER,
-        "table2",
+    return accuracy_table(
+        evidence,
+        (PAPER, "table2"),
         "Table 2: accuracy under different gradient and Hessian terms",
-        captions.caption(
-            evidence,
-            "FedPURIN's perturbation score with the last batch's exact gradient g or the round's"
-            " change Δθ in its place.",
-        ),
-        evidence.scale,
-        (ROWS_LOST, SCORED.split(";")[0] + ".", *smoke_note(evidence.scale)),
-        table2_claims(frame),
-        tables.done_ids(evidence),
-        frame,
-        tables.layout_of(frame, rows, COLUMNS, corner="g, H"),
-        ranking.orderings(frame, COLUMNS),
-        ranking.summary(evidence, frame, rows, against="exact g, H off"),
-    )
-
-
-def table2_claims(frame: pd.DataFrame) -> tuple[Claim, ...]:
-    """The sentences of section 4.3 on gradients."""
-    return (
-        count_wins(
-            frame,
-            "exact g, H off",
-            "Δθ, H off",
-            "The approximated gradient degrades accuracy",
-            at_least=5,
-        ),
-        compare(
-            frame,
-            "The Hessian term brings no substantial or consistent gain (less than half a point on"
-            " average)",
-            _hessian,
-        ),
-    )
-
-
-def _hessian(wide: pd.DataFrame) -> tuple[bool, str]:
-    gain = numbers(wide, "exact g, H on") - numbers(wide, "exact g, H off")
-    return (
-        float(gain.mean()) < 0.5,
-        f"mean gain {gain.mean():+.2f} points, better in {int((gain > 0).sum())} of {len(gain)}",
+        "FedPURIN's perturbation score with the last batch's exact gradient g or the round's change"
+        " Δθ in its place.",
+        (frame, rows, COLUMNS),
+        against="exact g, H off",
+        notes=(ROWS_LOST, SCORED.split(";")[0] + ".", *smoke_note(evidence.scale)),
+        claims=claims.table2(frame, evidence.scale),
+        corner="g, H",
     )
 
 
 def fig2(evidence: Evidence) -> Figure:
-    """Table 1 as grouped bars, one panel per data set."""
-    rows = TABLE1_ROWS[: len(METHODS)]
+    """Table 1 as a picture, one panel per data set."""
+    rows, full = TABLE1_ROWS[: len(METHODS)], evidence.scale == "paper"
     frame = tables.accuracy_frame(evidence, "1", rows, COLUMNS, PLACES, PRINTING)
     data = frame[["row", "column", "ours", "std", "published"]].reset_index(drop=True)
+    printed = "Diamonds: the paper's Table 1. " if full else ""
+    what = (
+        "Marks: ours, with the deviation over seeds where there are several. Dashed: FedPURIN."
+        f" {printed}The paper draws bars; marks need no axis from zero."
+    )
     return Figure(
         PAPER,
         "fig2",
-        "Figure 2: the accuracies of Table 1 as bars",
-        captions.caption(
-            evidence,
-            "Bars: ours, with the deviation over seeds. Diamonds: the paper's Table 1. Dashed:"
-            " FedPURIN.",
-            floor=False,
-        ),
+        "Figure 2: the accuracies of Table 1",
+        captions.caption(evidence, what, floor=False),
         evidence.scale,
         (*smoke_note(evidence.scale), *tables.remarks(frame, COLUMNS)),
         ids=tables.done_ids(evidence),
-        draw=lambda sheet: draw_bars(sheet, data),
+        stamp=captions.stamp(evidence),
+        draw=lambda sheet: draw_dots(sheet, data if full else data.assign(published=nan)),
         data=data,
-        alt=(
-            "Grouped bars of test accuracy per method and α, one panel per data set, with the"
-            " published values as diamonds."
-        ),
+        alt="Test accuracy with its deviation per method and α, one panel per data set.",
     )
 
 
-def draw_bars(sheet: Sheet, data: pd.DataFrame) -> Canvas:
-    """One panel per data set; FedPURIN's height goes across as a dashed line, as in the paper."""
-    canvas = sheet(11, 3.6)
+def draw_dots(sheet: Sheet, data: pd.DataFrame) -> Canvas:
+    """One panel per data set that has runs; FedPURIN's height goes across as a dashed line, as in
+    the paper.
+    """
+    canvas, wide = sheet(11, 3.8), data.set_index(["row", "column"])
+    done = set(data.loc[data["ours"].notna(), "column"])
+    shown = {
+        short: [alpha for alpha in alphas if KEYS[short, alpha] in done]
+        for short, alphas in ALPHAS.items()
+    }
     axes = figures.panels(canvas, len(ALPHAS), 3)
-    wide = data.set_index(["row", "column"])
-    for panel, (short, alphas) in zip(axes, ALPHAS.items(), strict=True):
+    for panel, (short, alphas) in zip(axes, shown.items(), strict=True):
         keys = [KEYS[short, a] for a in alphas]
-        figures.bars(panel, wide, wide, keys, METHODS)
+        figures.dots(panel, wide, keys, METHODS)
         panel.set_xticks(range(len(alphas)), [f"α = {a}" for a in alphas])
         panel.set_title(DATASETS[short])
+        if not keys:
+            figures.not_run(panel)
         for place, key in enumerate(keys):
-            height = wide["ours"].get((OURS, key), float("nan"))
+            height = wide["ours"].get((OURS, key), nan)
             panel.hlines(
                 height, place - 0.46, place + 0.46, colors="0.25", linestyles="--", linewidth=0.9
             )
-        shown = data[data["column"].isin(keys)][["ours", "published"]].to_numpy(dtype=float)
-        panel.set_ylim(*figures.limits(shown))
     axes[0].set_ylabel("Test accuracy (%)")
-    figures.legend_below(canvas, axes[0], columns=7)
+    figures.legend_below(canvas, figures.fullest(axes), columns=8)
     return canvas

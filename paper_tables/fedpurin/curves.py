@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import captions, figures, tables
-from repfl.paper_tables.core.claims import numbers
 from repfl.paper_tables.core.curves import accuracy_curves
-from repfl.paper_tables.core.evidence import Evidence, pick, scores, why_missing
+from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.result import Claim, Figure, Sheet
-from repfl.paper_tables.core.statistics import spread
-from repfl.paper_tables.fedpurin.settings import ALPHAS, CIFAR10, OURS, PAPER, PLACES
+from repfl.paper_tables.fedpurin import claims
+from repfl.paper_tables.fedpurin.settings import (
+    ALPHAS,
+    BN_ROWS,
+    CIFAR10,
+    OURS,
+    PAPER,
+    PLACES,
+    TAU_ROWS,
+)
 
-BN_ROWS = ("w/o BN", "w/ BN (masked)", "w/ BN (in full)")
-TAUS = ("0.2", "0.3", "0.4", "0.5", "0.6")
-TAU_ROWS = tuple(f"τ = {tau}" for tau in TAUS)
 GRADIENT = (
     "The paper does not say which gradient these runs use; ours use the exact one, as its"
     " tables do."
@@ -31,9 +34,7 @@ BN_ARM = (
 
 def fig3(evidence: Evidence) -> Figure:
     """BN weights kept local, masked and shared, or shared in full."""
-    what = (
-        "Lines: mean over seeds. Dotted: the best value printed in Table 1 for FedPURIN (w/o BN)."
-    )
+    what = "Lines: mean over seeds; bands: lowest to highest."
     return _figure(
         evidence,
         "fig3",
@@ -41,20 +42,15 @@ def fig3(evidence: Evidence) -> Figure:
         what,
         BN_ROWS,
         (BN_ARM, GRADIENT),
-        bn_claims(evidence),
+        claims.batch_norm,
     )
 
 
 def fig4(evidence: Evidence) -> Figure:
     """Five shares of critical parameters."""
-    what = (
-        "Lines: mean over seeds; bands: lowest to highest. Dotted: the best value printed in Table"
-        " 1 (τ = 0.5)."
-    )
+    what = "Lines: mean over seeds; bands: lowest to highest."
     title = "Figure 4: the share τ of critical parameters"
-    return _figure(
-        evidence, "fig4", title, what, TAU_ROWS, (GRADIENT,), tau_claims(evidence), band=True
-    )
+    return _figure(evidence, "fig4", title, what, TAU_ROWS, (GRADIENT,), claims.sparsity)
 
 
 def _figure(
@@ -64,11 +60,12 @@ def _figure(
     what: str,
     rows: Sequence[str],
     notes: tuple[str, ...],
-    claims: tuple[Claim, ...],
-    band: bool = False,
+    judge: Callable[[pd.DataFrame, str], tuple[Claim, ...]],
 ) -> Figure:
     data = accuracy_curves(evidence, rows, CIFAR10, "pre_agg/mean")
-    printed = {key: _printed(evidence, key) for key in CIFAR10}
+    printed = {key: _printed(evidence, key) for key in CIFAR10 if evidence.scale == "paper"}
+    if printed:
+        what += " Dotted: the best value printed in Table 1 for FedPURIN."
     return Figure(
         PAPER,
         name,
@@ -76,9 +73,10 @@ def _figure(
         captions.caption(evidence, what, floor=False),
         evidence.scale,
         notes + _gaps(evidence, rows),
-        claims,
+        judge(tables.lines_frame(evidence, rows, CIFAR10), evidence.scale),
         tables.done_ids(evidence),
-        draw=lambda sheet: draw_curves(sheet, data, rows, printed, band=band),
+        stamp=captions.stamp(evidence),
+        draw=lambda sheet: draw_curves(sheet, data, rows, printed),
         data=data,
         alt=(
             f"Test accuracy against communication rounds on CIFAR-10 for {', '.join(rows)}; one"
@@ -87,9 +85,9 @@ def _figure(
     )
 
 
-def _printed(evidence: Evidence, key: str) -> float | None:
+def _printed(evidence: Evidence, key: str) -> float:
     row = tables.published_row(evidence.published, "1", PLACES[key], OURS)
-    return None if row is None else float(row["value"])
+    return float("nan") if row is None else float(row["value"])
 
 
 def _gaps(evidence: Evidence, rows: Sequence[str]) -> tuple[str, ...]:
@@ -104,85 +102,28 @@ def _gaps(evidence: Evidence, rows: Sequence[str]) -> tuple[str, ...]:
 
 
 def draw_curves(
-    sheet: Sheet,
-    data: pd.DataFrame,
-    rows: Sequence[str],
-    printed: dict[str, float | None],
-    *,
-    band: bool,
+    sheet: Sheet, data: pd.DataFrame, rows: Sequence[str], printed: Mapping[str, float]
 ) -> Canvas:
     """One panel per α."""
-    canvas = sheet(10.5, 3.4)
+    canvas = sheet(10.5, 3.6)
     axes = figures.panels(canvas, len(CIFAR10), 3)
-    full = max(axes_with_lines(data), default=0)
+    last = int(data["round"].max()) if len(data) else 2
     for place, (panel, key, alpha) in enumerate(zip(axes, CIFAR10, ALPHAS["cifar10"], strict=True)):
         lines = data[data["column"] == key]
-        figures.curves(panel, lines, rows, band=band)
-        value = printed[key]
-        if value is not None:
+        figures.curves(panel, lines, rows, band=True)
+        panel.set_xlim(1, max(2, last))
+        if key in printed:
             panel.axhline(
-                value, color="0.35", linestyle=":", linewidth=1.1, label="Table 1 of the paper"
+                printed[key],
+                color="0.35",
+                linestyle=":",
+                linewidth=1.1,
+                label="Table 1 of the paper",
             )
         if lines.empty:
-            panel.text(
-                0.5,
-                0.5,
-                "not run at this scale",
-                transform=panel.transAxes,
-                ha="center",
-                color="0.35",
-            )
-        panel.set_title(f"({'abc'[place]}) α = {alpha}")
+            figures.not_run(panel)
+        panel.set_title(f"({'abc'[place]}) CIFAR-10, α = {alpha}")
         panel.set_xlabel("Round")
-        panel.set_xlim(1, max(2, full))
     axes[0].set_ylabel("Test accuracy (%)")
-    figures.legend_below(
-        canvas, max(axes, key=lambda a: len(a.get_legend_handles_labels()[1])), columns=6
-    )
+    figures.legend_below(canvas, figures.fullest(axes), columns=6)
     return canvas
-
-
-def axes_with_lines(data: pd.DataFrame) -> list[int]:
-    """The last round of every panel that has lines."""
-    return [int(last) for last in data.groupby("column")["round"].max()] if len(data) else []
-
-
-def _means(evidence: Evidence, rows: Sequence[str]) -> pd.DataFrame:
-    """Reported accuracy, mean over seeds: rows against α."""
-    table = {
-        key: [spread(scores(pick(evidence, row=r, column=key, done=True))).mean for r in rows]
-        for key in CIFAR10
-    }
-    return pd.DataFrame(table, index=list(rows))
-
-
-def bn_claims(evidence: Evidence) -> tuple[Claim, ...]:
-    """Section 4.3 on batch norm."""
-    wide = _means(evidence, BN_ROWS)
-    lead = numbers(wide, BN_ROWS[0]) - numbers(wide, BN_ROWS[1])
-    known = bool(np.isfinite(lead).all())
-    detail = f"lead over the masked arm at α = {', '.join(ALPHAS['cifar10'])}: " + ", ".join(
-        f"{v:+.2f}" for v in lead
-    )
-    return (
-        Claim(
-            "Keeping BN local is better at every α",
-            bool((lead > 0).all()) if known else None,
-            detail,
-        ),
-        Claim("The lead widens with α", list(lead) == sorted(lead) if known else None, detail),
-    )
-
-
-def tau_claims(evidence: Evidence) -> tuple[Claim, ...]:
-    """Section 4.3 on sparsity."""
-    wide = _means(evidence, TAU_ROWS).dropna(axis="columns", how="any")
-    text = "Accuracy improves systematically with τ up to 0.5"
-    if wide.empty:
-        return (Claim(text, None, "no α has all five τ"),)
-    holds = all(list(wide[key].iloc[:4]) == sorted(wide[key].iloc[:4]) for key in wide)
-    alphas = dict(zip(CIFAR10, ALPHAS["cifar10"], strict=True))
-    told = "; ".join(
-        f"α = {alphas[str(key)]}: " + " → ".join(f"{v:.2f}" for v in wide[key]) for key in wide
-    )
-    return (Claim(text, holds, f"τ = {' '.join(TAUS)} at {told}"),)

@@ -157,7 +157,10 @@ def _figure(
     tally = read(evidence)
     caption = captions.caption(evidence, what, accuracy=False)
     if isinstance(tally, str):
-        return Absent(PAPER, name, title, f"{caption} No figure: {tally}.", evidence.scale)
+        judged = claims(None, evidence.scale) if name == "fig5" else ()
+        return Absent(
+            PAPER, name, title, f"{caption} No figure: {tally}.", evidence.scale, claims=judged
+        )
     return Figure(
         PAPER,
         name,
@@ -165,8 +168,9 @@ def _figure(
         caption,
         evidence.scale,
         (UNSTATED, SLICES),
-        claims(tally) if name == "fig5" else (),
+        claims(tally, evidence.scale) if name == "fig5" else (),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw(sheet, tally),
         data=data(tally),
         alt=f"{title}: {', '.join(shown(tally.shapes).values())} for three clients and the server.",
@@ -240,24 +244,37 @@ def _grid(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     )
 
 
-def claims(tally: Tally) -> tuple[Claim, ...]:
-    """Sections 3.3 and 4.4, measured over whole tensors and all clients."""
-    agreement = {label: tally.agreement[name] for name, label in shown(tally.shapes).items()}
-    *body, head = agreement.values()
-    told = ", ".join(f"{label} {value:.2f}" for label, value in agreement.items())
-    known = all(np.isfinite(v) for v in agreement.values())
+def claims(tally: Tally | None, scale: str) -> tuple[Claim, ...]:
+    """Sections 3.3 and 4.4, measured over whole tensors and all clients of one seed."""
+    agree, silenced = None, None
+    told = shares = "no run holds masks"
+    if tally is not None:
+        values = {label: tally.agreement[name] for name, label in shown(tally.shapes).items()}
+        *body, head = values.values()
+        agree = bool(head < min(body)) if all(map(math.isfinite, values.values())) else None
+        told = "mean correlation of frequencies between clients (one seed): " + ", ".join(
+            f"{label} {value:.2f}" for label, value in values.items()
+        )
+        silenced = tally.silent == 0
+        shares = (
+            f"{100 * tally.silent:.1f} % of the exchanged parameters were critical at no client in"
+            f" any of {tally.rounds} rounds (one seed)"
+        )
     return (
         Claim(
+            "consensus-in-extractor",
             "Clients agree on critical parameters in the feature extractor and differ in the"
             " classifier",
-            bool(head < min(body)) if known else None,
-            f"mean correlation of frequencies between clients: {told}",
+            agree,
+            told,
+            scale,
         ),
         Claim(
+            "none-silenced",
             "Dynamic selection prevents any parameter from being permanently silenced",
-            tally.silent == 0,
-            f"{100 * tally.silent:.1f} % of the exchanged parameters were critical at no client in"
-            f" any of {tally.rounds} rounds",
+            silenced,
+            shares,
+            scale,
         ),
     )
 

@@ -65,6 +65,9 @@ TABLE2_ROWS = (
     Row("exact g in float32", published="", only=CIFAR10, aside=True),
     Row("exact g, own rest (isLocal)", published="", only=CIFAR10, aside=True),
 )
+BN_ROWS = ("w/o BN", "w/ BN (masked)", "w/ BN (in full)")
+TAUS = ("0.2", "0.3", "0.4", "0.5", "0.6")
+TAU_ROWS = tuple(f"τ = {tau}" for tau in TAUS)
 SAME_DATA = (
     "At the smoke scale all three data sets are the embedded digits, so columns with the same α are"
     " the same cells, run once."

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from math import nan
+from dataclasses import replace
 
 import pandas as pd
 
-from repfl.paper_tables.core import captions, ranking, statistics, tables
-from repfl.paper_tables.core.claims import Check, compare, numbers
-from repfl.paper_tables.core.evidence import Evidence, places, why_missing
+from repfl.paper_tables.core import tables
+from repfl.paper_tables.core.accuracy import accuracy_table
+from repfl.paper_tables.core.claims import best, cell, every, mean, sentence, some
+from repfl.paper_tables.core.evidence import Evidence, places
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
 from repfl.paper_tables.core.tables import Row
 from repfl.paper_tables.fedselect import exchange, facts
@@ -97,78 +98,59 @@ def table1(evidence: Evidence) -> Table:
     evidence = Folded(evidence)
     rows = tables.with_guests(TABLE1_ROWS, evidence)
     frame = printed_table(evidence, "1", rows)
-    return Table(
-        PAPER,
-        "table1",
+    best_alpha = f"FedSelect has the paper's best α of each column. {ALPHA_LOST}"
+    return accuracy_table(
+        evidence,
+        (PAPER, "table1"),
         "Table 1: personalised accuracy of ten methods on four data sets",
-        captions.caption(
-            evidence,
-            "Accuracy under label shift (CIFAR-10, Mini-ImageNet), both shifts (CIFAR10-C) and"
-            " feature shift.",
-        ),
-        evidence.scale,
-        (
-            SCORED,
-            PASSES,
-            CODE,
-            f"FedSelect has the paper's best α of each column. {ALPHA_LOST}",
-            *smoke_note(evidence.scale),
-        ),
-        table1_claims(evidence, frame),
-        tables.done_ids(evidence),
-        frame,
-        tables.layout_of(frame, rows, COLUMNS),
-        ranking.orderings(frame, COLUMNS),
-        ranking.summary(evidence, frame, rows, against=OURS),
+        "Accuracy under label shift (CIFAR-10, Mini-ImageNet), both shifts (CIFAR10-C) and feature"
+        " shift.",
+        (frame, rows, COLUMNS),
+        against=OURS,
+        notes=(SCORED, PASSES, CODE, best_alpha, *smoke_note(evidence.scale)),
+        claims=table1_claims(evidence, frame),
     )
 
 
 def table1_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """The sentences of section 5.2 on Table 1."""
+    scale = evidence.scale
+    tuned, rest = "FedAvg + FT", [m for m in BASELINES if m not in (LOCAL, "FedAvg", "FedAvg + FT")]
+    lead = mean(cell(tuned, key) for key in DATASETS) - mean(
+        cell(name, key) for name in rest for key in DATASETS
+    )
     return (
-        compare(frame, "FedSelect is best on all four data sets", _best),
+        sentence(
+            frame,
+            "best-everywhere",
+            "FedSelect is best on all four data sets",
+            best(OURS, BASELINES, DATASETS),
+            scale=scale,
+        ),
         facts.gain(evidence, frame),
         facts.set_up(evidence),
-        compare(
+        sentence(
             frame,
+            "below-local-training",
             "FedBABU, FedPer, FedRep and Ditto fall below local training on CIFAR10-C and"
             " Mini-ImageNet",
-            _degrade,
+            every(
+                cell(LOCAL, key) > cell(name, key)
+                for name in ("FedBABU", "FedPer", "FedRep", "Ditto")
+                for key in (CIFAR10C, MINI)
+            ),
+            scale=scale,
         ),
-        compare(
+        sentence(
             frame,
+            "tuned-fedavg-competitive",
             "FedAvg + FT is competitive with other personalised methods (not below their mean)",
-            _competitive,
+            every([lead >= 0.0]),
+            scale=scale,
         ),
         facts.lattice(evidence, "1"),
-        facts.repeats(evidence)[0],
+        facts.best_limit_shown(evidence),
     )
-
-
-def _best(wide: pd.DataFrame) -> tuple[bool, str]:
-    winners = [str(wide.loc[list(METHODS), key].idxmax()) for key in DATASETS]
-    return set(winners) == {OURS}, "best: " + ", ".join(winners)
-
-
-def _degrade(wide: pd.DataFrame) -> tuple[bool, str]:
-    lead = (
-        wide.loc[["FedBABU", "FedPer", "FedRep", "Ditto"], [CIFAR10C, MINI]]
-        - wide.loc[LOCAL, [CIFAR10C, MINI]]
-    )
-    below = int((lead < 0).to_numpy().sum())
-    return (
-        below == lead.size,
-        (
-            f"{below} of {lead.size} values lie below, by {-lead.to_numpy().mean():.2f} points on"
-            " average"
-        ),
-    )
-
-
-def _competitive(wide: pd.DataFrame) -> tuple[bool, str]:
-    others = wide.loc[[name for name in BASELINES if name not in (LOCAL, "FedAvg", "FedAvg + FT")]]
-    own, theirs = float(numbers(wide, "FedAvg + FT").mean()), float(others.to_numpy().mean())
-    return own >= theirs, f"{own:.2f} against {theirs:.2f} on average over the data sets"
 
 
 # -- Table 2 ---------------------------------------------------------------------------------------
@@ -179,32 +161,23 @@ def table2(evidence: Evidence) -> Table:
     rows = tables.with_guests(TABLE2_ROWS, evidence)
     accuracy = printed_table(evidence, "2", rows)
     shares = personal_shares(evidence, accuracy)
-    frame = pd.concat([accuracy, shares], ignore_index=True)
     columns = (*(Column(c.key, c.label, "Accuracy") for c in COLUMNS), *SHARES)
-    return Table(
-        PAPER,
-        "table2",
-        "Table 2: FedSelect under four personalisation limits",
-        captions.caption(
-            evidence, "FedSelect for four limits α on the share of a tensor that may be personal."
-        ),
-        evidence.scale,
-        (
-            ALPHA_LOST,
-            (
-                "Personal at the end: percent of the maskable parameters, mean over clients, after"
-                " the last growth; the paper prints none."
-            ),
-            CODE,
-            *smoke_note(evidence.scale),
-        ),
-        table2_claims(evidence, accuracy, shares),
-        tables.done_ids(evidence),
-        frame,
-        tables.layout_of(frame, rows, columns, corner="α"),
-        ranking.orderings(frame, columns),
-        ranking.summary(evidence, accuracy, rows, against="α = 0.50"),
+    shown = (
+        "Personal at the end: percent of the maskable parameters, mean over clients, after the last"
+        " growth; the paper prints none."
     )
+    made = accuracy_table(
+        evidence,
+        (PAPER, "table2"),
+        "Table 2: FedSelect under four personalisation limits",
+        "FedSelect for four limits α on the share of a tensor that may be personal.",
+        (accuracy, rows, columns),
+        against="α = 0.50",
+        notes=(ALPHA_LOST, shown, CODE, *smoke_note(evidence.scale)),
+        claims=table2_claims(evidence, accuracy, shares),
+        corner="α",
+    )
+    return replace(made, frame=pd.concat([accuracy, shares], ignore_index=True))
 
 
 def personal_shares(evidence: Evidence, accuracy: pd.DataFrame) -> pd.DataFrame:
@@ -216,29 +189,9 @@ def personal_shares(evidence: Evidence, accuracy: pd.DataFrame) -> pd.DataFrame:
         planned = cells.get((str(row), str(key)), evidence.cells.iloc[:0])
         if planned.empty or set(planned["method"]) != {"fedselect"}:
             continue
-        spread = statistics.spread(
-            [100 * exchange.personal(metrics) for metrics in planned["metrics"]]
-        )
-        cell = {
-            "row": row,
-            "column": f"{key}/share",
-            **tables.printed_fields(None),
-            "ours": spread.mean,
-            "std": spread.std,
-        }
-        cell |= {
-            "seeds": spread.count,
-            "low": spread.low,
-            "high": spread.high,
-            "reason": why_missing(planned, evidence.scale),
-        }
-        cell |= {
-            "scale": evidence.scale,
-            "floor": nan,
-            "method": "fedselect",
-            "ids": tuple(planned.loc[planned["status"] == "done", "id"]),
-        }
-        found.append(cell | tables.NO_VERDICT)
+        values = [100 * exchange.personal(m) for m in planned["metrics"]]
+        place = {"row": row, "column": f"{key}/share", **tables.printed_fields(None)}
+        found.append(place | tables.gather(planned, evidence.scale, values) | tables.NO_VERDICT)
     return pd.DataFrame(found, columns=list(CELL_FIELDS))
 
 
@@ -246,20 +199,24 @@ def table2_claims(
     evidence: Evidence, accuracy: pd.DataFrame, shares: pd.DataFrame
 ) -> tuple[Claim, ...]:
     """The sentences of sections 4.4 and 5.2 on the limit."""
+    inner, ends = LIMITS[1:-1], (LIMITS[0], LIMITS[-1])
+    middle = every(
+        some(every(cell(row, key) > cell(end, key) for end in ends) for row in inner)
+        for key in DATASETS
+    )
     return (
-        compare(
-            accuracy, "A limit in the middle is best: neither the lowest nor the highest α", _middle
+        sentence(
+            accuracy,
+            "middle-limit-best",
+            "A limit in the middle is best: neither the lowest nor the highest α",
+            middle,
+            scale=evidence.scale,
         ),
         exchange.equals_fedavg(evidence),
-        exchange.within_limit(shares),
+        exchange.within_limit(evidence, shares),
         exchange.cheaper_over_time(evidence),
         facts.lattice(evidence, "2"),
     )
-
-
-def _middle(wide: pd.DataFrame) -> tuple[bool, str]:
-    best = [str(wide.loc[list(LIMITS), key].idxmax()) for key in DATASETS]
-    return not {LIMITS[0], LIMITS[-1]} & set(best), "best: " + ", ".join(best)
 
 
 # -- Table 3 ---------------------------------------------------------------------------------------
@@ -281,47 +238,36 @@ def table3(evidence: Evidence) -> Table:
         ),
         ALPHA_LOST,
     )
-    return Table(
-        PAPER,
-        "table3",
+    return accuracy_table(
+        evidence,
+        (PAPER, "table3"),
         "Table 3: what is personalised",
-        captions.caption(evidence, "FedSelect with other rules for what becomes personal."),
-        evidence.scale,
-        (*notes, *smoke_note(evidence.scale)),
-        table3_claims(evidence, frame),
-        tables.done_ids(evidence),
-        frame,
-        tables.layout_of(frame, rows, COLUMNS, corner="Variant"),
-        ranking.orderings(frame, COLUMNS),
-        ranking.summary(evidence, frame, rows, against="FedSelect, α = 0.30"),
+        "FedSelect with other rules for what becomes personal.",
+        (frame, rows, COLUMNS),
+        against="FedSelect, α = 0.30",
+        notes=(*notes, *smoke_note(evidence.scale)),
+        claims=table3_claims(evidence, frame),
+        corner="Variant",
     )
 
 
 def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """“All ablations perform worse than FedSelect”, against either α and against the better one."""
-    both = ("FedSelect, α = 0.30", "FedSelect, α = 0.50")
 
-    def worse(*rivals: str) -> Check:
-        def check(wide: pd.DataFrame) -> tuple[bool, str]:
-            lead = wide.loc[list(rivals)].max() - wide.loc[list(ABLATIONS)]
-            wins = int((lead > 0).to_numpy().sum())
-            return (
-                wins == lead.size,
-                (
-                    f"{wins} of {lead.size} values lie below; least lead"
-                    f" {lead.to_numpy().min():+.2f} points"
-                ),
-            )
+    def worse(name: str, whom: str, *rivals: str) -> Claim:
+        condition = every(
+            some(cell(rival, key) > cell(ablation, key) for rival in rivals)
+            for key in DATASETS
+            for ablation in ABLATIONS
+        )
+        text = f"All ablations perform worse than {whom}"
+        return sentence(frame, name, text, condition, scale=evidence.scale)
 
-        return check
-
+    low, high = (f"FedSelect, α = {alpha}" for alpha in ("0.30", "0.50"))
     return (
-        compare(
-            frame,
-            "All ablations perform worse than FedSelect with the better α of each data set",
-            worse(*both),
-        ),
-        *(compare(frame, f"All ablations perform worse than {row}", worse(row)) for row in both),
+        worse("ablations-worse", "FedSelect with the better α of each data set", low, high),
+        worse("ablations-worse-0.30", low, low),
+        worse("ablations-worse-0.50", high, high),
         facts.lattice(evidence, "3", ABLATIONS),
-        facts.repeats(evidence)[1],
+        facts.rows_repeated(evidence),
     )

@@ -9,8 +9,10 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.claims import best, cell, near, sentence
 from repfl.paper_tables.core.curves import accuracy_curves
 from repfl.paper_tables.core.evidence import Evidence, pick, scores, why_missing
+from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim, Figure, Sheet
 from repfl.paper_tables.core.statistics import spread
 from repfl.paper_tables.core.verdict import MARGIN
@@ -56,11 +58,11 @@ def fig2(evidence: Evidence) -> Figure:
     """One panel per data set, one line per method, the last round's printed value beside it."""
     evidence = Folded(evidence)
     data = round_curves(evidence)
-    printed = {key: _printed(evidence, key) for key in DATASETS}
-    what = (
-        "Lines: mean over seeds. Dots on the right: the values of the paper's Table 1, in the"
-        " colour of their line."
-    )
+    full = evidence.scale == "paper"
+    printed = {key: _printed(evidence, key) for key in DATASETS if full}
+    what = "Lines: mean over seeds. FedAvg + FT and FedBABU are scored after fine-tuning, rarely."
+    if full:
+        what += " Dots on the right: the paper's Table 1, in the colour of their line."
     return Figure(
         PAPER,
         "fig2",
@@ -68,8 +70,9 @@ def fig2(evidence: Evidence) -> Figure:
         captions.caption(evidence, what, floor=False),
         evidence.scale,
         (UNSTATED, *gaps(evidence, tuple(DATASETS)), *smoke_note(evidence.scale)),
-        (smoothness(data),),
+        (smoothness(data, evidence.scale),),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_rounds(sheet, data, printed),
         data=data,
         alt="Test accuracy against communication rounds for ten methods, one panel per data set.",
@@ -94,42 +97,31 @@ def _printed(evidence: Evidence, key: str) -> dict[str, float]:
 
 
 def draw_rounds(sheet: Sheet, data: pd.DataFrame, printed: dict[str, dict[str, float]]) -> Canvas:
-    """One panel per data set."""
-    canvas = sheet(11.5, 6.4)
-    axes = figures.panels(canvas, len(DATASETS), 2)
-    for panel, (key, name) in zip(axes, DATASETS.items(), strict=True):
+    """One panel per data set that has been run."""
+    shown = [key for key in DATASETS if (data["column"] == key).any()] or list(DATASETS)[:1]
+    canvas = sheet(6.2 * min(2, len(shown)), 3.4 * -(-len(shown) // 2) + 0.9)
+    axes = figures.panels(canvas, len(shown), 2)
+    for panel, key in zip(axes, shown, strict=True):
         lines = data[data["column"] == key]
         figures.curves(panel, lines, METHODS)
-        last = max(2.0, float(lines["round"].max()) if len(lines) else 2.0)
-        panel.set_xlim(1, 1 + (last - 1) * 1.06)
         if lines.empty:
-            panel.text(
-                0.5,
-                0.5,
-                "not run at this scale",
-                transform=panel.transAxes,
-                ha="center",
-                color="0.35",
-            )
-        for place, method in enumerate(METHODS):
-            height, colour = (
-                printed[key].get(method, nan),
-                figures.PALETTE[place % len(figures.PALETTE)],
-            )
-            panel.plot(
-                [1 + (last - 1) * 1.04],
-                [height],
-                "o",
-                color=colour,
-                markersize=4,
-                label="_published",
-            )
-        panel.set_title(name)
+            figures.not_run(panel)
+        else:
+            last = max(2.0, float(lines["round"].max()))
+            panel.set_xlim(1, 1 + (last - 1) * 1.06)
+            for place, method in enumerate(METHODS):
+                panel.plot(
+                    [1 + (last - 1) * 1.04],
+                    [printed.get(key, {}).get(method, nan)],
+                    "o",
+                    color=figures.PALETTE[place % len(figures.PALETTE)],
+                    markersize=4,
+                    label="_published",
+                )
+        panel.set_title(DATASETS[key])
         panel.set_xlabel("Round")
         panel.set_ylabel("Test accuracy (%)")
-    figures.legend_below(
-        canvas, max(axes, key=lambda a: len(a.get_legend_handles_labels()[1])), columns=5
-    )
+    figures.legend_below(canvas, figures.fullest(axes), columns=5)
     return canvas
 
 
@@ -142,19 +134,33 @@ def roughness(line: pd.DataFrame) -> float:
     return float(np.abs(np.diff(late)).mean()) if len(late) > 1 else nan
 
 
-def smoothness(data: pd.DataFrame) -> Claim:
+def smoothness(data: pd.DataFrame, scale: str) -> Claim:
     """Section 5.2; the two methods that are scored only now and then are left out."""
-    text = "FedSelect converges more smoothly than the other baselines"
-    told, holds = [], []
+    parts, holds = [], []
     for key, name in DATASETS.items():
         lines = data[(data["column"] == key) & ~data["label"].isin(TUNED)]
         found = {str(label): roughness(line) for label, line in lines.groupby("label", sort=False)}
         own = found.pop(OURS, nan)
         if isfinite(own) and found:
             rank = 1 + sum(value < own for value in found.values())
-            told.append(f"{name} {own:.2f} points a round, {rank}. smoothest of {len(found) + 1}")
+            parts.append(
+                f"{name} {own:.2f} points a round, place {rank} of {len(found) + 1} from the"
+                f" smoothest ({seeds(lines)})"
+            )
             holds.append(rank == 1)
-    return Claim(text, all(holds) if told else None, "; ".join(told) or "no run has ended")
+    return Claim(
+        "smoother",
+        "FedSelect converges more smoothly than the other baselines",
+        all(holds) if parts else None,
+        "; ".join(parts) or "no run has ended",
+        scale,
+    )
+
+
+def seeds(lines: pd.DataFrame) -> str:
+    """How many runs are behind each line."""
+    most = int(lines["seeds"].max())
+    return "1 seed" if most == 1 else f"{most} seeds"
 
 
 # -- figure 3 --------------------------------------------------------------------------------------
@@ -175,8 +181,9 @@ def fig3(evidence: Evidence) -> Figure:
         ),
         evidence.scale,
         (SIZES_LOST, *gaps(evidence, SIZES), *smoke_note(evidence.scale)),
-        size_claims(evidence, data),
+        size_claims(evidence),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_sizes(sheet, data),
         data=data,
         alt="Test accuracy on CIFAR-10 against training images per client, one line per method.",
@@ -233,42 +240,34 @@ def draw_sizes(sheet: Sheet, data: pd.DataFrame) -> Canvas:
     return canvas
 
 
-def size_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
+def size_claims(evidence: Evidence) -> tuple[Claim, ...]:
     """Section 5.2 on few samples: two numbers, and the order of methods."""
-    fewest = (
-        data[data["images"] == data["images"].min()].set_index("label")["mean"]
-        if len(data)
-        else pd.Series(dtype=float)
-    )
-    return (*(_fallen(evidence, fewest, name) for name in ("FedBABU", "FedPer")), _robust(fewest))
-
-
-def _fallen(evidence: Evidence, fewest: pd.Series, method: str) -> Claim:
-    rows = evidence.published
-    rows = rows[(rows["table"] == "text 5.2") & (rows["method"] == method)]
-    stated, ours = float(rows["value"].iloc[0]), float(fewest.get(method, nan))
-    holds = abs(ours - stated) <= MARGIN if isfinite(ours) and evidence.scale == "paper" else None
-    detail = (
-        f"ours with the fewest images at the {evidence.scale} scale: {ours:.2f}; the paper's number"
-        " of images is lost (README, 26)"
-    )
-    return Claim(
-        f"With little data {method} degrades to {stated:g} %",
-        holds,
-        detail,
-        None,
-        tuple(rows["source"]),
+    fallen = ("FedBABU", "FedPer")
+    fewest = tables.lines_frame(evidence, (OURS, *fallen), SIZES[:1])
+    return (
+        *(_fallen(evidence, fewest, name) for name in fallen),
+        sentence(
+            fewest,
+            "few-images-above",
+            "With the fewest images FedSelect stays above FedBABU and FedPer",
+            best(OURS, fallen, SIZES[:1]),
+            scale=evidence.scale,
+            print_=False,
+        ),
     )
 
 
-def _robust(fewest: pd.Series) -> Claim:
-    text = "With the fewest images FedSelect stays above FedBABU and FedPer"
-    if not {OURS, "FedBABU", "FedPer"} <= set(fewest.index):
-        return Claim(text, None, "not all of them have run")
-    best = str(fewest.idxmax())
-    told = ", ".join(f"{name} {fewest[name]:.2f}" for name in (OURS, "FedBABU", "FedPer"))
-    return Claim(
-        text,
-        bool(fewest[OURS] > max(fewest["FedBABU"], fewest["FedPer"])),
-        f"{told}; best of all: {best} {fewest[best]:.2f}",
+def _fallen(evidence: Evidence, fewest: pd.DataFrame, method: str) -> Claim:
+    rows = told(evidence.published, table="text 5.2", method=method)
+    form = cell(method, SIZES[0])
+    return sentence(
+        fewest,
+        f"few-images-{method.lower()}",
+        f"With little data {method} degrades to {stated(rows):g} %",
+        near(form, stated(rows), slack=0.0, margin=MARGIN),
+        scale=evidence.scale,
+        sources=rows["source"],
+        about=form,
+        print_=False,
+        remark="the paper's number of images is lost (README, 26)",
     )

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import MaxNLocator
 
 from repfl.paper_tables.core import captions, figures, tables
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
@@ -23,6 +24,10 @@ ORDER = (
     "Clients are ordered by the labels of their training images, as in the paper; the labels stand"
     " at the axis."
 )
+
+
+STATISTICS = (".mean", ".var")
+"""How a layout names the running statistics of batch norm, which are no parameters."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,7 @@ def overlaps(arrays: Arrays) -> Arrays:
     """From a run's mask tallies to its comparison; nothing where it kept none."""
     if not {"mask", "class_counts", "layout/names"} <= set(arrays):
         return {}
-    # masks only grow, so what was ever personal is personal at the end; running statistics are no
-    # parameters
+    # masks only grow, so what was ever personal is personal at the end
     spans = zip(
         arrays["layout/names"].tolist(),
         arrays["layout/starts"].tolist(),
@@ -67,7 +71,7 @@ def overlaps(arrays: Arrays) -> Arrays:
     kept = [
         arrays["mask"][:, start:stop] > 0
         for name, start, stop in spans
-        if "running" not in str(name)
+        if not str(name).endswith(STATISTICS)
     ]
     return compare_masks(np.concatenate(kept, axis=1), arrays["class_counts"])
 
@@ -116,7 +120,8 @@ def fig4(evidence: Evidence) -> Result:
     )
     found = read(evidence)
     if isinstance(found, str):
-        return Absent(PAPER, name, title, f"{caption} No figure: {found}.", evidence.scale)
+        why = f"{caption} No figure: {found}."
+        return Absent(PAPER, name, title, why, evidence.scale, claims=claims([], evidence.scale))
     missing = tuple(
         f"{row}: {reason}"
         for row in LIMITS
@@ -129,8 +134,9 @@ def fig4(evidence: Evidence) -> Result:
         caption,
         evidence.scale,
         (MEASURE, ORDER, ALPHA_LOST, *missing, *smoke_note(evidence.scale)),
-        claims(found),
+        claims(found, evidence.scale),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw(sheet, found),
         data=pd.concat([o.pairs for o in found], ignore_index=True),
         alt=(
@@ -152,43 +158,52 @@ def draw(sheet: Sheet, compared: list[Overlap]) -> Canvas:
         panel.set_yticks(range(len(names)), names, fontsize=7)
         panel.set_box_aspect(1)
         panel.set_title(f"{found.alpha} (personal {100 * found.share:.1f} %)")
-        canvas.colorbar(panel.images[0], ax=panel, location="bottom", shrink=0.9, label="Overlap")
+        canvas.colorbar(
+            panel.images[0],
+            ax=panel,
+            location="bottom",
+            shrink=0.9,
+            label="Overlap",
+            ticks=MaxNLocator(3),
+        )
     return canvas
 
 
-def claims(compared: list[Overlap]) -> tuple[Claim, ...]:
-    """The two sentences of section 5.2 on masks."""
+def claims(compared: list[Overlap], scale: str) -> tuple[Claim, ...]:
+    """The two sentences of section 5.2 on masks, from one seed."""
     inside = [_contrast(found) for found in compared]
-    told = "; ".join(
-        f"{o.alpha}: {common:.3f} against {none:.3f}"
-        for o, (common, none) in zip(compared, inside, strict=True)
-    )
-    known = bool(np.isfinite(inside).all())
-    means = [float(np.nanmean(o.table)) for o in compared]
-    contrasts = [a - b for a, b in inside]
+    names = [found.alpha for found in compared]
+    means = [float(np.nanmean(found.table)) for found in compared]
+    contrasts = [common - none for common, none in inside]
+    known = bool(inside) and bool(np.isfinite(inside).all())
     every = len(compared) == len(LIMITS)
+
+    def told(values: list[str]) -> str:
+        return ", ".join(f"{a}: {v}" for a, v in zip(names, values, strict=True)) or "no run"
+
     return (
         Claim(
+            "common-label-more-overlap",
             "Clients that share a label overlap more than clients that share none",
-            all(a > b for a, b in inside) if known else None,
-            f"mean overlap with a common label against none: {told}",
+            all(contrast > 0 for contrast in contrasts) if known else None,
+            "mean overlap with a common label against none (one seed): "
+            + told([f"{common:.3f} against {none:.3f}" for common, none in inside]),
+            scale,
         ),
         Claim(
+            "overlap-rises-with-limit",
             "A larger α gives more overlap",
             means == sorted(means) if every else None,
-            "mean over pairs: "
-            + ", ".join(
-                f"{o.alpha}: {value:.3f}" for o, value in zip(compared, means, strict=True)
-            ),
+            "mean over pairs (one seed): " + told([f"{value:.3f}" for value in means]),
+            scale,
         ),
         Claim(
+            "less-distinct-with-limit",
             "A larger α gives less distinct masks: the lead of common labels shrinks from the"
             " smallest α to the largest",
             contrasts[-1] < contrasts[0] if every and known else None,
-            "lead: "
-            + ", ".join(
-                f"{o.alpha}: {value:+.3f}" for o, value in zip(compared, contrasts, strict=True)
-            ),
+            "lead (one seed): " + told([f"{value:+.3f}" for value in contrasts]),
+            scale,
         ),
     )
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from math import isfinite, nan
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core.claims import cell, every, led_by, sentence
 from repfl.paper_tables.core.curves import accuracy_curves
-from repfl.paper_tables.core.evidence import Evidence, pick, scores, why_missing
+from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
+from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim, Figure, Sheet
-from repfl.paper_tables.core.statistics import spread
 from repfl.paper_tables.core.verdict import MARGIN
 from repfl.paper_tables.pfeddst.settings import (
     DATASETS,
@@ -21,7 +24,6 @@ from repfl.paper_tables.pfeddst.settings import (
     SERVERLESS,
     protocol,
     scale_note,
-    told,
 )
 
 WORK = (
@@ -56,12 +58,12 @@ def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
         work=data["round"]
         * data["label"].map({label: per_round(evidence, label, short) for label in labels})
     )
-    printed = told(evidence, "personalized_test_accuracy", dataset=DATASETS[short], method=best)
-    value = None if printed is None else float(printed["value"])
-    what = (
-        f"Lines: mean over seeds. Dotted: the value printed for {best}. Left against rounds, right"
-        " against work."
-    )
+    printed = nan
+    what = "Lines: mean over seeds. Left against rounds, right against work."
+    if evidence.scale == "paper":
+        metric = {"metric": "personalized_test_accuracy", "dataset": DATASETS[short]}
+        printed = stated(told(evidence.published, method=best, **metric))
+        what += f" Dotted: the value printed for {best}."
     return Figure(
         PAPER,
         name,
@@ -71,7 +73,8 @@ def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
         (INFERRED, WORK, *scale_note(evidence.scale), *_gaps(evidence, labels, short)),
         claims(evidence, short),
         tables.done_ids(evidence),
-        draw=lambda sheet: draw_curves(sheet, data, labels, (best, value)),
+        stamp=captions.stamp(evidence),
+        draw=lambda sheet: draw_curves(sheet, data, labels, (best, printed)),
         data=data,
         alt=(
             f"Test accuracy on {DATASETS[short]} against communication rounds and against"
@@ -82,15 +85,16 @@ def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
 
 def per_round(evidence: Evidence, label: str, short: str) -> float:
     """Client-epochs of a round."""
-    cell = pick(evidence, row=label, column=short).iloc[0]
-    clients = int(cell["recipe.clients"])
+    first = pick(evidence, row=label, column=short).iloc[0]
+    clients = int(first["recipe.clients"])
     cohort = (
         clients
-        if cell["method"] in SERVERLESS
-        else max(1, round(float(cell["recipe.participation"]) * clients))
+        if first["method"] in SERVERLESS
+        else max(1, round(float(first["recipe.participation"]) * clients))
     )
-    head = cell.get("hp.head_epochs", 0)
-    return cohort * (float(cell["recipe.training.epochs"]) + (float(head) if head == head else 0.0))
+    head = first.get("hp.head_epochs", 0)
+    epochs = float(first["recipe.training.epochs"]) + (float(head) if head == head else 0.0)
+    return cohort * epochs
 
 
 def _gaps(evidence: Evidence, labels: list[str], short: str) -> tuple[str, ...]:
@@ -103,82 +107,77 @@ def _gaps(evidence: Evidence, labels: list[str], short: str) -> tuple[str, ...]:
 
 
 def draw_curves(
-    sheet: Sheet, data: pd.DataFrame, labels: list[str], printed: tuple[str, float | None]
+    sheet: Sheet, data: pd.DataFrame, labels: list[str], printed: tuple[str, float]
 ) -> Canvas:
     """Two panels with one legend."""
-    canvas = sheet(10.5, 4.1)
+    canvas = sheet(10.5, 4.3)
     left, right = figures.panels(canvas, 2, 2, sharey=True)
     who, value = printed
     for panel, axis in ((left, "round"), (right, "work")):
         lines = data if axis == "round" else data.assign(round=data["work"])
         figures.curves(panel, lines, labels)
-        if value is not None:
+        if isfinite(value):
             panel.axhline(
                 value, color="0.35", linestyle=":", linewidth=1.1, label=f"{who}, as printed"
             )
         if lines.empty:
-            panel.text(0.5, 0.5, "no curve", transform=panel.transAxes, ha="center", color="0.35")
+            figures.not_run(panel)
     left.set(xlabel="Round", ylabel="Test accuracy (%)")
     right.set(xlabel="Client-epochs", xscale="log" if len(data) else "linear")
-    shown = np.append(data["mean"].to_numpy(dtype=float), value if value is not None else np.nan)
-    left.set_ylim(*figures.limits(shown))
+    if len(data):
+        left.set_ylim(*figures.limits(np.append(data["mean"].to_numpy(dtype=float), value)))
     figures.legend_below(canvas, left, columns=4)
     return canvas
 
 
+LEADS = {
+    "cifar10": (
+        OURS,
+        "lead-on-cifar10",
+        "PFedDST outperforms the nearest baseline by 1.0 points on CIFAR-10",
+        "margin_over_nearest_baseline",
+    ),
+    "cifar100": (
+        RIVAL,
+        "dfedpgp-leads-on-cifar100",
+        "DFedPGP leads on CIFAR-100, at least 0.7 points above the other baselines",
+        "margin_over_other_baselines_lower_bound",
+    ),
+}
+"""Per data set: who leads, and the sentence on it."""
+
+
 def claims(evidence: Evidence, short: str) -> tuple[Claim, ...]:
     """Sentences of sections III-A and III-B on one data set."""
-    cells = evidence.cells[evidence.cells["row"].isin(METHODS)]
-    name = DATASETS[short]
     number = {"cifar10": 2, "cifar100": 5}[short]
     held = protocol(
         evidence,
-        cells,
-        f"A client holds {number} classes of {name}",
+        evidence.cells[evidence.cells["row"].isin(METHODS)],
+        f"classes-on-{short}",
+        f"A client holds {number} classes of {DATASETS[short]}",
         {"classes_per_client": "partition.classes"},
         table="text III-A",
-        dataset=name,
+        dataset=DATASETS[short],
     )
-    return (held, _lead(evidence, short))
-
-
-def _lead(evidence: Evidence, short: str) -> Claim:
-    """Who is ahead, and by how much: 1.0 for PFedDST on CIFAR-10, at least 0.7 for DFedPGP on
-    CIFAR-100.
-    """
-    metric, who, text = {
-        "cifar10": (
-            "margin_over_nearest_baseline",
-            OURS,
-            "PFedDST outperforms the nearest baseline by 1.0 points on CIFAR-10",
-        ),
-        "cifar100": (
-            "margin_over_other_baselines_lower_bound",
-            RIVAL,
-            "DFedPGP leads on CIFAR-100, at least 0.7 points above the other baselines",
-        ),
-    }[short]
-    printed = told(evidence, metric, dataset=DATASETS[short])
-    sources = () if printed is None else (str(printed["source"]),)
-    means = {
-        row: spread(scores(pick(evidence, row=row, column=short, done=True))).mean
-        for row in METHODS
-    }
+    who, name, text, metric = LEADS[short]
+    rows = told(evidence.published, metric=metric, dataset=DATASETS[short])
     others = [row for row in METHODS if row != who and (short == "cifar10" or row != OURS)]
-    if printed is None or any(means[row] != means[row] for row in (who, *others)):
-        return Claim(
-            text,
-            None,
-            f"not all methods have been run at the {evidence.scale} scale",
-            None,
-            sources,
-        )
-    nearest = max(others, key=lambda row: means[row])
-    lead, bar = means[who] - means[nearest], float(printed["value"])
-    holds = abs(lead - bar) <= MARGIN if short == "cifar10" else lead >= bar
-    top = max(means, key=lambda row: means[row])
-    detail = (
-        f"{who} {means[who]:.2f}, {nearest} {means[nearest]:.2f} ({lead:+.2f}); best of all: {top}"
-        f" {means[top]:.2f}"
+    leads = [cell(who, short) - cell(other, short) for other in others]
+    bar = stated(rows)
+    condition = (
+        led_by(leads, bar, slack=0.0, margin=MARGIN)
+        if short == "cifar10"
+        else every(lead >= bar for lead in leads)
     )
-    return Claim(text, holds if evidence.scale == "paper" else None, detail, None, sources)
+    frame = tables.lines_frame(evidence, METHODS, [short])
+    judged = sentence(
+        frame,
+        name,
+        text,
+        condition,
+        scale=evidence.scale,
+        sources=rows["source"],
+        about=leads,
+        print_=False,
+    )
+    return held, judged

@@ -4,6 +4,7 @@ by header.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import exp, inf
 
 import numpy as np
@@ -13,8 +14,9 @@ from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import captions, figures, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
+from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
-from repfl.paper_tables.pfeddst.settings import PAPER, protocol, scale_note, told
+from repfl.paper_tables.pfeddst.settings import PAPER, protocol, scale_note
 
 SELECTIONS = {"random": "(a) random selection", "header": "(b) selection by the header score"}
 PREFIX = "note/peers/"
@@ -46,6 +48,7 @@ def fig2(evidence: Evidence) -> Result:
             title,
             f"{caption} No figure: {why_missing(evidence.cells, evidence.scale)}.",
             evidence.scale,
+            claims=claims(evidence, data),
         )
     gaps = [
         f"{name}: {reason}"
@@ -61,6 +64,7 @@ def fig2(evidence: Evidence) -> Result:
         (UNSTATED, *scale_note(evidence.scale), *gaps),
         claims(evidence, data),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_peers(sheet, data),
         data=data,
         alt=(
@@ -168,59 +172,70 @@ def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     chosen = protocol(
         evidence,
         evidence.cells,
+        "peers-in-figure",
         "The client selects 10 peers in each round",
         {"peers_per_round": "hp.degree"},
     )
-    return (chosen, recency(evidence), *_worth(data))
+    return (chosen, recency(evidence), *worth(data, evidence.scale))
 
 
-def recency(evidence: Evidence) -> Claim:
+RATES, GAPS = (0.1, 0.3, 1.0, inf), range(1, 501)
+
+
+def recency(evidence: Evidence, score: Callable[[float, int], float] | None = None) -> Claim:
     """Equation 8, an exponential distribution's CDF, over a whole run."""
-    row = told(evidence, "recency_range")
-    scores = [1 - exp(-rate * gap) for rate in (0.1, 0.3, 1.0, inf) for gap in range(1, 501)]
-    text = (
-        "The peer recency score ranges from 0 to 1, near 0 just after a choice and 1 long after it"
-    )
-    near = 1 - exp(-0.3)
+    score = score or (lambda rate, gap: 1 - exp(-rate * gap))
+    scores = [score(rate, gap) for rate in RATES for gap in GAPS]
     detail = (
         f"from {min(scores):.2f} to {max(scores):.2f} for λ from 0.1 to ∞ and 1 to 500 rounds; at λ"
-        f" = 0.3 it is {near:.2f} after one round"
+        f" = 0.3 it is {score(0.3, 1):.2f} after one round"
     )
     return Claim(
-        text,
+        "recency-range",
+        "The peer recency score ranges from 0 to 1, near 0 just after a choice and 1 long after it",
         min(scores) >= 0 and max(scores) <= 1,
         detail,
+        evidence.scale,
         None,
-        () if row is None else (str(row["source"]),),
+        tuple(told(evidence.published, metric="recency_range")["source"]),
+        free=True,
     )
 
 
-def _worth(data: pd.DataFrame) -> tuple[Claim, ...]:
-    texts = (
-        "Models of peers chosen by header generally outperform those of randomly chosen ones",
-        "The client's own model performs best on its data",
-    )
+def worth(data: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
+    """Both sentences on what models are worth, at one client and from one seed."""
     sides = {name: split(data[data["round"] >= LATER], name) for name in SELECTIONS}
-    if any(peers.empty or own.empty for peers, own in sides.values()):
-        return tuple(Claim(text, None, "one of the two runs is missing") for text in texts)
-    means = {name: peers.mean(axis=1) for name, (peers, _) in sides.items()}
-    better = float((means["header"] > means["random"]).mean())
-    overall = {name: float(mean.mean()) for name, mean in means.items()}
-    shares = {
-        name: float((own >= peers.max(axis=1)).mean()) for name, (peers, own) in sides.items()
-    }
-    told_means = (
-        f"mean {overall['header']:.1f} against {overall['random']:.1f} %, better in"
-        f" {100 * better:.0f} % of rounds"
-    )
-    told_shares = ", ".join(
-        f"{100 * share:.0f} % of rounds ({name})" for name, share in shares.items()
-    )
+    better = alone = None
+    told_means = told_shares = "one of the two runs is missing"
+    if not any(peers.empty or own.empty for peers, own in sides.values()):
+        means = {name: peers.mean(axis=1) for name, (peers, _) in sides.items()}
+        share = float((means["header"] > means["random"]).mean())
+        overall = {name: float(mean.mean()) for name, mean in means.items()}
+        better = overall["header"] > overall["random"] and share > 0.5
+        told_means = (
+            f"mean {overall['header']:.1f} against {overall['random']:.1f} %, better in"
+            f" {100 * share:.0f} % of rounds (one seed)"
+        )
+        shares = {
+            name: float((own >= peers.max(axis=1)).mean()) for name, (peers, own) in sides.items()
+        }
+        alone = min(shares.values()) > 0.5
+        told_shares = "at least as good as every chosen peer in " + ", ".join(
+            f"{100 * share:.0f} % of rounds ({name}, one seed)" for name, share in shares.items()
+        )
     return (
-        Claim(texts[0], overall["header"] > overall["random"] and better > 0.5, told_means),
         Claim(
-            texts[1],
-            min(shares.values()) > 0.5,
-            f"at least as good as every chosen peer in {told_shares}",
+            "header-better-than-random",
+            "Models of peers chosen by header generally outperform those of randomly chosen ones",
+            better,
+            told_means,
+            scale,
+        ),
+        Claim(
+            "own-model-best",
+            "The client's own model performs best on its data",
+            alone,
+            told_shares,
+            scale,
         ),
     )

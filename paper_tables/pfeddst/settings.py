@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.published import Printing
+from repfl.paper_tables.core.published import Printing, stated, told
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.tables import Row
 
@@ -86,40 +86,35 @@ def scale_note(scale: str) -> tuple[str, ...]:
 # -- sentences that state the protocol -------------------------------------------------------------
 
 
-def told(evidence: Evidence, metric: str, **where: str) -> pd.Series | None:
-    """A published number of the text."""
-    rows = evidence.published
-    keep = rows["metric"] == metric
-    for name, value in where.items():
-        keep &= rows[name] == value
-    found = rows[keep]
-    return found.iloc[0] if len(found) else None
-
-
 def protocol(
-    evidence: Evidence, cells: pd.DataFrame, text: str, used: dict[str, str], **where: str
+    evidence: Evidence,
+    cells: pd.DataFrame,
+    name: str,
+    text: str,
+    used: dict[str, str],
+    **where: str,
 ) -> Claim:
     """Whether cells run as the text says: published metrics against fields of the planned cells,
     exactly, at the paper scale.
     """
-    rows = {metric: told(evidence, metric, **where) for metric in used}
+    rows = {metric: told(evidence.published, metric=metric, **where) for metric in used}
     found = {
         metric: sorted({_field(cell, field) for _, cell in cells.iterrows()})
         for metric, field in used.items()
     }
-    sources = tuple(row["source"] for row in rows.values() if row is not None)
-    if cells.empty:
-        return Claim(text, None, f"no cell at the {evidence.scale} scale", None, sources)
-    same = all(
-        row is not None and _close(found[metric], float(row["value"]))
-        for metric, row in rows.items()
-    )
-    detail = ", ".join(
+    same = all(_close(found[metric], stated(row)) for metric, row in rows.items())
+    said = ", ".join(
         f"{metric.replace('_', ' ')} {'/'.join(f'{v:g}' for v in values)}"
         for metric, values in found.items()
     )
     return Claim(
-        text, same if same or evidence.scale == "paper" else None, f"here: {detail}", None, sources
+        name,
+        text,
+        same if len(cells) and evidence.scale == "paper" else None,
+        f"here: {said}" if len(cells) else f"no cell at the {evidence.scale} scale",
+        evidence.scale,
+        None,
+        tuple(source for row in rows.values() for source in row["source"]),
     )
 
 

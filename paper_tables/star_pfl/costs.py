@@ -11,7 +11,7 @@ import pandas as pd
 
 from repfl.paper_tables.core import ranking, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, setting
-from repfl.paper_tables.core.result import CELL_FIELDS, Column, Layout, Table
+from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table, TableLayout
 from repfl.paper_tables.core.verdict import Kind
 from repfl.paper_tables.star_pfl import savings
 from repfl.paper_tables.star_pfl.settings import (
@@ -204,18 +204,21 @@ def table3(evidence: Evidence) -> Table:
         for quantity in QUANTITIES
     ]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
+    orders = ranking.orderings(frame, COLUMNS)
+    full = evidence.scale == "paper"
+    order = (ranking.another_order(orders),) if orders and not full else ()
     return Table(
         PAPER,
         "table3",
         "Table 3: resource consumption at α = 0.1",
         _caption(evidence),
         evidence.scale,
-        (*NOTES, *scale_note(evidence), *savings.totals(frame)),
+        (*order, *NOTES, *scale_note(evidence), *savings.totals(frame)),
         savings.claims(evidence, frame),
         tables.done_ids(evidence),
         frame,
-        Layout(rows, COLUMNS, floor=False, aside=added),
-        ranking.orderings(frame, COLUMNS),
+        TableLayout(rows, COLUMNS, floor=False, aside=added),
+        orders if full else (),
     )
 
 

@@ -27,7 +27,7 @@ HALF = 0.0005
 """How far three printed decimals round a number away."""
 
 METHODS = (LOCAL, "FedAvg", "FedBN", "FedAP", "LotteryFL", OURS)
-FEDERATED = METHODS[1:]
+FEDERATED, BASELINES = METHODS[1:], METHODS[:-1]
 VARIANTS = (
     "Star-PFL, Algorithm 1",
     "Star-PFL, as the code",
@@ -108,11 +108,3 @@ class InPercent:
         self.published.loc[fractions, "value"] = (
             100 * self.published.loc[fractions, "value"]
         ).round(4)
-
-
-def sources(evidence: Evidence, metric: str) -> tuple[str, ...]:
-    """Where the abstract states a number."""
-    rows = evidence.published
-    return tuple(
-        rows.loc[(rows["table"] == "text Abstract") & (rows["metric"] == metric), "source"]
-    )

@@ -30,6 +30,10 @@ STABILITY = (
 )
 
 
+MARKED = {"most stable": "tab:orange", "least stable": "tab:blue"}
+"""The paper's colours."""
+
+
 @dataclass(frozen=True)
 class Traces:
     """Values of some entries after every round's local training."""
@@ -100,7 +104,14 @@ def fig1(evidence: Evidence) -> Result:
     traces = read(evidence)
     caption = captions.caption(evidence, what, accuracy=False)
     if isinstance(traces, str):
-        return Absent(PAPER, "fig1", title, f"{caption} No figure: {traces}.", evidence.scale)
+        return Absent(
+            PAPER,
+            "fig1",
+            title,
+            f"{caption} No figure: {traces}.",
+            evidence.scale,
+            claims=(size_claim(None, evidence.scale),),
+        )
     return Figure(
         PAPER,
         "fig1",
@@ -108,8 +119,9 @@ def fig1(evidence: Evidence) -> Result:
         caption,
         evidence.scale,
         (f"Drawn from: {traces.run}.", UNSTATED, STABILITY),
-        (size_claim(traces),),
+        (size_claim(traces, evidence.scale),),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_traces(sheet, traces),
         data=trace_data(traces),
         alt=(
@@ -159,10 +171,10 @@ def draw_traces(sheet: Sheet, traces: Traces) -> Canvas:
     for place in range(len(traces.entries)):
         if place not in marked:
             left.plot(steps, traces.values[:, SHOWN, place], color="0.75", linewidth=0.9)
-    for index, (place, word) in enumerate(marked.items()):
+    for place, word in marked.items():
         label = f"{traces.entries[place]} ({word}, {own[place]:.2f})"
         left.plot(
-            steps, traces.values[:, SHOWN, place], label=label, linewidth=1.6, **figures.look(index)
+            steps, traces.values[:, SHOWN, place], label=label, linewidth=1.6, color=MARKED[word]
         )
     left.set(xlabel="Round", ylabel=f"Value at client {SHOWN}", title="Values after local training")
     left.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16))
@@ -188,17 +200,24 @@ def draw_points(panel: Axes, traces: Traces) -> None:
     panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def size_claim(traces: Traces) -> Claim:
+def size_claim(traces: Traces | None, scale: str) -> Claim:
     """Section 2: a large parameter may be settled while a small one moves."""
-    points = _points(traces)
-    text = "Absolute value is no guide to stability (rank correlation between −0.5 and 0.5)"
-    if points["stability"].nunique() < 2:
-        return Claim(text, None, "all parameters are equally stable")
-    rho = float(stats.spearmanr(points["value"].abs(), points["stability"]).statistic)
+    rho, told = float("nan"), "no traces"
+    if traces is not None:
+        points = _points(traces)
+        told = "all parameters are equally stable"
+        if points["stability"].nunique() > 1:
+            rho = float(stats.spearmanr(points["value"].abs(), points["stability"]).statistic)
+            told = (
+                f"Spearman's ρ = {rho:.2f} over {len(points)} parameters of {len(traces.labels)}"
+                " clients (one seed)"
+            )
     return Claim(
-        text,
-        abs(rho) < 0.5,
-        f"Spearman's ρ = {rho:.2f} over {len(points)} parameters of {len(traces.labels)} clients",
+        "size-no-guide-to-stability",
+        "Absolute value is no guide to stability (rank correlation between −0.5 and 0.5)",
+        abs(rho) < 0.5 if rho == rho else None,
+        told,
+        scale,
     )
 
 
@@ -215,7 +234,14 @@ def fig2(evidence: Evidence) -> Result:
     traces = read(evidence)
     caption = captions.caption(evidence, what, accuracy=False)
     if isinstance(traces, str):
-        return Absent(PAPER, "fig2", title, f"{caption} No figure: {traces}.", evidence.scale)
+        return Absent(
+            PAPER,
+            "fig2",
+            title,
+            f"{caption} No figure: {traces}.",
+            evidence.scale,
+            claims=(label_claim(None, evidence.scale),),
+        )
     order = np.argsort(traces.labels, kind="stable")
     return Figure(
         PAPER,
@@ -224,8 +250,9 @@ def fig2(evidence: Evidence) -> Result:
         caption,
         evidence.scale,
         (f"Drawn from: {traces.run}.", UNSTATED, STABILITY),
-        (label_claim(traces),),
+        (label_claim(traces, evidence.scale),),
         tables.done_ids(evidence),
+        stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_stability(sheet, traces, order),
         data=_points(traces).assign(label=np.repeat(traces.labels, len(traces.entries))),
         alt=(
@@ -260,17 +287,25 @@ def draw_stability(sheet: Sheet, traces: Traces, order: np.ndarray) -> Canvas:
     return canvas
 
 
-def label_claim(traces: Traces) -> Claim:
+def label_claim(traces: Traces | None, scale: str) -> Claim:
     """Section 2: clients with the same label have the same parameters settled."""
-    text = "Clients with data of the same label have more similar stability than others"
-    gaps = np.abs(traces.stability[:, None] - traces.stability[None]).mean(2)
-    alike = traces.labels[:, None] == traces.labels[None]
-    others = ~np.eye(len(traces.labels), dtype=bool)
-    within, between = gaps[alike & others], gaps[~alike]
-    if not len(within) or not len(between):
-        return Claim(text, None, "no two clients share a label, or all do")
-    detail = (
-        f"mean difference of stability {within.mean():.3f} within a class, {between.mean():.3f}"
-        " between classes"
+    found, told = None, "no traces"
+    if traces is not None:
+        gaps = np.abs(traces.stability[:, None] - traces.stability[None]).mean(2)
+        alike = traces.labels[:, None] == traces.labels[None]
+        others = ~np.eye(len(traces.labels), dtype=bool)
+        within, between = gaps[alike & others], gaps[~alike]
+        told = "no two clients share a label, or all do"
+        if len(within) and len(between):
+            found = bool(within.mean() < between.mean())
+            told = (
+                f"mean difference of stability {within.mean():.3f} within a class,"
+                f" {between.mean():.3f} between classes (one seed)"
+            )
+    return Claim(
+        "same-label-same-stability",
+        "Clients with data of the same label have more similar stability than others",
+        found,
+        told,
+        scale,
     )
-    return Claim(text, bool(within.mean() < between.mean()), detail)

@@ -10,7 +10,6 @@ import torch
 
 from repfl.algorithms.core.graphs import CudaLane
 from repfl.algorithms.core.method import methods
-from repfl.bench.trust.contract import QUICK
 from tests.algorithms import toys
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -36,7 +35,7 @@ def run(
 ) -> Any:
     return toys.run(
         name,
-        QUICK.get(name),
+        methods()[name].quick,
         model="tiny-bn",
         sizes=SIZES,
         dtype=dtype,
@@ -66,7 +65,7 @@ def test_a_gpu_computes_what_a_cpu_computes(name: str, how: dict[str, int]) -> N
 @pytest.mark.parametrize("name", sorted(methods()))
 def test_graphs_give_the_bits_of_unrecorded_steps(name: str) -> None:
     recorded = run(name, dtype=torch.float32, lanes=3)
-    assert recorded.fed.crew.refusals == set()
+    assert recorded.fed.lanes.refusals == set()
     assert same(
         recorded, run(name, dtype=torch.float32, lanes=3, lane=lambda: Bare(torch.device("cuda")))
     )

@@ -88,7 +88,7 @@ def test_dfedavgm_adds_what_the_neighbours_changes_come_to() -> None:
         for rounds in (2, 3)
     )
     fed, x, trained = after.fed, before.state["w"], after.fed.trained
-    change = after.method.quantised(fed, trained, x)
+    change = after.method.quantised(fed, trained, x, 8)
     expected = x + fed.topology.mixing(PAPER["graph"], PAPER["degree"]) @ change
     assert plain.apart(after.state["w"], expected) < 1e-12
 
@@ -97,7 +97,7 @@ def test_dfedavgm_quantises_to_the_levels_that_its_bits_allow() -> None:
     run = toys.run("dfedavgm", PAPER | {"bits": 3}, rounds=1, dtype=torch.float64)
     known, trained = run.fed.new_model().expand(run.fed.N, -1), run.fed.trained
     assert trained is not None
-    change = run.method.quantised(run.fed, trained, known)
+    change = run.method.quantised(run.fed, trained, known, 3)
     largest = (trained - known).abs().amax(1, keepdim=True)
     levels = change[largest.flatten() > 0] / largest[largest > 0][:, None] * 3
     assert torch.allclose(levels, levels.round(), atol=1e-9)

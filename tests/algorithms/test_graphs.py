@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from repfl.algorithms.core.batches import Batch, Schedule, batch_at, plan_batches
+from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.feed import Feed
-from repfl.algorithms.core.local import Local
 from repfl.algorithms.core.method import methods
-from repfl.bench.trust.contract import EVEN, QUICK, RAGGED, Broken, Situation, recordable
+from repfl.bench.trust.contract import EVEN, RAGGED, Broken, Situation, recordable
 from repfl.bench.trust.tape import TapeLane
 from repfl.datasets.core import augment
 from tests.algorithms import toys
@@ -40,7 +40,7 @@ def run(
     }
     return toys.run(
         name,
-        QUICK.get(name),
+        methods()[name].quick,
         model="tiny-bn",
         sizes=sizes,
         dtype=torch.float64,
@@ -74,7 +74,7 @@ def remembered_steps() -> Iterator[None]:
     seen: list[int] = []
 
     def round_(self: Any, state: Any, fed: Any) -> Any:
-        def step(local: Local, batch: Batch) -> None:
+        def step(local: Chunk, batch: Batch) -> None:
             seen.append(1)
             local.sgd({name: g * (1 + len(seen) % 3) for name, g in local.grad(batch).items()})
 
@@ -146,7 +146,7 @@ def test_lanes_are_joined_when_a_step_fails() -> None:
         def join(self) -> None:
             joined.append(1)
 
-    def step(local: Local, batch: Batch) -> None:
+    def step(local: Chunk, batch: Batch) -> None:
         raise ArithmeticError("no step today")
 
     fed = run("fedavg", rounds=1, lanes=2, lane=Watched).fed
@@ -159,7 +159,7 @@ def test_lanes_are_joined_when_a_step_fails() -> None:
 def test_a_step_that_asks_the_host_runs_unrecorded_and_says_so() -> None:
     asked: list[float] = []
 
-    def step(local: Local, batch: Batch) -> None:
+    def step(local: Chunk, batch: Batch) -> None:
         grads = local.grad(batch)
         asked.append(float(next(iter(grads.values())).sum()))
         local.sgd(grads)
@@ -170,13 +170,13 @@ def test_a_step_that_asks_the_host_runs_unrecorded_and_says_so() -> None:
         states.append(fed.loop(step, {"w": fed.new_model().expand(fed.K, -1)}).theta)
         if lowering:
             assert any(
-                "_local_scalar_dense is not permitted" in reason for reason in fed.crew.refusals
+                "_local_scalar_dense is not permitted" in reason for reason in fed.lanes.refusals
             )
     assert toys.gap({"w": states[0]}, {"w": states[1]}) < 1e-9
 
 
 def test_a_step_that_changes_places_of_its_tensors_is_recorded_rightly() -> None:
-    def step(local: Local, batch: Batch) -> None:
+    def step(local: Chunk, batch: Batch) -> None:
         local.extras |= {"one": local.extras["two"], "two": local.extras["one"] + 1}
 
     found = []

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from repfl.algorithms.core.method import methods
+
 ROOT = Path(__file__).parents[2]
 GIB = 1 << 30
 BLOCKS = 0.45 * GIB
 """What is worked on a few clients or columns at a time; it does not grow with the number of
 clients.
 """
-SERVERLESS = ("dfedavgm", "dfedpgp", "dis-pfl", "pfeddst")
+SERVERLESS = tuple(name for name, entry in methods().items() if entry.cls.serverless)
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(),

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.alternate import Phase, in_phases
+from repfl.algorithms.core.chunk import still_cross_entropy
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.local import still_cross_entropy
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.pfeddst import PFedDST

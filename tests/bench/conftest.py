@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,11 +109,11 @@ def compute(store: Store) -> Callable[..., Outcome]:
     return run
 
 
-@pytest.fixture
-def plugged() -> Iterator[Callable[[Path], None]]:
-    """Registers a file's methods, which are unknown again after the test."""
+@contextmanager
+def forgotten() -> Iterator[None]:
+    """Methods that are registered meanwhile are unknown again afterwards."""
     before, loaded = dict(registry.methods()), set(plugins._loaded)
-    yield lambda path: plugins.load([str(path)])
+    yield
     registry._REGISTRY.clear()
     registry._REGISTRY.update(before)
     plugins._loaded.clear()
@@ -120,8 +121,15 @@ def plugged() -> Iterator[Callable[[Path], None]]:
 
 
 @pytest.fixture
+def plugged() -> Iterator[Callable[[Path], None]]:
+    """Registers a file's methods, which are unknown again after the test."""
+    with forgotten():
+        yield lambda path: plugins.load([str(path)])
+
+
+@pytest.fixture
 def faulty(plugged: Callable[[Path], None]) -> Path:
-    """Methods that raise, diverge, dawdle or die."""
+    """Methods that raise, diverge, stall or die."""
     plugged(FAULTY)
     return FAULTY
 

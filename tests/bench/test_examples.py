@@ -11,9 +11,12 @@ import pytest
 import torch
 
 from repfl.algorithms.core.method import build
+from repfl.bench.cells.grid import read
+from repfl.bench.cells.plan import Selection, plan
 from tests.algorithms import toys
 from tests.bench.conftest import ROOT
 
+EXAMPLES = sorted((ROOT / "bench/examples").glob("*.toml"))
 LOGGED = {"mode": "flbench", "body_epochs": 1, "detach": True, "newcomer": "global"}
 
 
@@ -51,3 +54,9 @@ def test_one_worker_hands_every_head_back_to_its_client_and_two_do_not(
     assert not torch.equal(two, flute)
     monkeypatch.setattr(two_workers, "WORKERS", 1)
     assert torch.equal(toys.run("flute-two-workers", LOGGED).state["own"], flute)
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_the_example_grids_are_valid_at_every_scale_that_they_have(file: Path) -> None:
+    for scale in read(file).file.scales:
+        assert plan(Selection(files=[file], scale=scale))

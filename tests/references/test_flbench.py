@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.gaussian import folds
-from repfl.algorithms.core.local import Local
 from repfl.algorithms.core.method import State
 from repfl.algorithms.fedbabu import FedBABU
 from tests.algorithms import plain, toys
@@ -197,7 +197,7 @@ class DecayedHead(FedBABU):
             state, fed, fed.loop(self.step, {"w": received}).theta, fed.exchanged
         )
 
-    def step(self, local: Local, batch: Batch) -> None:
+    def step(self, local: Chunk, batch: Batch) -> None:
         local.sgd({name: g * (not name.startswith("fc2")) for name, g in local.grad(batch).items()})
 
 

@@ -20,8 +20,8 @@ from repfl.algorithms import fedpac
 from repfl.algorithms.apfl import APFL, DRIFT, across, slope
 from repfl.algorithms.core import simplex
 from repfl.algorithms.core.batches import Batch
+from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.local import Local
 from repfl.algorithms.core.method import State
 from repfl.algorithms.core.statistics import ClassStatistics
 from repfl.algorithms.fedala import FedALA
@@ -179,7 +179,7 @@ class Overwritten(APFL):
     mixture replaces the own model.
     """
 
-    def step(self, local: Local, batch: Batch) -> None:
+    def step(self, local: Chunk, batch: Batch) -> None:
         shared = local.grad(batch)
         local.sgd(shared)
         own = local.grad(batch, of="v")

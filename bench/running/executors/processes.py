@@ -7,6 +7,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -26,20 +27,20 @@ def execute(
     tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]
 ) -> Iterator[Outcome]:
     """Give every task to a worker that has room for it."""
-    staff, waiting = (
-        Staff(options, min(workers, len(tasks)), packer(options, workers)),
+    pool, waiting = (
+        WorkerPool(options, min(workers, len(tasks)), packer(options, workers)),
         deque(tasks),
     )
     try:
-        while staff.busy or (waiting and not staff.stopping.is_set()):
+        while pool.busy or (waiting and not pool.stopping.is_set()):
             if stop():
-                staff.halt()
-            if not staff.stopping.is_set():
-                staff.assign(waiting)
-            yield from staff.listen(tell)
-            yield from staff.overdue()
+                pool.halt()
+            if not pool.stopping.is_set():
+                pool.assign(waiting)
+            yield from pool.listen(tell)
+            yield from pool.overdue()
     finally:
-        staff.dismiss()
+        pool.dismiss()
 
 
 def packer(options: Options, workers: int) -> Packer:
@@ -89,7 +90,7 @@ class _Worker:
         self.pipe.close()
 
 
-class Staff:
+class WorkerPool:
     """The workers of a run."""
 
     def __init__(self, options: Options, most: int, packer: Packer) -> None:
@@ -121,26 +122,27 @@ class Staff:
         here = next((worker for worker in idle if worker.place == place), None)
         if here is None:
             if len(self.workers) >= self.most:
-                self._let_go(idle[0])
-            here = self._hire(place)
+                self._dismissed(idle[0])
+            here = self._start_worker(place)
         try:
             here.give(task)
         except OSError:
-            self._let_go(here)
-            self._hire(place).give(task)
+            self._dismissed(here)
+            self._start_worker(place).give(task)
 
-    def _let_go(self, worker: _Worker) -> None:
+    def _dismissed(self, worker: _Worker) -> None:
         self.workers.remove(worker)
         worker.end()
 
-    def _hire(self, place: int) -> _Worker:
+    def _start_worker(self, place: int) -> _Worker:
         """A new worker process."""
         here, there = self.context.Pipe()
         options = replace(self.options, device=self.packer.places[place].device)
         process = self.context.Process(
             target=_work, args=(there, options, self.stopping), daemon=True
         )
-        with _environment(ONE_THREAD):  # seen by its libraries from their first import on
+        # the variables are seen by its libraries from their first import on
+        with _environment(ONE_THREAD), _without_main():
             process.start()
         there.close()
         self.workers.append(_Worker(process, here, place, options))
@@ -156,7 +158,7 @@ class Staff:
             try:
                 message = worker.pipe.recv()
             except (EOFError, OSError):
-                yield self._buried(worker, "")
+                yield self._lost(worker, "")
                 continue
             if isinstance(message, Outcome):
                 self._free(worker)
@@ -165,7 +167,7 @@ class Staff:
             cell, rounds, seen = message
             worker.begun = worker.begun or time.monotonic()
             if rounds is not None:
-                self.packer.told(worker.place, cell, rounds, seen, time.monotonic())
+                self.packer.progressed(worker.place, cell, rounds, seen, time.monotonic())
             tell(cell, rounds or 0)
 
     def _free(self, worker: _Worker) -> Task:
@@ -174,7 +176,7 @@ class Staff:
         self.packer.end(worker.place, task.cell.id)
         return task
 
-    def _buried(self, worker: _Worker, reason: str) -> Outcome:
+    def _lost(self, worker: _Worker, reason: str) -> Outcome:
         """The outcome of a task whose worker died or was killed: a failed record that says how."""
         if not reason:
             worker.process.join(5.0)
@@ -203,7 +205,7 @@ class Staff:
                 and now - worker.begun > limit + GRACE
             ):
                 worker.process.kill()
-                yield self._buried(worker, f"time limit of {limit:g} s reached within a round")
+                yield self._lost(worker, f"time limit of {limit:g} s reached within a round")
             elif self.deadline is not None and now > self.deadline:
                 worker.kill()
                 self.workers.remove(worker)
@@ -243,6 +245,20 @@ def _environment(changes: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """A worker needs nothing of the script that starts it, and would run it again to import it."""
+    main = sys.modules["__main__"]
+    spec, file = main.__spec__, vars(main).pop("__file__", None)
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        main.__spec__ = spec
+        if file is not None:
+            main.__file__ = file
+
+
 # -- in the worker ---------------------------------------------------------------------------------
 
 
@@ -258,17 +274,17 @@ def _work(pipe: Connection, options: Options, stopping: Any) -> None:
     try:
         prepare_process(options)
         while (task := pipe.recv()) is not None:
-            teller = _Teller(pipe, options.device)
+            sender = _Sender(pipe, options.device)
             pipe.send((task.cell.id, None, None))
-            outcome = run_task(task, options, teller, stopping.is_set)
-            teller.say(task.cell.id)  # with what memory has seen since
+            outcome = run_task(task, options, sender, stopping.is_set)
+            sender.say(task.cell.id)  # with what memory has seen since
             devices.clear(options.device)
             pipe.send(outcome)
     except (EOFError, OSError):
         return
 
 
-class _Teller:
+class _Sender:
     """Tells the parent how far a cell has come and what its device looks like; not more often than
     anybody can read.
     """

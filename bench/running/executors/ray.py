@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from repfl.bench.cells.plugins import files
 from repfl.bench.errors import UserError, one_line
 from repfl.bench.records.provenance import ROOT
 from repfl.bench.running import devices
@@ -167,7 +168,7 @@ class _Driver:
         )
         self.board = self.ray.remote(Board).options(num_cpus=0, scheduling_strategy=here).remote()
         self.plugins = self.ray.put(
-            {path: Path(path).read_text(encoding="utf-8") for path in options.plugins}
+            {path: Path(path).read_text(encoding="utf-8") for path in files(options.plugins)}
         )
         share = {"num_gpus": 1 / max(options.per_gpu, 1)} if options.device == "cuda" else {}
         self.compute = self.ray.remote(_compute).options(num_cpus=1, max_retries=0, **share)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repfl.bench.cells.cell import build_cell, parse_spec, recipe_from, spec
 from repfl.bench.cells.plan import Planned
 from repfl.bench.errors import unknown
+
+if TYPE_CHECKING:
+    from repfl.algorithms.core.method import Entry
 
 SEEDS = (1, 2, 3)
 
@@ -238,22 +241,15 @@ ROWS: Mapping[str, Sequence[str]] = {
     ),
     **dict.fromkeys(MODELS, ("fedavg",)),
 }
-"""Whom the recipes of papers and models are for: the rows of the papers' tables, once."""
-SMALL: Mapping[str, Mapping[str, Any]] = {
-    **{name: {"beta": 3} for name in ("fedcac", "fedpurin")},
-    **{name: {"degree": 2} for name in ("dfedavgm", "dfedpgp", "dis-pfl", "pfeddst")},
-    "floco": {"tau": 2},
-}
-"""Hyper-parameters that count rounds or peers, for four of those and six of these: both sides of
-every switch are seen, and every choice is one. Before and after a switch there are different
-numbers of rounds, so that to exchange them changes the totals.
+"""Whom the recipes of papers and models are for: the rows of the papers' tables, once. What a
+method's own registration calls `gate` goes for all of them: hyper-parameters that count rounds or
+peers, for four of those and six of these. Before and after a switch there are different numbers of
+rounds, so that to exchange them changes the totals.
 """
-UNUSED: Mapping[str, Sequence[str]] = {"fedpurin": ("ends=true",)}
-"""Switches that no paper turns, and that are no variants therefore."""
 
 
 @dataclass(frozen=True)
-class Place:
+class GateCell:
     """One cell of the gate."""
 
     spec: str
@@ -269,18 +265,18 @@ class Place:
         return self.spec, self.recipe
 
 
-def place_of(key: str) -> Place:
-    """The inverse of `Place.key`."""
+def gate_cell_of(key: str) -> GateCell:
+    """The inverse of `GateCell.key`."""
     name, recipe, seed = key.split(" ")
-    return Place(name, recipe, int(seed))
+    return GateCell(name, recipe, int(seed))
 
 
 def method_of(key: str) -> str:
     """The method of a cell."""
-    return parse_spec(place_of(key).spec)[0]
+    return parse_spec(gate_cell_of(key).spec)[0]
 
 
-def places(methods: Sequence[str] = ()) -> list[tuple[Place, Planned]]:
+def places(methods: Sequence[str] = ()) -> list[tuple[GateCell, Planned]]:
     """Every method with the common recipes and all seeds, its variants once, the papers' rows."""
     from repfl.algorithms.core.method import methods as registry
 
@@ -291,14 +287,12 @@ def places(methods: Sequence[str] = ()) -> list[tuple[Place, Planned]]:
     return [found for name in sorted(methods or known) for found in _of_method(name, known[name])]
 
 
-def _of_method(name: str, entry: Any) -> Iterator[tuple[Place, Planned]]:
-    base = SMALL.get(name, {})
+def _of_method(name: str, entry: Entry) -> Iterator[tuple[GateCell, Planned]]:
+    base = entry.gate
     for recipe in COMMON if "p2p" not in entry.needs else ("everybody",):
         for seed in SEEDS:
             yield _place(name, base, recipe, seed)
-    variants = [
-        parse_spec(f"{name}[{variant}]")[1] for variant in (*entry.variants, *UNUSED.get(name, ()))
-    ]
+    variants = [parse_spec(f"{name}[{variant}]")[1] for variant in entry.variants]
     for options in variants:
         yield _place(name, {**base, **options}, "everybody", SEEDS[0])
     for recipe, options in _rows(name):
@@ -311,9 +305,9 @@ def _rows(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
     return ((recipe, options) for recipe, method, options in rows if method == name)
 
 
-def _place(name: str, hp: Mapping[str, Any], recipe: str, seed: int) -> tuple[Place, Planned]:
+def _place(name: str, hp: Mapping[str, Any], recipe: str, seed: int) -> tuple[GateCell, Planned]:
     cell = build_cell(
         name, hp, recipe_from(RECIPES[recipe], f"recipe {recipe!r} of the gate"), seed
     )
-    place = Place(spec(name, hp), recipe, seed)
+    place = GateCell(spec(name, hp), recipe, seed)
     return place, Planned(cell, "check", recipe, "table", place.spec, recipe, recipe, "smoke")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from repfl.bench.trust.gate.cells import place_of
+from repfl.bench.trust.gate.cells import gate_cell_of
 from repfl.bench.trust.gate.entries import Entry, pairs
 
 CLOSE = 1e-9
@@ -31,7 +31,7 @@ AFTERWARDS = 10**9
 """The round of what is only known when a run has ended."""
 
 
-class Finding(NamedTuple):
+class FirstDifference(NamedTuple):
     """The first thing that moved in a cell."""
 
     round: int
@@ -62,14 +62,14 @@ def difference(then: Mapping[str, Entry], now: Mapping[str, Entry], exact: bool)
     """What moved between two sets of entries, named by the keys of places, by method and recipe."""
     found = []
     keys = [*now, *(key for key in then if key not in now)]
-    for (spec, recipe), group in groupby(keys, key=lambda key: place_of(key).group):
+    for (spec, recipe), group in groupby(keys, key=lambda key: gate_cell_of(key).group):
         moved = {
             key: why for key in group if (why := first_move(then.get(key), now.get(key), exact))
         }
         if moved:
             first = next(iter(moved))
             before, after = then.get(first, {}), now.get(first, {})
-            seeds = tuple(place_of(key).seed for key in moved)
+            seeds = tuple(gate_cell_of(key).seed for key in moved)
             versions = before.get("version"), after.get("version")
             found.append(
                 Move(
@@ -123,15 +123,15 @@ def _digests(then: str, now: str) -> str:
 # -- in the order of a run -------------------------------------------------------------------------
 
 
-def _on_the_way(then: Entry, now: Entry, exact: bool) -> Iterator[Finding]:
+def _on_the_way(then: Entry, now: Entry, exact: bool) -> Iterator[FirstDifference]:
     """What moved while the run went on, the first of every kind."""
     if then["partition"] != now["partition"]:
-        yield Finding(0, EARLY, "partition: clients hold other samples")
+        yield FirstDifference(0, EARLY, "partition: clients hold other samples")
     yield from _states(then, now, BITS if exact else CLOSE)
     yield from _scores(then, now, exact)
 
 
-def _states(then: Entry, now: Entry, close: float) -> Iterator[Finding]:
+def _states(then: Entry, now: Entry, close: float) -> Iterator[FirstDifference]:
     """The first round in which a group of tensors has another size; the group that moved most."""
     sizes = _by_round(then["norms"]), _by_round(now["norms"])
     for round_ in range(max(map(len, sizes))):
@@ -146,8 +146,8 @@ def _states(then: Entry, now: Entry, close: float) -> Iterator[Finding]:
             others = (
                 f"; {len(moved)} of {len(before | after)} groups moved" if len(moved) > 1 else ""
             )
-            change = told(before.get(most), after.get(most))
-            yield Finding(round_, TRAINED, f"{_when(round_)}, {most}: {change}{others}")
+            change = change_of(before.get(most), after.get(most))
+            yield FirstDifference(round_, TRAINED, f"{_when(round_)}, {most}: {change}{others}")
             return
 
 
@@ -163,7 +163,7 @@ def _when(round_: int) -> str:
     return f"round {round_}" if round_ else "initial state"
 
 
-def _scores(then: Entry, now: Entry, exact: bool) -> Iterator[Finding]:
+def _scores(then: Entry, now: Entry, exact: bool) -> Iterator[FirstDifference]:
     """The first round of every scoring point in which other numbers of samples were right."""
     if then["totals"] != now["totals"]:
         wrong = next(
@@ -171,14 +171,14 @@ def _scores(then: Entry, now: Entry, exact: bool) -> Iterator[Finding]:
             for point in then["totals"] | now["totals"]
             if _differs(then, now, "totals", point)
         )
-        yield Finding(0, EARLY, f"{wrong}: other numbers of samples are scored")
+        yield FirstDifference(0, EARLY, f"{wrong}: other numbers of samples are scored")
     for point in then["counts"] | now["counts"]:
         before, after = then["counts"].get(point, {}), now["counts"].get(point, {})
         stage = EARLY if point.startswith("start") else SCORED
         for round_ in sorted(before | after, key=int):
             what = _count_moved(before.get(round_), after.get(round_), 0 if exact else SAMPLES)
             if what:
-                yield Finding(int(round_), stage, f"round {round_}, {point}: {what}")
+                yield FirstDifference(int(round_), stage, f"round {round_}, {point}: {what}")
                 break
 
 
@@ -208,15 +208,15 @@ def _count_moved(then: str | None, now: str | None, allowed: int) -> str:
 # -- when it has ended -----------------------------------------------------------------------------
 
 
-def _outcomes(then: Entry, now: Entry, exact: bool) -> Iterator[Finding]:
+def _outcomes(then: Entry, now: Entry, exact: bool) -> Iterator[FirstDifference]:
     """Metrics and diagnostics that moved although no state and no score did; the value first."""
     slack = 0.0 if exact or then["counts"] == now["counts"] else _slack(then)
     for part in ("metrics", "arrays"):
         before, after = dict(_flat(then[part])), dict(_flat(now[part]))
         for name in sorted(before | after, key=lambda name: name != "value"):
             if not _agree(name, before.get(name), after.get(name), slack):
-                yield Finding(
-                    AFTERWARDS, SCORED, f"{name}: {told(before.get(name), after.get(name))}"
+                yield FirstDifference(
+                    AFTERWARDS, SCORED, f"{name}: {change_of(before.get(name), after.get(name))}"
                 )
 
 
@@ -260,7 +260,7 @@ def apart(then: float | None, now: float | None) -> float:
     return abs(now - then) / max(abs(then), abs(now), NOTHING)
 
 
-def told(then: Any, now: Any) -> str:
+def change_of(then: Any, now: Any) -> str:
     """Both numbers and their difference, for people."""
     if isinstance(then, str | None) or isinstance(now, str | None):
         return f"{'nothing' if then is None else then} -> {'nothing' if now is None else now}"

@@ -14,7 +14,7 @@ FILE = Path(__file__).parents[1] / "reference.json"
 SCHEMA = 2
 
 
-def read(path: Path | None) -> dict[str, Any]:
+def read_reference(path: Path | None) -> dict[str, Any]:
     """The reference file."""
     path = path or FILE
     try:
@@ -34,7 +34,7 @@ def read(path: Path | None) -> dict[str, Any]:
     return dict(values)
 
 
-def write(path: Path, cells: Mapping[str, Any], history: list[Mapping[str, Any]]) -> None:
+def write_reference(path: Path, cells: Mapping[str, Any], history: list[Mapping[str, Any]]) -> None:
     """Whole or not at all; one line per cell, so that a change shows which cells it moved."""
     lines = [f"{json.dumps(key)}:{_compact(cells[key])}" for key in sorted(cells)]
     body = ",\n".join(lines)

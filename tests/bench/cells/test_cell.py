@@ -10,6 +10,8 @@ from repfl.bench.cells.cell import (
     Cell,
     build_cell,
     canonical,
+    hyperparameters,
+    options_of,
     parse_spec,
     recipe_from,
     reopen,
@@ -25,6 +27,18 @@ def test_equal_numbers_and_orders_give_one_id() -> None:
     other = build_cell("fedpurin", {"beta": 5, "tau": 1.0}, recipe(), 0)
     assert one.id == other.id
     assert canonical({"b": 1.0, "a": (1, 2.5)}) == '{"a":[1,2.5],"b":1}'
+
+
+@pytest.mark.parametrize("method", ["apfl", "flute", "fedselect"])
+def test_compat_is_understood_and_stored_under_the_older_name(method: str) -> None:
+    value = "code" if method == "fedselect" else "flbench"
+    one, other = (
+        build_cell(*parse_spec(f"{method}[{name}={value}]"), recipe(), 0)
+        for name in ("mode", "compat")
+    )
+    assert one.id == other.id
+    assert other.hp["mode"] == value
+    assert options_of(hyperparameters(method, {"compat": value}), ["compat"]) == {"mode": value}
 
 
 def test_anything_that_changes_the_result_changes_the_id() -> None:

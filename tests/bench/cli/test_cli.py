@@ -69,7 +69,10 @@ def test_failures_end_with_code_3_and_the_rest_is_done(
     assert "4 computed" in done.out
     assert "4 failed" in done.out
     assert "ZeroDivisionError: on purpose" in done.out
-    assert "repeat: repfl run --scale smoke --artefact tests/table1 --cell" in done.out
+    (line, *_) = [line for line in done.out.splitlines() if "repeat:" in line]
+    assert line.startswith("    repeat: repfl run --scale smoke --artefact tests/table1 --cell")
+    for words in (f"--grid {grid}", f"--plugin {FAULTY}", f"--results {tmp_path / 'r'}"):
+        assert words in line
 
 
 def test_shards_together_are_the_whole(here: Here, grid: Path, tmp_path: Path) -> None:
@@ -216,10 +219,10 @@ def test_lists_are_json(here: Here) -> None:
 
 def test_a_package_of_another_project_with_a_folders_name_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "datasets").mkdir()
-    (tmp_path / "datasets" / "__init__.py").write_text("stranger = True")
+    (tmp_path / "datasets" / "__init__.py").write_text("foreign = True")
     code = (
         f"import sys; sys.path.append({str(tmp_path)!r}); import datasets; "
-        "assert datasets.stranger; from repfl.bench.cli.main import main; main(['methods'])"
+        "assert datasets.foreign; from repfl.bench.cli.main import main; main(['methods'])"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(

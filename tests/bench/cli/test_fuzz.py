@@ -273,7 +273,7 @@ def test_no_published_file_leads_to_a_traceback(
         text = slipped(text, kind, place, word)
     path = tmp_path / source.name
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    found = published.read(tmp_path)
+    found = published.read_published(tmp_path)
     for problem in found.problems:
         assert problem.startswith(str(path))
         assert len(problem.splitlines()) == 1

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure as Canvas
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.evidence import measured
+from repfl.paper_tables.core.result import Figure, Sheet
 from repfl.paper_tables.star_pfl import artefacts
 
 PAPER = "star-pfl"
@@ -26,7 +27,6 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ignore=shutil.ignore_patterns("measured", "*.py", "__pycache__"),
     )
     monkeypatch.setattr(grids, "ROOT", root)
-    monkeypatch.setattr(measured, "ROOT", root)
     return root / "star_pfl"
 
 
@@ -91,13 +91,35 @@ def test_an_artefact_that_fails_says_why_in_its_place(
 
     monkeypatch.setitem(artefacts.ARTEFACTS, "table2", fails)  # type: ignore[arg-type]
     said, files = report()
-    assert said.code == 1
+    assert said.code == 3
     assert "artefact star-pfl/table2: ZeroDivisionError: no rows" in " ".join(said.out.split())
     assert "table3.csv" in files
     assert "table2.csv" not in files
     assert "This artefact could not be made: ZeroDivisionError" in (
         tmp_path / "out" / "index.html"
     ).read_text("utf-8")
+
+
+def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_there(
+    copy: Path,
+    report: Callable[[], tuple[Any, set[str]]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    def broken(sheet: Sheet) -> Canvas:
+        raise RuntimeError("no such colour")
+
+    bad = Figure("star-pfl", "table2", "Table 2", "", "smoke", draw=broken)
+    monkeypatch.setitem(artefacts.ARTEFACTS, "table2", lambda _: bad)
+    said, files = report()
+    assert said.code == 3
+    assert "artefact star-pfl/table2 could not be drawn: RuntimeError: no such colour" in " ".join(
+        said.out.split()
+    )
+    assert "table3.csv" in files
+    assert "table2.csv" not in files
+    page = (tmp_path / "out" / "index.html").read_text("utf-8")
+    assert "Could not be rendered (RuntimeError: no such colour)" in page
 
 
 def test_an_unknown_artefact_is_the_users_input(here: Callable[..., Any], tmp_path: Path) -> None:

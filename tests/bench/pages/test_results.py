@@ -51,8 +51,8 @@ def test_the_readme_block_is_up_to_date() -> None:
 
 
 def test_what_a_constant_reaches_is_told_by_column() -> None:
-    place = results.Place("fedobp", "table3", "CIFAR-10, Dir(0.1)", 64.48)
-    above = results.Place("fedobp", "table3", "CIFAR-10, Dir(0.5)", 35.66)
+    place = results.PaperColumn("fedobp", "table3", "CIFAR-10, Dir(0.1)", 64.48)
+    above = results.PaperColumn("fedobp", "table3", "CIFAR-10, Dir(0.5)", 35.66)
     known = [
         results.Printed(place, "FedAvg", 58.15),
         results.Printed(place, "FedPer", 84.98),

@@ -94,6 +94,24 @@ def test_a_change_to_a_method_moves_that_method_alone(tree: Path) -> None:
     assert code.sources("local", tree) == code.sources("local")
 
 
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        (("cost=2.2", "cost=2.4"), True),
+        (("year=2020", "year=2021"), True),
+        (('"alpha_epochs=0", ', ""), True),
+        (("version=2", "version=3"), False),
+    ],
+)
+def test_of_a_registration_only_what_decides_numbers_enters(
+    tree: Path, change: tuple[str, str], same: bool
+) -> None:
+    file = tree / "algorithms/apfl.py"
+    assert change[0] in file.read_text()
+    file.write_text(file.read_text().replace(*change))
+    assert (code.sources("apfl", tree) == code.sources("apfl")) is same
+
+
 def test_a_comment_moves_nothing(tree: Path) -> None:
     for file in ("algorithms/fedavg.py", "algorithms/core/run.py"):
         (tree / file).write_text("# a remark\n" + (tree / file).read_text())

@@ -149,9 +149,9 @@ def _table(evidence: Evidence) -> Table:
         evidence, "1", ROWS, COLUMNS, PLACES, Printing(runs=3, rule="max")
     )
     claims = (
-        Claim("Ours is best", None, "3 of 9 numbers are missing", printed=True),
-        Claim("FedAvg beats Separate", True, "ours: 3 of 3"),
-        Claim("Less than 1 % of <everything>", False, "ours: 2 %"),
+        Claim("best", "Ours is best", None, "3 of 9 numbers are missing", "paper", printed=True),
+        Claim("beats", "FedAvg beats Separate", True, "ours: 3 of 3", "paper"),
+        Claim("less", "Less than 1 % of <everything>", False, "ours: 2 %", "desk", free=True),
     )
     return Table(
         "paper-a",

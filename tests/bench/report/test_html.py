@@ -28,7 +28,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "results": folder / "results",
     }
     commands = {"paper-a/table1": "repfl reproduce --artefact paper-a/table1 --scale paper"}
-    return write_report(sample.results(), folder / "report", facts, commands)
+    return write_report(sample.results(), folder / "report", facts, commands).page
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ def test_the_whole_report_is_the_same_bytes_again(tmp_path: Path) -> None:
     pages = [
         write_report(
             sample.results(), tmp_path / name, facts, {"paper-a/table1": "repfl reproduce"}
-        )
+        ).page
         for name in ("a", "b")
     ]
     files = [
@@ -91,14 +91,24 @@ def test_the_whole_report_is_the_same_bytes_again(tmp_path: Path) -> None:
         assert (pages[0].parent / file).read_bytes() == (pages[1].parent / file).read_bytes(), file
 
 
-def test_what_cannot_be_drawn_is_said_and_the_rest_is_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [ValueError, RuntimeError, AttributeError])
+def test_what_cannot_be_drawn_is_said_and_the_rest_is_written(
+    tmp_path: Path, error: type[Exception]
+) -> None:
     def broken(sheet: Sheet) -> object:
-        raise ValueError("no such colour\nin any palette")
+        raise error("no such colour\nin any palette")
 
     bad = Figure("paper-a", "fig9", "Figure 9", "", "smoke", draw=broken)  # type: ignore[arg-type]
-    page = write_report([bad, sample.small_table()], tmp_path, {}, {})
-    assert "Could not be rendered (ValueError: no such colour)" in page.read_text("utf-8")
-    assert (tmp_path / "paper-a" / "table1.tex").exists()
+    folder = tmp_path / "paper-a"
+    folder.mkdir()
+    (folder / "fig9.png").write_text("what an earlier report drew")
+    page, failed = write_report([bad, sample.small_table()], tmp_path, {}, {})
+    why = f"{error.__name__}: no such colour in any palette"
+    assert failed == {"paper-a/fig9": why}
+    assert f"Could not be rendered ({why})" in page.read_text("utf-8")
+    assert {path.name for path in folder.iterdir()} == {
+        f"table1.{end}" for end in ("csv", "md", "tex")
+    }
 
 
 def test_summaries_count_verdicts_and_claims() -> None:

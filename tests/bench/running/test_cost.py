@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from repfl.algorithms.core.method import methods
 from repfl.bench.cells.plan import Planned
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running import cost
@@ -89,8 +90,9 @@ def test_a_method_costs_what_it_was_measured_to_cost(store: Store) -> None:
 def test_a_method_that_nobody_measured_costs_its_passes(store: Store) -> None:
     keep(store, lasting(), 1e-3)
     once, twice = seconds(store, lasting("fedper")), seconds(store, lasting("ditto"))
-    assert cost.PASSES["ditto"] > 1.5
-    assert twice - cost.START == pytest.approx(cost.PASSES["ditto"] * (once - cost.START))
+    passes = methods()["ditto"].cost
+    assert passes > 1.5
+    assert twice - cost.START == pytest.approx(passes * (once - cost.START))
 
 
 def test_a_slow_machine_is_slow_with_models_it_has_not_seen(store: Store) -> None:
@@ -125,7 +127,7 @@ def test_a_forecast_says_what_it_rests_on(store: Store) -> None:
     items = [planned(lasting(seed=9)), planned(lasting(seed=9, model="tiny-bn"))]
 
     def told() -> str:
-        return cost.told(cost.forecast(items, cost.measured(store)))
+        return cost.in_words(cost.forecast(items, cost.measured(store)))
 
     assert "2 cells to compute" in told()
     assert "none of their models was measured here" in told()

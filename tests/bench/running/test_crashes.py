@@ -101,7 +101,7 @@ def digests(root: Path) -> list[dict[str, str]]:
     return found
 
 
-def strangers(root: Path) -> list[str]:
+def leftovers(root: Path) -> list[str]:
     """Whatever lies in a results folder and is no whole record."""
     return sorted(
         path.name
@@ -120,7 +120,7 @@ def resumed(root: Path, wanted: Task) -> list[dict[str, str]]:
     assert outcome.status in ("done", "cached"), outcome.reason
     sweep(Store(root))
     assert not list((root / ".running").iterdir())
-    assert not strangers(root)
+    assert not leftovers(root)
     return digests(root)
 
 
@@ -134,7 +134,7 @@ def test_a_death_before_any_write_is_made_good(context: Any, tmp_path: Path, fam
     for death in range(1, moves + 1):
         root = tmp_path / str(death)
         assert last_words(*begin(context, root, wanted, death)) is None
-        assert not root.exists() or (not strangers(root) and digests(root) in ([], whole))
+        assert not root.exists() or (not leftovers(root) and digests(root) in ([], whole))
         assert resumed(root, wanted) == whole
 
 
@@ -153,7 +153,7 @@ def test_a_death_while_a_record_is_replaced_costs_neither_the_old_nor_the_new(
         damaged.write_bytes(good[:-1])  # so that the cell is computed again
         death += 1
         words = last_words(*begin(context, tmp_path, wanted, death))
-        assert not strangers(tmp_path)
+        assert not leftovers(tmp_path)
         assert resumed(tmp_path, wanted) == whole
     assert death > 10
 
@@ -210,7 +210,7 @@ def test_fifty_kills_at_random_instants_over_all_methods(
         process.kill()
         process.join()
         found = digests(root) if root.exists() else []
-        assert not root.exists() or not strangers(root)
+        assert not root.exists() or not leftovers(root)
         assert found in ([], expected)
         struck += not found
         assert resumed(root, wanted) == expected

@@ -45,8 +45,8 @@ def kept(results: Path) -> int:
         record = store.get(cell)
         assert record is not None
         store.verify(record)
-    strangers = {path.name for path in results.iterdir()} - {".running", *store.ids()}
-    assert not strangers
+    leftovers = {path.name for path in results.iterdir()} - {".running", *store.ids()}
+    assert not leftovers
     return len(store.ids())
 
 

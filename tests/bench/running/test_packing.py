@@ -46,7 +46,9 @@ class Simulation:
             while waiting and (place := self.packer.take(waiting[0], 0.0, self.now)) is not None:
                 cell = waiting.pop(0)
                 self.at[cell.id], self.rounds[cell.id] = place, 0.0
-                self.packer.told(place, cell.id, 0, self.reading(place, needs, cell.id), self.now)
+                self.packer.progressed(
+                    place, cell.id, 0, self.reading(place, needs, cell.id), self.now
+                )
             self.now += step
             for place in range(len(self.packer.places)):
                 self._advance(place, lengths, needs, step)
@@ -62,7 +64,7 @@ class Simulation:
         for cell in here:
             self.rounds[cell] += step / ROUND * self.speed(len(here)) / len(here)
             done = min(lengths[cell], int(self.rounds[cell]))
-            self.packer.told(place, cell, done, self.reading(place, needs, cell), self.now)
+            self.packer.progressed(place, cell, done, self.reading(place, needs, cell), self.now)
             if done == lengths[cell]:
                 del self.at[cell]
                 self.packer.end(place, cell)
@@ -134,9 +136,9 @@ def test_no_second_cell_before_the_first_has_shown_its_memory() -> None:
     waiting, crowd = cells(2), packer(limit=2, measured=False)
     assert crowd.take(waiting[0], 0.0, 0.0) == 0
     assert crowd.take(waiting[1], 0.0, 1.0) is None
-    crowd.told(0, waiting[0].id, 0, Reading(0, 80 * GIB, 80 * GIB), 2.0)
+    crowd.progressed(0, waiting[0].id, 0, Reading(0, 80 * GIB, 80 * GIB), 2.0)
     assert crowd.take(waiting[1], 0.0, 3.0) is None
-    crowd.told(0, waiting[0].id, 1, Reading(GIB, 78 * GIB, 80 * GIB), 4.0)
+    crowd.progressed(0, waiting[0].id, 1, Reading(GIB, 78 * GIB, 80 * GIB), 4.0)
     assert crowd.take(waiting[1], 0.0, 5.0) == 0
 
 
@@ -146,7 +148,7 @@ def test_the_first_cell_of_a_shape_has_a_gpu_to_itself() -> None:
     known, other = cells(2), [task("fedper").cell, task("fedavg", training={"batch": 5}).cell]
     assert crowd.take(known[0], 0.0, now) == 0
     for rounds in (0, 1):
-        crowd.told(0, known[0].id, rounds, Reading(GIB, 70 * GIB, 80 * GIB), now)
+        crowd.progressed(0, known[0].id, rounds, Reading(GIB, 70 * GIB, 80 * GIB), now)
     assert crowd.take(other[1], 0.0, now) is None
     assert crowd.take(other[0], 0.0, now) == 0
     for cell in (known[0], other[0]):
@@ -159,7 +161,7 @@ def test_memory_that_others_use_counts() -> None:
     waiting, crowd = cells(2), packer(limit=2, measured=False)
     crowd.take(waiting[0], 0.0, 0.0)
     for rounds in (0, 1):
-        crowd.told(0, waiting[0].id, rounds, Reading(GIB, 10 * GIB, 80 * GIB), 1.0)
+        crowd.progressed(0, waiting[0].id, rounds, Reading(GIB, 10 * GIB, 80 * GIB), 1.0)
     assert crowd.take(waiting[1], 0.0, 2.0) is None
 
 
@@ -169,11 +171,11 @@ def test_a_shortage_lowers_the_limit_of_its_gpu_alone() -> None:
         place = crowd.take(cell, 0.0, 0.0)
         assert place is not None
         for rounds in (0, 1):
-            crowd.told(place, cell.id, rounds, Reading(GIB, 70 * GIB, 80 * GIB), 0.0)
+            crowd.progressed(place, cell.id, rounds, Reading(GIB, 70 * GIB, 80 * GIB), 0.0)
     first = next(iter(crowd.places[0].cells))
-    crowd.told(0, first, 2, Reading(GIB, 70 * GIB, 80 * GIB, shortages=1), 1.0)
+    crowd.progressed(0, first, 2, Reading(GIB, 70 * GIB, 80 * GIB, shortages=1), 1.0)
     assert [place.limit for place in crowd.places] == [2, 3]
-    crowd.told(
+    crowd.progressed(
         0, first, 3, Reading(GIB, 70 * GIB, 80 * GIB, shortages=1), 2.0
     )  # the same one, told again
     assert crowd.places[0].limit == 2
@@ -185,7 +187,7 @@ def test_a_cell_that_is_short_of_memory_alone_says_nothing_of_sharing() -> None:
     crowd, (cell,) = packer(limit=3, measured=False), cells(1)
     crowd.take(cell, 0.0, 0.0)
     for shortages in (0, 2):
-        crowd.told(0, cell.id, shortages, Reading(GIB, 70 * GIB, 80 * GIB, shortages), 0.0)
+        crowd.progressed(0, cell.id, shortages, Reading(GIB, 70 * GIB, 80 * GIB, shortages), 0.0)
     assert crowd.places[0].limit == 3
 
 

@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +18,10 @@ from typing import Any
 
 import pytest
 
+from repfl.bench.errors import UserError
 from repfl.bench.records.store import Store
+from repfl.bench.running import runner
+from repfl.bench.running.task import Options
 from tests.bench.conftest import FAULTY, GRID, repfl, start
 
 SLOW = GRID.replace("rounds = 2", "rounds = 12").replace(
@@ -100,6 +104,39 @@ def test_a_run_killed_at_random_ends_with_the_bits_of_one_that_was_not(tmp_path:
     assert nothing_left(tmp_path / "killed")
 
 
+def test_a_signal_is_answered_at_once_and_a_second_one_obeyed() -> None:
+    said: list[str] = []
+    stop = runner.Stop(said.append)
+    with stop.listening():
+        os.kill(os.getpid(), signal.SIGINT)
+        begun = time.monotonic()
+        while not said and time.monotonic() - begun < 1:
+            time.sleep(0.01)
+        assert "finishing the round" in said[0]
+        assert stop()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_run_outside_the_main_thread_leaves_signals_alone() -> None:
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def run() -> None:
+        with runner.Stop(print).listening():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+def test_inline_promises_one_worker() -> None:
+    assert runner.choose_executor("inline", None, 10, Options()) == ("inline", 1)
+    with pytest.raises(UserError, match="computes in one process"):
+        runner.check_executor("inline", 2)
+
+
 @pytest.mark.parametrize(
     ("number", "executor"), [(signal.SIGTERM, "processes"), (signal.SIGINT, "inline")]
 )
@@ -112,6 +149,7 @@ def test_a_signal_ends_a_run_cleanly(tmp_path: Path, number: int, executor: str)
     process.send_signal(number)
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 128 + number
+    assert "finishing the round" in output
     assert "stopped by a signal" in output
     assert "Traceback" not in output
     assert not list((tmp_path / "r").glob(".running/*.lock"))

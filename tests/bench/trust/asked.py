@@ -46,8 +46,8 @@ def ask(clone: str, names: tuple[str, ...], recipes: tuple[str, ...], pipe: Any)
         found for found in every(names) if not recipes or found[0].recipe in recipes
     ]
     entries, wanted = regress.entries(names, 1), {place.key for place, _ in regress.places(names)}
-    regress.entries, whole = lambda *_: entries, regress.read
-    regress.read = lambda path: narrowed(whole(path), wanted)
+    regress.entries, whole = lambda *_: entries, regress.read_reference
+    regress.read_reference = lambda path: narrowed(whole(path), wanted)
     pipe.send(
         [told(regress.check(Path(f"{name}.json"), names, 1)) for name in ("here", "elsewhere")]
     )

@@ -32,7 +32,7 @@ class Edit(NamedTuple):
 
 
 CORE = "algorithms/core"
-FEDERATION, LOCAL, RUN = f"{CORE}/federation.py", f"{CORE}/local.py", f"{CORE}/run.py"
+FEDERATION, CHUNK, RUN = f"{CORE}/federation.py", f"{CORE}/chunk.py", f"{CORE}/run.py"
 METRICS, CLIENTS = "bench/running/metrics.py", "bench/running/clients.py"
 PARTITIONS = "datasets/partitions"
 
@@ -63,7 +63,7 @@ NAMED = {
         "star-pfl",
     ),
     "clip ignored": Edit(
-        LOCAL,
+        CHUNK,
         "self.clipped(grads, options.clip) if options.clip else grads",
         "grads",
         "fedavg",
@@ -187,8 +187,8 @@ MISTAKES = (
     ),
     Edit(
         CLIENTS,
-        "seed = cell.seed if recipe.partition.seed is None",
-        "seed = 1 if recipe.partition.seed is None",
+        "dealt = recipe.partition.seed_in(cell.seed)",
+        "dealt = recipe.partition.seed_in(1)",
         "local",
         "everybody",
     ),
@@ -264,13 +264,13 @@ MISTAKES = (
     ),
     # engine
     Edit(
-        LOCAL,
+        CHUNK,
         "self.buffers[of] = [step.clone() for step in steps]",
         "self.buffers[of] = [0.0 * step for step in steps]",
         "local",
         "everybody",
     ),
-    Edit(LOCAL, ".clamp(max=1.0)", "", "fedavg", "pfeddst"),
+    Edit(CHUNK, ".clamp(max=1.0)", "", "fedavg", "pfeddst"),
     Edit(
         FEDERATION,
         "p.lr * p.lr_decay ** max(self.round - 1, 0)",
@@ -442,14 +442,14 @@ MISTAKES = (
 HARMLESS = (
     Edit(
         FEDERATION,
-        "        size = max(1, round(self.recipe.participation * self.N))\n",
-        "        # at least one takes part\n        size = max(round(self.N *"
-        " self.recipe.participation), 1)\n",
+        "        size = cohort_size(self.N, self.recipe.participation)\n",
+        "        # at least one takes part\n"
+        "        size = cohort_size(participation=self.recipe.participation, clients=self.N)\n",
         "fedavg",
         "cohort fedobp",
     ),
     Edit(
-        LOCAL,
+        CHUNK,
         "        values = [self.models[of][name] for name in grads]\n        masks ="
         " [self.masks[name] for name in grads]\n",
         "        masks = [self.masks[name] for name in grads]\n        values ="

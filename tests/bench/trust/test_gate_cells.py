@@ -12,8 +12,8 @@ from repfl.bench.cells.cell import Cell, recipe_from
 from repfl.bench.cells.grid import SCALES
 from repfl.bench.cells.plan import Selection, plan
 from repfl.bench.running.clients import clients_of
-from repfl.bench.trust.gate.cells import PAPERS, RECIPES, place_of, places
-from repfl.bench.trust.gate.reference import read
+from repfl.bench.trust.gate.cells import PAPERS, RECIPES, gate_cell_of, places
+from repfl.bench.trust.gate.reference import read_reference
 
 Used = set[tuple[str, Any]]
 
@@ -107,7 +107,7 @@ def test_the_gate_sees_every_method_and_every_variant() -> None:
     assert {planned.cell.method for _, planned in found} == set(methods())
     assert len({planned.cell.id for _, planned in found}) == len(found)
     assert len({place.key for place, _ in found}) == len(found)
-    assert all(place_of(place.key) == place for place, _ in found)
+    assert all(gate_cell_of(place.key) == place for place, _ in found)
 
 
 def clients(recipe: str) -> Any:
@@ -130,11 +130,11 @@ def test_clients_differ_in_size_where_weights_are_uniform() -> None:
 
 def test_there_is_a_recipe_for_every_paper() -> None:
     papers = Counter(item.paper for item in plan(Selection(scale="smoke")))
-    assert set(papers) == set(PAPERS)
+    assert set(PAPERS) <= set(papers)
 
 
 def test_validation_and_test_data_choose_other_rounds() -> None:
-    entry = read(None)["cells"]["fedavg star-pfl 1"]["metrics"]
+    entry = read_reference(None)["cells"]["fedavg star-pfl 1"]["metrics"]
     chosen, best = (entry["points"]["pre_agg"][rule]["round"] for rule in ("best_val", "max"))
     assert len({chosen, best, RECIPES["star-pfl"]["training"]["rounds"]}) == 3
     assert entry["round"] == chosen

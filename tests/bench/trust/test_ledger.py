@@ -125,7 +125,7 @@ def test_a_clone_with_changes_makes_no_current_line(rows: Path) -> None:
 def test_rows_are_added_once_and_none_is_lost(rows: Path) -> None:
     assert ledger.append([step("a", "b"), step("a", "b")]) == 1
     assert ledger.append([step("a", "b"), step("b", "c")]) == 1
-    assert ledger.read() == [step("a", "b"), step("b", "c")]
+    assert ledger.read_ledger() == [step("a", "b"), step("b", "c")]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_row_that_cannot_be_meant_is_refused(rows: Path, edit: tuple[str, str]
     assert edit[0] in rows.read_text()
     rows.write_text(rows.read_text().replace(edit[0], edit[1], 1))
     with pytest.raises(Corrupt, match=r"engines\.csv:[12]:"):
-        ledger.read()
+        ledger.read_ledger()
 
 
 @pytest.mark.parametrize("file", ["algorithms/core/run.py", "algorithms/fedavg.py"])
@@ -173,7 +173,7 @@ def test_asking_loads_no_heavy_library() -> None:
 
 
 def test_the_committed_ledger_names_commits_of_this_history() -> None:
-    steps = ledger.read()
+    steps = ledger.read_ledger()
     named = {commit for each in steps for commit in (each.old_commit, each.new_commit)}
     git = ["git", "-C", str(code.ROOT), "cat-file", "-e"]
     if (

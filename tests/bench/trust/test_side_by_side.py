@@ -12,8 +12,8 @@ import pytest
 from repfl.bench.cells.plan import Selection, plan
 from repfl.bench.errors import UserError
 from repfl.bench.records import provenance
-from repfl.bench.trust import commits, ledger, side_by_side
-from repfl.bench.trust.commits import Trial
+from repfl.bench.trust import commits, ledger, regress, side_by_side
+from repfl.bench.trust.commits import Question
 from repfl.bench.trust.side_by_side import Comparison, first_difference
 from tests.bench.conftest import Said, copy_code, task
 
@@ -79,11 +79,11 @@ def test_where_rounds_were_kept_the_first_round_and_group_are_told() -> None:
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def trial(kind: str, method: str = "fedavg", seed: int = 0) -> Trial:
-    return Trial(kind, f"{method} {seed}", task(method, seed).cell)
+def trial(kind: str, method: str = "fedavg", seed: int = 0) -> Question:
+    return Question(kind, f"{method} {seed}", task(method, seed).cell)
 
 
-def found_in(*answers: tuple[Trial, dict[str, Any], dict[str, Any]]) -> Comparison:
+def found_in(*answers: tuple[Question, dict[str, Any], dict[str, Any]]) -> Comparison:
     found = Comparison("1" * 40, "2" * 40)
     found.sources = {
         name: (ledger.Code("a" * 16, "b" * 16), ledger.Code("c" * 16, "b" * 16))
@@ -108,7 +108,7 @@ def test_a_row_says_how_many_cells_were_equal() -> None:
         1,
         1,
         "",
-        commits.platform(),
+        regress.platform(),
     )
 
 
@@ -191,7 +191,7 @@ def test_commits_are_compared_by_what_they_compute(
     assert "| fedavg | 0 equal | 0 equal | 0 | 1 |" in said.out
     assert "| local | same code | same code | 0 | 0 |" in said.out
     assert "fedavg: 1 moved; gate fedavg 0: " in (tmp_path / "page.md").read_text()
-    [row] = [row for row in ledger.read() if row.new_commit == commits.commit_of("HEAD")]
+    [row] = [row for row in ledger.read_ledger() if row.new_commit == commits.commit_of("HEAD")]
     assert (row.method, bool(row.moved)) == ("fedavg", True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repfl.paper_tables.core.published import FIELDS, PublishedError, load, read
+from repfl.paper_tables.core.published import FIELDS, PublishedError, load, read_published
 
 HEAD = ",".join(FIELDS)
 GOOD = "P,1,CIFAR-10,alpha=0.1,FedAvg,acc,84.15,1.77,%,"
@@ -51,7 +51,7 @@ def test_a_bad_row_is_one_line_with_file_and_row_and_the_rest_is_read(
     tmp_path: Path, line: str, said: str
 ) -> None:
     folder = write(tmp_path, HEAD, GOOD, line, "P,1,CIFAR-10,alpha=0.5,FedAvg,acc,66.33,1.96,%,")
-    found = read(folder)
+    found = read_published(folder)
     assert list(found.frame["value"]) == [84.15, 66.33]
     (problem,) = found.problems
     assert f"{folder / 'table1.csv'}:3: " in problem
@@ -64,7 +64,7 @@ def test_a_bad_row_is_one_line_with_file_and_row_and_the_rest_is_read(
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "\x00\xff"])
 def test_a_file_that_is_not_ours_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.csv").write_bytes(text.encode("latin-1"))
-    found = read(tmp_path)
+    found = read_published(tmp_path)
     assert found.frame.empty
     assert "x.csv" in found.problems[0]
 
@@ -73,4 +73,4 @@ def test_a_file_that_is_not_ours_is_named(tmp_path: Path, text: str) -> None:
     "folder", sorted(ROOT.glob("*/published")), ids=lambda path: path.parent.name
 )
 def test_the_files_in_the_repository_are_good(folder: Path) -> None:
-    assert read(folder).problems == ()
+    assert read_published(folder).problems == ()

@@ -95,36 +95,3 @@ def test_holm_keeps_the_order_and_leaves_out_what_was_not_tested() -> None:
     assert st.holm([0.01, nan, 0.04, 0.03]) == pytest.approx([0.03, nan, 0.06, 0.06], nan_ok=True)
     assert st.holm([0.9, 0.8]) == [1.0, 1.0]
     assert st.holm([]) == []
-
-
-def _counts(
-    seeds: int, clients: int, spread: float, rng: np.random.Generator
-) -> tuple[np.ndarray, float]:
-    """Test decisions of clients of very different accuracy and size, and the mean accuracy of the
-    clients that might have been drawn.
-    """
-    a, b = 0.8 / spread, 0.2 / spread
-    total = rng.integers(30, 200, (seeds, clients))
-    return np.stack(
-        [rng.binomial(total, rng.beta(a, b, (seeds, clients))), total], axis=-1
-    ), 100 * a / (a + b)
-
-
-@pytest.mark.parametrize("average", ["clients", "pooled"])
-@pytest.mark.parametrize(("seeds", "clients"), [(1, 20), (1, 100), (3, 20)])
-def test_intervals_over_clients_cover_as_often_as_they_say(
-    seeds: int, clients: int, average: str
-) -> None:
-    rng = np.random.Generator(np.random.Philox(5))
-    covered = []
-    for _ in range(800):
-        counts, truth = _counts(seeds, clients, 0.1, rng)
-        correct, total = counts[..., 0], counts[..., 1]
-        score = 100 * (
-            np.mean(correct / total)
-            if average == "clients"
-            else np.mean(correct.sum(1) / total.sum(1))
-        )
-        found = st.client_variance(counts, average)
-        covered.append(abs(score - truth) <= st.half_width(found.variance, found.df, 1 / seeds))
-    assert np.mean(covered) == pytest.approx(0.95, abs=0.02)

@@ -144,8 +144,8 @@ def test_scored_points_are_the_sparsified_the_dense_and_the_aggregated_model() -
 
 def test_a_method_that_somebody_adds_gets_a_row() -> None:
     evidence = FakeEvidence(PAPER, "table1")
-    guest = evidence.cells[evidence.cells["row"] == "FedAvg"].assign(row="mine", method="mine")
-    evidence.cells = pd.concat([evidence.cells, guest], ignore_index=True)
+    added = evidence.cells[evidence.cells["row"] == "FedAvg"].assign(row="mine", method="mine")
+    evidence.cells = pd.concat([evidence.cells, added], ignore_index=True)
     found = ARTEFACTS["table1"](evidence)
     assert isinstance(found, Table)
     assert "mine" in found.layout.rows

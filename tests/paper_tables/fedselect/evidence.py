@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from repfl.bench.cells.plan import Planned
-from repfl.bench.evidence.library import Evidence
+from repfl.bench.evidence.library import StoredEvidence
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.records.store import Record
 from repfl.paper_tables.core.result import Claim, Result, Table
@@ -67,7 +67,7 @@ class Library(Invented):
             mask[client, (start + np.arange(length)) % SIZE] = 3
         mask[:, SIZE:] = 9
         layout = {
-            "names": np.array(["fc.weight", "bn.running_mean"]),
+            "names": np.array(["fc.weight", "bn.mean"]),
             "starts": np.array([0, SIZE]),
             "stops": np.array([SIZE, SIZE + 10]),
         }
@@ -88,7 +88,7 @@ def evidence(
     items = [item for item in planned(PAPER, scale) if item.artefact == name]
     library = Library(items, curves)
     library.fate = {item.cell.id: ("failed", "out of memory") for item in items if fails(item)}
-    return Evidence(items, library, Measured(), PLANS.published)
+    return StoredEvidence(items, library, Measured(), PLANS.published)
 
 
 @cache

@@ -27,16 +27,16 @@ class Sgd:
     clip: float = 0.0
 
 
-Objective = Callable[["Local", Batch, Params], Tensor]
+Objective = Callable[["Chunk", Batch, Params], Tensor]
 """Loss of every client [K] from (the chunk, a batch, the parameters in question)."""
 
 
-def cross_entropy(local: Local, batch: Batch, params: Params) -> Tensor:
+def cross_entropy(local: Chunk, batch: Batch, params: Params) -> Tensor:
     """Mean cross-entropy of every client  [K]."""
     return entropy_of(local.model.logits(params, batch.x, batch.mode), batch)
 
 
-def still_cross_entropy(local: Local, batch: Batch, params: Params) -> Tensor:
+def still_cross_entropy(local: Chunk, batch: Batch, params: Params) -> Tensor:
     """The same in evaluation mode: BN statistics are used and left alone  [K]."""
     return entropy_of(local.model.logits(params, batch.x, batch.still), batch)
 
@@ -50,7 +50,7 @@ def entropy_of(logits: Tensor, batch: Batch) -> Tensor:
     )
 
 
-class Local:
+class Chunk:
     """A chunk of clients during local training: their parameters, optimiser and whatever else the
     method brought along.
     """
@@ -161,13 +161,13 @@ class Local:
         """One of the models as flat vectors  [K, D]."""
         return self.layout.join(self.models[name])
 
-    def takes(self, other: Local) -> bool:
+    def takes(self, other: Chunk) -> bool:
         """Whether another chunk's numbers fit into this one's memory."""
         return replace(self.options, lr=other.options.lr) == other.options and _shapes(
             self
         ) == _shapes(other)
 
-    def reload(self, other: Local) -> None:
+    def reload(self, other: Chunk) -> None:
         """Become another chunk before its first step, without moving in memory."""
         for name, named in other.models.items():
             torch._foreach_copy_(list(self.models[name].values()), list(named.values()))
@@ -200,7 +200,7 @@ class Local:
         self.kept = {name: g[:active] for name, g in self.kept.items()}
 
 
-def _shapes(local: Local) -> list[object]:
+def _shapes(local: Chunk) -> list[object]:
     """What two chunks must have in common to use the same memory."""
     models = [{n: t.shape for n, t in named.items()} for named in local.models.values()]
     extras = {name: (value.shape, value.dtype) for name, value in local.extras.items()}

@@ -1,0 +1,232 @@
+"""Computing from Python: one cell, or methods crossed with recipes and seeds. Everything goes the
+way of the command line, so that a cell has the same id, record and bits wherever it was asked for.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import cached_property
+from math import nan
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pandas as pd
+
+from repfl.bench.errors import FAILED, UserError, unknown
+from repfl.knowing import Plugins, admit
+from repfl.knowing import recipe as recipe_of
+
+if TYPE_CHECKING:
+    from repfl.bench.cells.plan import Planned
+    from repfl.bench.evidence.lines import Line
+    from repfl.bench.records.store import Record, Store
+    from repfl.bench.running.runner import Ending
+    from repfl.datasets.core.recipe import Recipe
+
+AnyRecipe: TypeAlias = "str | Recipe | Mapping[str, Any]"
+PATIENCE = 2.0
+"""Seconds that cells may take in silence, by estimate, before progress is shown."""
+
+
+class Run:
+    """One computed cell: its record, and what is in it."""
+
+    def __init__(self, record: Record, store: Store) -> None:
+        self.record = record
+        self._store = store
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def status(self) -> str:
+        """`done`; or `diverged` or `skipped`, and `record.reason` says why."""
+        return self.record.status
+
+    @property
+    def accuracy(self) -> float:
+        """What the recipe reports, as a share of 1; NaN where there is none."""
+        value = self.record.metrics.get("value")
+        return nan if value is None else float(value)
+
+    @property
+    def floor(self) -> float:
+        """The accuracy of predicting every client's most frequent class."""
+        average = self.record.cell["recipe"]["evaluation"]["average"]
+        return float(self.record.metrics.get("floor", {}).get(average, nan))
+
+    @cached_property
+    def _line(self) -> Line:
+        from repfl.bench.evidence.lines import line_of
+
+        return line_of(self.record, {}, self._store)
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        """One row per round, one column per curve, such as `post_agg/mean`."""
+        from repfl.reading import curves_of
+
+        long = curves_of([self._line])
+        return long.pivot(index="round", columns="name", values="value").rename_axis(columns=None)
+
+    @property
+    def clients(self) -> pd.DataFrame:
+        """One row per client: correct and total test samples in the reported round."""
+        from repfl.reading import clients_of
+
+        return clients_of([self._line]).drop(columns="id").set_index("client")
+
+    def __repr__(self) -> str:
+        cell = self.record.cell
+        number = "" if self.status != "done" else f", accuracy {100 * self.accuracy:.2f} %"
+        return (
+            f"<{cell['method']} on {cell['recipe']['dataset']}, seed {cell['seed']}: {self.status}"
+            f"{number} ({self.id[:12]})>"
+        )
+
+    def _repr_html_(self) -> str:
+        cell, made = self.record.cell, self.record.provenance
+        recipe = cell["recipe"]
+        facts = {
+            "method": cell["method"],
+            "dataset": f"{recipe['dataset']}, {recipe['clients']} clients",
+            "model": recipe["model"],
+            "rounds": recipe["training"]["rounds"],
+            "seed": cell["seed"],
+            "status": f"{self.status} {self.record.reason}".strip(),
+            "accuracy": f"{100 * self.accuracy:.2f} %",
+            "floor": f"{100 * self.floor:.2f} %",
+            "seconds": f"{made.get('seconds', {}).get('wall', nan):.1f}",
+            "cell": self.id[:12],
+        }
+        return pd.Series(facts, dtype=object).to_frame("").to_html(header=False)
+
+
+def run(
+    method: str,
+    recipe: AnyRecipe,
+    seed: int = 0,
+    *,
+    hp: Mapping[str, Any] | None = None,
+    scale: str = "smoke",
+    plugins: Plugins = (),
+    progress: bool | None = None,
+    **options: Any,
+) -> Run:
+    """Compute one cell, or fetch it where it is stored already.
+
+    `method` is a name, or `name[option=value]`; `hp` are further hyper-parameters. `recipe` is one
+    of the papers' (`repfl.recipes()`), taken at `scale`, or one of your own. `plugins` are files
+    that register methods. `options` are those of `repfl run`: `results`, `device`, `precision`,
+    `fresh`, `time_limit` and so on.
+    """
+    asked = [_asked(_method(method, hp), recipe, seed, scale, plugins)]
+    summary, store = _compute(asked, plugins, progress, options)
+    for outcome in summary.of("failed", "refused"):
+        raise UserError(f"{asked[0].cell}: {outcome.reason}", FAILED)
+    record = store.get(asked[0].cell.id)
+    assert record is not None  # it was stored a moment ago
+    return Run(record, store)
+
+
+def grid(
+    methods: Sequence[str],
+    recipes: Sequence[AnyRecipe] | Mapping[str, AnyRecipe],
+    seeds: Sequence[int] = (0,),
+    *,
+    scale: str = "smoke",
+    plugins: Plugins = (),
+    progress: bool | None = None,
+    **options: Any,
+) -> pd.DataFrame:
+    """Compute methods x recipes x seeds, and return their rows of `load`, in this order.
+
+    A mapping names recipes of your own. `workers=2` computes two cells side by side. A cell that
+    fails costs the others nothing: its row says why.
+    """
+    from repfl.reading import load
+
+    named = recipes if isinstance(recipes, Mapping) else {_label(each): each for each in recipes}
+    asked = [
+        _asked(method, recipe, seed, scale, plugins, label)
+        for label, recipe in named.items()
+        for method in methods
+        for seed in seeds
+    ]
+    summary, store = _compute(asked, plugins, progress, options)
+    for outcome in summary.of("refused"):
+        raise UserError(outcome.reason)
+    found = load(store.root, measured=False).loc[[item.cell.id for item in asked]]
+    return found.assign(row=[item.row for item in asked], recipe=[item.column for item in asked])
+
+
+# -- what is asked for -----------------------------------------------------------------------------
+
+
+def _method(method: str, hp: Mapping[str, Any] | None) -> str:
+    from repfl.bench.cells.cell import parse_spec, spec
+
+    name, given = parse_spec(method)
+    return spec(name, given | dict(hp or {}))
+
+
+def _label(recipe: AnyRecipe) -> str:
+    if isinstance(recipe, str):
+        return recipe
+    raise UserError("recipes of your own need names: recipes={'mine': {...}}")
+
+
+def _asked(
+    method: str, recipe: AnyRecipe, seed: int, scale: str, plugins: Plugins, label: str = "recipe"
+) -> Planned:
+    """The cell, planned as if a grid had asked for it."""
+    from repfl.bench.cells.cell import build_cell, entry, parse_spec, recipe_from
+    from repfl.bench.cells.plan import Planned, unmet
+
+    admit(plugins)
+    name, hp = parse_spec(method)
+    if entry(name).cls.__module__ == "__main__":
+        raise UserError(
+            f"method {name!r}: is defined in the running script or notebook; write it to a file and"
+            " pass plugins=['FILE.py'], so that a record can say what computed it"
+        )
+    if isinstance(recipe, str):
+        found, told = recipe_of(recipe, scale), f"{recipe!r}, {seed}, scale={scale!r}"
+    else:
+        found = recipe_from(recipe, label) if isinstance(recipe, Mapping) else recipe
+        told = ""
+    cell = build_cell(name, hp, found, seed)
+    told = told or f"{dict(cell.recipe)}, {seed}"
+    files = f", plugins={[str(path) for path in plugins]}" if plugins else ""
+    said = f"python -c {quote(f'import repfl; repfl.run({method!r}, {told}{files}, fresh=True)')}"
+    skip = unmet(cell)
+    return Planned(cell, "", "", "table", method, label, label, scale, skip=skip, said=said)
+
+
+# -- computing it ----------------------------------------------------------------------------------
+
+
+def _compute(
+    asked: Sequence[Planned], plugins: Plugins, progress: bool | None, options: Mapping[str, Any]
+) -> tuple[Ending, Store]:
+    from repfl.bench.cli.launch import options_of
+    from repfl.bench.cli.options import Launch
+    from repfl.bench.records.store import Store
+    from repfl.bench.running import cost, runner
+    from repfl.bench.running.progress import Progress, make
+
+    known = {field.name for field in fields(Launch)}
+    for name in options.keys() - known:
+        raise unknown("option", name, known)
+    launch = Launch(**{"executor": None if "workers" in options else "inline", **options})
+    settled = options_of(launch, [str(path) for path in plugins])
+    shown = sum(map(cost.static, asked)) > PATIENCE if progress is None else progress
+    teller = make() if shown else Progress(io.StringIO())
+    summary = runner.run(asked, settled, launch.executor, launch.workers, teller)
+    if summary.signal:
+        raise KeyboardInterrupt
+    return summary, Store(Path(settled.results))

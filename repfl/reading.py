@@ -1,0 +1,296 @@
+"""What has been computed, as data frames: own runs and the values that came with the code."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from repfl.bench.errors import Corrupt, UserError, one_line, unknown
+
+if TYPE_CHECKING:
+    from repfl.bench.evidence.lines import Line
+    from repfl.bench.records.store import Record, Store
+    from repfl.paper_tables.core.result import Table
+
+Cells: TypeAlias = "pd.DataFrame | str | Iterable[str]"
+"""Rows of `load`, an id, or several ids; an id may be cut short."""
+
+
+class Found(NamedTuple):
+    """One cell that somebody has computed."""
+
+    record: Record
+    line: Line | None
+    """The measured line; none: it is a run of one's own."""
+    place: tuple[str, str] = ("", "")
+    """Paper and scale of a measured line."""
+    tier: str = ""
+
+
+def load(
+    results: str | Path | None = None,
+    *,
+    paper: str | None = None,
+    scale: str | None = None,
+    measured: bool = True,
+) -> pd.DataFrame:
+    """One row per cell, by its id: the runs in a results folder (`REPFL_RESULTS`, else ./results),
+    and with `measured` the values that came with the code, of one paper or scale if so asked.
+
+    `accuracy` and `floor` are shares of 1. `options` are the hyper-parameters that are not the
+    method's defaults. `source` is "store" or "measured"; `tier` says how well a measured value is
+    founded, `standing` whether today's code computes it: "current", or why it is stale.
+    """
+    from repfl.bench.records.store import Store
+
+    store = Store(results)
+    rows = [_row(cell, found) for cell, found in _found(store, paper, scale, measured)]
+    frame = pd.DataFrame(rows, columns=["id", *COLUMNS]).set_index("id")
+    frame = frame[~frame.index.duplicated()]  # an own run before a measured value
+    frame = frame.astype(dict.fromkeys(("accuracy", "floor", "seconds"), float))
+    frame.attrs["results"] = str(store.root)
+    return frame
+
+
+def clients(cells: Cells, results: str | Path | None = None) -> pd.DataFrame:
+    """How many of its own test samples each client's model got right in the reported round."""
+    return clients_of(_lines(cells, results))
+
+
+def curves(cells: Cells, results: str | Path | None = None) -> pd.DataFrame:
+    """Curves in long form: id, name, round, value. Of a measured value, those that were kept."""
+    return curves_of(_lines(cells, results))
+
+
+def table(key: str, scale: str | None = None, results: str | Path | None = None) -> pd.DataFrame:
+    """A paper's table or figure, such as "fedobp/table3", from own runs and measured values.
+
+    Of a table, one row per number: `published | ours | interval | verdict`, with the floor, the
+    seeds, and how well ours is founded; of a figure, the numbers it draws. Without a scale, the one
+    that has most of its cells. Title, caption, scale and notes are in `.attrs`.
+    """
+    from repfl.bench.cells.grid import SCALES
+    from repfl.bench.evidence import artefacts
+    from repfl.bench.evidence.library import Library
+    from repfl.bench.records.store import Store
+    from repfl.paper_tables.core.result import Absent, Figure, Table
+
+    store = Store(results)
+    if scale is not None and scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
+    planned = _planned(key, scale, store)
+    made = artefacts.make(planned, Library(store))
+    for problem in made.problems:
+        warnings.warn(problem, stacklevel=2)
+    result = made.results[0]
+    if isinstance(result, Absent):
+        raise UserError(f"{key}: {result.caption}")
+    assert isinstance(result, Table | Figure)
+    frame = _table(result) if isinstance(result, Table) else result.data.copy()
+    told = ("title", "caption", "scale", "notes")
+    frame.attrs |= {name: getattr(result, name) for name in told}
+    return frame
+
+
+# -- cells -----------------------------------------------------------------------------------------
+
+
+COLUMNS = (
+    "method", "options", "dataset", "model", "clients", "rounds", "seed", "status", "accuracy",
+    "floor", "source", "paper", "scale", "recipe", "tier", "standing", "seconds", "device",
+    "contributor", "commit", "finished", "reason",
+)  # fmt: skip
+
+
+def _found(
+    store: Store, paper: str | None, scale: str | None, measured: bool
+) -> Iterator[tuple[str, Found]]:
+    """Own runs, then measured values; what cannot be trusted is warned of and left out."""
+    from repfl.bench.cells import grid
+    from repfl.bench.evidence.measured import read
+    from repfl.bench.evidence.tiers import tiers
+
+    for name, chosen, known in (("paper", paper, grid.files()), ("scale", scale, grid.SCALES)):
+        if chosen is not None and chosen not in known:
+            raise unknown(name, chosen, known)
+    for cell in store.ids():
+        try:
+            if (record := store.get(cell)) is not None:
+                store.verify(record)
+                yield cell, Found(record, None)
+        except (Corrupt, UserError) as error:
+            warnings.warn(one_line(error), stacklevel=3)
+    for place in [
+        (each, size)
+        for each in (grid.files() if measured else ())
+        for size in reversed(grid.SCALES)
+        if paper in (None, each) and scale in (None, size)
+    ]:
+        lines = read(*place)
+        for problem in lines.problems:
+            warnings.warn(problem, stacklevel=3)
+        tier = tiers(lines)
+        for cell in lines.cells:
+            if (line := lines.line(cell)) is not None:
+                yield cell, Found(line.record, line, place, str(tier[cell]))
+
+
+def _row(cell: str, found: Found) -> dict[str, Any]:
+    from repfl.bench.trust import ledger
+
+    record, line = found.record, found.line
+    made, metrics = record.provenance, record.metrics
+    if line is None:
+        standing, recipe = ledger.standing(made.get("sources") or {}, record.cell), ""
+    else:
+        standing, recipe = line.standing, line.axes["column"]
+    axes = _axes(record.cell) if line is None else line.axes
+    average = record.cell["recipe"]["evaluation"]["average"] if line is None else "clients"
+    paper, scale = found.place
+    return {
+        "id": cell,
+        **{name: axes[name] for name in ("method", "dataset", "model")},
+        **{name: int(axes[name]) for name in ("clients", "rounds", "seed")},
+        "options": _options(axes["method"], axes["hp"]),
+        "status": record.status,
+        "accuracy": metrics.get("value"),
+        "floor": metrics.get("floor", {}).get(average),
+        "source": "store" if line is None else "measured",
+        "paper": paper,
+        "scale": scale,
+        "recipe": recipe,
+        "tier": found.tier,
+        "standing": "current" if standing.current else f"stale: {standing.reason}",
+        "seconds": (made.get("seconds") or {}).get("wall"),
+        "device": (made.get("platform") or {}).get("device"),
+        "contributor": made.get("contributor") or "",
+        "commit": str(made.get("commit") or "")[:12],
+        "finished": made.get("finished"),
+        "reason": record.reason,
+    }
+
+
+def _axes(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """What tells cells apart, of a whole cell."""
+    recipe = cell["recipe"]
+    return {
+        **{name: cell[name] for name in ("method", "hp", "seed")},
+        **{name: recipe[name] for name in ("dataset", "model", "clients")},
+        "rounds": recipe["training"]["rounds"],
+    }
+
+
+def _options(method: str, hp: Mapping[str, Any]) -> str:
+    """The hyper-parameters that differ from the method's defaults; all, where nobody knows it."""
+    from repfl.bench.cells.cell import hyperparameters, options_of, plain, spec
+
+    try:
+        defaults = plain(options_of(hyperparameters(method, {}), hp))
+    except (UserError, KeyError):
+        defaults = {}  # of a plug-in that is not loaded
+    own = {
+        name: value for name, value in hp.items() if (name, plain(value)) not in defaults.items()
+    }
+    return spec("", own)[1:-1]
+
+
+def _lines(cells: Cells, results: str | Path | None) -> list[Line]:
+    """The lines of some cells, in their order."""
+    from repfl.bench.evidence.lines import line_of
+    from repfl.bench.records.store import Store
+
+    if isinstance(cells, pd.DataFrame):
+        wanted, results = list(map(str, cells.index)), results or cells.attrs.get("results")
+    else:
+        wanted = [cells] if isinstance(cells, str) else list(cells)
+    store = Store(results)
+    known: dict[str, Found] = {}
+    for cell, found in _found(store, None, None, True):
+        known.setdefault(cell, found)
+    chosen = [known[_only(each, known)] for each in wanted]
+    return [each.line or line_of(each.record, {}, store) for each in chosen]
+
+
+def _only(prefix: str, known: Iterable[str]) -> str:
+    """The one id that starts so."""
+    ids = [cell for cell in known if cell.startswith(prefix)]
+    if len(ids) != 1:
+        raise UserError(
+            f"{len(ids) or 'no'} cells have ids that start with {prefix[:12]!r}; `repfl.load()`"
+            " lists them, results=DIR says in which folder"
+        )
+    return ids[0]
+
+
+def clients_of(lines: Sequence[Line]) -> pd.DataFrame:
+    """The per-client counts of lines."""
+    kept = [(line.cell, line.counts) for line in lines if line.counts is not None]
+    columns = ("clients", "correct", "total")
+    values = {
+        name.removesuffix("s"): np.concatenate(
+            [np.zeros(0, dtype=np.int64), *(getattr(counts, name) for _, counts in kept)]
+        )
+        for name in columns
+    }
+    ids = np.repeat([cell for cell, _ in kept], [len(counts.total) for _, counts in kept])
+    frame = pd.DataFrame({"id": ids, **values})
+    return frame.assign(accuracy=frame["correct"] / frame["total"].where(frame["total"] > 0))
+
+
+def curves_of(lines: Sequence[Line]) -> pd.DataFrame:
+    """The curves of lines, in long form."""
+    parts = [
+        pd.DataFrame({"id": line.cell, "name": name, "round": curve.rounds, "value": curve.values})
+        for line in lines
+        for name, curve in line.curves.items()
+    ]
+    empty = pd.DataFrame(columns=["id", "name", "round", "value"])
+    return pd.concat(parts, ignore_index=True) if parts else empty
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def _planned(key: str, scale: str | None, store: Store) -> list[Any]:
+    """The cells of an artefact at a scale; without one, at that which has most of them."""
+    from repfl.bench.cells.grid import SCALES
+    from repfl.bench.cells.plan import Selection, plan
+    from repfl.bench.evidence.measured import read
+
+    if scale is not None:
+        return plan(Selection(artefacts=[key], scale=scale))
+    stored, found = set(store.ids()), []
+    for each in reversed(SCALES[1:]):  # smoke stands in for no accuracy
+        try:
+            planned = plan(Selection(artefacts=[key], scale=each))
+        except UserError:  # no cells at this scale, or no such artefact, which smoke will tell
+            continue
+        known = stored | read(planned[0].paper, each).cells.keys()
+        found.append((len({item.cell.id for item in planned} & known), planned))
+    best = max(found, key=lambda pair: pair[0], default=(0, []))
+    return best[1] if best[0] else plan(Selection(artefacts=[key]))
+
+
+def _table(result: Table) -> pd.DataFrame:
+    """A table in long form: everything that is beside a number."""
+    from repfl.bench.report import numbers
+
+    frame, columns = result.frame, {each.key: each for each in result.layout.columns}
+    digits = frame["column"].map({key: each.digits for key, each in columns.items()})
+    interval = [
+        numbers.between(low, high, places)
+        for low, high, places in zip(frame["low"], frame["high"], digits, strict=True)
+    ]
+    frame = frame.assign(
+        column=frame["column"].map({key: each.name for key, each in columns.items()}),
+        unit=frame["column"].map({key: each.unit for key, each in columns.items()}),
+        interval=interval,
+    )
+    told = ["published", "ours", "interval", "verdict", "difference", "floor", "unit", "seeds"]
+    kept = [*told, "low", "high", "tier", "scale", "reason", "source", "ids"]
+    return frame.set_index(["row", "column"])[kept]

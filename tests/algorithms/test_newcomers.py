@@ -1,0 +1,204 @@
+"""Clients that join when all rounds are over: what they are given, and what they make of it.
+
+That every method lets them join is a part of the contract.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from repfl.algorithms import models
+from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.evaluate import Mixture
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import Method, MethodError, State, build
+from repfl.algorithms.core.run import Run
+from tests.algorithms import toys
+
+STAY, LATE = (0, 1, 3), (4, 5)
+
+
+def part(data: ClientData, clients: tuple[int, ...]) -> ClientData:
+    """Some of the toy clients."""
+    parts = {name: getattr(data, name) for name in ("train", "test", "val")}
+    return replace(data, **{k: [held[client] for client in clients] for k, held in parts.items()})
+
+
+def fresh(method: str | Method, *, late: bool = True, model: str = "tiny", **hp: Any) -> Run:
+    """Three clients, and two that join; not begun."""
+    whole = toys.data()
+    rule = build(method, hp) if isinstance(method, str) else method
+    net = models.build(model, channels=1, size=8, classes=whole.classes)
+    newcomers = part(whole, LATE) if late else None
+    recipe = toys.recipe(clients=3)
+    return Run(rule, recipe, part(whole, STAY), net, newcomers=newcomers, seed=0)
+
+
+def finished(*args: Any, **options: Any) -> Run:
+    run = fresh(*args, **options)
+    run.start()
+    while not run.done:
+        run.step()
+    return run
+
+
+def joined(run: Run) -> tuple[Tensor, Federation]:
+    """The newcomers' models, and their federation."""
+    assert run.newcomers is not None
+    late = run.fed.joined_by(run.newcomers)
+    found = run.method.join(run.state, late)
+    assert found is not None
+    assert not isinstance(found, Mixture)
+    return found, late
+
+
+def timeless(run: Run, drop: str = "newcomers/") -> list[tuple[int, str, float]]:
+    return [row for row in run.rows if not row[1].startswith(("time/", drop))]
+
+
+# -- the run ---------------------------------------------------------------------------------------
+
+
+def test_newcomers_are_scored_once_and_change_nothing_of_the_others() -> None:
+    alone, watched = finished("fedper", late=False), finished("fedper")
+    assert timeless(alone) == timeless(watched)
+    assert all(torch.equal(alone.state[name], watched.state[name]) for name in alone.state)
+    scored = [(round_, name) for round_, name, _ in watched.rows if name.startswith("newcomers/")]
+    assert {round_ for round_, _ in scored} == {watched.fed.rounds}
+    assert (watched.fed.rounds, "newcomers/mean") in scored
+    counts = [row for row in watched.client_rows if row[1] == "newcomers"]
+    assert [row[2] for row in counts] == [0, 1]
+
+
+def test_they_are_scored_the_same_after_a_resume() -> None:
+    whole, halfway, resumed = finished("fedobp"), fresh("fedobp"), fresh("fedobp")
+    halfway.start()
+    halfway.step()
+    resumed.restore(halfway.snapshot())
+    while not resumed.done:
+        resumed.step()
+    assert timeless(whole, "nothing/") == timeless(resumed, "nothing/")
+
+
+def test_they_have_the_epochs_that_the_recipe_grants_them() -> None:
+    run = finished("fedavg-ft")
+    assert run.newcomers is not None
+    late = run.fed.joined_by(run.newcomers)
+    assert (late.N, late.protocol.epochs) == (2, run.recipe.newcomers.epochs)
+    assert late.round == run.fed.rounds
+    assert late.data.images is run.fed.data.images
+
+
+class Closed(Method):
+    """A method whose clients nobody can join."""
+
+    def init(self, fed: Federation) -> State:
+        return {"own": fed.new_models().clone()}
+
+    def round(self, state: State, fed: Federation) -> State:
+        return {"own": fed.train(state["own"]).theta}
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        return state["own"][fed.active]
+
+    def join(self, state: State, fed: Federation) -> None:
+        """Nobody can."""
+
+
+class Silent(Closed):
+    """One that does not say what newcomers are given."""
+
+    join = Method.join
+
+
+def test_where_joining_has_no_meaning_nobody_is_scored() -> None:
+    assert not [name for _, name, _ in finished(Closed()).rows if name.startswith("newcomers")]
+
+
+def test_a_method_that_does_not_say_what_newcomers_are_given_is_told() -> None:
+    with pytest.raises(MethodError, match="Silent must say what newcomers are given"):
+        finished(Silent())
+
+
+# -- what methods give -----------------------------------------------------------------------------
+
+
+def test_fedavg_gives_the_global_model_as_it_is() -> None:
+    run = finished("fedavg")
+    models, _ = joined(run)
+    assert torch.equal(models, run.state["theta"].expand(2, -1))
+
+
+def test_local_statistics_of_a_global_model_settle_on_the_newcomers_data() -> None:
+    run = finished("fedavg", model="tiny-bn")
+    models, late = joined(run)
+    learnable, stats = late.layout.learnable, late.layout.stats
+    assert torch.equal(models[:, learnable], run.state["theta"][learnable].expand(2, -1))
+    assert not torch.equal(models[0, stats], models[1, stats])
+
+
+def test_local_training_gives_nothing() -> None:
+    run = finished("local")
+    models, late = joined(run)
+    assert torch.equal(run.method.offer({}, late), late.new_model())
+    assert not torch.equal(models[0], late.new_model())
+
+
+def test_a_personal_head_starts_from_initial_values_under_the_shared_body() -> None:
+    run = finished("fedper")
+    _, late = joined(run)
+    offered, head = run.method.offer(run.state, late), late.layout.head
+    assert torch.equal(offered[head], late.new_model()[head])
+    assert torch.equal(offered[~head], run.state["theta"][~head])
+
+
+@pytest.mark.parametrize(("name", "hp"), [("fedrep", {}), ("fedbabu", {"part": "head"})])
+def test_where_only_heads_are_fitted_the_body_stays(name: str, hp: dict[str, Any]) -> None:
+    run = finished(name, **hp)
+    models, late = joined(run)
+    body = ~late.layout.head
+    assert torch.equal(models[:, body], run.state["theta"][body].expand(2, -1))
+    assert not torch.equal(models[0, ~body], models[1, ~body])
+
+
+@pytest.mark.parametrize("name", ["fedcac", "fedpurin", "dfedavgm"])
+def test_without_a_global_model_newcomers_are_given_the_mean(name: str) -> None:
+    run = finished(name)
+    _, late = joined(run)
+    offered = run.method.offer(run.state, late)
+    torch.testing.assert_close(offered, run.state["w"].mean(0))
+
+
+def test_bodies_under_push_sum_count_by_their_masses() -> None:
+    run = finished("dfedpgp", degree=1)
+    _, late = joined(run)
+    mass, body = run.state["mu"], ~late.layout.head
+    expected = (mass[:, None] * run.state["w"].double()).sum(0) / mass.sum()
+    offered = run.method.offer(run.state, late)
+    torch.testing.assert_close(offered[body].double(), expected[body], rtol=1e-5, atol=1e-6)
+    assert torch.equal(offered[~body], late.new_model()[~body])
+
+
+def test_a_newcomer_of_dis_pfl_is_as_sparse_as_the_others() -> None:
+    run = finished("dis-pfl", density=0.3)
+    models, late = joined(run)
+    held = int(run.state["mask"][0].sum())
+    assert 0.5 * held < int((models != 0).sum(1).max()) <= held < 0.4 * late.D
+
+
+def test_a_newcomer_of_fedobp_keeps_only_what_is_personal() -> None:
+    run = finished("fedobp", q=0.9)
+    models, late = joined(run)
+    kept = (models != run.state["theta"]).sum(1)
+    assert all(0 < count <= 0.1 * late.layout.parameters + 1 for count in kept.tolist())
+
+
+def test_a_newcomer_of_ditto_stays_near_the_global_model() -> None:
+    far, near = (joined(finished("ditto", lam=lam)) for lam in (0.0, 5.0))
+    theta = finished("ditto", lam=0.0).state["theta"]
+    assert (near[0] - theta).norm() < (far[0] - theta).norm()

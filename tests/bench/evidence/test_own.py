@@ -1,0 +1,123 @@
+"""Reports of grids of one's own, and of methods that join a table."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.cli.main import call
+from tests.bench.conftest import FAULTY, GRID, forgotten
+
+LATE = "newcomers = { share = 0.3, samples = 9, epochs = 2 }"
+GUEST = "test-slow[seconds=0.0]"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of a grid of one's own, with a method from a file in its table."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "tests.toml").write_text(GRID.replace("clients = 3", f"clients = 3\n{LATE}"))
+    where = ["--results", str(folder / "results"), "--out", str(folder / "report")]
+    asked = ["--grid", str(folder / "tests.toml"), "--artefact", "tests/table1"]
+    added = ["--plugin", str(FAULTY), "--method", GUEST]
+    assert call(["run", *asked, *where[:2], "--executor", "inline"]) == 0
+    with forgotten():
+        assert call(["reproduce", *asked, *added, *where, "--executor", "inline"]) == 0
+    return folder / "report"
+
+
+def test_titles_are_the_users(folder: Path) -> None:
+    page = (folder / "index.html").read_text()
+    assert "<h2>A grid for tests</h2>" in page
+    assert "<h3>Table 1 " in page
+
+
+def test_a_method_that_joins_stands_beside_the_rows_that_are_there(folder: Path) -> None:
+    lines = list(csv.DictReader((folder / "tests/table1.csv").open()))
+    assert {line["row"] for line in lines} >= {"Local", "FedAvg", GUEST}
+    assert all(float(line["ours"]) >= 0 for line in lines)
+
+
+def test_what_a_method_is_worth_to_newcomers_stands_aside_where_there_are_any(folder: Path) -> None:
+    lines = list(csv.DictReader((folder / "tests/table1.csv").open()))
+    late = {(line["row"], line["column"]) for line in lines if "newcomers" in line["row"]}
+    assert late == {(f"{row}: newcomers", "three") for row in ("Local", "FedAvg", GUEST)}
+    statistics = (folder / "tests/table1.md").read_text().split("Statistics over all columns")[1]
+    assert "newcomers" not in statistics
+
+
+def test_a_method_that_joins_is_all_that_is_computed(tmp_path: Path) -> None:
+    path = tmp_path / "tests.toml"
+    path.write_text(GRID)
+    chosen = Selection(files=[path], artefacts=["tests/table1"], methods=["fedper"], seeds=[1])
+    assert {item.row for item in plan(chosen)} == {"fedper"}
+    shown = plan(chosen, beside=True)
+    assert {item.row for item in shown} == {"Local", "FedAvg", "fedper"}
+    assert {item.cell.seed for item in shown} == {1}
+
+
+def test_a_method_that_was_asked_for_beside_it_is_all_that_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "tests.toml"
+    path.write_text(GRID)
+    chosen = Selection(files=[path], artefacts=["tests/table1"], methods=["fedper", "local"])
+    assert {item.row for item in plan(chosen, beside=True)} == {"Local", "fedper"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "md", "tex"])
+def test_where_nothing_is_published_nothing_says_so(folder: Path, ending: str) -> None:
+    text = (folder / f"tests/table1.{ending}").read_text().lower()
+    for word in ("published", "verdict", "difference"):
+        assert word not in text
+
+
+def test_nor_does_the_page(folder: Path) -> None:
+    page = (folder / "index.html").read_text()
+    shown = re.sub(r"<(style|script)>.*?</\1>| id=\S+", "", page, flags=re.DOTALL).lower()
+    assert "published" not in shown
+    assert "verdict" not in shown
+
+
+def test_rows_are_held_against_each_other_in_pairs(folder: Path) -> None:
+    text = (folder / "tests/table1.md").read_text()
+    assert re.search(r"\| Method \| average rank \| .* \| p \(paired, Holm\) \| pairs \|", text)
+    statistics = text.split("Statistics over all columns")[1]
+    pairs = [int(n) for n in re.findall(r"\| (\d+) \|$", statistics, re.MULTILINE)]
+    assert sorted(pairs) == [0, 4, 4]  # two columns of two seeds, of the one that ranks first none
+
+
+def test_rows_below_the_floor_are_named(folder: Path) -> None:
+    text = (folder / "tests/table1.md").read_text()
+    lines = csv.DictReader((folder / "tests/table1.csv").open())
+    low = {
+        (line["label"], line["row"])
+        for line in lines
+        if float(line["ours"]) < float(line["floor"])
+        and line["method"] != "fedavg"
+        and "newcomers" not in line["row"]
+    }
+    told = {
+        (label, row)
+        for label, rows in re.findall(r"^- (.*?): below the floor .*?: (.*)\.$", text, re.MULTILINE)
+        for row in re.findall(r"(\S+) \d+\.\d\d", rows)
+    }
+    assert told == low != set()
+
+
+def test_the_command_of_an_artefact_says_all_that_it_needs(folder: Path) -> None:
+    page = (folder / "index.html").read_text()
+    (command,) = re.findall(r'<p class="command"><code>(.*?)</code>', page)
+    words = shlex.split(command.replace("&#39;", "'"))
+    told = dict(zip(words[2::2], words[3::2], strict=True))
+    assert told == {
+        "--scale": "smoke",
+        "--artefact": "tests/table1",
+        "--grid": str(folder.parent / "tests.toml"),
+        "--method": GUEST,
+        "--plugin": str(FAULTY),
+        "--results": str(folder.parent / "results"),
+    }

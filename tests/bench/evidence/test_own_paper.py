@@ -1,0 +1,88 @@
+"""A sixth paper, from its start to verdicts; and no published number that is dropped in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from repfl.bench.cells import grid as grids
+from repfl.bench.cells import plugins
+from repfl.bench.cli.starting import write
+
+Here = Callable[..., Any]
+
+
+@pytest.fixture
+def paper(tmp_path: Path) -> Iterator[Path]:
+    """The start of a paper with fewer rounds, which is forgotten after the test."""
+    write("paper", "sixth-one", tmp_path)
+    folder = tmp_path / "sixth_one"
+    text = (folder / "grid.toml").read_text().replace("rounds = 10", "rounds = 2")
+    (folder / "grid.toml").write_text(text.replace("seeds = [0, 1, 2]", "seeds = [0, 1]"))
+    yield folder
+    plugins.forget_paper("sixth-one")
+
+
+def asked(folder: Path, *more: str) -> list[str]:
+    where = ["--results", str(folder.parent / "r"), "--out", str(folder.parent / "report")]
+    return ["--plugin", str(folder), "--paper", "sixth-one", "--scale", "paper", *more, *where]
+
+
+def table(folder: Path) -> pd.DataFrame:
+    (file,) = (folder.parent / "report").rglob("table1.csv")
+    return pd.read_csv(file)
+
+
+def test_a_sixth_paper_gets_from_its_start_to_verdicts(here: Here, paper: Path) -> None:
+    said = here("reproduce", *asked(paper), "--executor", "inline")
+    assert said.code == 0, said.err
+    printed = table(paper).dropna(subset="published")
+    assert len(printed) == 4
+    assert set(printed["verdict"]) <= {"differs", "inconclusive", "consistent", "reproduced"}
+    assert list((paper.parent / "report").rglob("fig1.png"))
+    assert "sixth-one" in here("artefacts", "--plugin", paper, "--json").out
+    collected = ("--plugin", paper, "--paper", "sixth-one", "--scale", "paper")
+    assert here("collect", *collected, "--results", paper.parent / "r").code == 0
+    assert (paper / "measured" / "paper.csv").exists()
+    assert here("report", *asked(paper, "--results", str(paper.parent / "none"))).code == 0
+    assert set(table(paper).dropna(subset="published")["verdict"]) == set(printed["verdict"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (",FedPer,", ",FedPerr,", "there is no row 'FedPerr': did you mean FedPer"),
+        ("16 clients,FedAvg", "17 clients,FedAvg", "no column of table1 has this dataset"),
+        ("My", "My", ""),
+    ],
+)
+def test_a_mistyped_label_is_told_with_its_line(
+    here: Here, paper: Path, old: str, new: str, words: str
+) -> None:
+    file = paper / "published" / "table1.csv"
+    text = file.read_text()
+    file.write_text(text.replace(old, new))
+    said = here("report", *asked(paper))
+    line = next((n for n, row in enumerate(text.splitlines(), 1) if old in row), 0)
+    assert said.code == (1 if words else 0)
+    assert words in said.out + said.err
+    assert not words or f"sixth-one/published/table1.csv:{line}: " in said.out + said.err
+
+
+def test_a_folder_without_a_grid_is_no_paper(here: Here, tmp_path: Path) -> None:
+    said = here("plan", "--plugin", tmp_path)
+    assert said.code == 2
+    assert "without a grid.toml" in said.err
+
+
+def test_a_papers_mistakes_are_told_with_file_and_line(here: Here, paper: Path) -> None:
+    file = paper / "artefacts.py"
+    file.write_text("import nowhere\n" + file.read_text().replace("from __future__", "# from"))
+    said = here("plan", *asked(paper)[:6])
+    assert said.code == 2
+    assert "artefacts.py:1: ModuleNotFoundError" in said.err
+    assert "sixth-one" not in grids.files()

@@ -1,0 +1,175 @@
+"""The best of several trials is chosen by validation accuracy, and by nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from math import isnan
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from repfl.bench.cells.plan import Planned, Selection, plan
+from repfl.bench.errors import UserError
+from repfl.bench.evidence.library import Library
+from repfl.bench.evidence.packing import Curve
+from repfl.bench.evidence.selection import Choice, choices, settled
+from repfl.bench.records.store import Record
+from tests.bench.cli.test_cli import Here
+from tests.bench.conftest import GRID
+
+TUNED = (
+    GRID.replace("partition = {", "partition = { val_share = 0.2,")
+    + """
+[artefacts.rates]
+kind = "table"
+title = "T"
+[[artefacts.rates.cells]]
+rows = [{ label = "lr {training.lr}", method = "fedavg" }]
+sweep = { training.lr = [0.1, 0.2, 0.3] }
+recipes = ["two"]
+"""
+)
+Curves = dict[str, list[float]]
+
+
+class Shelf:
+    """A library of made-up records: per learning rate and seed the curves, or how it failed."""
+
+    def __init__(self, planned: Sequence[Planned], made: Mapping[Any, Curves | str]) -> None:
+        self.made = {
+            item.cell.id: (item.cell.json, found)
+            for item in planned
+            if (found := made.get((item.cell.recipe["training"]["lr"], item.cell.seed)))
+        }
+
+    def record(self, cell: str) -> Record | None:
+        if cell not in self.made:
+            return None
+        values, found = self.made[cell]
+        return Record(cell, values, found if isinstance(found, str) else "done", "", {}, {})
+
+    def curves(self, record: Record, names: Sequence[str]) -> dict[str, Curve]:
+        found = cast(Curves, self.made[record.id][1])
+        return {
+            name: Curve(np.arange(1, len(found[name]) + 1), np.array(found[name]))
+            for name in names
+            if name in found
+        }
+
+
+SEARCHED = TUNED.replace(
+    'rows = [{ label = "lr {training.lr}", method = "fedavg" }]\n'
+    "sweep = { training.lr = [0.1, 0.2, 0.3] }",
+    'rows = [{ label = "FedAvg", method = "fedavg" }]\n'
+    'search = { trials = 2, over = { "training.lr" = { log = [0.01, 1.0] } } }',
+)
+
+
+def scores(val: list[float], test: list[float]) -> Curves:
+    return {"post_agg/val/mean": val, "post_agg/mean": test}
+
+
+def chosen(tmp_path: Path, made: Mapping[Any, Curves | str], text: str = TUNED) -> Choice:
+    path = tmp_path / "tests.toml"
+    path.write_text(text)
+    planned = plan(Selection(files=[path], artefacts=["tests/rates"]))
+    (found,) = choices(planned, cast(Library, Shelf(planned, made)))
+    return found
+
+
+def test_validation_chooses_and_the_test_score_stands_beside_it(tmp_path: Path) -> None:
+    made = {
+        (0.1, 0): scores([0.5, 0.5], [0.9, 0.9]),
+        (0.1, 1): scores([0.5, 0.5], [0.9, 0.9]),
+        (0.2, 0): scores([0.1, 0.8], [0.1, 0.3]),
+        (0.2, 1): scores([0.1, 0.6], [0.1, 0.4]),
+        (0.3, 0): scores([0.9, 0.6], [0.8, 0.8]),
+        (0.3, 1): scores([0.9, 0.6], [0.8, 0.8]),
+    }
+    found = chosen(tmp_path, made)
+    assert found.best is not None
+    assert (found.best.row, found.best.options["training.lr"]) == ("lr 0.2", 0.2)
+    assert (found.best.val, found.best.test) == (pytest.approx(70), pytest.approx(35))
+    assert (len(found.trials), found.open, found.fell, found.tried) == (3, 0, 0, ["training.lr"])
+
+
+def test_where_the_best_round_counts_it_is_that_of_validation(tmp_path: Path) -> None:
+    text = TUNED + 'evaluation = { rule = "best-val" }\n'
+    made = {(rate, seed): scores([0.9, 0.6], [0.7, 0.8]) for rate in (0.1, 0.2) for seed in (0, 1)}
+    found = chosen(tmp_path, made, text).best
+    assert found is not None
+    assert (found.row, found.val, found.test) == ("lr 0.1", pytest.approx(90), pytest.approx(70))
+
+
+def test_a_trial_that_fell_counts_and_cannot_be_the_best(tmp_path: Path) -> None:
+    good = scores([0.9], [0.9])
+    made = {(0.1, 0): good, (0.1, 1): "diverged", (0.2, 0): good, (0.3, 0): scores([0.2], [0.3])}
+    made |= {(0.3, 1): scores([0.2], [0.3])}
+    found = chosen(tmp_path, made)
+    assert found.best is not None
+    assert found.best.row == "lr 0.3"
+    assert (len(found.trials), found.open, found.fell) == (3, 1, 1)
+    assert isnan(found.trials[0].val)
+
+
+def test_nothing_is_the_best_where_nothing_is_done(tmp_path: Path) -> None:
+    assert chosen(tmp_path, {}).best is None
+
+
+def test_without_validation_data_there_is_nothing_to_choose_by(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"recipe two: has no validation data.*val_share"):
+        chosen(tmp_path, {}, TUNED.replace("val_share = 0.2,", ""))
+
+
+def test_the_command_chooses_from_a_store(here: Here, tmp_path: Path) -> None:
+    path = tmp_path / "tests.toml"
+    path.write_text(TUNED)
+    where = ["--grid", path, "--artefact", "tests/rates", "--seed", "0"]
+    store = ["--results", tmp_path / "results"]
+    assert here("run", *where, *store, "--executor", "inline").code == 0
+    said = here("best", *where, *store)
+    assert said.code == 0, said.err
+    assert "training.lr = " in said.out
+    (found,) = json.loads(here("best", *where, *store, "--json").out)
+    best = next(trial for trial in found["trials"] if trial["row"] == found["best"])
+    assert best["val"] == max(trial["val"] for trial in found["trials"])
+    assert "missing" in here("best", *where, "--results", tmp_path / "none").out
+
+
+# -- random search ---------------------------------------------------------------------------------
+
+
+def search(tmp_path: Path, missing: int = 0) -> tuple[list[Planned], Library]:
+    """Two trials of two studies; the first one of each is the best, and the last may be missing."""
+    path = tmp_path / "tests.toml"
+    path.write_text(SEARCHED)
+    planned = plan(Selection(files=[path], artefacts=["tests/rates"]))
+    made = {
+        (item.cell.recipe["training"]["lr"], item.cell.seed): scores([1 / item.trial], [0.5])
+        for item in planned[: len(planned) - missing]
+    }
+    return planned, cast(Library, Shelf(planned, made))
+
+
+def test_every_study_of_a_search_has_a_choice_of_its_own(tmp_path: Path) -> None:
+    found = choices(*search(tmp_path))
+    assert [choice.study for choice in found] == [0, 1]
+    assert [choice.best.row for choice in found if choice.best] == ["FedAvg, trial 1"] * 2
+
+
+def test_a_table_shows_the_chosen_trial_of_every_study(tmp_path: Path) -> None:
+    shown = settled(*search(tmp_path))
+    assert [(item.row, item.cell.seed, item.trial) for item in shown] == [
+        ("FedAvg", 0, 1),
+        ("FedAvg", 1, 1),
+    ]
+
+
+def test_a_study_with_a_trial_to_make_is_missing_in_a_table(tmp_path: Path) -> None:
+    planned, library = search(tmp_path, missing=1)
+    (*_, last) = settled(planned, library)
+    assert (last.cell.seed, last.trial) == (1, 2)
+    assert library.record(last.cell.id) is None

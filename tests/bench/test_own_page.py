@@ -1,0 +1,55 @@
+"""The page on one's own images and network: its commands do what it says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from tests.bench.cells.test_plugins import as_before as as_before
+from tests.bench.conftest import ROOT
+
+PAGE = (ROOT / "bench" / "OWN.md").read_text()
+CLASSES = ("owl", "robin", "wren")
+
+
+def birds(folder: Path) -> None:
+    """Small pictures of three colours, of sizes of their own."""
+    rng = np.random.default_rng(0)
+    for label, name in enumerate(CLASSES):
+        (folder / name).mkdir(parents=True)
+        for index in range(40):
+            size = 12 + index % 9
+            pixels = rng.integers(0, 120, (size, size, 3))
+            pixels[..., label] += 130
+            Image.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{index}.png")
+
+
+@pytest.mark.usefixtures("as_before")
+def test_from_a_folder_and_a_module_to_a_table_of_seven_methods(
+    here: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REPFL_DATA", str(tmp_path / "data"))
+    birds(tmp_path / "birds")
+    for file, text in re.findall(r"Save as `([\w.]+)`:\n\n```\w+\n(.*?)```", PAGE, flags=re.DOTALL):
+        (tmp_path / file).write_text(text)
+    commands = "".join(re.findall(r"```bash\n(.*?)```", PAGE, flags=re.DOTALL)).splitlines()
+    assert len(commands) == 7
+    for command in commands:
+        name, *arguments = shlex.split(command)
+        inline = ["--executor", "inline"] if "reproduce" in arguments else []
+        assert name == "repfl"
+        said = here(*arguments, *inline)
+        assert said.code == 0, f"{command}: {said.err}"
+    (file,) = (tmp_path / "report").rglob("table.csv")
+    table = pd.read_csv(file)
+    assert len(table) == 7
+    assert (table["ours"] > 33).all()

@@ -1,0 +1,275 @@
+"""The rules that all claims of all papers keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import nan
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from repfl.bench.cells.grid import files
+from repfl.bench.pages import claims as page
+from repfl.paper_tables.core.claims import (
+    OPEN,
+    Condition,
+    Form,
+    Side,
+    at_least,
+    best,
+    cell,
+    every,
+    led_by,
+    mean,
+    near,
+    sentence,
+    some,
+)
+from repfl.paper_tables.core.published import load
+from repfl.paper_tables.core.result import Claim, Result, Table
+from repfl.paper_tables.fedobp import ablation
+from repfl.paper_tables.fedobp import accuracy as obp_accuracy
+from repfl.paper_tables.fedpurin import claims as purin_claims
+from repfl.paper_tables.fedselect import accuracy as select_accuracy
+from repfl.paper_tables.star_pfl import accuracy as star_accuracy
+from repfl.paper_tables.star_pfl import savings
+from tests.paper_tables.fedobp import evidence as fedobp
+from tests.paper_tables.fedpurin import test_fedpurin_artefacts as fedpurin
+from tests.paper_tables.fedselect import evidence as fedselect
+from tests.paper_tables.pfeddst import test_pfeddst_artefacts as pfeddst
+from tests.paper_tables.star_pfl import test_star_pfl_artefacts as star_pfl
+
+INVENTED = {
+    "fedobp": fedobp.make,
+    "fedpurin": fedpurin.make,
+    "fedselect": fedselect.make,
+    "pfeddst": pfeddst.make,
+    "star-pfl": star_pfl.make,
+}
+
+
+@cache
+def invented(paper: str, scale: str) -> tuple[Result, ...]:
+    """All artefacts of a paper from made-up evidence."""
+    from importlib import import_module
+
+    module = import_module(f"repfl.paper_tables.{paper.replace('-', '_')}.artefacts")
+    return tuple(INVENTED[paper](name, scale) for name in module.ARTEFACTS)
+
+
+def claims(paper: str, scale: str) -> list[Claim]:
+    return [claim for result in invented(paper, scale) for claim in result.claims]
+
+
+# -- the rule on scale -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk"])
+@pytest.mark.parametrize("paper", list(files()))
+def test_below_the_paper_s_scale_only_what_is_free_of_scale_is_judged(
+    paper: str, scale: str
+) -> None:
+    for claim in claims(paper, scale):
+        assert claim.scale == scale
+        assert claim.free or claim.holds is None, claim.id
+        assert claim.suggests is None or not claim.free
+
+
+@pytest.mark.parametrize("found", [True, False, None])
+def test_a_claim_gives_a_verdict_at_the_paper_s_scale_or_free_of_it(found: bool | None) -> None:
+    def at(scale: str, *, free: bool = False) -> Claim:
+        return Claim("id", "words", found, "numbers", scale, free=free)
+
+    assert at("paper").holds is at("desk", free=True).holds is found
+    assert at("desk").holds is None
+    assert at("desk").suggests is found
+    assert at("paper").suggests is None
+
+
+@pytest.mark.parametrize("paper", list(files()))
+def test_ids_are_unique_the_same_at_every_scale_and_in_the_table_of_all_claims(paper: str) -> None:
+    ids = {scale: [c.id for c in claims(paper, scale)] for scale in ("smoke", "desk", "paper")}
+    assert len(set(ids["paper"])) == len(ids["paper"])
+    assert ids["smoke"] == ids["desk"] == ids["paper"]
+    table = page.page_of(paper).read_text("utf-8").splitlines()
+    assert [line.split("`")[1] for line in table if line.startswith("| `")] == ids["paper"]
+
+
+# -- conditions ------------------------------------------------------------------------------------
+
+
+def frame(
+    published: dict[str, float], ours: dict[str, float] | None = None, half: float = 0.1
+) -> pd.DataFrame:
+    """One column c; `half` is that of the 95 % intervals of ours."""
+    mine = ours or published
+    return pd.DataFrame(
+        {
+            "row": list(published),
+            "column": "c",
+            "published": list(published.values()),
+            "ours": [mine[row] for row in published],
+            "low": [mine[row] - half for row in published],
+            "high": [mine[row] + half for row in published],
+            "df": 20.0,
+            "seeds": 3,
+        }
+    )
+
+
+def weigh(condition: Condition, values: pd.DataFrame, scale: str = "paper") -> Claim:
+    return sentence(values, "id", "words", condition, scale=scale)
+
+
+THREE = {"a": 3.0, "b": 2.0, "z": 1.0}
+CONDITIONS = {
+    "above": (cell("a", "c") > cell("b", "c"), {"a": 1.0, "b": 2.0, "z": 1.0}),
+    "best": (best("a", ["b", "z"], ["c"]), {"a": 1.5, "b": 2.0, "z": 1.0}),
+    "some": (some([cell("z", "c") > 0.5, cell("z", "c") > 9.0]), {**THREE, "z": 0.0}),
+    "two of three": (at_least(2, (cell(r, "c") > 1.5 for r in THREE)), {**THREE, "b": 1.0}),
+    "mean": (mean([cell("a", "c"), cell("z", "c")]) > 1.5, {**THREE, "a": 1.0}),
+    "near": (near(cell("a", "c"), 3.0, slack=0.01, margin=1.0), {**THREE, "a": 5.0}),
+    "led by": (
+        led_by([cell("a", "c") - cell("b", "c")], 1.0, slack=0.01, margin=0.5),
+        {**THREE, "a": 9.0},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(CONDITIONS))
+def test_conditions_hold_fail_and_stay_open_on_both_sides(name: str) -> None:
+    condition, other = CONDITIONS[name]
+    held, failed = weigh(condition, frame(THREE)), weigh(condition, frame(other))
+    assert held.holds is held.printed is True
+    assert failed.holds is failed.printed is False
+    noisy = weigh(condition, frame(THREE, other, half=30.0))
+    assert noisy.holds is None
+    assert noisy.printed is True
+    assert weigh(condition, frame(THREE, other, half=nan)).holds is None
+    assert weigh(condition, frame(THREE, dict.fromkeys(THREE, nan))).holds is None
+
+
+def test_what_smaller_scales_suggest_is_told_with_interval_and_seeds() -> None:
+    found = weigh(cell("a", "c") > cell("b", "c"), frame(THREE, {**THREE, "a": 1.0}), "desk")
+    assert found.holds is None
+    assert found.suggests is False
+    assert "-1.00 [-1.14, -0.86] (3 seeds)" in found.detail
+
+
+def test_one_clear_exception_refutes_always_and_missing_numbers_refute_nothing() -> None:
+    always = every(cell(row, "c") > 1.5 for row in THREE)
+    assert weigh(always, frame(THREE, {"a": nan, "b": 2.0, "z": 1.0})).holds is False
+    assert weigh(always, frame(THREE, {"a": nan, "b": 2.0, "z": 2.0})).holds is None
+    assert weigh(OPEN, frame(THREE)).holds is None
+
+
+def test_equal_numbers_are_no_lead() -> None:
+    same = {"a": 2.0, "b": 2.0}
+    assert weigh(cell("a", "c") > cell("b", "c"), frame(same)).printed is False
+    assert weigh(cell("a", "c") >= cell("b", "c"), frame(same)).printed is True
+
+
+def test_intervals_widen_with_the_number_of_differences() -> None:
+    """A difference that is clear alone is not when it is one of a hundred."""
+    values = frame({"a": 2.2, "b": 2.0}, half=0.1)
+    one = cell("a", "c") > cell("b", "c")
+    assert weigh(one, values).holds is True
+    assert weigh(every([one] * 100), values).holds is None
+
+
+@pytest.mark.parametrize(("row", "column"), [("aa", "c"), ("a", "cc")])
+def test_a_row_or_column_that_is_not_there_is_an_error(row: str, column: str) -> None:
+    with pytest.raises(LookupError, match="there are"):
+        weigh(cell(row, column) > 0.0, frame(THREE))
+
+
+def test_a_cell_that_enters_twice_errs_once() -> None:
+    side = Side(frame(THREE), "ours")
+    twice, whole = side.of(cell("a", "c") + cell("a", "c")), side.of(cell("a", "c") * 2)
+    assert twice == whole
+    none = side.of(cell("a", "c") - cell("a", "c"))
+    assert none is not None
+    assert none.half() == 0
+    assert side.of(Form({}, 4.0)).value == 4.0  # type: ignore[union-attr]
+
+
+# -- both outcomes ---------------------------------------------------------------------------------
+
+Judge = Callable[[Any, pd.DataFrame], tuple[Claim, ...]]
+"""From what a paper prints and a table's frame to its claims."""
+TABLES: dict[tuple[str, str], Judge] = {
+    ("fedpurin", "table1"): lambda given, values: purin_claims.table1(values, "paper"),
+    ("fedpurin", "table2"): lambda given, values: purin_claims.table2(values, "paper"),
+    ("fedobp", "table3"): obp_accuracy.table3_claims,
+    ("fedobp", "table4"): lambda given, values: obp_accuracy.margins(
+        given, values, obp_accuracy.TABLE4
+    ),
+    ("fedobp", "table5"): lambda given, values: (
+        *ablation.claims(given, values),
+        ablation.layer_norm(given, values),
+    ),
+    ("fedselect", "table1"): select_accuracy.table1_claims,
+    ("fedselect", "table3"): select_accuracy.table3_claims,
+    ("star-pfl", "table2"): star_accuracy.claims,
+    ("star-pfl", "table3"): savings.claims,
+}
+
+
+def doctored(paper: str, name: str, change: Callable[[pd.DataFrame], pd.Series]) -> list[Claim]:
+    """A table's claims at the paper's scale, ours being what `change` makes of print."""
+    (table,) = (r for r in invented(paper, "smoke") if r.name == name)
+    assert isinstance(table, Table)
+    printed = table.frame[table.frame["source"] != ""].reset_index(drop=True)
+    ours = change(printed).astype(float)
+    values = printed.assign(
+        ours=ours, low=ours - 1e-4, high=ours + 1e-4, df=30.0, seeds=3, scale="paper"
+    )
+    published = load(files()[paper].parent / "published")
+    given = (
+        fedselect.evidence(name, "paper")
+        if paper == "fedselect"
+        else SimpleNamespace(scale="paper", published=published)
+    )
+    return [
+        claim
+        for claim in TABLES[paper, name](given, values)
+        if claim.printed is not None and not claim.free
+    ]
+
+
+def as_printed(printed: pd.DataFrame) -> pd.Series:
+    return printed["published"]
+
+
+def mirrored(printed: pd.DataFrame) -> pd.Series:
+    """Every order turned round, and every difference a hundredfold."""
+    return -100 * printed["published"].astype(float)
+
+
+def lifted(printed: pd.DataFrame) -> pd.Series:
+    """The paper's own method fifty points better."""
+    own = printed["row"].isin(["FedOBP", "FedSelect, α = 0.50"])
+    return printed["published"].astype(float) + 50.0 * own
+
+
+@pytest.mark.parametrize(("paper", "name"), list(TABLES))
+def test_claims_on_tables_hold_and_fail_with_the_numbers(paper: str, name: str) -> None:
+    """What holds in print holds of equal numbers, and fails of others; what fails in print holds
+    of better ones, or of ones within the margin.
+    """
+    found = {
+        change: {c.id: c for c in doctored(paper, name, change)}
+        for change in (as_printed, mirrored, lifted)
+    }
+    assert found[as_printed]
+    for each, claim in found[as_printed].items():
+        others = {found[change][each].holds for change in found}
+        assert {True, False} <= others | {claim.printed}, each
+        if claim.printed:
+            assert claim.holds is True, each
+            assert False in others, each
+        else:
+            assert True in others, each

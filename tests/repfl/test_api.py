@@ -1,0 +1,198 @@
+"""`import repfl`: the command line's cells, and what is known of them, as data frames."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import repfl
+from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.records.store import Store
+from tests.bench.conftest import FAULTY, ROOT
+
+RECIPE = "fedpurin/cifar10-dir0.1"
+OWN = {
+    "dataset": "digits",
+    "model": "tiny",
+    "clients": 2,
+    "partition": {"rule": "client-dirichlet", "options": {"alpha": 0.5, "train": 20, "test": 10}},
+    "training": {"rounds": 2, "epochs": 1, "batch": 10, "lr": 0.1},
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with four small cells."""
+    folder: Path = tmp_path_factory.mktemp("results")
+    repfl.grid(["fedavg", "fedper"], {"mine": OWN}, seeds=(0, 1), results=folder)
+    return folder
+
+
+def test_one_cell_in_two_lines(results: Path) -> None:
+    found = repfl.run("fedavg", OWN, seed=0, results=results)
+    assert found.status == "done"
+    assert found.accuracy == found.record.metrics["value"]
+    assert list(found.curves.index) == [1, 2]
+    assert found.curves["post_agg/mean"].iloc[-1] == found.accuracy
+    assert found.clients["accuracy"].mean() == pytest.approx(found.accuracy)
+    assert list(found.clients.index) == [0, 1]
+
+
+def test_a_cell_is_the_one_that_the_command_line_knows() -> None:
+    planned = plan(Selection(artefacts=["fedpurin/table1"], methods=["fedavg"], seeds=[1]))
+    cell = next(item.cell for item in planned if item.column == "cifar10-dir0.1")
+    assert repfl.recipe(RECIPE).training.rounds == cell.rounds
+    from repfl.computing import _asked
+
+    assert _asked("fedavg", RECIPE, 1, "smoke", ()).cell.id == cell.id
+
+
+def test_a_stored_cell_is_not_computed_again(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("repfl.bench.running.work._compute", None)
+    assert repfl.run("fedavg", OWN, seed=1, results=results).status == "done"
+
+
+def test_hyper_parameters_come_by_name_or_in_the_method(results: Path) -> None:
+    by_name = repfl.run("fedpurin", OWN, hp={"tau": 0.3}, results=results)
+    in_method = repfl.run("fedpurin[tau=0.3]", OWN, results=results)
+    assert by_name.id == in_method.id
+    assert repfl.load(results, measured=False).loc[by_name.id, "options"] == "tau=0.3"
+
+
+def test_the_process_keeps_its_own_settings(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        repfl.run("fedavg", OWN, results=tmp_path)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_grid_is_the_rows_of_load_in_its_own_order(results: Path) -> None:
+    found = repfl.grid(["fedper", "fedavg"], {"mine": OWN}, seeds=(1, 0), results=results)
+    assert list(zip(found["row"], found["seed"], strict=True)) == [
+        ("fedper", 1), ("fedper", 0), ("fedavg", 1), ("fedavg", 0),
+    ]  # fmt: skip
+    assert set(found["recipe"]) == {"mine"}
+    assert found["accuracy"].notna().all()
+    counts = repfl.clients(found)
+    assert counts.groupby("id")["accuracy"].mean().to_dict() == pytest.approx(
+        found["accuracy"].to_dict()
+    )
+    assert set(repfl.curves(found)["id"]) == set(found.index)
+
+
+def test_a_script_needs_no_guard_for_two_workers(tmp_path: Path) -> None:
+    """A worker does not run the script again that started it."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import repfl\nprint('once')\nfound = repfl.grid(['fedavg', 'local'], {{'m': {OWN}}},"
+        f" workers=2, results={str(tmp_path / 'r')!r})\nprint(*found['status'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}
+    )
+    assert done.stdout.split() == ["once", "done", "done"], done.stderr
+
+
+def test_load_has_own_runs_before_measured_values_and_says_where_each_is_from(
+    results: Path,
+) -> None:
+    found = repfl.load(results, paper="fedobp", scale="desk")
+    assert found.index.is_unique
+    assert set(found["source"]) == {"store", "measured"}
+    measured = found[found["source"] == "measured"]
+    assert set(measured["paper"]) == {"fedobp"}
+    assert set(measured["tier"]) <= {"measured", "recomputed", "confirmed"}
+    assert measured["standing"].str.match("current|stale: ").all()
+    assert measured["accuracy"].between(0, 1).all()
+    line = measured[measured["status"] == "done"].index[0]
+    assert repfl.curves(line[:20])["name"].str.startswith("post_agg/").any()
+
+
+def test_a_damaged_record_costs_itself_and_a_warning(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "r")
+    cell = Store(tmp_path / "r").ids()[0]
+    (tmp_path / "r" / cell / "record.json").write_text("{}")
+    with pytest.warns(UserWarning, match="record.json"):
+        found = repfl.load(tmp_path / "r", measured=False)
+    assert cell not in found.index
+    assert len(found) == len(Store(tmp_path / "r").ids()) - 1
+
+
+def test_a_table_has_published_and_ours_side_by_side(tmp_path: Path) -> None:
+    found = repfl.table("fedpurin/table3", results=tmp_path)
+    assert list(found.columns[:4]) == ["published", "ours", "interval", "verdict"]
+    assert found.index.names == ["row", "column"]
+    assert found.attrs["scale"] == "desk"
+    assert found["ours"].notna().any()
+    assert found["published"].notna().any()
+
+
+def test_a_figure_is_the_numbers_that_it_draws(tmp_path: Path) -> None:
+    found = repfl.table("fedobp/fig4", scale="smoke", results=tmp_path)
+    assert len(found)
+    assert found.attrs["title"]
+
+
+def test_what_there_is_comes_as_data_frames() -> None:
+    assert repfl.methods().loc["fedobp", "title"] == "FedOBP"
+    assert repfl.hyperparameters("fedpurin").loc["tau", "default"] == 0.5
+    assert repfl.recipes("paper").loc[RECIPE, "dataset"] == "cifar10"
+    assert bool(repfl.data().loc["digits", "present"])
+
+
+def test_a_recipe_is_changed_by_naming_what_changes() -> None:
+    changed = repfl.recipe(RECIPE, clients=4, training={"rounds": 3})
+    as_it_is = repfl.recipe(RECIPE)
+    assert (changed.clients, changed.training.rounds) == (4, 3)
+    assert changed.training.lr == as_it_is.training.lr
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: repfl.run("fedavgg", OWN), "unknown method 'fedavgg'; did you mean fedavg"),
+        (lambda: repfl.run("fedavg", RECIPE + "5"), "unknown recipe"),
+        (lambda: repfl.run("fedavg", {"dataset": "digits"}), "field 'model' is missing"),
+        (lambda: repfl.run("fedavg", OWN, seed=-1), "seed = -1 is not valid"),
+        (lambda: repfl.run("fedavg", OWN, hp={"share": 1}), "unknown field 'share'"),
+        (lambda: repfl.run("fedavg", OWN, frsh=True), "unknown option 'frsh'; did you mean fresh"),
+        (lambda: repfl.grid(["fedavg"], [OWN]), "need names"),
+        (lambda: repfl.table("fedobp/table33"), "unknown artefact 'fedobp/table33'"),
+        (lambda: repfl.table("fedobp/table3", scale="big"), "unknown scale 'big'"),
+        (lambda: repfl.load(paper="fedopb"), "unknown paper 'fedopb'; did you mean fedobp"),
+        (lambda: repfl.curves("zzz"), "no cells have ids that start with 'zzz'"),
+        (lambda: repfl.recipe(RECIPE, training={"rounds": 0}), "training.rounds = 0 is not valid"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(call: object, words: str) -> None:
+    with pytest.raises(repfl.UserError) as error:
+        call()  # type: ignore[operator]
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_failure_is_an_exception_of_a_run_and_a_row_of_a_grid(
+    faulty: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(repfl.UserError, match="test-raise on digits"):
+        repfl.run("test-raise", OWN, plugins=[FAULTY], results=tmp_path)
+    found = repfl.grid(["test-raise", "fedavg"], {"m": OWN}, plugins=[FAULTY], results=tmp_path)
+    assert list(found["status"]) == ["failed", "done"]
+    assert found["reason"].iloc[0]
+
+
+def test_a_run_shows_itself_in_a_notebook(results: Path) -> None:
+    found = repfl.run("fedavg", OWN, results=results)
+    assert f"{100 * found.accuracy:.2f} %" in repr(found)
+    assert "<table" in found._repr_html_()
+    assert found.id[:12] in found._repr_html_()

@@ -1,0 +1,249 @@
+"""What surrounds the code is well formed, and names only what exists: sessions, commands, options,
+files, versions.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+PLUGIN = ROOT / ".github" / "actions" / "repfl-plugin"
+PAGES = [
+    ROOT / "AGENTS.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    ROOT / ".github" / "pull_request_template.md",
+    ROOT / "paper_tables" / "LICENSE-DATA.md",
+    PLUGIN / "README.md",
+    *FORMS,
+]
+NAMED = pytest.mark.parametrize(
+    "path", [*WORKFLOWS, PLUGIN / "check.sh", *PAGES], ids=lambda path: path.name
+)
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def jobs(path: Path) -> dict[str, Any]:
+    return dict(read(path)["jobs"])
+
+
+def steps(path: Path) -> list[dict[str, Any]]:
+    return [step for job in jobs(path).values() for step in job["steps"]]
+
+
+def scripts(path: Path) -> Iterator[str]:
+    """What is run, or what readers are told to run."""
+    text = path.read_text()
+    if path in WORKFLOWS:
+        yield from (step["run"] for step in steps(path) if "run" in step)
+    elif path.suffix == ".sh":
+        yield "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    else:
+        yield from re.findall(r"`((?:repfl|nox) [^`]+)`", text)
+        for block in re.findall(r"```\n(.*?)```", text, flags=re.DOTALL):
+            yield from (re.split(r" {2,}", line.strip())[0] for line in block.splitlines())
+
+
+@pytest.fixture(scope="module")
+def commands() -> dict[str, set[str]]:
+    """The options of every command."""
+    from repfl.bench.cli.main import command_line
+
+    return {
+        name: {option for parameter in command.params for option in parameter.opts}
+        for name, command in command_line().commands.items()
+    }
+
+
+@NAMED
+def test_every_command_that_is_named_exists(path: Path, commands: dict[str, set[str]]) -> None:
+    for text in scripts(path):
+        for name, rest in re.findall(r"(?:^|[\s/`])repfl ([a-z]+)([^\n`]*)", text):
+            assert name in commands
+            if name != "data":
+                assert set(re.findall(r"(--[a-z][a-z-]*)", rest)) <= commands[name] | {"--help"}
+
+
+@NAMED
+def test_every_session_that_is_named_exists(path: Path) -> None:
+    sessions = {
+        node.name
+        for node in ast.parse((ROOT / "noxfile.py").read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.decorator_list
+    }
+    for text in scripts(path):
+        for names in re.findall(r"nox -s ([a-z ]+)", text):
+            assert set(names.split()) <= sessions
+
+
+def test_the_workflows_run_tests_lint_gate_and_report() -> None:
+    said = "\n".join(text for path in WORKFLOWS for text in scripts(path))
+    for wanted in (
+        "nox -s tests",
+        "nox -s lint",
+        "nox -s regress",
+        "nox -s tables",
+        "repfl review",
+    ):
+        assert wanted in said
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_may_read_and_no_more(path: Path) -> None:
+    whole = read(path)
+    assert whole["permissions"] == {"contents": "read"}
+    assert "concurrency" in whole
+    assert "pull_request_target" not in path.read_text()
+    assert "secrets." not in path.read_text()
+    more = {name for name, job in jobs(path).items() if "permissions" in job}
+    assert more <= ({"publish"} if path.name == "report.yml" else set())
+    assert all("timeout-minutes" in job for job in jobs(path).values())
+
+
+def test_actions_are_pinned_to_a_major_version() -> None:
+    used = [step for path in WORKFLOWS for step in steps(path)] + read(PLUGIN / "action.yml")[
+        "runs"
+    ]["steps"]
+    named = [step["uses"] for step in used if "uses" in step]
+    assert named
+    for name in named:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@v\d+", name) or (ROOT / name / "action.yml").is_file()
+
+
+def test_no_value_from_outside_is_pasted_into_a_script() -> None:
+    """It comes as a variable, so that a name on a pull request cannot be a command."""
+    used = [step for path in WORKFLOWS for step in steps(path)] + read(PLUGIN / "action.yml")[
+        "runs"
+    ]["steps"]
+    assert [step["run"] for step in used if "${{" in step.get("run", "")] == []
+
+
+@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.name)
+def test_a_form_asks_for_what_is_needed(path: Path) -> None:
+    form = read(path)
+    assert {"name", "description", "body"} <= set(form)
+    required = {part["id"] for part in form["body"] if part.get("validations", {}).get("required")}
+    assert {"paper": "source", "method": "rule", "bug": "doctor"}[path.stem] in required
+
+
+# -- versions and names ----------------------------------------------------------------------------
+
+
+def test_the_citation_is_of_this_version_and_of_papers_whose_pages_are_here() -> None:
+    found = read(ROOT / "CITATION.cff")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert (found["version"], found["license"]) == (project["version"], project["license"])
+    pages = [path.read_text() for path in (ROOT / "paper_tables").glob("*/README.md")]
+    for paper in found["references"]:
+        assert any(f"*{paper['title']}*" in " ".join(page.split()) for page in pages)
+    assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_hooks_use_the_versions_that_the_suite_uses() -> None:
+    pinned = set((ROOT / "constraints.txt").read_text().splitlines())
+    hooks = [
+        hook for repo in read(ROOT / ".pre-commit-config.yaml")["repos"] for hook in repo["hooks"]
+    ]
+    assert {hook["entry"].split()[1] for hook in hooks} == {"check", "format"}
+    assert {each for hook in hooks for each in hook["additional_dependencies"]} <= pinned
+
+
+def test_the_container_installs_this_clone() -> None:
+    found = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    assert "--editable '.[dev]' --constraint constraints.txt" in found["postCreateCommand"]
+
+
+@pytest.mark.parametrize("path", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda path: path.name)
+def test_every_file_that_is_named_exists(path: Path) -> None:
+    text = path.read_text()
+    named = re.findall(r"`((?:bench|tests|paper_tables)/[\w./-]+\.\w+)`", text)
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+# -- the action for plug-ins -----------------------------------------------------------------------
+
+Stub = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> Stub:
+    """Runs a script of the action with a stand-in for the program that it calls."""
+
+    def run(script: str, program: str, body: str, **variables: str) -> Any:
+        (tmp_path / program).write_text(f"#!/usr/bin/env bash\n{body}\n")
+        (tmp_path / program).chmod(0o755)
+        where = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PAGE": str(tmp_path / "page.md")}
+        return subprocess.run(
+            [str(PLUGIN / script)],
+            env={**os.environ, **where, **variables},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+CALLS = """
+echo "repfl $*"
+while [ $# -gt 0 ]; do [ "$1" = --markdown ] && echo "a table" > "$2"; shift; done
+"""
+
+
+@pytest.mark.parametrize(("code", "reference"), [(0, True), (1, True), (0, False)])
+def test_the_action_checks_contract_and_gate(
+    stub: Stub, tmp_path: Path, code: int, reference: bool
+) -> None:
+    if reference:
+        (tmp_path / "its.json").touch()
+    asked = {"METHODS": "one two", "PLUGIN": "a.py", "REFERENCE": "its.json"}
+    done = stub("check.sh", "repfl", f"{CALLS}exit {code}", **asked)
+    assert done.returncode == code
+    assert "repfl methods two --plugin a.py --contract" in done.stdout
+    gate = "repfl check --plugin a.py --method one --method two --reference its.json"
+    assert (gate in done.stdout) is reference
+    page = (tmp_path / "page.md").read_text()
+    assert page.count("a table") == (3 if reference else 2)
+    assert ("no reference" in page) is not reference
+
+
+@pytest.mark.parametrize("earlier", ["", "17"])
+def test_the_action_has_one_comment_and_none_without_permission(
+    stub: Stub, tmp_path: Path, earlier: str
+) -> None:
+    (tmp_path / "page.md").write_text("a table\n")
+    asked = {"METHODS": "one", "NUMBER": "3", "GITHUB_REPOSITORY": "o/r"}
+    answer = f'case "$*" in *--paginate*) echo {earlier};; *) echo "gh $*";; esac'
+    done = stub("comment.sh", "gh", answer, **asked)
+    assert ("--method PATCH repos/o/r/issues/comments/17" in done.stdout) is bool(earlier)
+    assert ("repos/o/r/issues/3/comments" in done.stdout) is (not earlier)
+    assert (tmp_path / "page.md.body").read_text().endswith("one -->\na table\n")
+    refused = stub("comment.sh", "gh", "exit 1", **asked)
+    assert refused.returncode == 0
+    assert "no permission" in refused.stdout
+
+
+def test_the_example_of_the_action_uses_its_inputs() -> None:
+    (example,) = re.findall(r"```yaml\n(.*?)```", (PLUGIN / "README.md").read_text(), re.DOTALL)
+    used = yaml.safe_load(example)["jobs"]["method"]["steps"][-1]
+    assert f"/{PLUGIN.relative_to(ROOT).as_posix()}@" in used["uses"]
+    inputs = read(PLUGIN / "action.yml")["inputs"]
+    assert {name for name, each in inputs.items() if each.get("required")} <= set(used["with"])
+    assert set(used["with"]) <= set(inputs)
