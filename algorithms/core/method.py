@@ -13,6 +13,8 @@ from pydantic import AliasChoices, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
 
+from repfl.algorithms.core.space import Space
+
 if TYPE_CHECKING:
     from repfl.algorithms.core.evaluate import Mixture
     from repfl.algorithms.core.federation import Federation
@@ -37,10 +39,16 @@ ValueError with what is wrong.
 
 
 def param(
-    default: Any, doc: str, *, paper: Any = None, spelled: tuple[str, ...] = (), **limits: Any
+    default: Any,
+    doc: str,
+    *,
+    paper: Any = None,
+    search: Space | None = None,
+    spelled: tuple[str, ...] = (),
+    **limits: Any,
 ) -> Any:
-    """A hyper-parameter: its default, its meaning, what papers use, and its valid range (pydantic's
-    ge, gt, le, lt).
+    """A hyper-parameter: its default, its meaning, what papers use, the range that a search tries
+    (see `space`), and its valid range (pydantic's ge, gt, le, lt).
 
     `spelled` are the names under which it may be given, its own among them. `compat` is the word
     for "as published code runs it"; where such a switch has been stored under another name, that
@@ -49,7 +57,8 @@ def param(
     """
     if spelled:
         limits["validation_alias"] = AliasChoices(*spelled)
-    return Field(default, description=doc, json_schema_extra={"paper": paper}, **limits)
+    said: dict[str, Any] = {"paper": paper, "search": search}
+    return Field(default, description=doc, json_schema_extra=said, **limits)
 
 
 @hyperparameters

@@ -184,6 +184,12 @@ def hyperparameters(name: str, overrides: Mapping[str, Any], place: str = "") ->
     return _checked(cls.HP, given, where)
 
 
+def spaces(name: str, place: str = "") -> dict[str, tuple[str, list[Any]]]:
+    """What a search tries of a method: its hyper-parameters that say so, each with a range."""
+    found = _adapter(entry(name, place).cls.HP).json_schema().get("properties", {})
+    return {key: field["search"] for key, field in found.items() if field.get("search")}
+
+
 def _may_be_none(cls: Any, field: str) -> bool:
     """Whether `none` means nothing here, and is not a text of its own."""
     schema = _adapter(cls).json_schema().get("properties", {}).get(field, {})

@@ -171,9 +171,11 @@ class Grid:
             map(len, block.sweep.values())
         )
         columns = len(recipes) * prod(map(len, block.across.values()))
-        self._cells += rows * columns * seeds
+        trials = block.search.trials if block.search else 1
+        self._cells += rows * columns * seeds * trials
         if self._cells > LIMIT:
             told = f"{rows:,} rows x {columns:,} recipes x {seeds:,} seeds"
+            told += f" x {trials:,} trials" if block.search else ""
             raise UserError(
                 f"{self.at(*at)}: {told} bring this file to {self._cells:,} cells at one scale; a"
                 f" grid may have {LIMIT:,}"

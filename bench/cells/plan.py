@@ -11,6 +11,7 @@ from shlex import quote
 from typing import Any
 
 from repfl.bench.cells import grid as grids
+from repfl.bench.cells import search
 from repfl.bench.cells.cell import (
     Cell,
     build_cell,
@@ -23,7 +24,8 @@ from repfl.bench.cells.cell import (
     unmet,
 )
 from repfl.bench.cells.grid import SCALES, Grid
-from repfl.bench.cells.schema import Artefact, Cells, merge, nested
+from repfl.bench.cells.schema import Artefact, Cells, GridRow, merge, nested
+from repfl.bench.cells.search import ALONE, Trial
 from repfl.bench.errors import UserError, nearest, unknown
 
 SHARDS = 10_000
@@ -49,12 +51,19 @@ class Planned:
     guest: str = ""
     """The method that this cell is of, where its artefact has no row of it."""
 
+    trial: int = 0
+    """Its number in a search, from 1; 0: nothing is searched. Every seed is a search of its own."""
     said: str = ""
     """The command that computes it, where no artefact has asked for it."""
 
     @property
     def key(self) -> str:
         return f"{self.paper}/{self.artefact}"
+
+    @property
+    def told(self) -> str:
+        """What the row is called where trials stand one by one."""
+        return f"{self.row}, trial {self.trial}" if self.trial else self.row
 
     @property
     def command(self) -> str:
@@ -192,19 +201,33 @@ def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[
                 scaled | row.hp if cells.block.scales == [scale] else row.hp | scaled
             )  # a block for one scale says what it wants there
             fields = merge(nested(column.fields), row.recipe)
-            recipe = grid.recipe(column.recipe, scale, cells.block.evaluation, fields, cells.at)
-            for seed in seeds:
+            place = (grid.paper, name, artefact.kind)
+            head = (column.key, column.label(grid.label(column.recipe)), scale)
+            for seed, trial in _trials(grid, cells, row, seeds):
+                drawn = merge(fields, nested(trial.fields))
+                recipe = grid.recipe(column.recipe, scale, cells.block.evaluation, drawn, cells.at)
                 yield Planned(
-                    _cell(grid, cells, (row.label, row.method, hp), recipe, seed),
-                    grid.paper,
-                    name,
-                    artefact.kind,
+                    _cell(grid, cells, (row.label, row.method, {**hp, **trial.hp}), recipe, seed),
+                    *place,
                     row.label,
-                    column.key,
-                    column.label(grid.label(column.recipe)),
-                    scale,
+                    *head,
                     file=file,
+                    trial=trial.number,
                 )
+
+
+def _trials(
+    grid: Grid, cells: Cells, row: GridRow, seeds: Sequence[int]
+) -> Iterator[tuple[int, Trial]]:
+    """Every seed with its trials; one that tries nothing where nothing is searched."""
+    wanted = cells.block.search
+    if wanted is None:
+        yield from ((seed, ALONE) for seed in seeds)
+        return
+    place = grid.at(*cells.at, "search")
+    space = search.space_of(row.method, wanted.fields, place)
+    for seed in seeds:
+        yield from ((seed, trial) for trial in search.trials(space, wanted.trials, seed))
 
 
 def _cell(

@@ -27,6 +27,31 @@ class GridRow(_Strict):
     )
 
 
+Range = Literal["log", "uniform", "whole", "log whole", "near-one", "one of"]
+
+
+class Search(_Strict):
+    """Random search in place of one run: so many trials per row, column and seed, of the method's
+    declared ranges and of fields of the recipe (`{ log = [0.01, 1] }`, likewise `uniform`).
+    """
+
+    trials: int = Field(ge=1, le=1000)
+    over: dict[str, dict[Range, list[Any]]] = {}
+
+    @field_validator("over")
+    @classmethod
+    def _one_range(cls, given: dict[str, dict[str, list[Any]]]) -> dict[str, dict[str, list[Any]]]:
+        for name, ranges in given.items():
+            if "." not in name or len(ranges) != 1:
+                raise ValueError(f"{name}: give one range of one field, as in training.lr")
+        return given
+
+    @property
+    def fields(self) -> dict[str, tuple[str, list[Any]]]:
+        """The fields of the recipe that are searched, each with its range."""
+        return {name: next(iter(ranges.items())) for name, ranges in self.over.items()}
+
+
 class Block(_Strict):
     """Rows crossed with recipes and seeds.
 
@@ -50,6 +75,7 @@ class Block(_Strict):
             " label or else after it"
         ),
     )
+    search: Search | None = None
     recipes: list[str] = []
     columns: str = Field(
         default="", description="a list of [columns], put before the block's own recipes"

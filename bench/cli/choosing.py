@@ -19,6 +19,7 @@ def facts(found: Sequence[Choice]) -> list[dict[str, Any]]:
             "artefact": choice.artefact,
             "method": choice.method,
             "recipe": choice.column,
+            "study": choice.study,
             "best": None if choice.best is None else choice.best.row,
             "tried": choice.tried,
             "trials": [_plain(trial) for trial in choice.trials],
@@ -40,7 +41,9 @@ def show(found: Sequence[Choice]) -> None:
         right=(5, 6, 7),
     )  # fmt: skip
     for choice in found:
-        rows.add_row(choice.artefact, choice.method, choice.column, *_line(choice), _told(choice))
+        study = "" if choice.study is None else f", study {choice.study}"
+        column = choice.column + study
+        rows.add_row(choice.artefact, choice.method, column, *_line(choice), _told(choice))
     out.print(rows)
     if any(choice.open for choice in found):
         out.print("trials are missing: another one may be the best once `repfl run` has made them")

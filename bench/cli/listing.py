@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from repfl.algorithms.core.space import told
 from repfl.bench.cells.cell import entry
 from repfl.bench.cells.plan import Planned
 from repfl.bench.errors import choices, unknown
@@ -44,6 +45,7 @@ def hyperparameter_facts(cls: Any) -> list[dict[str, Any]]:
                 "name": name,
                 "default": field.get("default"),
                 "paper": field.get("paper"),
+                "search": told(field["search"]) if field.get("search") else "",
                 "valid": choices(field) or field.get("type", ""),
                 "meaning": field.get("description", ""),
             }

@@ -130,7 +130,7 @@ def _line(item: Planned, status: Status, seconds: float) -> dict[str, Any]:
     return {
         "id": item.cell.id,
         "artefact": item.key,
-        "row": item.row,
+        "row": item.told,
         "column": item.column,
         "scale": item.scale,
         "method": item.cell.method,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.plan import Planned, asked_beside, unique
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
-from repfl.bench.evidence import measured, noise, placed, recheck
+from repfl.bench.evidence import measured, noise, placed, recheck, selection
 from repfl.bench.evidence.library import Library, StoredEvidence
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Record, Store
@@ -53,7 +53,8 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
         for item in unique(mine):
             _use(item.cell.id, library, known, made)
         for name in dict.fromkeys(item.artefact for item in mine):
-            cells = [item for item in mine if item.artefact == name]
+            shown = [item for item in mine if item.artefact == name]
+            cells = selection.settled(shown, library)
             evidence = StoredEvidence(cells, library, known, published, noise.fitted(root))
             made.results.append(_one(cells[0], evidence, made))
         whole = _whole(paper, mine, made)

@@ -42,11 +42,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class Choice:
-    """All trials of a method at a recipe of an artefact."""
+    """All trials of a method at a recipe of an artefact; of a search, those of one seed."""
 
     artefact: str
     method: str
     column: str
+    study: int | None
+    """The seed of a search, whose trials are its own; none: the rows are the trials."""
     trials: tuple[Trial, ...]
 
     @property
@@ -87,14 +89,31 @@ def choices(planned: Sequence[Planned], library: Library) -> list[Choice]:
             f"recipe {min(blind)}: has no validation data to choose by; set partition.val_share in"
             " it, such as 0.1"
         )
-    groups: dict[tuple[str, str, str], dict[str, list[Planned]]] = {}
+    groups: dict[tuple[str, str, str, int | None], dict[str, list[Planned]]] = {}
     for item in seen:
-        rows = groups.setdefault((item.key, item.cell.method, item.column_label), {})
-        rows.setdefault(item.row, []).append(item)
+        study = item.cell.seed if item.trial else None
+        rows = groups.setdefault((item.key, item.cell.method, item.column_label, study), {})
+        rows.setdefault(item.told, []).append(item)
     return [
         Choice(*group, tuple(_trial(row, items, library) for row, items in rows.items()))
         for group, rows in groups.items()
     ]
+
+
+def settled(planned: Sequence[Planned], library: Library) -> list[Planned]:
+    """What stands in a table: of every search the trial that validation chose, and what belongs to
+    no search as it is. A search that has trials to make is missing: another one may be the best.
+    """
+    tried = [item for item in planned if item.trial]
+    if not tried:
+        return list(planned)
+    chosen = set()
+    for choice in choices(tried, library):
+        best = choice.best
+        if best is None or choice.open:
+            best = next((each for each in choice.trials if each.status == "missing"), None)
+        chosen |= set((best or choice.trials[0]).ids)
+    return [item for item in planned if not item.trial or item.cell.id in chosen]
 
 
 def _validates(recipe: Mapping[str, Any]) -> bool:

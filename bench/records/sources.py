@@ -167,8 +167,8 @@ def code(node: object) -> str:
                     if not (isinstance(part, ast.Constant) and part.value == "")
                 ]
             )
-        if _is_registration(node):
-            kept = [keyword for keyword in node.keywords if keyword.arg not in TOLD]
+        if isinstance(node, ast.Call) and (told := TOLD.get(_called(node))):
+            kept = [keyword for keyword in node.keywords if keyword.arg not in told]
             node = ast.Call(node.func, node.args, kept)
         parts = [
             f"{name}={text}"
@@ -186,16 +186,24 @@ BESIDE = ("kind", "type_comment", "type_ignores")
 """Fields that change nothing of what is computed."""
 
 
-TOLD = frozenset(("title", "paper", "year", "family", "sends", "variants", "cost", "quick", "gate"))
-"""What a method's registration only tells: it describes the method, and says how to check it."""
+TOLD = {
+    "register": {
+        "title", "paper", "year", "family", "sends", "variants", "cost", "quick", "gate",
+    },
+    "param": {"paper", "search"},
+}  # fmt: skip
+"""What registrations and hyper-parameters only tell: they describe the method, and say how it is
+checked and searched.
+"""
 
 
 def _is_registration(node: object) -> TypeGuard[ast.Call]:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "register"
-    )
+    return isinstance(node, ast.Call) and _called(node) == "register"
+
+
+def _called(node: ast.Call) -> str:
+    """The name that is called; empty where it is no name alone."""
+    return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
 def _is_docstring(node: object) -> bool:

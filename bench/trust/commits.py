@@ -90,7 +90,7 @@ def trials(methods: Sequence[str] = ()) -> list[Question]:
 
 
 def _label(item: Planned) -> str:
-    return f"{item.key}, {item.row}, {item.column_label}, seed {item.cell.seed}"
+    return f"{item.key}, {item.told}, {item.column_label}, seed {item.cell.seed}"
 
 
 # -- asking a commit -------------------------------------------------------------------------------

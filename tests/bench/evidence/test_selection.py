@@ -15,7 +15,7 @@ from repfl.bench.cells.plan import Planned, Selection, plan
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Library
 from repfl.bench.evidence.packing import Curve
-from repfl.bench.evidence.selection import Choice, choices
+from repfl.bench.evidence.selection import Choice, choices, settled
 from repfl.bench.records.store import Record
 from tests.bench.cli.test_cli import Here
 from tests.bench.conftest import GRID
@@ -58,6 +58,14 @@ class Shelf:
             for name in names
             if name in found
         }
+
+
+SEARCHED = TUNED.replace(
+    'rows = [{ label = "lr {training.lr}", method = "fedavg" }]\n'
+    "sweep = { training.lr = [0.1, 0.2, 0.3] }",
+    'rows = [{ label = "FedAvg", method = "fedavg" }]\n'
+    'search = { trials = 2, over = { "training.lr" = { log = [0.01, 1.0] } } }',
+)
 
 
 def scores(val: list[float], test: list[float]) -> Curves:
@@ -129,3 +137,39 @@ def test_the_command_chooses_from_a_store(here: Here, tmp_path: Path) -> None:
     best = next(trial for trial in found["trials"] if trial["row"] == found["best"])
     assert best["val"] == max(trial["val"] for trial in found["trials"])
     assert "missing" in here("best", *where, "--results", tmp_path / "none").out
+
+
+# -- random search ---------------------------------------------------------------------------------
+
+
+def search(tmp_path: Path, missing: int = 0) -> tuple[list[Planned], Library]:
+    """Two trials of two studies; the first one of each is the best, and the last may be missing."""
+    path = tmp_path / "tests.toml"
+    path.write_text(SEARCHED)
+    planned = plan(Selection(files=[path], artefacts=["tests/rates"]))
+    made = {
+        (item.cell.recipe["training"]["lr"], item.cell.seed): scores([1 / item.trial], [0.5])
+        for item in planned[: len(planned) - missing]
+    }
+    return planned, cast(Library, Shelf(planned, made))
+
+
+def test_every_study_of_a_search_has_a_choice_of_its_own(tmp_path: Path) -> None:
+    found = choices(*search(tmp_path))
+    assert [choice.study for choice in found] == [0, 1]
+    assert [choice.best.row for choice in found if choice.best] == ["FedAvg, trial 1"] * 2
+
+
+def test_a_table_shows_the_chosen_trial_of_every_study(tmp_path: Path) -> None:
+    shown = settled(*search(tmp_path))
+    assert [(item.row, item.cell.seed, item.trial) for item in shown] == [
+        ("FedAvg", 0, 1),
+        ("FedAvg", 1, 1),
+    ]
+
+
+def test_a_study_with_a_trial_to_make_is_missing_in_a_table(tmp_path: Path) -> None:
+    planned, library = search(tmp_path, missing=1)
+    (*_, last) = settled(planned, library)
+    assert (last.cell.seed, last.trial) == (1, 2)
+    assert library.record(last.cell.id) is None

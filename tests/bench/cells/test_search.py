@@ -1,0 +1,95 @@
+"""Random search: every method is tried alike, and draws are the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repfl.algorithms.core import space
+from repfl.algorithms.core.method import methods
+from repfl.bench.cells import search
+from repfl.bench.cells.cell import hyperparameters, spaces
+from repfl.bench.cells.plan import Planned, Selection, plan
+from repfl.bench.errors import UserError
+from tests.bench.conftest import GRID
+
+RANGE = '{ "training.lr" = { log = [0.01, 1.0] } }'
+
+
+def searched(tmp_path: Path, block: str, methods: str = "ditto") -> list[Planned]:
+    path = tmp_path / "tests.toml"
+    rows = ", ".join(f'{{ label = "{name}", method = "{name}" }}' for name in methods.split())
+    head = f'[artefacts.s]\nkind = "table"\ntitle = "S"\n[[artefacts.s.cells]]\nrows = [{rows}]'
+    path.write_text(f'{GRID}\n{head}\nrecipes = ["two"]\n{block}\n')
+    return plan(Selection(files=[path], artefacts=["tests/s"]))
+
+
+def rates(planned: list[Planned], seed: int = 0) -> list[float]:
+    return [item.cell.recipe["training"]["lr"] for item in planned if item.cell.seed == seed]
+
+
+def test_every_seed_has_trials_of_its_own(tmp_path: Path) -> None:
+    planned = searched(tmp_path, f"search = {{ trials = 5, over = {RANGE} }}")
+    assert [(item.cell.seed, item.trial) for item in planned] == [
+        (seed, trial) for seed in (0, 1) for trial in range(1, 6)
+    ]
+    assert len({item.cell.id for item in planned}) == 10
+    assert set(rates(planned, 0)).isdisjoint(rates(planned, 1))
+
+
+def test_each_trial_has_a_stratum_of_its_own(tmp_path: Path) -> None:
+    found = sorted(rates(searched(tmp_path, f"search = {{ trials = 4, over = {RANGE} }}")))
+    edges = [0.01, 0.0316, 0.1, 0.316, 1.0]
+    assert all(
+        low <= each <= high for low, each, high in zip(edges, found, edges[1:], strict=False)
+    )
+
+
+def test_methods_try_the_same_values_of_what_they_share(tmp_path: Path) -> None:
+    planned = searched(tmp_path, f"search = {{ trials = 3, over = {RANGE} }}", "fedavg local")
+    by_row = [[i for i in planned if i.row == name] for name in ("fedavg", "local")]
+    assert rates(by_row[0]) == rates(by_row[1])
+
+
+def test_draws_depend_on_their_address_alone() -> None:
+    found = [trial.fields for trial in search.trials({"a.b": space.log(0.01, 1)}, 5, 1)]
+    assert [each["a.b"] for each in found] == [0.732, 0.0137, 0.193, 0.0721, 0.0387]
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        ("search = { trials = 3 }", "fedavg searches nothing; valid: 1 to 4"),
+        ('search = { trials = 3, over = { "lr" = { log = [0.1, 1] } } }', "one range of one field"),
+        (f"search = {{ trials = 1000, over = {RANGE} }}\nseeds = {list(range(101))}", "x 1,000 tr"),
+    ],
+)
+def test_a_search_that_makes_no_sense_is_refused(tmp_path: Path, block: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        searched(tmp_path, block, "fedavg")
+
+
+@pytest.mark.parametrize("method", sorted(methods()))
+def test_whatever_a_method_declares_to_be_searched_is_valid(method: str) -> None:
+    declared = spaces(method)
+    assert len(declared) < search.MOST
+    for share in (0.0, 0.25, 0.5, 0.75, 0.999):
+        hyperparameters(method, {name: space.value(each, share) for name, each in declared.items()})
+
+
+@pytest.mark.parametrize(
+    ("given", "ends"),
+    [
+        (space.uniform(0.2, 0.8), (0.2, 0.8)),
+        (space.log(0.01, 10), (0.01, 10)),
+        (space.near_one(0.9, 0.99999), (0.9, 0.99999)),
+        (space.whole(2, 10), (2, 10)),
+        (space.log_whole(5, 200), (5, 200)),
+        (space.one_of("a", None), ("a", None)),
+    ],
+)
+def test_a_range_reaches_from_end_to_end(given: space.Space, ends: tuple[object, object]) -> None:
+    assert space.value(given, 0.0) == ends[0]
+    assert space.value(given, 1 - 1e-9) == pytest.approx(ends[1])
+    assert space.told(given)
