@@ -251,7 +251,7 @@ def mirrored(printed: pd.DataFrame) -> pd.Series:
 
 def lifted(printed: pd.DataFrame) -> pd.Series:
     """The paper's own method fifty points better."""
-    own = printed["row"].isin(["FedOBP", "FedSelect, α = 0.50"])
+    own = printed["row"].isin(["FedOBP", "FedSelect, α = 0.50", "Star-PFL"])
     return printed["published"].astype(float) + 50.0 * own
 
 

@@ -226,13 +226,12 @@ def test_figure_2_weighs_selections_round_by_round() -> None:
 
 
 def test_leads_are_judged_at_the_paper_scale_only_and_with_their_noise() -> None:
-    """Of the invented runs' noise nothing is known, so that even there they stay open."""
-    for name, words in (("fig3", "nearest baseline"), ("fig4", "DFedPGP leads")):
-        for scale in ("smoke", "paper"):
-            (claim,) = (c for c in make(name, scale).claims if words in c.text)
-            assert claim.holds is None
-            assert " against " in claim.detail
-            assert "[" in claim.detail
+    """The invented runs are far from the stated lead, by more than three seeds vary."""
+    for scale, expected in (("smoke", None), ("paper", False)):
+        (claim,) = (c for c in make("fig3", scale).claims if "nearest baseline" in c.text)
+        assert claim.holds is expected
+        assert " against " in claim.detail
+        assert "[" in claim.detail
 
 
 def test_work_counts_who_trains_and_for_how_long() -> None:
