@@ -83,7 +83,7 @@ def _summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[tables.Row]
     ranks = statistics.average_ranks(wide)
     first = str((ranks if ranks.notna().any() else -wide.mean(axis="columns")).idxmin())
     found = ranking.summary(evidence, frame, rows, first)
-    return found.drop(columns="average rank, published").rename(
+    return found.drop(columns="average rank, published", errors="ignore").rename(
         columns={"average rank, ours": "average rank"}
     )
 
