@@ -16,7 +16,8 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The README's method, saved as a user would save it."""
-    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    marked = r"<!-- the test suite runs this example -->\n```python\n(.*?)```"
+    (code,) = re.findall(marked, README, flags=re.DOTALL)
     file = tmp_path_factory.mktemp("plugin") / "halfway.py"
     file.write_text(code)
     return str(file)

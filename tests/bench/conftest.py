@@ -113,11 +113,13 @@ def compute(store: Store) -> Callable[..., Outcome]:
 def forgotten() -> Iterator[None]:
     """Methods that are registered meanwhile are unknown again afterwards."""
     before, loaded = dict(registry.methods()), set(plugins._loaded)
-    yield
-    registry._REGISTRY.clear()
-    registry._REGISTRY.update(before)
-    plugins._loaded.clear()
-    plugins._loaded.update(loaded)
+    try:
+        yield
+    finally:
+        registry._REGISTRY.clear()
+        registry._REGISTRY.update(before)
+        plugins._loaded.clear()
+        plugins._loaded.update(loaded)
 
 
 @pytest.fixture

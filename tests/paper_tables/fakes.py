@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from repfl.bench.cells.cell import entry
 from repfl.bench.cells.grid import files
 from repfl.bench.cells.plan import Planned
 from repfl.bench.evidence.library import flatten
@@ -50,6 +51,7 @@ def row(item: Planned) -> dict[str, Any]:
         "column": column,
         "column_label": item.column_label,
         "method": method,
+        "one_model": entry(method).one_model,
         "version": cell.version,
         "seed": cell.seed,
         "status": "done",

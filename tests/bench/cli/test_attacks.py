@@ -79,7 +79,7 @@ def test_what_nobody_can_run_is_counted_and_not_written_out(
 ) -> None:
     begun = time.process_time()
     said = planned(here, tmp_path, GRID.replace(old, new))
-    assert time.process_time() - begun < 1
+    assert time.process_time() - begun < 3
     assert words in said
     assert "100,000" in said
 
