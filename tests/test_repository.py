@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+import repfl
+
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
@@ -148,11 +150,11 @@ def test_a_form_asks_for_what_is_needed(path: Path) -> None:
 def test_the_citation_is_of_this_version_and_of_papers_whose_pages_are_here() -> None:
     found = read(ROOT / "CITATION.cff")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert (found["version"], found["license"]) == (project["version"], project["license"])
+    assert (found["version"], found["license"]) == (repfl.__version__, project["license"])
     pages = [path.read_text() for path in (ROOT / "paper_tables").glob("*/README.md")]
     for paper in found["references"]:
         assert any(f"*{paper['title']}*" in " ".join(page.split()) for page in pages)
-    assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"## {repfl.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_hooks_use_the_versions_that_the_suite_uses() -> None:
