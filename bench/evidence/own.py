@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, curves, figures, ranking, statistics, tables
+from repfl.paper_tables.core import captions, forms, ranking, statistics, tables
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.result import Column, Figure, Result, Sheet, Table
+from repfl.paper_tables.core.result import Column, Figure, Result, Table
 
 if TYPE_CHECKING:
     from repfl.bench.cells.schema import Artefact
@@ -120,29 +119,12 @@ def _figure(paper: str, name: str, title: str, evidence: Evidence) -> Figure:
         evidence.cells[f"recipe.evaluation.{field}"].iloc[0] for field in ("point", "average")
     )
     curve = f"{point}/{'pooled' if average == 'pooled' else 'mean'}"
-    data = curves.accuracy_curves(evidence, labels, [column.key for column in columns], curve)
-
-    def draw(sheet: Sheet) -> Canvas:
-        canvas = sheet(3.4 * min(3, len(columns)), 2.8 * -(-len(columns) // 3))
-        for axes, column in zip(figures.panels(canvas, len(columns), 3), columns, strict=False):
-            figures.curves(axes, data[data["column"] == column.key], labels, band=True)
-            axes.set_title(figures.literal(column.label))
-            axes.set_xlabel("round")
-            axes.set_ylabel("accuracy in %")
-        figures.legend_below(canvas, axes)
-        return canvas
-
-    caption = captions.caption(
-        evidence, f"Accuracy by round ({curve}); bands span the seeds.", floor=False
-    )
-    return Figure(
-        paper,
-        name,
+    return forms.by_round(
+        evidence,
+        (paper, name),
         title,
-        caption,
-        evidence.scale,
-        ids=tables.done_ids(evidence),
-        draw=draw,
-        data=data,
-        alt=caption,
+        f"Accuracy by round ({curve}); bands span the seeds.",
+        rows=labels,
+        columns=columns,
+        curve=curve,
     )
