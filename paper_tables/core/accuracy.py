@@ -20,14 +20,14 @@ def accuracy_table(
     what: str,
     parts: tuple[pd.DataFrame, Sequence[Row], Sequence[Column]],
     *,
-    against: str,
+    against: str = "",
     notes: tuple[str, ...] = (),
     claims: tuple[Claim, ...] = (),
     competing: Sequence[str] = (),
     **layout: Any,
 ) -> Table:
     """The table of a paper and name `key`: its frame, rows and columns, its orders among the
-    `competing` rows (none: all), and statistics over all columns.
+    `competing` rows (none: all), and statistics over all columns `against` a row, if one is given.
     """
     frame, rows, columns = parts
     orders = ranking.orderings(frame[frame["row"].isin(competing)] if competing else frame, columns)
@@ -43,5 +43,5 @@ def accuracy_table(
         frame,
         tables.layout_of(frame, rows, columns, **layout),
         orders if full else (),
-        ranking.summary(evidence, frame, rows, against=against),
+        ranking.summary(evidence, frame, rows, against=against) if against else pd.DataFrame(),
     )

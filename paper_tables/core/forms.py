@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, curves, figures, ranking, tables
+from repfl.paper_tables.core import captions, curves, figures, tables
+from repfl.paper_tables.core.accuracy import accuracy_table
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import Column, Figure, Sheet, Table
@@ -31,17 +32,7 @@ def table(
     """
     rows = tables.with_guests(rows, evidence)
     frame = tables.accuracy_frame(evidence, number, rows, columns, places, printing)
-    return Table(
-        *key,
-        title,
-        captions.caption(evidence, what),
-        evidence.scale,
-        notes,
-        ids=tables.done_ids(evidence),
-        frame=frame,
-        layout=tables.layout_of(frame, rows, columns),
-        orderings=ranking.orderings(frame, columns),
-    )
+    return accuracy_table(evidence, key, title, what, (frame, rows, columns), notes=notes)
 
 
 def by_round(
