@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import sqrt
 from shlex import quote
@@ -46,18 +45,20 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
     }
 
 
-def measured(
-    run: Run, clients: Clients, spent: Mapping[str, float], options: Options
-) -> dict[str, Any]:
+def measured(run: Run, clients: Clients, seconds: float, options: Options) -> dict[str, Any]:
     """Provenance that a finished run adds."""
-    inside = {
-        name: sum(value for _, row, value in run.rows if row == f"time/{name}")
-        for name in ("train", "evaluate")
+    spent = {
+        name: sum(value for _, row, value in run.rows if row == name)
+        for name in ("time/train", "time/evaluate")
     }
     return {
         "data": clients.fingerprints,
         "partition": clients.digest,
-        "seconds": {**spent, **inside},
+        "seconds": {
+            "wall": seconds,
+            "train": spent["time/train"],
+            "evaluate": spent["time/evaluate"],
+        },
         "samples": clients.samples,
         "peak_memory": provenance.peak_memory(options.device),
         "digests": digests(run),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from repfl.bench.cells.cell import Cell
 from repfl.bench.errors import Corrupt, StoreError, UserError, one_line
@@ -243,29 +243,6 @@ def _store(
 # -- the run itself --------------------------------------------------------------------------------
 
 
-class Spent(NamedTuple):
-    """Seconds of a cell, over all its sittings."""
-
-    wall: float = 0.0
-    processor: float = 0.0
-    """Of this process; unlike the wall's, they hardly depend on what else the machine does."""
-
-
-class Clock:
-    """What a cell has spent so far."""
-
-    def __init__(self) -> None:
-        self.earlier = Spent()
-        self.begun, self._processor = time.perf_counter(), time.process_time()
-
-    @property
-    def spent(self) -> Spent:
-        return Spent(
-            self.earlier.wall + time.perf_counter() - self.begun,
-            self.earlier.processor + time.process_time() - self._processor,
-        )
-
-
 def _compute(
     task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]
 ) -> Record:
@@ -273,24 +250,25 @@ def _compute(
     from repfl.bench.cells import surroundings
     from repfl.bench.running.clients import clients_of, make
 
-    clock, before = Clock(), surroundings.settings()
+    begun, before = time.perf_counter(), surroundings.settings()
     clients = clients_of(task.cell)
     run = make(task.cell, clients, options)
     facts = checkpoint_facts(task.cell, options)
-    with _alarm(options, clock.begun):
-        clock.earlier = _begin(run, store, task.cell.id, facts)
+    with _alarm(options, begun):
+        earlier = _begin(run, store, task.cell.id, facts)
     tell(task.cell.id, run.round)
     saved = time.perf_counter()
     sizes = [norms(run)] if options.norms else []
     while not run.done:
-        with _alarm(options, clock.begun):
+        with _alarm(options, begun):
             run.step()
         sizes += [norms(run)] if options.norms else []
         tell(task.cell.id, run.round)
-        now, spent, interrupted = time.perf_counter(), clock.spent, not run.done and stop()
-        late = options.time_limit is not None and spent.wall > options.time_limit and not run.done
+        now = time.perf_counter()
+        seconds, interrupted = earlier + now - begun, not run.done and stop()
+        late = options.time_limit is not None and seconds > options.time_limit and not run.done
         if interrupted or late or (now - saved >= options.checkpoint_every and not run.done):
-            _save(run, store, task.cell.id, facts, spent)
+            _save(run, store, task.cell.id, facts, seconds)
             saved = time.perf_counter()
         if interrupted:
             raise _Interrupted
@@ -306,7 +284,7 @@ def _compute(
         )
     metrics = summarise(run.rows, task.cell.recipe, clients.floor, run.fed.layout.parameters)
     origin = products.origin(task, options) | products.measured(
-        run, clients, clock.spent._asdict(), options
+        run, clients, earlier + time.perf_counter() - begun, options
     )
     origin |= {"norms": by_group(sizes)} if sizes else {}
     return _store(
@@ -353,21 +331,21 @@ def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:
     return {"cell": cell.id, "chunk": how, "platform": str(where), **provenance.of_cell(cell.json)}
 
 
-def _begin(run: Run, store: Store, cell: str, facts: dict[str, str]) -> Spent:
-    """From the last checkpoint, if there is a usable one, or from the start; returns what has been
-    spent already.
+def _begin(run: Run, store: Store, cell: str, facts: dict[str, str]) -> float:
+    """From the last checkpoint, if there is a usable one, or from the start; returns the seconds
+    already spent.
     """
     tensors = checkpoint.load(store, cell, facts)
     if tensors is None:
         run.start()
-        return Spent()
-    spent = tensors.pop("harness/seconds").expand(2).tolist()  # older ones know one time alone
+        return 0.0
+    seconds = float(tensors.pop("harness/seconds"))
     run.restore(tensors)
-    return Spent(*spent)
+    return seconds
 
 
-def _save(run: Run, store: Store, cell: str, facts: dict[str, str], spent: Spent) -> None:
+def _save(run: Run, store: Store, cell: str, facts: dict[str, str], seconds: float) -> None:
     import torch
 
-    tensors = {**run.snapshot(), "harness/seconds": torch.tensor(spent, dtype=torch.float64)}
+    tensors = {**run.snapshot(), "harness/seconds": torch.tensor(seconds, dtype=torch.float64)}
     checkpoint.save(store, cell, tensors, facts)
