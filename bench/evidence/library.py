@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from repfl.bench.cells import grid as grids
 from repfl.bench.cells.cell import entry
 from repfl.bench.cells.plan import Planned
 from repfl.bench.errors import Corrupt, UserError, one_line
-from repfl.bench.evidence import tiers
+from repfl.bench.evidence import floors, tiers
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Curve, by_name
 from repfl.bench.records.store import Record, Store
@@ -141,6 +142,7 @@ class StoredEvidence:
             **flatten(item.cell.hp, "hp."),
             **flatten(recipe, "recipe."),
             **flatten(metrics.get("floor", {}), "floor."),
+            **flatten(self._global_floor(item), "floor.global."),
             **flatten(metrics.get("traffic", {}), "traffic."),
             "parameters": metrics.get("parameters"),
             "metrics": metrics,
@@ -158,6 +160,17 @@ class StoredEvidence:
         if item.skip:
             return "skipped", item.skip, {}, "record"
         return "missing", self._library.why_missing(cell), {}, "record"
+
+    def _global_floor(self, item: Planned) -> Mapping[str, float]:
+        """What one constant for all clients reaches, where that is known."""
+        seed = item.cell.recipe["partition"].get("seed")
+        place = (item.column, item.cell.seed if seed is None else int(seed))
+        return self._global_floors.get(place, {})
+
+    @cached_property
+    def _global_floors(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
+        own = self.scale == "paper" and self._planned[0].paper in grids.files()
+        return floors.one_for_all(self._planned[0].paper) if own else {}
 
     @cached_property
     def _tiers(self) -> dict[str, tiers.Tier]:

@@ -58,16 +58,14 @@ class Printed:
     value: float
 
 
-def printed(results: Sequence[Result]) -> Iterator[Printed]:
+def printed(results: Sequence[Result], *, one_model: bool = False) -> Iterator[Printed]:
     """Every accuracy of a personal model, in the paper's own rows, that stands in a column with a
-    known floor.
-
-    One model for all clients is no match for constants that differ between clients.
+    known floor; or those of one model for all clients, whose floor is one constant for all.
     """
     for table in results:
         if isinstance(table, Table) and table.paper not in SEED_UNKNOWN:
             known, named = (
-                floors.by_recipe(table.paper),
+                floors.by_recipe(table.paper, one_model=one_model),
                 {c.key: c for c in table.layout.columns if c.unit in ACCURACY_UNITS},
             )
             for cell in table.frame.to_dict("records"):
@@ -77,10 +75,11 @@ def printed(results: Sequence[Result]) -> Iterator[Printed]:
                 )
                 if column is None or not own or cell["column"] not in known:
                     continue
-                if not _one_model(table.paper, str(cell["column"]), str(cell["method"])):
+                place = (table.paper, str(cell["column"]), str(cell["method"]))
+                if _one_model(*place) == one_model:
                     title = ", ".join(filter(None, (column.group, column.label)))
-                    place = PaperColumn(table.paper, table.name, title, known[cell["column"]])
-                    yield Printed(place, cell["row"], float(cell["published"]))
+                    held = PaperColumn(table.paper, table.name, title, known[cell["column"]])
+                    yield Printed(held, cell["row"], float(cell["published"]))
 
 
 def _one_model(paper: str, column: str, method: str) -> bool:
@@ -95,16 +94,12 @@ def _one_model(paper: str, column: str, method: str) -> bool:
 
 def block() -> str:
     """The README's block."""
-    return (
-        "\n".join(
-            (
-                *verdict_lines(list(grids.files())),
-                "",
-                *floor_lines(list(printed(committed.everything("paper")))),
-            )
-        )
-        + "\n"
-    )
+    tables = committed.everything("paper")
+    personal, shared = list(printed(tables)), list(printed(tables, one_model=True))
+    lines = [*verdict_lines(list(grids.files())), "", *floor_lines(personal, "personal models")]
+    if shared:
+        lines += ["", *floor_lines(shared, "one model for all clients")]
+    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)
@@ -157,16 +152,13 @@ def standing(*scales: Sequence[Result]) -> dict[str, Standing]:
     return found
 
 
-def floor_lines(known: Sequence[Printed]) -> list[str]:
+def floor_lines(known: Sequence[Printed], whose: str) -> list[str]:
     """The printed accuracies that are not above their floor."""
     low = [each for each in known if at_floor(each.value, each.place.floor)]
-    lines = [
-        (
-            f"Of {len(known)} printed accuracies of personal models whose floor is known at the"
-            f" paper scale, {len(low)} are not above it:"
-        ),
-        "",
-    ]
+    told = f"Of {len(known)} printed accuracies of {whose} whose floor is known at the paper scale,"
+    if not low:
+        return [f"{told} all are above it."]
+    lines = [f"{told} {len(low)} are not above it:", ""]
     for place in dict.fromkeys(each.place for each in low):
         rows = ", ".join(f"{each.row} {each.value:.2f}" for each in low if each.place == place)
         lines.append(f"* {place.title} (floor {place.floor:.2f}): {rows}")

@@ -58,10 +58,15 @@ def test_what_a_constant_reaches_is_told_by_column() -> None:
         results.Printed(place, "FedPer", 84.98),
         results.Printed(above, "FedAvg", 63.98),
     ]
-    head, _, *lines = results.floor_lines(known)
+    head, _, *lines = results.floor_lines(known, "personal models")
     assert head.startswith("Of 3 printed accuracies of personal models")
     assert ", 1 are not above" in head
     assert lines == ["* FedOBP table3, CIFAR-10, Dir(0.1) (floor 64.48): FedAvg 58.15"]
+    (all_above,) = results.floor_lines(known[1:], "one model for all clients")
+    assert all_above == (
+        "Of 2 printed accuracies of one model for all clients whose floor is known at the paper"
+        " scale, all are above it."
+    )
 
 
 def test_columns_whose_seed_nobody_has_stated_have_no_floor() -> None:
