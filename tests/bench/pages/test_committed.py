@@ -54,3 +54,16 @@ def test_nothing_is_ranked_beside_the_paper_below_its_scale(paper: str, scale: s
         trained = table.frame[~table.frame["kind"].isin([*map(str, EXACT), ""])]
         assert set(trained["verdict"].dropna()) <= set(map(str, UNJUDGED)), table.key
         assert trained["difference"].isna().all(), table.key
+
+
+@pytest.mark.parametrize("paper", ["fedobp", "fedselect", "pfeddst"])
+def test_a_claim_on_settings_reads_right_at_every_scale(paper: str) -> None:
+    """The paper's scale keeps a stated setting or does not; other scales have their own."""
+    for scale in ("smoke", "desk", "paper"):
+        claims = [c for result in committed.of(paper, scale) for c in result.claims if c.settings]
+        assert claims
+        for claim in claims:
+            words = render.claim(claim, paper)
+            assert claim.detail.startswith(f"settings of the {scale} scale: "), claim.id
+            assert (" by the paper scale. Settings of the paper" in words) == (scale == "paper")
+            assert (f"the {scale} scale has settings of its own" in words) == (scale != "paper")
