@@ -14,7 +14,7 @@ from repfl.bench.cells import grid as grids
 from repfl.bench.cells.cell import known_entry
 from repfl.bench.pages import committed, floors
 from repfl.paper_tables.core.result import Result, Table, shown, stated
-from repfl.paper_tables.core.verdict import ACCURACY_UNITS, Kind, Verdict, at_floor
+from repfl.paper_tables.core.verdict import ACCURACY_UNITS, UNJUDGED, Kind, Verdict, at_floor
 
 README = grids.ROOT.parent / "README.md"
 FIGURE = grids.ROOT / "floors.png"
@@ -96,7 +96,9 @@ def block() -> str:
     """The README's block."""
     tables = committed.everything("paper")
     personal, shared = list(printed(tables)), list(printed(tables, one_model=True))
-    lines = [*verdict_lines(list(grids.files())), "", *floor_lines(personal, "personal models")]
+    papers = list(grids.files())
+    lines = [*total_lines(papers), "", *verdict_lines(papers), ""]
+    lines += floor_lines(personal, "personal models")
     if shared:
         lines += ["", *floor_lines(shared, "one model for all clients")]
     return "\n".join(lines) + "\n"
@@ -110,29 +112,45 @@ class Standing:
     verdict: str
 
 
+SENTENCE = f"{Kind.TEXT}, held against ours there"
+
+
+def counts(paper: str) -> dict[str, Counter[str]]:
+    """How many published numbers of a paper there are of each kind, by verdict; those that only a
+    sentence states have none, and are counted under an empty word.
+    """
+    scales = [committed.of(paper, scale) for scale in ("desk", "paper")]
+    found = standing(*scales)
+    told = {source for results in scales for result in results for source in stated(result)}
+    kinds = {
+        str(kind): Counter(each.verdict for each in found.values() if each.kind == kind)
+        for kind in Kind
+    }
+    kinds[SENTENCE] = Counter({"": len(told - found.keys())})
+    return {kind: each for kind, each in kinds.items() if each.total()}
+
+
+def total_lines(papers: Sequence[str]) -> list[str]:
+    """How many numbers of each kind all papers have, and how many of them have a verdict."""
+    every = [counts(paper) for paper in papers]
+    lines = ["| kind of number | numbers | with a verdict |", f"|{'---|' * 3}"]
+    for kind in (*map(str, Kind), SENTENCE):
+        summed = sum((each[kind] for each in every if kind in each), Counter[str]())
+        if summed:
+            unjudged = sum(summed[str(verdict)] for verdict in UNJUDGED) + summed[""]
+            lines.append(f"| {kind} | {summed.total()} | {summed.total() - unjudged or ''} |")
+    whole = sum(each.total() for kinds in every for each in kinds.values())
+    return [*lines, f"| all | {whole} |  |"]
+
+
 def verdict_lines(papers: Sequence[str]) -> list[str]:
     """How many published numbers of each paper and kind were given which verdict."""
     head = ["paper", "kind of number", "numbers", *(WORDS.get(v, str(v)) for v in Verdict)]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for paper in papers:
-        scales = [committed.of(paper, scale) for scale in ("desk", "paper")]
-        found = standing(*scales)
         link = f"[{NAMES.get(paper, paper)}](paper_tables/{paper.replace('-', '_')}/README.md)"
-        for kind in Kind:
-            counts = Counter(each.verdict for each in found.values() if each.kind == kind)
-            if counts:
-                lines.append(_line(link, kind, counts.total(), (counts[str(v)] for v in Verdict)))
-        if (
-            told := {
-                source for results in scales for result in results for source in stated(result)
-            }
-            - found.keys()
-        ):
-            lines.append(
-                _line(
-                    link, f"{Kind.TEXT}, held against ours there", len(told), ("" for _ in Verdict)
-                )
-            )
+        for kind, given in counts(paper).items():
+            lines.append(_line(link, kind, given.total(), (given[str(v)] for v in Verdict)))
     return lines
 
 

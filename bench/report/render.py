@@ -151,7 +151,10 @@ STANDINGS = {True: "holds", False: "does not hold", None: "open"}
 POINTS = {True: "point to it", False: "point against it"}
 
 
-KEPT = {True: "kept by the paper scale", False: "not kept by the paper scale"}
+KEPT: dict[bool | None, str] = {
+    True: "kept by the paper scale",
+    False: "not kept by the paper scale",
+}
 """Of a claim that states settings."""
 
 
