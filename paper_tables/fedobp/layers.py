@@ -248,7 +248,7 @@ def axis(evidence: Evidence) -> Claim:
     same = rounds == stated(rows)
     return Claim(
         "epochs-on-axis",
-        "Figure 6 shows 450 communication epochs, as many as runs have",
+        "Figure 6 shows 450 communication epochs",
         same,
         f"section V-A states {rounds:.0f} rounds (README, 30)",
         evidence.scale,
