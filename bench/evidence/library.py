@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from repfl.bench.cells import grid as grids
 from repfl.bench.cells.cell import entry
 from repfl.bench.cells.plan import Planned
 from repfl.bench.errors import Corrupt, UserError, one_line
-from repfl.bench.evidence import tiers
+from repfl.bench.evidence import floors, tiers
 from repfl.bench.evidence.lines import Line, counts_of
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Counts, Curve, by_name
@@ -76,7 +77,10 @@ class Known:
         self._library, self._measured = library, measured
 
     def record(self, cell: str) -> Record | None:
-        return self._library.record(cell) or self._measured.records.get(cell)
+        if (record := self._library.record(cell)) is not None:
+            return record
+        line = self._measured.line(cell)
+        return None if line is None else line.record
 
     def line(self, cell: str) -> Line | None:
         """The measured line that stands for a cell, if one does."""
@@ -195,6 +199,7 @@ class StoredEvidence:
             **flatten(item.cell.hp, "hp."),
             **flatten(recipe, "recipe."),
             **flatten(metrics.get("floor", {}), "floor."),
+            **flatten(self._global_floor(item), "floor.global."),
             **flatten(metrics.get("traffic", {}), "traffic."),
             "parameters": metrics.get("parameters"),
             "metrics": metrics,
@@ -208,6 +213,17 @@ class StoredEvidence:
         if item.skip:
             return "skipped", item.skip, {}, {}
         return "missing", self._known.why_missing(cell), {}, {}
+
+    def _global_floor(self, item: Planned) -> Mapping[str, float]:
+        """What one constant for all clients reaches, where that is known."""
+        seed = item.cell.recipe["partition"].get("seed")
+        place = (item.column, item.cell.seed if seed is None else int(seed))
+        return self._global_floors.get(place, {})
+
+    @cached_property
+    def _global_floors(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
+        own = self.scale == "paper" and self._planned[0].paper in grids.files()
+        return floors.one_for_all(self._planned[0].paper) if own else {}
 
     def _tier(self, line: Line) -> str:
         """How well a measured line is founded, and whether it is stale."""

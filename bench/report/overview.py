@@ -25,8 +25,8 @@ class Summary:
     artefacts: int
     absent: int
     tables: int
-    """Published numbers in tables; likewise in figures, and in sentences that are held against
-    ours.
+    """Published numbers in tables, dashes left out; likewise in figures, and in sentences that are
+    held against ours.
     """
     figures: int
     sentences: int
@@ -63,8 +63,8 @@ def summaries(results: Sequence[Result], titles: dict[str, str]) -> list[Summary
                 tuple(dict.fromkeys(r.scale for r in own)),
                 len(own),
                 sum(isinstance(r, Absent) for r in own),
-                sum(len(shown(r)) for r in own if isinstance(r, Table)),
-                sum(len(shown(r)) for r in own if isinstance(r, Figure)),
+                sum(len(shown(r).dropna()) for r in own if isinstance(r, Table)),
+                sum(len(shown(r).dropna()) for r in own if isinstance(r, Figure)),
                 sum(len(stated(r)) for r in own),
                 counted,
                 kinds(own),
