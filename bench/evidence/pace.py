@@ -28,12 +28,16 @@ from repfl.bench.running.cost import REACH
 from repfl.bench.running.operations import TERMS, Work
 
 PRIOR = {"calls": 3.8e-5, "products": 7.6e-12, "elements": 1.6e-9, "parameters": 5.4e-9}
-PRIOR |= {"visits": 5e-4}
 """Seconds per operation, from single training steps of all models on a core of a server: what the
 fit stays near where measured values do not tell terms apart.
 """
+NEAR, FAR = 0.3, 2.0
+"""How far the fit may go from these, as logarithms, and from what is guessed of other terms."""
+GUESSED = {"scored": 3e-9, "moved": 3e-9, "visits": 5e-4}
 DEVIATION = 0.15
 """What the logarithm of an undisturbed time is off by, about."""
+SHARE = 0.1
+"""Scoring tells of its pace from this share of a cell's time on."""
 FOLDS = 8
 COMMON = "fedavg"
 """The method that shares are multiples of."""
@@ -47,6 +51,8 @@ class Timed:
     scale: str
     work: Work
     seconds: float
+    scoring: float
+    """Of these, seconds of scoring outside rounds."""
 
 
 def times() -> list[Timed]:
@@ -57,21 +63,21 @@ def times() -> list[Timed]:
         for item in unique(plan(Selection(scale=scale)))
     }
     found: dict[str, dict[str, Timed]] = {}
-    for platform, scale, cell, seconds in _lines():
+    for platform, scale, cell, *seconds in _lines():
         if (known := cells.get(cell)) is not None:
             done = operations.work(known.method, known.hp, known.recipe)
-            found.setdefault(platform, {}).setdefault(cell, Timed(known, scale, done, seconds))
+            found.setdefault(platform, {}).setdefault(cell, Timed(known, scale, done, *seconds))
     return list(max(found.values(), key=len).values())
 
 
-def _lines() -> Iterator[tuple[str, str, str, float]]:
+def _lines() -> Iterator[tuple[str, str, str, float, float]]:
     for paper in grids.files():
         for scale in grids.SCALES:
             for line in measured.read(paper, scale).lines:
                 spent = line.record.provenance["seconds"]
                 if line.record.status == "done" and line.record.provenance["device"] == "cpu":
                     told = spent.get("processor", spent["train"] + spent["evaluate"])
-                    yield line.platform, scale, line.cell, told
+                    yield line.platform, scale, line.cell, told, spent["evaluate"]
 
 
 class Fit:
@@ -86,13 +92,16 @@ class Fit:
             for name in ("steps", "around", "scoring")
         )
         self.logs = np.log([each.seconds for each in timed])
-        self.prior = np.log([PRIOR[term] for term in TERMS])
+        self.prior = np.log([(PRIOR | GUESSED)[term] for term in TERMS])
+        scored = np.array([each.scoring for each in timed])
+        self.told = scored > SHARE * np.exp(self.logs)
+        self.scores = np.log(np.where(self.told, scored, 1.0))
 
     def expected(self, logs: np.ndarray) -> np.ndarray:
         """Logarithms of seconds."""
         terms, shares = np.exp(logs[: len(TERMS)]), self.shares(logs)[self.of]
         around = self.around * terms
-        moved, visits = (around[:, TERMS.index(name)] for name in ("parameters", "visits"))
+        moved, visits = (around[:, TERMS.index(name)] for name in ("moved", "visits"))
         steps = (self.steps @ terms) * shares[:, 0]
         rest = moved * shares[:, 1] + visits * shares[:, 2]
         return np.asarray(np.log(steps + rest + self.scoring @ terms))
@@ -109,12 +118,17 @@ class Fit:
             shares = logs[len(TERMS) :]
             steps, others = shares[:count], shares[count:]
             errors = (self.logs - self.expected(logs))[among] / DEVIATION
-            terms = (logs[: len(TERMS)] - self.prior) / 0.25
-            return np.concatenate([errors, terms, steps / 0.7, others / 2, [10 * shares[common]]])
+            tested = self.scores - np.log(self.scoring @ np.exp(logs[: len(TERMS)]))
+            scores = tested[among & self.told] / (2 * DEVIATION)
+            ties = [10 * shares[common]]
+            return np.concatenate([errors, scores, steps / 0.7, others / 2, ties])
 
         found = np.concatenate([self.prior, np.zeros(3 * count)])
+        reach = [NEAR if term in PRIOR else FAR for term in TERMS]
+        width = np.concatenate([reach, np.full(3 * count, 6.0)])
+        within = found - width, found + width
         for loss in ("soft_l1", "cauchy"):
-            found = optimize.least_squares(off, found, loss=loss, max_nfev=60).x
+            found = optimize.least_squares(off, found, loss=loss, bounds=within, max_nfev=60).x
         return found
 
     def left_out(self) -> np.ndarray:
@@ -164,12 +178,19 @@ def _errors(
     for each, error in zip(fit.timed, rest, strict=True):
         if each.scale == "smoke":
             kinds.setdefault((each.cell.method, str(each.cell.recipe)), []).append(float(error))
-    alike = [error - np.median(errors) for errors in kinds.values() if len(errors) > 2 for error in errors]
+    alike = [
+        error - np.median(errors)
+        for errors in kinds.values()
+        if len(errors) > 2
+        for error in errors
+    ]
     eight = {"cell": left_out[among], "alike": np.array(alike)}
-    return {name: _round(float(np.quantile(np.abs(all_), 0.8)) / REACH) for name, all_ in eight.items()}
+    return {
+        name: _round(float(np.quantile(np.abs(all_), 0.8)) / REACH) for name, all_ in eight.items()
+    }
 
 
-OTHERS = {"calibrated": 0.15, "else": 0.4}
+OTHERS = {"calibrated": 0.2, "else": 0.4}
 """Deviations between machines, supposed: of one that was calibrated, and of one that was not."""
 _SHARES = tuple(field.name for field in fields(pace.Share))
 

@@ -164,22 +164,19 @@ def measured(store: Store) -> dict[str, Speeds]:
 
 
 def _telling(store: Store, cell: str) -> Record | None:
-    """The record of a finished cell that trained long enough to speak of speed."""
+    """The record of a finished cell that trained long enough to speak of speed; of one whose data
+    set or model is not known here any more nothing can be told.
+    """
+    from repfl.datasets.core.errors import DataError
+
     try:
         record = store.get(cell)
         if record is None or record.status != "done":
             return None
         done = operations.work(*(record.cell[name] for name in ("method", "hp", "recipe")))
-    except (Corrupt, UserError, *_strangers()):
+    except (Corrupt, UserError, DataError, KeyError):
         return None
     return record if done.samples >= ENOUGH else None
-
-
-def _strangers() -> tuple[type[Exception], ...]:
-    """What a record raises whose data set or model is not known here any more."""
-    from repfl.datasets.core.errors import DataError
-
-    return DataError, KeyError
 
 
 # -- in words --------------------------------------------------------------------------------------

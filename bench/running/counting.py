@@ -58,5 +58,5 @@ def count(model: Model, shape: tuple[int, int, int], samples: int, *, train: boo
     with torch.set_grad_enabled(train), Counter() as counter:
         logits = model.logits(params, x, Mode(train=train))
         if train:
-            F.cross_entropy(logits.squeeze(0), y).backward()  # type: ignore[no-untyped-call]
+            F.cross_entropy(logits.squeeze(0), y).backward()
     return counter

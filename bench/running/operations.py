@@ -38,7 +38,11 @@ class Load:
     elements: float = 0.0
     """Values of activations and their gradients that are written."""
     parameters: float = 0.0
-    """Model entries that are updated, copied or averaged."""
+    """Model entries that a training step updates."""
+    scored: float = 0.0
+    """Values of activations that scoring writes; its large batches leave the caches."""
+    moved: float = 0.0
+    """Model entries that are copied, compared or averaged between training."""
     visits: float = 0.0
     """Clients that are set up, to train or to be scored."""
 
@@ -78,9 +82,9 @@ class Network:
         return Load(
             self.score_calls * ceil(samples / SCORED),
             samples * self.score_products,
-            samples * self.score_elements,
-            self.parameters,
-            1,
+            scored=samples * self.score_elements,
+            moved=self.parameters,
+            visits=1,
         )
 
 
@@ -109,7 +113,7 @@ def work(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> Work:
         scoring += epoch.times(extra * everybody * residents(recipe))
     return Work(
         epoch.times(training["epochs"] * visits),
-        Load(parameters=MOVED * net.parameters, visits=1).times(visits),
+        Load(moved=MOVED * net.parameters, visits=1).times(visits),
         scoring,
         visits * training["epochs"] * held,
     )

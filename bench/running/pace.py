@@ -2,8 +2,9 @@
 and on this one, by a calibration that is remembered.
 
 `pace.json` holds the first; `repfl.bench.evidence.pace` writes it. A calibration takes about two
-seconds: eight models make a few training steps, counted in processor time, so that other programs
-disturb it little. Planning never calibrates; `repfl run` does before a long run, and `repfl doctor`.
+seconds: seven models make a few training steps, counted in processor time, so that other programs
+disturb it little. Planning never calibrates; `repfl doctor` does, and `repfl run` before a long
+run.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
+from math import sqrt
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repfl.bench.records import provenance
 from repfl.bench.records.store import write_synced
@@ -25,23 +27,31 @@ from repfl.bench.running import operations
 from repfl.bench.running.operations import Load, Work
 from repfl.datasets.core.paths import expanded
 
+if TYPE_CHECKING:
+    from repfl.algorithms.core.federation import Federation
+
 FILE = Path(__file__).with_name("pace.json")
-GROUPS = (("calls", "visits"), ("products",), ("elements",), ("parameters",))
-"""Terms that one factor speeds up or slows down."""
+GROUPS = (("calls", "visits"), ("products", "elements", "scored"), ("parameters", "moved"))
+"""Terms that one factor speeds up or slows down: starting kernels, computing, moving memory."""
 STEPS: tuple[tuple[operations.Shape, int, int], ...] = (
     (("tiny", 1, 8, 10), 10, 20),
     (("tiny-bn", 1, 8, 10), 20, 10),
     (("lenet5", 1, 28, 11), 32, 4),
-    (("cnn4", 1, 28, 10), 10, 4),
-    (("cnn4", 3, 32, 10), 32, 3),
-    (("resnet8", 3, 32, 10), 20, 2),
+    (("cnn4", 1, 28, 10), 10, 3),
+    (("cnn4", 3, 32, 10), 32, 2),
+    (("resnet8", 3, 32, 10), 20, 1),
     (("resnet10", 3, 32, 100), 20, 1),
-    (("resnet18", 3, 32, 10), 32, 1),
 )
-"""What a calibration trains: a model, its batch, and how many steps."""
+"""What a calibration trains and scores: a model, its batch, and how many steps."""
+SCORED = 500
+"""Samples that each of them scores, too."""
 REPEATS = 3
-HELD = 0.2
+HELD = 1.0
 """How strongly factors stay together that the steps do not tell apart."""
+IN_A_ROW = 0.65
+"""Steps that follow each other at once take this share of what they take in a cell, measured on a
+processor of the reference's kind: caches keep more, and the best of several times counts.
+"""
 LEAST, MOST = 0.05, 20.0
 """Bounds of a factor."""
 
@@ -70,8 +80,7 @@ class Pace:
         """Seconds of one core for a cell's work."""
         share = self.share(method)
         around = Load(
-            parameters=share.moved * work.around.parameters,
-            visits=share.visits * work.around.visits,
+            moved=share.moved * work.around.moved, visits=share.visits * work.around.visits
         )
         return self._of(work.steps.times(share.steps) + around + work.scoring)
 
@@ -147,70 +156,80 @@ def _read() -> dict[str, Any]:
 def remembered() -> dict[str, float]:
     """By how much each term is slower here than on the reference; nothing before a calibration."""
     found = _read().get(_key())
-    usable = isinstance(found, dict) and found.keys() == set(operations.TERMS)
-    if not usable or not all(isinstance(value, int | float) for value in found.values()):
+    if not isinstance(found, dict) or found.keys() != set(operations.TERMS):
+        return {}
+    if not all(isinstance(value, int | float) for value in found.values()):
         return {}
     return {term: min(max(float(value), LEAST), MOST) for term, value in found.items()}
 
 
 def calibrate() -> dict[str, float]:
-    """Measure this machine, and remember it. Of two calibrations the faster one counts, term by
-    term: a machine can be disturbed, not hurried.
-    """
+    """Measure this machine, and remember it: the mean of this time and what was known before."""
     found, known = _factors(_timed()), remembered()
-    best = {term: min(value, known.get(term, value)) for term, value in found.items()}
+    mean = {term: sqrt(value * known.get(term, value)) for term, value in found.items()}
     fresh = path().with_suffix(f".{os.getpid()}.tmp")
     with suppress(OSError):  # nowhere to remember it
         fresh.parent.mkdir(parents=True, exist_ok=True)
-        write_synced(fresh, json.dumps(_read() | {_key(): best}, indent=1).encode())
+        write_synced(fresh, json.dumps(_read() | {_key(): mean}, indent=1).encode())
         fresh.replace(path())
-    return best
+    return mean
 
 
-def _factors(seconds: Mapping[operations.Shape, float]) -> dict[str, float]:
-    """One factor per group of terms, so that together they explain what the steps took."""
+def _factors(seconds: Sequence[tuple[Load, float]]) -> dict[str, float]:
+    """One factor per group of terms, so that together they explain how long loads took."""
     import numpy as np
     from scipy import optimize
 
     terms = reference().terms
-    rows = []
-    for shape, batch, steps in STEPS:
-        net = operations.network(*shape)
-        load = net.step(batch).times(steps) + Load(
-            parameters=operations.MOVED * net.parameters, visits=1
-        )
-        rows.append(
-            [
-                sum(getattr(load, term) * getattr(terms, term) for term in group)
-                for group in GROUPS
-            ]
-        )
-    expected, took = np.array(rows), np.array([seconds[shape] for shape, _, _ in STEPS])
+    rows = [
+        [sum(getattr(load, term) * getattr(terms, term) for term in group) for group in GROUPS]
+        for load, _ in seconds
+    ]
+    expected = np.array(rows)
+    took = np.array([took / IN_A_ROW for _, took in seconds])
     # relative errors; where steps do not tell groups apart, all are taken to be equally slow
     common = float(np.median(took / expected.sum(1)))
     design = np.vstack([expected / took[:, None], HELD / common * np.eye(len(GROUPS))])
     goal = np.concatenate([np.ones(len(took)), np.full(len(GROUPS), HELD)])
     factors = optimize.lsq_linear(design, goal, bounds=(LEAST, MOST)).x
     return {
-        term: float(factor)
-        for group, factor in zip(GROUPS, factors, strict=True)
-        for term in group
+        term: float(factor) for group, factor in zip(GROUPS, factors, strict=True) for term in group
     }
 
 
-def _timed() -> dict[operations.Shape, float]:
-    """Processor seconds of the steps of each model: the best of several times."""
+def _timed() -> list[tuple[Load, float]]:
+    """Loads of each model with the processor seconds they take: the best of several times."""
     import torch
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return {shape: _best(shape, batch, steps) for shape, batch, steps in STEPS}
+        return [each for shape, batch, steps in STEPS for each in _best(shape, batch, steps)]
     finally:
         torch.set_num_threads(threads)
 
 
-def _best(shape: operations.Shape, batch: int, steps: int) -> float:
+def _best(shape: operations.Shape, batch: int, steps: int) -> Iterator[tuple[Load, float]]:
+    fed, net = _federation(shape, batch, 2 * batch * steps), operations.network(*shape)
+    start = fed.new_model()[None]
+
+    def least(count: int) -> float:
+        return min(_took(lambda: fed.train(start, steps=count)) for _ in range(REPEATS))
+
+    # the difference, since what happens around steps is not what happens around them in a run
+    yield net.step(batch).times(steps), max(least(2 * steps) - least(steps), 1e-4)
+    took = min(_took(lambda: fed.correct(start, "test")) for _ in range(2))
+    yield replace(net.scoring(SCORED), moved=0.0, visits=0.0), took
+
+
+def _took(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+def _federation(shape: operations.Shape, batch: int, samples: int) -> Federation:
+    """One client with black pictures."""
     import torch
 
     from repfl.algorithms import models
@@ -219,12 +238,12 @@ def _best(shape: operations.Shape, batch: int, steps: int) -> float:
     from repfl.datasets.core.recipe import Partition, Recipe, Training
 
     name, channels, size, classes = shape
-    held = torch.arange(batch * steps)
+    held = torch.arange(max(samples, SCORED))
     data = ClientData(
         torch.zeros(len(held), size, size, channels, dtype=torch.uint8),
         held % classes,
-        [held],
-        [held[:0]],
+        [held[:samples]],
+        [held[:SCORED]],
         [held[:0]],
         torch.full((channels,), 1 / 255),
         torch.zeros(channels),
@@ -233,11 +252,6 @@ def _best(shape: operations.Shape, batch: int, steps: int) -> float:
     training = Training(rounds=1, epochs=1, batch=batch, lr=0.01, momentum=0.9)
     recipe = Recipe("digits", name, 1, Partition("client-dirichlet"), training)
     model = models.build(name, channels=channels, size=size, classes=classes)
-    fed, taken = Federation(model, data, recipe, seed=0, chunk=1), []
-    start = fed.new_model()[None]
+    fed = Federation(model, data, recipe, seed=0, chunk=1)
     fed.begin(1, scoring=False)
-    for _ in range(REPEATS):
-        begun = time.process_time()
-        fed.train(start)
-        taken.append(time.process_time() - begun)
-    return min(taken)
+    return fed

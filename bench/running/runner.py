@@ -131,8 +131,12 @@ def run(
     executor: str | None,
     workers: int | None,
     progress: Progress,
+    *,
+    ordered: bool = False,
 ) -> Ending:
-    """Bring every planned cell to its end."""
+    """Bring every planned cell to its end; `ordered`: in the order of the plan, so that what comes
+    first is there first.
+    """
     store, summary, stop = Store(options.results), Ending(), Stop(progress.note)
     check_executor(executor, workers)
     todo = unique(planned)
@@ -142,9 +146,8 @@ def run(
         sweep(store)
         return summary
     speeds, costs = _costs(store, todo, options.device)
-    todo.sort(
-        key=lambda item: -costs[item.cell.id]
-    )  # long ones first, so that no worker is left alone with one at the end
+    if not ordered:  # long ones first, so that no worker is left alone with one at the end
+        todo.sort(key=lambda item: -costs[item.cell.id])
     store.open()
     name, count = choose_executor(executor, workers, len(todo), options)
     tasks = [Task(item.cell, item.command, item.skip, costs[item.cell.id]) for item in todo]
@@ -154,10 +157,7 @@ def run(
     cells, side_by_side = [item.cell for item in todo], min(count, len(todo))
     share = speeds.cost(cells).per(side_by_side)
     done = len(summary.outcomes)
-    with (
-        stop.listening(),
-        progress.running(cells, costs, done, side_by_side, known, share),
-    ):
+    with stop.listening(), progress.running(cells, costs, done, side_by_side, known, share):
         try:
             _until_done(tasks, options, (name, count), progress, stop, summary)
         except KeyboardInterrupt:
