@@ -1,7 +1,7 @@
 """How fast operations are: on the machine that the measured values were made on, as fitted to them,
 and on this one, by a calibration that is remembered.
 
-`pace.json` holds the first; `repfl.bench.evidence.pace` writes it. A calibration takes about two
+`pace.json` holds the first; `repfl.bench.evidence.pace` writes it. A calibration takes a few
 seconds: seven models make a few training steps, counted in processor time, so that other programs
 disturb it little. Planning never calibrates; `repfl doctor` does, and `repfl run` before a long
 run.
@@ -45,13 +45,15 @@ STEPS: tuple[tuple[operations.Shape, int, int], ...] = (
 """What a calibration trains and scores: a model, its batch, and how many steps."""
 SCORED = 500
 """Samples that each of them scores, too."""
-REPEATS = 3
-HELD = 1.0
+REPEATS = 4
+HELD = 2.0
 """How strongly factors stay together that the steps do not tell apart."""
-IN_A_ROW = 0.65
+IN_A_ROW = 0.8
 """Steps that follow each other at once take this share of what they take in a cell, measured on a
 processor of the reference's kind: caches keep more, and the best of several times counts.
 """
+TRUST = 0.7
+"""Share of a factor's logarithm that is believed: calibrations of one machine differ, too."""
 LEAST, MOST = 0.05, 20.0
 """Bounds of a factor."""
 
@@ -193,7 +195,9 @@ def _factors(seconds: Sequence[tuple[Load, float]]) -> dict[str, float]:
     goal = np.concatenate([np.ones(len(took)), np.full(len(GROUPS), HELD)])
     factors = optimize.lsq_linear(design, goal, bounds=(LEAST, MOST)).x
     return {
-        term: float(factor) for group, factor in zip(GROUPS, factors, strict=True) for term in group
+        term: float(factor) ** TRUST
+        for group, factor in zip(GROUPS, factors, strict=True)
+        for term in group
     }
 
 
