@@ -7,6 +7,6 @@ from __future__ import annotations
 import os
 import tempfile
 
-os.environ["REPFL_PACE"] = os.path.join(tempfile.mkdtemp(prefix="repfl-pace-"), "pace.json")
+os.environ["REPFL_PACE"] = f"{tempfile.mkdtemp(prefix='repfl-pace-')}/pace.json"
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before anything imports torch
 os.environ.pop("GITHUB_STEP_SUMMARY", None)  # what tests write is no page of the job they run in
