@@ -5,6 +5,7 @@ that is asked about; they have a range, and say what they rest on.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,11 @@ from repfl.bench.running import cost, operations, pace
 from repfl.bench.running.clients import clients_of
 from repfl.bench.running.task import Task
 from tests.bench.conftest import task
+
+
+@pytest.fixture(autouse=True)
+def _uncalibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPFL_PACE", str(tmp_path / "pace.json"))
 
 
 def lasting(method: str = "fedavg", rounds: int = 100, seed: int = 0, **changes: Any) -> Task:
