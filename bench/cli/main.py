@@ -46,7 +46,7 @@ def command_line(first: str = "") -> Any:
     from repfl.bench.cli.commands import app, mount_data, mounted_commands
     from repfl.bench.cli.options import pluggable
 
-    for module in ("inspection", "comparing", "starting"):
+    for module in ("inspection", "comparing", "starting", "settling"):
         import_module(f"repfl.bench.cli.{module}")  # their commands register themselves
 
     if first not in {
