@@ -28,7 +28,7 @@ from repfl.bench.cells.cell import canonical
 from repfl.bench.cells.plan import Planned
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import artefacts, measured, noise
-from repfl.bench.evidence.library import Library, StoredEvidence
+from repfl.bench.evidence.library import Known, Library, StoredEvidence
 from repfl.bench.running.cost import Cost, Speeds
 from repfl.paper_tables.core.evidence import Arrays, Reduce
 from repfl.paper_tables.core.noise import Noise, pool
@@ -214,10 +214,8 @@ class Supposed(StoredEvidence):
     are from, and how these are judged.
     """
 
-    def _known(self, item: Planned) -> tuple[str, str, Mapping[str, Any], str]:
-        return (
-            ("skipped", item.skip, {}, "record") if item.skip else ("done", "", SUPPOSED, "record")
-        )
+    def _came_of(self, item: Planned) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any]]:
+        return ("skipped", item.skip, {}, {}) if item.skip else ("done", "", SUPPOSED, {})
 
     def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
         spans = {item.cell.id: range(1, item.cell.rounds + 1) for item in self._planned}
@@ -227,6 +225,9 @@ class Supposed(StoredEvidence):
 
     def arrays(self, cell: str, reduce: Reduce) -> Arrays:
         return {}
+
+    def clients(self, ids: Sequence[str]) -> pd.DataFrame:
+        return super().clients([])
 
 
 def scene(planned: Sequence[Planned], library: Library) -> Scene:
@@ -242,7 +243,7 @@ def scene(planned: Sequence[Planned], library: Library) -> Scene:
     for items in _by_artefact(planned).values():
         made = artefacts.Made()
         published = artefacts._published(items[0].paper, made)
-        whole = (library, known[items[0].paper], published, model)
+        whole = (Known(library, known[items[0].paper]), published, model)
         supposed = artefacts._one(items[0], Supposed(items, *whole), made)
         real = None
         if any(item.cell.id in done for item in items):
