@@ -8,7 +8,7 @@ its diagnostics included.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from repfl.bench.evidence.packing import Counts, Curve, by_name, pack, pack_counts, pack_rounds
+from repfl.bench.evidence.packing import (
+    Counts,
+    Curve,
+    Packed,
+    by_name,
+    pack,
+    pack_counts,
+    pack_rounds,
+    unpack_counts,
+)
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.metrics import judged
 from repfl.bench.trust import ledger
@@ -63,9 +72,10 @@ class Line:
     record: Record
     """Without files, and without its cell until the grid has told it."""
     axes: Mapping[str, Any]
-    counts: Counts | None = None
-    """Of the reported round; lines of early days have none."""
-    curves: Mapping[str, Curve] = field(default_factory=dict)
+    counted: str = ""
+    """The counts of the reported round, packed; lines of early days have none."""
+    drawn: Mapping[str, Packed] = field(default_factory=dict)
+    """The curves, packed: most who read a line ask for none."""
     arrays: Mapping[str, str] = field(default_factory=dict)
     """Reduced diagnostics: the name of the reduction, and the SHA-256 of its file."""
 
@@ -89,7 +99,15 @@ class Line:
     def digests(self) -> Mapping[str, str]:
         return self.record.provenance.get("digests") or {}
 
-    @property
+    @cached_property
+    def counts(self) -> Counts | None:
+        return unpack_counts(self.counted)
+
+    @cached_property
+    def curves(self) -> Mapping[str, Curve]:
+        return {name: packed.curve for name, packed in self.drawn.items()}
+
+    @cached_property
     def standing(self) -> Standing:
         """Whether it is what today's code would compute, as far as is known of its cell."""
         cell = self.record.cell or {
@@ -113,9 +131,7 @@ class Line:
 
     @cached_property
     def checksum(self) -> str:
-        """Of the texts of the files, since a file does not tell 1 from "1"."""
-        said = {name: text for name, text in self.row.items() if name != "origin"}
-        return _hash([said, self.origin, self.curve_rows])[:KEY]
+        return checksum(self.row, self.origin, self.curve_rows)
 
     @cached_property
     def row(self) -> dict[str, str]:
@@ -129,7 +145,7 @@ class Line:
             "reason": record.reason,
             "value": self.value,
             "metrics": record.metrics,
-            "counts": pack_counts(self.counts),
+            "counts": self.counted,
             "arrays": self.arrays,
             "origin": self.origin_key,
             **{name: record.provenance.get(name) for name in OUTCOME},
@@ -140,13 +156,8 @@ class Line:
     def curve_rows(self) -> list[dict[str, str]]:
         """The lines of the curves' file."""
         return [
-            {
-                "line": self.key,
-                "name": name,
-                "rounds": pack_rounds(curve.rounds),
-                "values": pack(curve.values),
-            }
-            for name, curve in self.curves.items()
+            {"line": self.key, "name": name, **packed._asdict()}
+            for name, packed in self.drawn.items()
         ]
 
 
@@ -167,12 +178,16 @@ def line_of(
         if read is None
         else {n: c for n, c in curves.items() if n in read or n == f"{point}/{average}"}
     )
-    return Line(
-        record,
-        axes,
-        _counts(store.frame(record, "clients.parquet"), record.metrics["round"], point),
-        named,
-    )
+    counts = _counts(store.frame(record, "clients.parquet"), record.metrics["round"], point)
+    return Line(record, axes, pack_counts(counts), packed(named))
+
+
+def packed(curves: Mapping[str, Curve]) -> dict[str, Packed]:
+    """Curves as their file has them."""
+    return {
+        name: Packed(pack_rounds(curve.rounds), pack(curve.values))
+        for name, curve in curves.items()
+    }
 
 
 def _counts(frame: pd.DataFrame | None, round_: int | None, point: str) -> Counts | None:
@@ -181,6 +196,14 @@ def _counts(frame: pd.DataFrame | None, round_: int | None, point: str) -> Count
         return None
     rows = frame[(frame["round"] == round_) & (frame["point"] == point)].sort_values("client")
     return Counts(*(rows[name].to_numpy(dtype=np.int64) for name in ("client", "correct", "total")))
+
+
+def checksum(
+    row: Mapping[str, str], origin: Mapping[str, str], curves: Sequence[Mapping[str, str]]
+) -> str:
+    """Of the texts of the files, since a file does not tell 1 from "1"."""
+    said = {name: row[name] for name in CELLS if name not in ("origin", "checksum")}
+    return _hash([said, {name: origin[name] for name in ORIGIN}, curves])[:KEY]
 
 
 def origin_key(origin: Mapping[str, str]) -> str:

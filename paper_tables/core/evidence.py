@@ -12,7 +12,7 @@ import pandas as pd
 if TYPE_CHECKING:
     from repfl.paper_tables.core.noise import Noise
 
-Arrays = Mapping[str, np.ndarray]
+Arrays = Mapping[str, "np.ndarray"]
 Reduce = Callable[[Arrays], Arrays]
 """From the diagnostics of a run, which may be as large as its models, to the little that an
 artefact shows of them.
