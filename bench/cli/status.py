@@ -101,13 +101,17 @@ def data_absent(dataset: str) -> str:
     return ""
 
 
-def overview(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
+def overview(
+    planned: Sequence[Planned], store: Store, *, only_stale: bool = False
+) -> dict[str, Any]:
     """The plan as plain data: every cell once per place, and totals over distinct cells."""
-    statuses, cells = Statuses(store), unique(planned)
+    statuses = Statuses(store)
+    again = stale(unique(planned), statuses)
+    planned = [item for item in planned if not only_stale or item.cell.id in again]
+    cells = unique(planned)
     speeds = measured(store)
     costs = {item.cell.id: speeds["cpu"].seconds(item.cell) for item in cells}
     standing = {item.cell.id: statuses.planned(item) for item in cells}
-    again = stale(cells, statuses)
     open_cells = [
         item for item in cells if standing[item.cell.id].status in ("missing", "failed", "running")
     ]

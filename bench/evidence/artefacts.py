@@ -78,8 +78,8 @@ def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> N
     """Note what is known about a cell, and where it is from."""
     if (record := library.record(cell)) is not None:
         made.used[cell] = record
-    elif (record := known.records.get(cell)) is not None:
-        made.used[cell] = record
+    elif (line := known.line(cell)) is not None:
+        made.used[cell] = line.record
         made.measured.add(cell)
 
 
