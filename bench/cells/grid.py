@@ -16,7 +16,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from repfl.bench.cells.cell import DEPTH, deep, recipe_from
-from repfl.bench.cells.schema import Block, Cells, GridFile, ScaleRules, merge, rows_of, written_out
+from repfl.bench.cells.schema import (
+    Artefact,
+    Block,
+    Cells,
+    GridFile,
+    ScaleRules,
+    merge,
+    rows_of,
+    written_out,
+)
 from repfl.bench.errors import UserError, one_line, refusal, unknown
 from repfl.datasets.core.recipe import Recipe
 
@@ -102,17 +111,21 @@ class Grid:
         for scale, rules in self.file.scales.items():
             self._check_scale(scale, rules)
         for key, artefact in self.file.artefacts.items():
-            if not NAME.fullmatch(key):
-                raise _no_name("artefact", key, self.at("artefacts", key))
-            if artefact.like:
-                self._refer("artefact", artefact.like, ("artefacts", key, "like"))
-                if self.file.artefacts[artefact.like].like:
-                    raise UserError(
-                        f"{self.at('artefacts', key, 'like')}: {artefact.like!r} is itself like"
-                        " another one; take that"
-                    )
-            for index, block in enumerate(artefact.cells):
-                self._check_block(block, ("artefacts", key, "cells", index))
+            self._check_artefact(key, artefact)
+
+    def _check_artefact(self, key: str, artefact: Artefact) -> None:
+        """An artefact's name can become part of a path, and its blocks refer to what exists."""
+        if not NAME.fullmatch(key):
+            raise _no_name("artefact", key, self.at("artefacts", key))
+        if artefact.like:
+            self._refer("artefact", artefact.like, ("artefacts", key, "like"))
+            if self.file.artefacts[artefact.like].like:
+                raise UserError(
+                    f"{self.at('artefacts', key, 'like')}: {artefact.like!r} is itself like another"
+                    " one; take that"
+                )
+        for index, block in enumerate(artefact.cells):
+            self._check_block(block, ("artefacts", key, "cells", index))
 
     def _check_scale(self, scale: str, rules: ScaleRules) -> None:
         """A scale has a known name, and its patterns match something."""

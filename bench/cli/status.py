@@ -91,7 +91,12 @@ def only_stale(planned: Sequence[Planned], store: Store) -> list[Planned]:
 @lru_cache(maxsize=64)
 def data_absent(dataset: str) -> str:
     """Why a dataset cannot be opened; empty when it can."""
+    from repfl.bench.cells import plugins
+    from repfl.datasets.core import registry
     from repfl.datasets.core.errors import DataError
+
+    if registry.get(dataset).embedded and plugins.origin("dataset", dataset) is None:
+        return ""  # in a library without which repfl is not installed
     from repfl.datasets.core.store import open_dataset
 
     try:

@@ -9,6 +9,7 @@ from typing import Any
 
 from repfl.bench.cells.cell import Cell, known_entry, participants
 from repfl.bench.cells.plan import Planned
+from repfl.bench.cells.sense import sizes
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.records.store import Record, Store
 
@@ -75,14 +76,14 @@ def _per_client(recipe: Mapping[str, Any]) -> float:
 
 def _dealt(recipe: Mapping[str, Any]) -> float:
     """The same before some are set apart for validation."""
-    from repfl.datasets.core import registry, store
+    from repfl.datasets.core import registry
 
     rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
     if isinstance(options.get("train"), int | float):
         return float(
             options["train"] * (options["classes"] if rule == "class-shards" else 1)
         )  # of a shard, or of a client
-    splits = store.sizes(registry.get(recipe["dataset"])) or {"train": UNKNOWN}
+    splits = sizes(registry.get(recipe["dataset"])) or {"train": UNKNOWN}
     own, kept = options.get("train_share"), options.get("test_share")
     share = (
         own if isinstance(own, int | float) else 1 - kept if isinstance(kept, int | float) else None
