@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -253,13 +253,14 @@ def unmeasured(planned: Sequence[Planned], root: Path | None = None) -> list[Pla
     return [item for item in planned if item.cell.id not in known]
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class Row:
     """A line of a csv file: the texts of its fields, and what they stand for."""
 
     texts: dict[str, str]
     values: dict[str, Any]
 
-    def __getitem__(self, name: str) -> Any:  # type: ignore[override]
+    def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
 
@@ -328,7 +329,7 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _write_index(measured: Measured, checksums: Sequence[str]) -> None:
-    index = {row["file"]: row for row in _rows(measured, INDEX, INDEXED)}
+    index = {row["file"]: row.texts for row in _rows(measured, INDEX, INDEXED)}
     own = {"file": measured.file.name, "lines": str(len(checksums)), "checksum": _joined(checksums)}
     index[measured.file.name] = own
     _write(measured.folder / INDEX, INDEXED, (index[name] for name in sorted(index)))
