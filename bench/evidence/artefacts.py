@@ -13,7 +13,7 @@ from repfl.bench.cells import grid as grids
 from repfl.bench.cells.plan import Planned, asked_beside, unique
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
 from repfl.bench.evidence import measured, noise, placed, recheck, selection
-from repfl.bench.evidence.library import Library, StoredEvidence
+from repfl.bench.evidence.library import Known, Library, StoredEvidence
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Record, Store
 from repfl.datasets.core.paths import real_path
@@ -50,12 +50,14 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
         known = measured.read(paper, mine[0].scale, root)
         recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
         made.problems += known.problems
+        found = Known(library, known)
         for item in unique(mine):
             _use(item.cell.id, library, known, made)
         for name in dict.fromkeys(item.artefact for item in mine):
             shown = [item for item in mine if item.artefact == name]
-            cells = selection.settled(shown, library)
-            evidence = StoredEvidence(cells, library, known, published, noise.fitted(root))
+            cells = selection.settled(shown, found)
+            tried = [item for item in shown if item.trial]
+            evidence = StoredEvidence(cells, found, published, noise.fitted(root), tried)
             made.results.append(_one(cells[0], evidence, made))
         whole = _whole(paper, mine, made)
         results = [result for result in made.results if result.paper == paper]
