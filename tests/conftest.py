@@ -9,4 +9,5 @@ import tempfile
 
 os.environ["REPFL_PACE"] = f"{tempfile.mkdtemp(prefix='repfl-pace-')}/pace.json"
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before anything imports torch
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or every process would compile torch anew
 os.environ.pop("GITHUB_STEP_SUMMARY", None)  # what tests write is no page of the job they run in

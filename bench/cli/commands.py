@@ -109,7 +109,7 @@ def plan(
     from repfl.bench.records.store import Store
 
     planned, store = select(chosen, shard, unmeasured), Store(results)
-    facts = status.overview(status.only_stale(planned, store) if stale else planned, store)
+    facts = status.overview(planned, store, only_stale=stale)
     print_json(facts) if as_json else show.plan(facts, stale)
     return 0
 

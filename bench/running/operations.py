@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from repfl.bench.cells.cell import known_entry, participants, residents
+from repfl.bench.cells.sense import sizes
 
 FILE = Path(__file__).with_name("operations.csv")
 UNKNOWN = 10_000
@@ -162,9 +163,9 @@ def _fixed(recipe: Mapping[str, Any], split: str) -> float | None:
 
 
 def _sizes(recipe: Mapping[str, Any]) -> dict[str, int]:
-    from repfl.datasets.core import registry, store
+    from repfl.datasets.core import registry
 
-    return store.sizes(registry.get(recipe["dataset"])) or {"train": UNKNOWN}
+    return sizes(registry.get(recipe["dataset"])) or {"train": UNKNOWN}
 
 
 def _steps(recipe: Mapping[str, Any]) -> float:
