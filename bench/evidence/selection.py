@@ -84,7 +84,9 @@ class Choice:
 
 
 def choices(planned: Sequence[Planned], known: Known) -> list[Choice]:
-    """Every method at every recipe that has validation data, in the order of the grid."""
+    """Every method at every recipe that has validation data, in the order of the grid; where
+    artefacts share trials, of the first.
+    """
     blind = {item.column for item in planned if not _validates(item.cell.recipe)}
     seen = [item for item in planned if item.column not in blind]
     if not seen:
@@ -98,10 +100,13 @@ def choices(planned: Sequence[Planned], known: Known) -> list[Choice]:
         place = (item.key, item.cell.method, item.column_label, study, row, item.column)
         rows = groups.setdefault(place, {})
         rows.setdefault(item.told, []).append(item)
-    return [
-        Choice(*place, tuple(_trial(row, items, known) for row, items in rows.items()))
-        for place, rows in groups.items()
-    ]
+    found: dict[tuple[str, ...], Choice] = {}  # artefacts share trials
+    for place, rows in groups.items():
+        ids = tuple(item.cell.id for items in rows.values() for item in items)
+        if ids not in found:
+            trials = tuple(_trial(row, items, known) for row, items in rows.items())
+            found[ids] = Choice(*place, trials)
+    return list(found.values())
 
 
 def settled(planned: Sequence[Planned], known: Known) -> list[Planned]:

@@ -1,0 +1,46 @@
+"""`repfl board`: the commands that the board takes, with what they would need to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from repfl.bench.cli.commands import app
+from repfl.bench.cli.options import Plugins
+from repfl.bench.errors import unknown
+
+ACTIONS = ("plan", "run", "report", "reproduce", "best", "collect")
+REST = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@app.command(context_settings=REST)
+def board(
+    context: typer.Context,
+    action: Annotated[str, typer.Argument(help=f"{', '.join(ACTIONS)}")] = "report",
+    small: Annotated[
+        bool,
+        typer.Option(
+            "--small", help="on embedded digits, in minutes: shows that it works, no more"
+        ),
+    ] = False,
+    plugin: Plugins = None,
+) -> int:
+    """All methods, equally tuned: `repfl ACTION` for the board alone. Takes the action's options;
+    `--method NAME --plugin FILE` puts a method of your own on it, with the same budget.
+    """
+    from repfl.bench.cli.main import call
+
+    if action not in ACTIONS:
+        raise unknown("action", action, ACTIONS, "board")
+    return call([action, *asked(small), *_plugins(plugin or ()), *context.args])
+
+
+def asked(small: bool) -> list[str]:
+    """What selects the board; its own size is the scale that papers have."""
+    return ["--paper", "board", "--scale", "smoke" if small else "paper"]
+
+
+def _plugins(paths: Sequence[str]) -> list[str]:
+    return [word for path in paths for word in ("--plugin", path)]
