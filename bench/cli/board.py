@@ -9,7 +9,7 @@ import typer
 
 from repfl.bench.cli.commands import app
 from repfl.bench.cli.options import Plugins
-from repfl.bench.errors import unknown
+from repfl.bench.errors import UserError, unknown
 
 ACTIONS = ("plan", "run", "report", "reproduce", "best", "collect")
 REST = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -34,7 +34,24 @@ def board(
 
     if action not in ACTIONS:
         raise unknown("action", action, ACTIONS, "board")
+    if plugin and action in ("run", "reproduce"):
+        _admit(plugin)
     return call([action, *asked(small), *_plugins(plugin or ()), *context.args])
+
+
+def _admit(paths: Sequence[str]) -> None:
+    """Refuse methods that look at test images: what they reach there says nothing."""
+    from repfl.algorithms.core.method import methods
+    from repfl.bench.cells import plugins
+    from repfl.bench.trust.contract import blind, check
+
+    plugins.load(paths)
+    for name, entry in methods().items():
+        if entry.cls.__module__.startswith("repfl."):
+            continue
+        for _, _, wrong in check(name, [blind]):
+            if wrong:
+                raise UserError(f"method {name} cannot stand on the board: {wrong}")
 
 
 def asked(small: bool) -> list[str]:

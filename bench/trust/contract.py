@@ -6,10 +6,10 @@ them, and `repfl methods NAME --contract` runs it on a third party's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,76 +20,12 @@ from repfl.algorithms.core.data import ClientData
 from repfl.algorithms.core.method import build, methods
 from repfl.algorithms.core.run import Run
 from repfl.bench.trust.tape import TapeLane
+from repfl.bench.trust.toys import EVEN, RAGGED, other_tests, toy_data, toy_recipe
 from repfl.bench.trust.wiretap import TappedRun, Wiretap
-from repfl.datasets.core.recipe import Evaluation, Newcomers, Partition, Recipe, Training
 
-RAGGED, EVEN = (25, 7, 0, 40, 1, 16), (18, 17, 0, 19)
-"""Samples per client: short last batches, nobody at all, a single sample; the last client has one
-class only.
-"""
 TOLERANCE = 1e-9
 MODELS = ("tiny", "tiny-bn")
 PARTICIPATION = (1.0, 0.5)
-
-
-# -- toy clients -----------------------------------------------------------------------------------
-
-
-def toy_data(
-    sizes: tuple[int, ...] = RAGGED, *, seed: int = 0, classes: int = 4, test: int = 9
-) -> ClientData:
-    """Learnable random images: every class has a mean image; client i sees two classes, and the
-    last client only one.
-    """
-    rng = np.random.default_rng(seed)
-    total = sum(sizes) + test * len(sizes)
-    owner = np.concatenate(
-        [np.repeat(np.arange(len(sizes)), sizes), np.repeat(np.arange(len(sizes)), test)]
-    )
-    labels = (owner + rng.integers(0, 2, total)) % classes
-    labels[owner == len(sizes) - 1] = 0
-    prototypes = rng.integers(0, 200, (classes, 8, 8, 1))
-    images = (prototypes[labels] + rng.integers(0, 56, (total, 8, 8, 1))).astype(np.uint8)
-    stops = np.cumsum(sizes)
-    train = [torch.arange(stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
-    tests = [
-        torch.arange(stops[-1] + i * test, stops[-1] + (i + 1) * test) for i in range(len(sizes))
-    ]
-    empty = [torch.arange(0) for _ in sizes]
-    scale = torch.full((1,), 1 / 255)
-    return ClientData(
-        torch.from_numpy(images),
-        torch.from_numpy(labels),
-        train,
-        tests,
-        empty,
-        scale,
-        -0.5 * torch.ones(1),
-        classes,
-    )
-
-
-def toy_recipe(
-    *,
-    clients: int = len(RAGGED),
-    participation: float = 1.0,
-    sampling: Literal["keyed", "flbench"] = "keyed",
-    evaluation: dict[str, Any] | None = None,
-    **training: Any,
-) -> Recipe:
-    """A short protocol."""
-    plain = {"rounds": 3, "epochs": 2, "batch": 8, "lr": 0.05}
-    return Recipe(
-        dataset="toy",
-        model="tiny",
-        clients=clients,
-        partition=Partition(rule="toy"),
-        training=Training(**(plain | training)),
-        evaluation=Evaluation(**(evaluation or {})),
-        participation=participation,
-        sampling=sampling,
-        newcomers=Newcomers(share=0.5, samples=max(RAGGED), epochs=2),
-    )
 
 
 def gap(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
@@ -137,12 +73,19 @@ class Situation:
             run.step()
         return run
 
-    def fresh(self, *, kind: type[Run] = Run, sizes: tuple[int, ...] = RAGGED, **how: Any) -> Run:
+    def fresh(
+        self,
+        *,
+        kind: type[Run] = Run,
+        sizes: tuple[int, ...] = RAGGED,
+        dealt: Callable[[tuple[int, ...]], ClientData] = toy_data,
+        **how: Any,
+    ) -> Run:
         """The method in this situation, not yet started; `how`: fields of the training protocol and
         of the lowering.
         """
         lowering = {name: how.pop(name) for name in ("chunk", "lanes", "lane") if name in how}
-        data = toy_data(sizes)
+        data = dealt(sizes)
         model = models.build(self.model, channels=1, size=8, classes=data.classes)
         recipe = toy_recipe(clients=len(sizes), participation=self.participation, **how)
         return kind(
@@ -289,6 +232,17 @@ def joinable(case: Situation) -> None:
     )
 
 
+def blind(case: Situation) -> None:
+    """Test images decide nothing: with other ones, states and models come out the same."""
+    one, two = case.run(), case.run(dealt=other_tests)
+    keep(
+        all(torch.equal(one.state[name], two.state[name]) for name in one.state),
+        "training depends on test images",
+    )
+    for first, second in zip(_personal(one), _personal(two), strict=True):
+        keep(torch.equal(first, second), "the models that are scored depend on test images")
+
+
 def chunk_free(case: Situation) -> None:
     """Training clients one by one, all at once and side by side agree to 1e-9 (float64)."""
     loop = case.run()
@@ -356,6 +310,7 @@ CONTRACT: tuple[Callable[[Situation], None], ...] = (
     billed,
     newcomers,
     joinable,
+    blind,
     chunk_free,
     recordable,
     lonely,
@@ -375,10 +330,12 @@ def situations(name: str) -> Iterator[Situation]:
             yield Situation(name, model, participation, tuple(entry.quick.items()))
 
 
-def check(name: str) -> Iterator[tuple[str, Situation, str]]:
+def check(
+    name: str, promises: Sequence[Callable[[Situation], None]] = CONTRACT
+) -> Iterator[tuple[str, Situation, str]]:
     """Run the contract on a method: (promise, situation, what is wrong or nothing)."""
     for case in situations(name):
-        for promise in CONTRACT:
+        for promise in promises:
             try:
                 promise(case)
             except Broken as error:

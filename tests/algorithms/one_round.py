@@ -19,7 +19,7 @@ from repfl.algorithms.core.data import ClientData
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.bench.running import products
-from repfl.bench.trust.contract import toy_recipe
+from repfl.bench.trust.toys import toy_recipe
 
 FEW, TESTED = 8, 4
 

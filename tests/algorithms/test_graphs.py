@@ -17,8 +17,9 @@ from repfl.algorithms.core.batches import Batch, Schedule, batch_at, plan_batche
 from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.feed import Feed
 from repfl.algorithms.core.method import methods
-from repfl.bench.trust.contract import EVEN, RAGGED, Broken, Situation, recordable
+from repfl.bench.trust.contract import Broken, Situation, recordable
 from repfl.bench.trust.tape import TapeLane
+from repfl.bench.trust.toys import EVEN, RAGGED
 from repfl.datasets.core import augment
 from tests.algorithms import toys
 

@@ -17,7 +17,7 @@ from repfl.algorithms.core.modules import PlainModel
 from repfl.algorithms.core.ops import Mode
 from repfl.algorithms.core.rng import Streams
 from repfl.algorithms.core.run import Run
-from repfl.bench.trust.contract import toy_data, toy_recipe
+from repfl.bench.trust.toys import toy_data, toy_recipe
 
 
 class Net(nn.Module):

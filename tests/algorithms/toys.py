@@ -12,7 +12,8 @@ from repfl.algorithms.core.data import ClientData
 from repfl.algorithms.core.method import Method, build
 from repfl.algorithms.core.model import Model
 from repfl.algorithms.core.run import Run
-from repfl.bench.trust.contract import RAGGED, gap, toy_data, toy_recipe
+from repfl.bench.trust.contract import gap
+from repfl.bench.trust.toys import RAGGED, toy_data, toy_recipe
 
 EQUAL = (24, 24, 24, 24)
 data, recipe = toy_data, toy_recipe

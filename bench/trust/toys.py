@@ -1,0 +1,82 @@
+"""Clients that are as awkward as real ones, and a short protocol for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from repfl.algorithms.core.data import ClientData
+from repfl.datasets.core.recipe import Evaluation, Newcomers, Partition, Recipe, Training
+
+RAGGED, EVEN = (25, 7, 0, 40, 1, 16), (18, 17, 0, 19)
+"""Samples per client: short last batches, nobody at all, a single sample; the last client has one
+class only.
+"""
+
+
+def toy_data(
+    sizes: tuple[int, ...] = RAGGED, *, seed: int = 0, classes: int = 4, test: int = 9
+) -> ClientData:
+    """Learnable random images: every class has a mean image; client i sees two classes, and the
+    last client only one.
+    """
+    rng = np.random.default_rng(seed)
+    total = sum(sizes) + test * len(sizes)
+    owner = np.concatenate(
+        [np.repeat(np.arange(len(sizes)), sizes), np.repeat(np.arange(len(sizes)), test)]
+    )
+    labels = (owner + rng.integers(0, 2, total)) % classes
+    labels[owner == len(sizes) - 1] = 0
+    prototypes = rng.integers(0, 200, (classes, 8, 8, 1))
+    images = (prototypes[labels] + rng.integers(0, 56, (total, 8, 8, 1))).astype(np.uint8)
+    stops = np.cumsum(sizes)
+    train = [torch.arange(stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
+    tests = [
+        torch.arange(stops[-1] + i * test, stops[-1] + (i + 1) * test) for i in range(len(sizes))
+    ]
+    empty = [torch.arange(0) for _ in sizes]
+    scale = torch.full((1,), 1 / 255)
+    return ClientData(
+        torch.from_numpy(images),
+        torch.from_numpy(labels),
+        train,
+        tests,
+        empty,
+        scale,
+        -0.5 * torch.ones(1),
+        classes,
+    )
+
+
+def toy_recipe(
+    *,
+    clients: int = len(RAGGED),
+    participation: float = 1.0,
+    sampling: Literal["keyed", "flbench"] = "keyed",
+    evaluation: dict[str, Any] | None = None,
+    **training: Any,
+) -> Recipe:
+    """A short protocol."""
+    plain = {"rounds": 3, "epochs": 2, "batch": 8, "lr": 0.05}
+    return Recipe(
+        dataset="toy",
+        model="tiny",
+        clients=clients,
+        partition=Partition(rule="toy"),
+        training=Training(**(plain | training)),
+        evaluation=Evaluation(**(evaluation or {})),
+        participation=participation,
+        sampling=sampling,
+        newcomers=Newcomers(share=0.5, samples=max(RAGGED), epochs=2),
+    )
+
+
+def other_tests(sizes: tuple[int, ...]) -> ClientData:
+    """The same data, of which the test images show something else."""
+    data = toy_data(sizes)
+    images, labels, tests = data.images.clone(), data.labels.clone(), torch.cat(list(data.test))
+    images[tests], labels[tests] = 255 - images[tests], (labels[tests] + 1) % data.classes
+    return replace(data, images=images, labels=labels)
