@@ -20,12 +20,10 @@ from repfl.bench.cli.options import (
     Results,
     Shard,
     Stale,
+    Style,
     Unmeasured,
-    again,
     grouped,
 )
-from repfl.bench.errors import FAILED, FINDING
-
 if TYPE_CHECKING:
     from repfl.bench.cells.plan import Planned
 
@@ -71,7 +69,11 @@ def select(
     names = (chosen.paper or (), chosen.artefact or (), chosen.method or (), chosen.dataset or ())
     planned = plan.plan(
         plan.Selection(
-            *names, chosen.seed or (), chosen.cell or (), chosen.scale, chosen.grid or ()
+            *names,
+            chosen.seed or (),
+            chosen.cell or (),
+            chosen.scale or "smoke",
+            chosen.grid or (),
         ),
         beside=beside,
     )
@@ -138,9 +140,15 @@ def run(
 
 @app.command()
 @grouped
-def report(chosen: Chosen, results: Results = None, out: Out = Path("report")) -> int:
-    """Tables (csv, md, tex), figures (png, pdf) and index.html from what is stored."""
-    return _report(select(chosen, beside=True), results, out, chosen.plugin)
+def report(
+    chosen: Chosen, results: Results = None, out: Out = Path("report"), style: Style = "report"
+) -> int:
+    """Tables (csv, md, tex), figures (png, pdf) and pages from what is stored; without a scale, the
+    best evidence that there is for every number.
+    """
+    from repfl.bench.cli import reporting
+
+    return reporting.report(chosen, results, out, style)
 
 
 @app.command()
@@ -150,26 +158,13 @@ def reproduce(chosen: Chosen, launch: Launch, out: Out = Path("report")) -> int:
     known of their rows.
     """
     from repfl.bench.cli import launch as launching
+    from repfl.bench.cli import reporting
 
     summary = launching.run(select(chosen), launch, chosen.plugin)
     if summary.signal:
         return summary.exit_code
-    found = _report(select(chosen, beside=True), launch.results, out, chosen.plugin)
+    found = reporting.report(chosen, launch.results, out)
     return summary.exit_code or found
-
-
-def _report(
-    planned: Sequence[Planned], results: Path | None, out: Path, plugins: Sequence[str] | None
-) -> int:
-    """Write the report, print the tables and where the page is."""
-    from repfl.bench.cli import show
-    from repfl.bench.evidence import artefacts
-    from repfl.bench.records.store import Store
-
-    store = Store(results)
-    page, made = artefacts.report(planned, store, out, again(plugins or (), store))
-    show.report(page, made)
-    return FAILED if made.failed else FINDING if made.problems else 0
 
 
 def mount_data() -> None:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
 from repfl.paper_tables.core.result import Table
-from repfl.paper_tables.core.verdict import Verdict
+from repfl.paper_tables.core.verdict import EXACT, Verdict
 
 MINUS = "\N{MINUS SIGN}"
 BLANK = "\N{EN DASH}"
-MARKS = {"measured": "ᵐ", "recomputed": "ʳ", "confirmed": "ᶜ", "stale": "ˢ"}
+MARKS = {"measured": "ᵐ", "recomputed": "ʳ", "confirmed": "ᶜ", "stale": "ˢ", "desk": "ᵈ"}
 """How well a number that came with the code is founded."""
 MEANING = {
     "measured": "measured once",
     "recomputed": "recomputed on the same platform, with equal bits",
     "confirmed": "confirmed by another contributor or platform within the noise of a run",
     "stale": "stale: nobody has shown yet that today's code computes the same",
+    "desk": "desk scale: real data, but fewer rounds, clients or seeds than the paper's",
 }
 Mark = Literal["best", "second", ""]
 
@@ -63,8 +64,17 @@ def ours(cell: pd.Series, digits: int, *, seeds: bool = True) -> str:
 
 
 def founded(cell: pd.Series) -> str:
-    """Marks that say how well a number that came with the code is founded."""
-    return "".join(MARKS[word] for word in _words(cell.get("tier")))
+    """Marks that say how well a number that came with the code is founded, and whether it is of the
+    desk's scale.
+    """
+    return "".join(MARKS[word] for word in _marked(cell))
+
+
+def _marked(cell: Mapping[str, Any]) -> list[str]:
+    """A number without runs, such as a size, has no scale."""
+    desk = ["desk"] if cell.get("scale") == "desk" and cell["kind"] not in EXACT else []
+    known = isfinite(cell["ours"]) and len(cell["ids"]) > 0
+    return [*_words(cell.get("tier")), *desk] if known else []
 
 
 def _words(tier: object) -> list[str]:
@@ -74,9 +84,9 @@ def _words(tier: object) -> list[str]:
 
 def legend(frame: pd.DataFrame) -> str:
     """What those marks mean; nothing in a table without any."""
-    words = {word for text in frame.get("tier", ()) for word in _words(text)}
+    words = {word for cell in frame.to_dict("records") for word in _marked(cell)}
     told = "; ".join(f"{MARKS[word]} {MEANING[word]}" for word in MARKS if word in words)
-    return f"Numbers that came with the code: {told}." if told else ""
+    return f"Marks beside our numbers: {told}." if told else ""
 
 
 def judged(cell: pd.Series, digits: int) -> tuple[str, str]:
@@ -128,7 +138,8 @@ def marks(table: Table, side: Literal["ours", "published"]) -> dict[tuple[str, s
     comparable.
     """
     found: dict[tuple[str, str], Mark] = {}
-    if side == "ours" and table.scale != "paper" and (table.frame["source"] != "").any():
+    real = set(table.frame.loc[table.frame["ours"].notna(), "scale"])
+    if side == "ours" and real - {"paper"} and (table.frame["source"] != "").any():
         return found
     ranked = {column.key: column for column in table.layout.columns if column.best}
     competing = table.frame.loc[

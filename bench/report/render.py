@@ -282,7 +282,7 @@ def _latex_row(table: Table, row: str, best: Marks) -> list[str]:
 ENDINGS = ("csv", "md", "tex", "png", "pdf")
 
 
-def write_files(result: Result, folder: Path) -> list[Path]:
+def write_files(result: Result, folder: Path, style: str = "report") -> list[Path]:
     """Every form of one artefact."""
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(result, Absent):
