@@ -125,7 +125,9 @@ def _part(
         known = measured.read(mine[0].paper, scale)
         recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
         told |= runs.told(mine, library, known)
+    order = list(dict.fromkeys(item.key for item in planned))
     results = best.merged(results) if asked.best else results
+    results.sort(key=lambda result: order.index(result.key))
     evidence = {
         result.key: [[cell, cache.stamp(store.folder(cell)), told.get(cell)] for cell in result.ids]
         for result in results

@@ -158,6 +158,7 @@ def _tested(ids: Sequence[str], runs: Mapping[str, Any]) -> dict[str, Any] | Non
     return {
         "planned": len(ids),
         "done": len(done),
+        "here": sum(run["from"] == "computed here" for run in known),
         "fell": sum(run["status"] in ("failed", "diverged") for run in known),
         "value": best and best["value"],
         "floor": best and best["floor"],

@@ -132,21 +132,26 @@ def between(low: float, high: float, digits: int, form: str = "{} to {}") -> str
     )
 
 
-def marks(table: Table, side: Literal["ours", "published"]) -> dict[tuple[str, str], Mark]:
+def marks(
+    table: Table, side: Literal["ours", "published"], *, alone: bool = False
+) -> dict[tuple[str, str], Mark]:
     """The best and the second number of every column, at the printed precision; ties share their
     place. Beside printed numbers, ours of a smaller scale have no such marks: they are not
-    comparable.
+    comparable; `alone`, they need be of one scale only.
     """
     found: dict[tuple[str, str], Mark] = {}
     real = set(table.frame.loc[table.frame["ours"].notna(), "scale"])
-    if side == "ours" and real - {"paper"} and (table.frame["source"] != "").any():
+    judged = not alone and (table.frame["source"] != "").any()
+    if side == "ours" and judged and real - {"paper"}:
         return found
     ranked = {column.key: column for column in table.layout.columns if column.best}
     competing = table.frame.loc[
         ~table.frame["row"].isin(table.layout.aside) & table.frame["column"].isin(ranked),
-        ["row", "column", side],
+        ["row", "column", side, "scale"],
     ]
-    for key, cells in competing.dropna().groupby("column", sort=False):
+    for key, cells in competing.dropna(subset=[side]).groupby("column", sort=False):
+        if alone and cells["scale"].nunique() > 1:
+            continue
         column = ranked[str(key)]
         values = cells[side].astype(float).round(column.digits)
         places = sorted(set(values), reverse=column.best == "high")[:2]

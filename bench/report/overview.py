@@ -159,8 +159,11 @@ def whole(found: Sequence[Summary]) -> str:
     exact, trained = _parted(every)
     printed = sum(summary.published for summary in found)
     again = sum(n.verdict in AGAIN for n in exact)
-    papers = f"{_count(len(found), 'paper')} print{'s' if len(found) == 1 else ''}"
-    told = [f"{papers} {_count(printed, 'number')} that this report holds against its own."]
+    logged = sum(n.kind == Kind.LOGGED for n in every)
+    told = [
+        f"Here {_count(printed, 'number')} of {_count(len(found), 'paper')} stand beside our own"
+        + (f"; {logged:,} of them are from the authors' logs, the others are printed." if logged else ".")
+    ]
     if exact:
         told.append(
             f"Of {len(exact):,} that follow from sizes and settings, {again:,} come out again."

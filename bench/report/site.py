@@ -60,7 +60,9 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
         yield page(f"datasets/{slug(name)}.html", "listing.html.j2", **told)
     yield page("compare.html", "compare.html.j2", data=compare.runs(book))
     if book.test:
-        yield page("selftest.html", "selftest.html.j2")
+        cells = [cell for row in book.test["rows"] for cell in row["cells"] if cell]
+        counts = {name: sum(cell[name] for cell in cells) for name in ("here", "planned")}
+        yield page("selftest.html", "selftest.html.j2", here=counts["here"], cells=counts["planned"])
     known = {word: told.removeprefix(f"{word}: ") for word, told in numbers.MEANING.items()}
     told = {"rule": RULE, "meanings": known, "operating": book.operating}
     yield page("how.html", "how.html.j2", provenance=book.provenance, **told)

@@ -46,7 +46,7 @@
     } else {
       const all = interval(lines.map(line => line.gap[0])), wins = lines.filter(line => line.gap[0] > 0).length;
       said.replaceChildren(el("p", { class: "lead" }, `${a} is above ${b} in ${wins} of ${lines.length} column${lines.length === 1 ? "" : "s"}; mean difference ${between(all)} points${lines.length > 1 ? " over columns" : ""}. `,
-        Number.isNaN(all[1]) ? "One column cannot tell more." : all[1] > 0 ? `${a} is better on average.` : all[2] < 0 ? `${b} is better on average.` : "On average the two cannot be told apart."));
+        Number.isNaN(all[1]) ? "One column cannot tell more." : all[1] > 0 ? `Over these columns ${a} is better.` : all[2] < 0 ? `Over these columns ${b} is better.` : "Over these columns the two cannot be told apart."));
       place.replaceChildren(grid(["Column", "Scale", a, b, "Seeds", "Difference over seeds", "Difference over clients, first seed"], lines.map(line => [
         line.name, line.scale, [el("a", { href: root + line.link }, told(line.a)), line.a], [el("a", { href: root + line.other }, told(line.b)), line.b], [String(line.n), line.n],
         [between(line.gap), line.gap[0]], line.clients ? [between(line.clients), line.clients[0]] : "–"])));
@@ -62,7 +62,7 @@
     chart(document.getElementById("profile"), [selects[0].value, selects[1].value].map(of).filter(Boolean).map(run => ({ name: `${run.row}, seed ${run.seed}`, points: shares(run), step: true })),
       { x: "accuracy of a client in %", y: "share of clients in %", height: 280, digits: 1 });
     chart(document.getElementById("traffic"), [{ name: "methods", line: false, points: here.filter(run => run.bytes).map(run => [run.bytes / 1e6, run.value, root + run.link, run.row]) }],
-      { x: "bytes sent over the whole run, MB", y: "accuracy in % against bytes, all methods of the column", height: 300 });
+      { x: "bytes sent over the whole run, MB", y: "accuracy in % against bytes, all methods of the column", height: 300, labels: true });
   }
   function ranks() {
     const places = new Map();

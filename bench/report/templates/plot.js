@@ -23,7 +23,7 @@ function ticks(low, high, count = 5) {
 }
 
 // series: [{name, points: [[x, y, link?, label?, mark?]], line: bool, step: bool}]
-function chart(place, series, { x = "", y = "", diagonal = false, height = 300, digits = 2 } = {}) {
+function chart(place, series, { x = "", y = "", diagonal = false, labels = false, height = 300, digits = 2 } = {}) {
   const shown = series.filter(each => each.points.length);
   place.replaceChildren();
   if (!shown.length) return;
@@ -38,7 +38,7 @@ function chart(place, series, { x = "", y = "", diagonal = false, height = 300, 
   if (diagonal) { x0 = y0 = Math.min(x0, y0); x1 = y1 = Math.max(x1, y1); }
   const px = v => left + (v - x0) / (x1 - x0) * (width - left - right);
   const py = v => height - bottom - (v - y0) / (y1 - y0) * (height - top - bottom);
-  const svg = el("svg:svg", { viewBox: `0 0 ${width} ${height}`, role: "img", tabindex: 0, class: "plot",
+  const svg = el("svg:svg", { viewBox: `0 0 ${width} ${height}`, role: "group", tabindex: 0, class: "plot",
     "aria-label": `${y} against ${x}: ${shown.map(each => each.name).join(", ")}. Arrow keys read the values.` });
   for (const v of ticks(y0, y1)) svg.append(
     el("svg:line", { x1: left, x2: width - right, y1: py(v), y2: py(v), class: "rule" }),
@@ -46,8 +46,7 @@ function chart(place, series, { x = "", y = "", diagonal = false, height = 300, 
   for (const v of ticks(x0, x1, width / 110)) svg.append(
     el("svg:line", { x1: px(v), x2: px(v), y1: height - bottom, y2: height - bottom + 4, class: "rule" }),
     el("svg:text", { x: px(v), y: height - bottom + 17, "text-anchor": "middle" }, String(v)));
-  svg.append(el("svg:text", { x: width - right, y: height - 6, "text-anchor": "end", class: "axis" }, x),
-    el("svg:text", { x: 4, y: 10 + top, class: "axis", transform: `translate(0 0)` }, ""));
+  svg.append(el("svg:text", { x: width - right, y: height - 6, "text-anchor": "end", class: "axis" }, x),);
   if (diagonal) svg.append(el("svg:line", { x1: px(x0), y1: py(x0), x2: px(x1), y2: py(x1), class: "diagonal" }));
   const marks = [];
   shown.forEach((each, index) => {
@@ -59,6 +58,7 @@ function chart(place, series, { x = "", y = "", diagonal = false, height = 300, 
     for (const p of each.points) {
       const dot = each.line === false || each.points.length < 40
         ? el("svg:circle", { cx: px(p[0]), cy: py(p[1]), r: each.line === false ? 4 : 2.2, fill: p[4] === "hollow" ? "var(--page)" : colour, stroke: colour }) : null;
+      if (dot && labels) svg.append(el("svg:text", { x: px(p[0]) + (px(p[0]) > width - 120 ? -7 : 7), y: py(p[1]) + 4, "text-anchor": px(p[0]) > width - 120 ? "end" : "start" }, p[3]));
       if (dot && p[2]) { const link = el("svg:a", { href: p[2], tabindex: -1, "aria-label": p[3] || each.name }, dot); svg.append(link); }
       else if (dot) svg.append(dot);
       marks.push({ x: px(p[0]), y: py(p[1]), text: `${p[3] || each.name}: ${told(p[0], digits === 0 || Number.isInteger(p[0]) ? 0 : digits)}, ${told(p[1], digits)}` });
