@@ -5,7 +5,6 @@ another's libraries.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +23,7 @@ from repfl.bench.cli.options import (
     Unmeasured,
     grouped,
 )
+
 if TYPE_CHECKING:
     from repfl.bench.cells.plan import Planned
 
@@ -69,11 +69,7 @@ def select(
     names = (chosen.paper or (), chosen.artefact or (), chosen.method or (), chosen.dataset or ())
     planned = plan.plan(
         plan.Selection(
-            *names,
-            chosen.seed or (),
-            chosen.cell or (),
-            chosen.scale or "smoke",
-            chosen.grid or (),
+            *names, chosen.seed or (), chosen.cell or (), chosen.scale or "smoke", chosen.grid or ()
         ),
         beside=beside,
     )

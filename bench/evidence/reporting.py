@@ -72,12 +72,16 @@ def report(asked: Asked, store: Store, out: Path) -> Reported:
         found.sheets = [decode(sheet) for part in parts for sheet in part["sheets"]]
         found.problems = [line for part in parts for line in part["problems"]]
         found.failed = [name for part in parts for name in part["failed"]]
-        commit = provenance.commit()["commit"]
-        whole = cache.digest([keys, _key(asked.tested, store, asked), commit, str(out)])
+        keys.append(_key(asked.tested, store, asked))
+        test = kept.get("self-test", keys[-1])
+        if test is None:
+            test = kept.put("self-test", keys[-1], _tested(asked.tested, store))
+        found.problems = list(dict.fromkeys([*found.problems, *test["problems"]]))
+        whole = cache.digest([keys, provenance.commit()["commit"], str(out)])
         if kept.get("pages", whole) is None:
             from repfl.bench.report import site
 
-            book = _book(asked, parts, found.sheets, store, out)
+            book = _book(asked, parts, found.sheets, test["table"], store, out)
             kept.put("pages", whole, True, site.write(book, out))
     return found
 
@@ -90,7 +94,8 @@ def _key(planned: Sequence[Planned], store: Store, asked: Asked) -> str:
     ]
     files = sorted({str(item.file) for item in planned if item.file})
     own = [cache.digest(Path(file).read_text(encoding="utf-8-sig")) for file in files]
-    outside = sorted(map(str, grids.OUTSIDE.items()))
+    papers = {item.paper for item in planned if not item.file}
+    facts = [cache.files(grids.folder(paper)) for paper in sorted(papers)]
     stored = set(store.ids())
     stamps = {
         item.cell.id: cache.stamp(store.folder(item.cell.id))
@@ -98,7 +103,7 @@ def _key(planned: Sequence[Planned], store: Store, asked: Asked) -> str:
         if item.cell.id in stored
     }
     how = [asked.best, asked.again, asked.style]
-    return cache.digest([cache.code(), places, own, outside, stamps, how])
+    return cache.digest([cache.code(), places, own, facts, stamps, how])
 
 
 def _part(
@@ -113,7 +118,9 @@ def _part(
     from repfl.bench.report.write import write_artefacts
     from repfl.paper_tables.core.published import read_published
 
-    library, results, problems, failed = Library(store), [], [], []
+    library, results = Library(store), []
+    problems: list[str] = []
+    failed: list[str] = []
     shown = best.with_evidence(planned, library) if asked.best else list(planned)
     told: dict[str, Any] = {}
     for scale in dict.fromkeys(item.scale for item in shown):
@@ -135,7 +142,7 @@ def _part(
     results, files, undrawn = write_artefacts(results, out, evidence, asked.style)
     problems += [f"artefact {name} could not be drawn: {why}" for name, why in undrawn.items()]
     printed = read_published(grids.folder(planned[0].paper) / "published").frame
-    rows = {str(row["source"]): row for row in printed.to_dict("records")}
+    rows: dict[str, Any] = {str(row["source"]): row for row in printed.to_dict("records")}
     sheets = [
         sheet.of(
             result,
@@ -180,12 +187,10 @@ def _logged(paper: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, list
     that have a module of logs.
     """
     from importlib import import_module
-    from importlib.util import find_spec
 
-    name = f"repfl.paper_tables.{paper.replace('-', '_')}"
-    if find_spec(name) is None or find_spec(f"{name}.logs") is None:
+    if not (grids.folder(paper) / "logs.py").is_file():
         return {}
-    logs = import_module(f"{name}.logs")
+    logs = import_module(f"repfl.paper_tables.{paper.replace('-', '_')}.logs")
     runs = {(run["dataset"], run["method"], run["setting"]): run for run in logs.runs()}
     return {
         source: run["points"]
@@ -204,9 +209,9 @@ def _wants(
     groups: dict[str, dict[str, Planned]] = {}
     for item in planned:
         if item.cell.id not in told and not item.skip:
-            place = groups.setdefault(f"{item.row}|{item.column}", {})
-            place.setdefault(item.cell.id, item)
-    found = {}
+            missing = groups.setdefault(f"{item.row}|{item.column}", {})
+            missing.setdefault(item.cell.id, item)
+    found: dict[str, dict[str, Any]] = {}
     for place, cells in groups.items():
         items = list(cells.values())
         first = items[0]
@@ -225,7 +230,12 @@ def _wants(
 
 
 def _book(
-    asked: Asked, parts: Sequence[Mapping[str, Any]], sheets: list[Sheet], store: Store, out: Path
+    asked: Asked,
+    parts: Sequence[Mapping[str, Any]],
+    sheets: list[Sheet],
+    test: Mapping[str, Any],
+    store: Store,
+    out: Path,
 ) -> Book:
     """Everything that the pages show."""
     import os
@@ -240,7 +250,7 @@ def _book(
         {item.paper: _titled(item) for item in asked.planned},
         runs,
         _open(asked.planned, runs) if asked.best else {},
-        _tested(asked.tested, store),
+        test,
         {name: _method(name) for name in names},
         _origins(runs),
         noise.operating() if judged and len(parts) > 1 else (),
@@ -272,17 +282,21 @@ def _open(planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, dict
 
 
 def _tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
-    """The self-test: what is known of every smoke cell."""
+    """The self-test: what is known of every smoke cell, and what was refused."""
     from repfl.bench.evidence import measured, recheck, runs
     from repfl.bench.evidence.library import Library
 
-    library, told = Library(store), {}
+    library = Library(store)
+    told: dict[str, Any] = {}
+    problems: list[str] = []
     for paper in dict.fromkeys(item.paper for item in planned):
         mine = [item for item in planned if item.paper == paper]
         known = measured.read(paper, mine[0].scale)
+        problems += known.problems
         recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
         told |= runs.told(mine, library, known)
-    return runs.self_test(planned, told) if planned else {}
+    problems += library.problems
+    return {"table": runs.self_test(planned, told) if planned else {}, "problems": problems}
 
 
 def _method(name: str) -> dict[str, Any]:

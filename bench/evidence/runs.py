@@ -137,10 +137,7 @@ def self_test(planned: Iterable[Planned], runs: Mapping[str, Any]) -> dict[str, 
         )
         rows.setdefault(item.cell.method, {}).setdefault(key, []).append(item.cell.id)
     table = [
-        {
-            "method": method,
-            "cells": [_tested(places.get(key, []), runs) for key in columns],
-        }
+        {"method": method, "cells": [_tested(places.get(key, []), runs) for key in columns]}
         for method, places in sorted(rows.items())
     ]
     return {"columns": list(columns.values()), "rows": table}

@@ -28,14 +28,20 @@ def code(*folders: str) -> str:
     """Of every file below some folders of ours that numbers or pages are made from, and of the
     libraries they are made with.
     """
-    files = sorted(
+    texts = [files(ROOT / folder) for folder in folders or FOLDERS]
+    return digest([sys.version, [version(name) for name in DRAWING], texts])
+
+
+def files(folder: Path) -> list[tuple[str, str]]:
+    """The files below a folder that anything is made from, each with a hash of its bytes."""
+    found = sorted(
         path
-        for folder in folders or FOLDERS
-        for path in (ROOT / folder).rglob("*")
+        for path in folder.rglob("*")
         if path.suffix in READ and "__pycache__" not in path.parts
     )
-    texts = [(str(path.relative_to(ROOT)), sha256(path.read_bytes()).hexdigest()) for path in files]
-    return digest([sys.version, [version(name) for name in DRAWING], texts])
+    return [
+        (str(path.relative_to(folder)), sha256(path.read_bytes()).hexdigest()) for path in found
+    ]
 
 
 def stamp(folder: Path) -> list[list[Any]]:

@@ -128,12 +128,12 @@ def _panels(table: Table, look: Look) -> list[tuple[list[Column], list[Row]]]:
 
     parts: list[list[Column]] = []
     used = WIDTH + 1
-    for _, columns in table.layout.groups:
-        whole = sum(map(width, columns))
+    for _, group in table.layout.groups:
+        whole = sum(map(width, group))
         if used + whole > WIDTH or not parts:
             parts.append([])
             used = label
-        for column in columns:
+        for column in group:
             if parts[-1] and used + width(column) > WIDTH:
                 parts.append([])
                 used = label
@@ -191,6 +191,7 @@ def _float(table: Table, look: Look, panels: Sequence[str], place: int) -> str:
     told = f"{told[:1].upper()}{told[1:]}"
     head = [r"\begin{table*}", r"\centering", r"\begin{threeparttable}", r"\footnotesize"]
     head += [r"\setlength{\tabcolsep}{3pt}"]
+    head += [r"\sisetup{separate-uncertainty=true}"] if "siunitx" in look.packages else []
     head += [r"\addtocounter{table}{-1}"] if place else []
     head += [rf"\caption{{{escape(told)}{' (continued).' if place else ''}}}"]
     head += [] if place else [rf"\label{{tab:{table.paper}-{table.name}}}"]
@@ -212,7 +213,9 @@ def _report(table: Table) -> Look:
     if floors:
         texts = {c.key: _plain(floors.get(c.key), c.digits) for c in table.layout.columns}
         rows.append(Row((("majority class", texts),), rule=True))
-    used = {letter for name, letter in MARKS.items() if table.frame["mark"].str.contains(name).any()}
+    used = {
+        letter for name, letter in MARKS.items() if table.frame["mark"].str.contains(name).any()
+    }
     told = [f"$^{{{letter}}}$ {meant}." for letter, meant in MEANT.items() if letter in used]
     legend = numbers.legend(table.frame)
     notes = [*([escape(legend)] if legend else []), *told]
@@ -304,7 +307,7 @@ def _kind(table: Table, column: Column) -> str:
     widest = f"{mine['std'].max():.0f}" if mine["std"].notna().any() else ""
     spread = f"({len(widest) + column.digits})" if widest else ""
     form = f"{sign}{whole}.{column.digits}{spread}"
-    return f"S[table-format={form},separate-uncertainty=true,text-series-to-math=true]"
+    return f"S[table-format={form}]"
 
 
 def _said(table: Table, best: Mapping[tuple[str, str], str]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import isfinite
 from typing import Any, Literal
 
@@ -70,7 +70,7 @@ def founded(cell: pd.Series) -> str:
     return "".join(MARKS[word] for word in _marked(cell))
 
 
-def _marked(cell: Mapping[str, Any]) -> list[str]:
+def _marked(cell: Any) -> list[str]:
     """A number without runs, such as a size, has no scale."""
     desk = ["desk"] if cell.get("scale") == "desk" and cell["kind"] not in EXACT else []
     known = isfinite(cell["ours"]) and len(cell["ids"]) > 0

@@ -162,7 +162,11 @@ def whole(found: Sequence[Summary]) -> str:
     logged = sum(n.kind == Kind.LOGGED for n in every)
     told = [
         f"Here {_count(printed, 'number')} of {_count(len(found), 'paper')} stand beside our own"
-        + (f"; {logged:,} of them are from the authors' logs, the others are printed." if logged else ".")
+        + (
+            f"; {logged:,} of them are from the authors' logs, the others are printed."
+            if logged
+            else "."
+        )
     ]
     if exact:
         told.append(

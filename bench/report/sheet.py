@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -184,7 +185,8 @@ def decode(values: Mapping[str, Any]) -> Sheet:
         name: tuple(nested[name](**_tuples(each)) for each in value) if name in nested else value
         for name, value in values.items()
     }
-    return Sheet(**_tuples(read))
+    summary = tuple(tuple(line) for line in values["summary"])
+    return Sheet(**_tuples(read) | {"summary": summary})
 
 
 def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -362,7 +364,7 @@ def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
         kind = str(cell.get("kind") or "")
         log = kind if "log" in kind else ""
         value = cell["mean"] if _known(cell["mean"]) else cell.get("value")
-        if not _known(value):
+        if value is None or not _known(value):
             continue
         name = f"{cell['label']}{f', {log}' if log else ''}"
         line = found.setdefault(str(cell[panel]), {}).setdefault(name, [])
@@ -392,4 +394,4 @@ def _known(value: Any) -> bool:
 
 
 def _finite(value: Any) -> float | None:
-    return round(float(value), 6) if _known(value) and abs(value) != float("inf") else None
+    return round(float(value), 6) if _known(value) and isfinite(value) else None

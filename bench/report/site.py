@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,10 @@ def write(book: Book, out: Path) -> list[str]:
 
 def pages(book: Book) -> Iterator[tuple[str, str]]:
     """Every page with its name."""
-    templates, summaries = _environment(book), overview.summaries(book.sheets, book.papers, book.open)
+    templates, summaries = (
+        _environment(book),
+        overview.summaries(book.sheets, book.papers, book.open),
+    )
 
     def page(path: str, template: str, **told: Any) -> tuple[str, str]:
         root = "../" * path.count("/")
@@ -62,7 +65,9 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
     if book.test:
         cells = [cell for row in book.test["rows"] for cell in row["cells"] if cell]
         counts = {name: sum(cell[name] for cell in cells) for name in ("here", "planned")}
-        yield page("selftest.html", "selftest.html.j2", here=counts["here"], cells=counts["planned"])
+        yield page(
+            "selftest.html", "selftest.html.j2", here=counts["here"], cells=counts["planned"]
+        )
     known = {word: told.removeprefix(f"{word}: ") for word, told in numbers.MEANING.items()}
     told = {"rule": RULE, "meanings": known, "operating": book.operating}
     yield page("how.html", "how.html.j2", provenance=book.provenance, **told)
@@ -76,8 +81,8 @@ def _environment(book: Book) -> Environment:
     environment.filters |= {"emphasise": emphasise, "embedded": embedded, "span": overview.span}
     scripts = ("plot.js", "app.js", "number.js", "compare.js")
     environment.globals |= {
-        "style": Markup((TEMPLATES / "style.css").read_text("utf-8")),  # noqa: S704
-        "script": Markup("".join((TEMPLATES / name).read_text("utf-8") for name in scripts)),  # noqa: S704
+        "style": Markup((TEMPLATES / "style.css").read_text("utf-8")),
+        "script": Markup("".join((TEMPLATES / name).read_text("utf-8") for name in scripts)),
         "menus": _menus(book),
         "search": _search(book),
         "tested": book.test,
@@ -93,7 +98,9 @@ def _environment(book: Book) -> Environment:
 
 
 def _menus(book: Book) -> list[tuple[str, list[tuple[str, str]]]]:
-    papers = [(paper, f"{paper}/index.html") for paper in dict.fromkeys(s.paper for s in book.sheets)]
+    papers = [
+        (paper, f"{paper}/index.html") for paper in dict.fromkeys(s.paper for s in book.sheets)
+    ]
     methods = [(name, f"methods/{slug(name)}.html") for name in _by_method(book)]
     datasets = [(name, f"datasets/{slug(name)}.html") for name in _by_dataset(book)]
     found = [("Papers", papers), ("Methods", methods), ("Datasets", datasets)]
@@ -200,9 +207,9 @@ def _by_dataset(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
 def embedded(value: Any) -> Markup:
     """JSON within a page: nothing in it can end the script that holds it."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c"))  # noqa: S704
+    return Markup(text.replace("<", "\\u003c"))
 
 
 def emphasise(text: str) -> Markup:
     """Words between asterisks in italics."""
-    return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", str(escape(text))))  # noqa: S704
+    return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", str(escape(text))))

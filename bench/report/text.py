@@ -46,8 +46,8 @@ def _show_one(sheet: Sheet, console: Console) -> None:
     if sheet.kind == "table":
         _show_table(sheet, console)
     elif sheet.kind == "absent":
-        told = (f"  {sheet.title}: ", (sheet.caption, "yellow"))
-        console.print(Text.assemble((sheet.key, "bold"), *told))
+        why = (sheet.caption, "yellow")
+        console.print(Text.assemble((sheet.key, "bold"), f"  {sheet.title}: ", why))
     else:
         told = f"  {sheet.title} ({sheet.scale} scale): {_file(sheet)}"
         console.print(Text.assemble((sheet.key, "bold"), told))
@@ -58,9 +58,7 @@ def _show_one(sheet: Sheet, console: Console) -> None:
 def _show_lines(sheets: Sequence[Sheet], console: Console) -> None:
     """One line per artefact; columns that would be empty in all of them are left out."""
     counted = {sheet.key: overview.summaries([sheet], {})[0] for sheet in sheets}
-    verdicts = [
-        v for v in overview.verdict_names() if any(s.verdicts[v] for s in counted.values())
-    ]
+    verdicts = [v for v in overview.verdict_names() if any(s.verdicts[v] for s in counted.values())]
     grid = Grid(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("artefact", "published", *verdicts, "claims hold", "file"):
         grid.add_column(

@@ -63,9 +63,7 @@ def write_artefacts(
     return shown, files, failed
 
 
-def _written(
-    result: Result, folder: Path, cache: Cache, evidence: Any, style: str
-) -> list[Path]:
+def _written(result: Result, folder: Path, cache: Cache, evidence: Any, style: str) -> list[Path]:
     """The files of one artefact: written, or as they lie there."""
     from repfl.bench.report import render
     from repfl.paper_tables.core.result import Figure

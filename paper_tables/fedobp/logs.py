@@ -56,7 +56,9 @@ def runs() -> list[dict[str, Any]]:
     found = []
     for run in last_runs().to_dict("records"):
         points = [(int(name.removeprefix("round_")), run[name]) for name in EVALUATIONS]
-        found.append({key: run[key] for key in KEYS} | {"points": [p for p in points if p[1] == p[1]]})
+        found.append(
+            {key: run[key] for key in KEYS} | {"points": [p for p in points if p[1] == p[1]]}
+        )
     return found
 
 

@@ -18,6 +18,7 @@
   const root = document.body.dataset.root;
 
   function pairs(a, b) {
+    if (a === b) return [];
     const others = new Map(chosen().filter(run => run.row === b).map(run => [key(run), run]));
     return chosen().filter(run => run.row === a && others.has(key(run))).map(run => [run, others.get(key(run))]);
   }

@@ -7,7 +7,7 @@
     "reproduced": "Comes out again: the 95 % interval of the difference lies within one point.",
     "consistent": "Agrees as far as can be told: the interval contains zero, but is too wide to say more.",
     "inconclusive": "Cannot be told: there are too few runs, or their interval is too wide.",
-    "differs": "Differs: the 95 % interval of the difference leaves out zero.",
+    "differs": "Differs: the 95 % interval of the difference leaves out zero and reaches beyond what counts as equal.",
     "not comparable": "Not comparable.",
     "not measured": "Nobody has measured this yet.",
   };

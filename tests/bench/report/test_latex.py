@@ -22,7 +22,16 @@ from tests.bench.report import sample
 
 KNOWN = {
     *("usepackage", "begin", "end", "centering", "footnotesize", "caption", "label", "item"),
-    *("setlength", "tabcolsep", "addtocounter", "toprule", "midrule", "bottomrule", "medskip"),
+    *(
+        "setlength",
+        "sisetup",
+        "tabcolsep",
+        "addtocounter",
+        "toprule",
+        "midrule",
+        "bottomrule",
+        "medskip",
+    ),
     *("multicolumn", "cmidrule", "quad", "textbf", "underline", "textbackslash", "num", "pm"),
     *("leq", "geq", "times", "uparrow", "downarrow", "rightarrow", "infty", "cdot"),
     *("alpha", "beta", "lambda", "tau", "theta", "Delta"),
@@ -124,7 +133,7 @@ def test_a_table_to_be_submitted_has_our_numbers_and_no_verdicts() -> None:
     assert "Ours, dense" not in text  # a row of ours that the paper has not
     assert not re.search("published|differs|consistent|inconclusive|verdict", text)
     assert r"\item Best in bold, second underlined" in text
-    assert r"S[table-format=2.2(3)," in text
+    assert r"S[table-format=2.2(3)]" in text
 
 
 def test_a_number_of_a_smaller_scale_is_never_submitted_in_silence() -> None:

@@ -17,6 +17,7 @@ import pytest
 from repfl.bench.report.write import Book
 from tests.bench.report import book as books
 from tests.bench.report.browsers import Watched, axe, chromium
+from tests.bench.report.firefox import Firefox
 
 NUMBER = "#fedavg.easy"
 
@@ -182,7 +183,7 @@ def test_a_filter_hides_rows_and_a_box_hides_columns(watched: Watched, folder: P
     page.locator("input[data-for=t]").fill("")
     assert page.locator("#t tbody tr:visible").count() == 4
     page.locator(".columns summary").click()
-    page.get_by_label("CIFAR-10, α = 0.1").uncheck()
+    page.get_by_role("checkbox", name="CIFAR-10, α = 0.1").uncheck()
     assert page.locator("#t tbody tr").first.locator("td:visible").count() == 2
     assert page.locator("#t .over th").first.get_attribute("colspan") == "1"
 
@@ -232,6 +233,12 @@ def test_pages_fit_their_window_in_light_and_dark(
     page.close()
 
 
+ASKED = {
+    "light": "{ resultTypes: ['violations'] }",
+    "dark": "{ resultTypes: ['violations'], runOnly: ['color-contrast'] }",  # the rest is the same
+}
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(browser: Any, folder: Path, book: Book, scheme: str) -> None:
     page = browser.new_page(color_scheme=scheme)
@@ -242,7 +249,7 @@ def test_axe_finds_nothing_serious(browser: Any, folder: Path, book: Book, schem
         page.goto("about:blank")
         page.goto((folder / path).resolve().as_uri() + (f"#{anchor}" if anchor else ""))
         page.evaluate(axe())
-        told = page.evaluate("axe.run({ resultTypes: ['violations'] })")
+        told = page.evaluate(f"axe.run({ASKED[scheme]})")
         found += [
             f"{name}: {each['id']}: {each['nodes'][0]['html'][:120]}"
             for each in told["violations"]
@@ -250,3 +257,44 @@ def test_axe_finds_nothing_serious(browser: Any, folder: Path, book: Book, schem
         ]
     page.close()
     assert found == []
+
+
+# -- Firefox ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
+    with Firefox(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+def test_firefox_shows_the_same(firefox: Firefox, folder: Path, book: Book) -> None:
+    firefox.open(folder / "paper-a" / "table1.html", NUMBER)
+    assert firefox.run("document.querySelector('#number h1').textContent") == (
+        "FedAvg: CIFAR-10, α = 0.1"
+    )
+    assert firefox.run("document.querySelectorAll('#curve path').length") == 3
+    firefox.run("document.querySelector('#number .crumbs a').click()")
+    head = "document.querySelectorAll('#t thead tr:last-child th')[1]"
+    firefox.run(f"{head}.querySelector('button').click()")
+    assert firefox.run(f"{head}.getAttribute('aria-sort')") == "descending"
+    firefox.open(folder / "compare.html", "#FedAvg/Separate")
+    assert "3 of 3 columns" in firefox.run("document.querySelector('#verdict').textContent")
+    firefox.open(folder / "index.html")
+    script = (
+        "(() => { const i = document.querySelector('#search'); i.value = 'fedavg';"
+        " i.dispatchEvent(new Event('input'));"
+        " return document.querySelectorAll('#hits a').length; })()"
+    )
+    assert firefox.run(script) == 1
+    assert firefox.run("document.documentElement.scrollWidth <= innerWidth")
+    loaded = "performance.getEntriesByType('resource').map(e => e.name)"
+    assert [url for url in firefox.run(loaded) if not url.startswith("file:")] == []
+    assert firefox.complaints() == []
+
+
+def test_firefox_hears_complaints(tmp_path: Path, firefox: Firefox) -> None:
+    page = tmp_path / "bad.html"
+    page.write_text("<!doctype html><script>nothing.like.this</script>")
+    firefox.open(page)
+    assert "nothing is not defined" in firefox.complaints()[0]
