@@ -63,6 +63,16 @@ def outcome(number: Number) -> str:
     return OF.get(number.verdict, "open")
 
 
+def differing(sheets: Sequence[Sheet]) -> list[tuple[Sheet, Number]]:
+    """The numbers that differ, the one that is most off, as a share of what is printed, first."""
+    found = [(s, n) for s in sheets for n in s.printed if n.verdict == Verdict.DIFFERS]
+    return sorted(found, key=lambda pair: -_off(pair[1]))
+
+
+def _off(number: Number) -> float:
+    return abs(number.gap or 0.0) / max(abs(number.printed or 0.0), 1e-9)
+
+
 def of_claim(claim: Said) -> str:
     """What became of a sentence."""
     if claim.holds is None:

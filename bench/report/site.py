@@ -127,11 +127,15 @@ def _first_screen(book: Book, summaries: list[overview.Summary]) -> dict[str, An
         "whole": overview.whole(summaries),
         "counts": {name: f"{shown.count(name):,}" for name in overview.OUTCOMES},
         "runs": len(book.runs),
+        "differing": overview.differing(book.sheets),
         "points": [
             [n.printed, n.value, f"{s.page}#{n.id}", f"{s.key}: {n.row}, {n.where}", n.scale]
             for s in book.sheets
             for n in s.printed
-            if n.kind == Kind.TRAINED and n.unit in PERCENT and n.measured and n.printed is not None
+            if n.kind in (Kind.TRAINED, Kind.LOGGED)
+            and n.unit in PERCENT
+            and n.measured
+            and n.printed is not None
         ],
     }
 

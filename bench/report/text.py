@@ -67,7 +67,7 @@ def _show_lines(sheets: Sequence[Sheet], console: Console) -> None:
             no_wrap=True,
         )
     grid.add_column(
-        "title", no_wrap=True, overflow="ellipsis", max_width=max(12, console.width - 90)
+        "title", no_wrap=True, overflow="ellipsis", max_width=max(12, console.width - 110)
     )
     for sheet in sheets:
         told = counted[sheet.key]
