@@ -1,6 +1,7 @@
 // Two methods over all columns, ranks, harm and bytes.
 {
   const T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042];
+  const FEW = 3; // ranks of fewer runs say little, and stand last
   const quantile = df => df < 1 ? NaN : T95[df - 1] ?? 1.96;
   const mean = values => values.reduce((a, b) => a + b, 0) / values.length;
   const interval = values => {
@@ -60,7 +61,9 @@
     const here = chosen().filter(run => run.place === selects[3].value);
     const shares = run => { const v = [...run.clients].sort((p, q) => p - q); return v.map((x, i) => [x, 100 * (v.length - i) / v.length]); };
     const of = row => here.find(run => run.row === row && run.clients.length);
-    chart(document.getElementById("profile"), [selects[0].value, selects[1].value].map(of).filter(Boolean).map(run => ({ name: `${run.row}, seed ${run.seed}`, points: shares(run), step: true })),
+    const known = [selects[0].value, selects[1].value].map(of).filter(Boolean);
+    if (!known.length) document.getElementById("profile").replaceChildren(el("p", { class: "soft" }, "Of these runs no counts per client were kept."));
+    else chart(document.getElementById("profile"), known.map(run => ({ name: `${run.row}, seed ${run.seed}`, points: shares(run), step: true })),
       { x: "accuracy of a client in %", y: "share of clients in %", height: 280, digits: 1 });
     chart(document.getElementById("traffic"), [{ name: "methods", line: false, points: here.filter(run => run.bytes).map(run => [run.bytes / 1e6, run.value, root + run.link, run.row]) }],
       { x: "bytes sent over the whole run, MB", y: "accuracy in % against bytes, all methods of the column", height: 300, labels: true });
@@ -76,7 +79,7 @@
       if (run.bytes) mine.bytes.push(run.bytes / 1e6);
     }
     const cell = (values, digits) => values.length ? [told(mean(values), digits), mean(values)] : ["–", -1e300];
-    const shown = [...found].filter(([, v]) => v.ranks.length).sort((p, q) => mean(p[1].ranks) - mean(q[1].ranks));
+    const shown = [...found].filter(([, v]) => v.ranks.length).sort((p, q) => (p[1].ranks.length < FEW) - (q[1].ranks.length < FEW) || mean(p[1].ranks) - mean(q[1].ranks));
     document.getElementById("ranks").replaceChildren(grid(["Method", "Average rank", "Runs ranked", "Harm, % of clients", "MB per run"],
       shown.map(([row, v]) => [row, cell(v.ranks, 2), [String(v.ranks.length), v.ranks.length], cell(v.harm, 1), cell(v.bytes, 1)])));
   }
