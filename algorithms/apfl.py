@@ -26,7 +26,12 @@ class HP:
     """The mixing weight, and whose rules are followed."""
 
     alpha: float = param(
-        0.5, "initial weight of a client's own model", ge=0, le=1, paper="FL-bench: 0.5"
+        0.5,
+        "initial weight of a client's own model",
+        ge=0,
+        le=1,
+        paper="FL-bench: 0.5",
+        search={"uniform": [0.1, 0.9]},
     )
     alpha_epochs: int | None = param(
         None,

@@ -17,7 +17,7 @@ from repfl.algorithms.core.method import Method, State, hyperparameters, param, 
 class HP:
     """The graph, the order of training and gossip, and the width of messages."""
 
-    degree: int = param(10, "neighbours per client", ge=0, paper=10)
+    degree: int = param(10, "neighbours per client", ge=0, paper=10, search={"whole": [2, 10]})
     graph: topology.Graph = param(
         "pull", "who hears whom", paper="text: undirected; Dis-PFL's code: pull"
     )
@@ -25,6 +25,7 @@ class HP:
         "gossip-train",
         "mix before or after training",
         paper="text: train-gossip; Dis-PFL's code: gossip-train",
+        search={"one of": ["gossip-train", "train-gossip"]},
     )
     bits: int | None = param(
         None,

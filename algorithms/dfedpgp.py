@@ -17,7 +17,7 @@ from repfl.algorithms.core.method import Method, State, hyperparameters, param, 
 class HP:
     """The graph, its weights, and the two phases of training."""
 
-    degree: int = param(10, "neighbours per client", ge=0, paper=10)
+    degree: int = param(10, "neighbours per client", ge=0, paper=10, search={"whole": [2, 10]})
     graph: topology.Graph = param("push", "who hears whom", paper="text: push; code: pull")
     push_sum: bool = param(
         True,
@@ -29,7 +29,9 @@ class HP:
         "mix before or after training",
         paper="text: train-gossip; code: gossip-train",
     )
-    head_epochs: int = param(1, "epochs on the head, before the body's", ge=0, paper="code: 1")
+    head_epochs: int = param(
+        1, "epochs on the head, before the body's", ge=0, paper="code: 1", search={"whole": [1, 3]}
+    )
     body_epochs: int | None = param(
         None, "epochs on the body; none: the recipe's", ge=0, paper="code: 5"
     )

@@ -27,6 +27,7 @@ class HP:
         gt=0,
         le=1,
         paper=0.5,
+        search={"uniform": [0.2, 0.8]},
     )
     anneal: float = param(
         0.5,
@@ -34,6 +35,7 @@ class HP:
         ge=0,
         le=1,
         paper=0.5,
+        search={"uniform": [0.1, 0.9]},
     )
     regrow: Literal["random", "gradient"] = param(
         "random", "which entries come back", paper="text: gradient; the code's scripts: random"
@@ -41,7 +43,7 @@ class HP:
     masks: Literal["own", "common"] = param(
         "own", "first masks: one per client, or one for all", paper="the code's scripts: own"
     )
-    degree: int = param(10, "neighbours per client", ge=0, paper=10)
+    degree: int = param(10, "neighbours per client", ge=0, paper=10, search={"whole": [2, 10]})
     graph: topology.Graph = param("pull", "who hears whom", paper="pull")
 
 

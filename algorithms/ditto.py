@@ -16,7 +16,11 @@ class HP:
     """How close personal models stay, and how long they train."""
 
     lam: float = param(
-        1.0, "strength of the pull towards the received global model", ge=0, paper="0.1, 1 or 2"
+        1.0,
+        "strength of the pull towards the received global model",
+        ge=0,
+        paper="0.1, 1 or 2",
+        search={"log": [0.05, 5]},
     )
     epochs: int | None = param(
         None,

@@ -22,7 +22,11 @@ class HP:
     """The search for the weights A."""
 
     eta: float = param(
-        1.0, "learning rate of the weights; 0 leaves them as they start", ge=0, paper=1.0
+        1.0,
+        "learning rate of the weights; 0 leaves them as they start",
+        ge=0,
+        paper=1.0,
+        search={"log": [0.1, 10]},
     )
     share: float = param(
         0.8,
@@ -30,12 +34,14 @@ class HP:
         gt=0,
         le=1,
         paper=0.8,
+        search={"uniform": [0.5, 1]},
     )
     tensors: int | None = param(
         2,
         "how many parameter tensors have weights, counted from the output; none: all",
         ge=0,
         paper="2: the head",
+        search={"one of": [2, 4, None]},
     )
     threshold: float = param(
         0.1, "the first search ends when the last 10 losses deviate less than this", ge=0, paper=0.1

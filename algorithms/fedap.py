@@ -27,6 +27,7 @@ class HP:
         ge=0,
         le=1,
         paper="0.5; MSPFL's script: 0.3; Star-PFL: not stated",
+        search={"uniform": [0.1, 0.9]},
     )
     pretrain_epochs: int = param(
         150, "epochs of the model whose features are compared", ge=0, paper="MSPFL: 150"

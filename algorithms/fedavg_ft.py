@@ -20,6 +20,7 @@ class HP:
         "epochs of fine-tuning; none: as many as a local round has",
         ge=0,
         paper="FedSelect: not stated",
+        search={"one of": [1, 2, 5, 10]},
     )
     part: Literal["model", "head"] = param(
         "model", "what is fine-tuned", paper="FedRep's code: head, 10 epochs"

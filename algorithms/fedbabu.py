@@ -16,7 +16,11 @@ class HP:
     """Fine-tuning before a client is scored."""
 
     epochs: int | None = param(
-        5, "epochs of fine-tuning; none: as many as a local round has", ge=0, paper="5; PFLlib: 10"
+        5,
+        "epochs of fine-tuning; none: as many as a local round has",
+        ge=0,
+        paper="5; PFLlib: 10",
+        search={"one of": [1, 2, 5, 10]},
     )
     part: Literal["model", "body", "head"] = param(
         "model", "what is fine-tuned", paper="model; body and head are ablations of the paper"

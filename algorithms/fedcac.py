@@ -14,9 +14,20 @@ from repfl.algorithms.core.method import Method, State, hyperparameters, param, 
 class HP:
     """Which entries are critical, and how long critical entries are shared."""
 
-    tau: float = param(0.5, "share of each tensor that is critical", ge=0, le=1, paper=0.5)
+    tau: float = param(
+        0.5,
+        "share of each tensor that is critical",
+        ge=0,
+        le=1,
+        paper=0.5,
+        search={"uniform": [0.2, 0.8]},
+    )
     beta: int = param(
-        100, "round after which critical entries stay private", ge=1, paper="100; CIFAR-100: 170"
+        100,
+        "round after which critical entries stay private",
+        ge=1,
+        paper="100; CIFAR-100: 170",
+        search={"log whole": [5, 200]},
     )
     cutoff: critical.Cutoff = param(
         "code", "rule for tensors whose critical share would include entries of no effect"

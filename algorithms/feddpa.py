@@ -21,7 +21,14 @@ from repfl.algorithms.core.method import Method, State, hyperparameters, param, 
 class HP:
     """Which entries are personal, and how the two kinds are trained."""
 
-    tau: float = param(0.4, "bar for the normalised Fisher information", ge=0, le=1, paper=0.4)
+    tau: float = param(
+        0.4,
+        "bar for the normalised Fisher information",
+        ge=0,
+        le=1,
+        paper=0.4,
+        search={"uniform": [0.1, 0.9]},
+    )
     threshold: Literal["quantile", "absolute"] = param(
         "quantile",
         "tau is a quantile of each tensor's values (FedOBP's baseline), or the bar itself (FedDPA)",
@@ -32,12 +39,14 @@ class HP:
         "E epochs on everything (FedOBP's baseline), or FedDPA's two regularised phases of E epochs"
         " each",
         paper="FedOBP: joint",
+        search={"one of": ["joint", "phases"]},
     )
     lam1: float = param(
         0.1,
         "phases: strength of the pull of personal entries towards the global model",
         ge=0,
         paper=0.1,
+        search={"log": [0.01, 1]},
     )
     lam2: float = param(
         0.05, "phases: strength with which the update's norm is drawn to `clip`", ge=0, paper=0.05

@@ -23,6 +23,7 @@ class HP:
         ge=0,
         le=1,
         paper="Table II: 0.995 to 0.99998",
+        search={"near-one": [0.9, 0.99999]},
     )
     score: Literal["obp", "obp_legacy", "grad", "fisher"] = param(
         "obp",

@@ -24,13 +24,25 @@ class HP:
     """Feature alignment and classifier collaboration."""
 
     lam: float = param(
-        1.0, "weight of the distance between features and class centroids", ge=0, paper=1.0
+        1.0,
+        "weight of the distance between features and class centroids",
+        ge=0,
+        paper=1.0,
+        search={"log": [0.01, 10]},
     )
     head_epochs: int = param(
-        1, "epochs in which the head trains alone, before the body does", ge=0, paper=1
+        1,
+        "epochs in which the head trains alone, before the body does",
+        ge=0,
+        paper=1,
+        search={"one of": [1, 2]},
     )
     head_lr: float | None = param(
-        0.1, "learning rate of those epochs; none: the protocol's", gt=0, paper=0.1
+        0.1,
+        "learning rate of those epochs; none: the protocol's",
+        gt=0,
+        paper=0.1,
+        search={"log": [0.01, 0.3]},
     )
     combine: bool = param(
         True, "combine heads across clients; off: every client keeps its own", paper=True

@@ -19,10 +19,19 @@ class HP:
     """
 
     tau: float = param(
-        0.5, "share of each tensor that is critical", ge=0, le=1, paper="0.5; Fig. 4: 0.2 to 0.6"
+        0.5,
+        "share of each tensor that is critical",
+        ge=0,
+        le=1,
+        paper="0.5; Fig. 4: 0.2 to 0.6",
+        search={"uniform": [0.2, 0.8]},
     )
     beta: int = param(
-        100, "round after which critical entries stay private", ge=1, paper="100; CIFAR-100: 170"
+        100,
+        "round after which critical entries stay private",
+        ge=1,
+        paper="100; CIFAR-100: 170",
+        search={"log whole": [5, 200]},
     )
     gradient: Literal["exact", "delta"] = param(
         "exact",

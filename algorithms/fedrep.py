@@ -17,13 +17,18 @@ class HP:
     """How a round's epochs are divided, and what happens before a client is scored."""
 
     body_epochs: int = param(
-        1, "epochs of the body, after those of the head", ge=0, paper="1 (FedRep and FL-bench)"
+        1,
+        "epochs of the body, after those of the head",
+        ge=0,
+        paper="1 (FedRep and FL-bench)",
+        search={"one of": [1, 2]},
     )
     head_epochs: int | None = param(
         None,
         "epochs of the head; none: what the protocol's epochs leave",
         ge=0,
         paper="FedRep 10; codes: the rest",
+        search={"one of": [1, 2, 5, 10]},
     )
     final_epochs: int = param(
         0,

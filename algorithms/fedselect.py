@@ -35,6 +35,7 @@ class HP:
         ge=0,
         le=1,
         paper="lost; code 0.25",
+        search={"uniform": [0.05, 0.5]},
     )
     limit: float = param(
         0.5,
@@ -42,6 +43,7 @@ class HP:
         ge=0,
         le=1,
         paper="Table 2: .05 .30 .50 .80; code 0.80",
+        search={"uniform": [0.05, 0.8]},
     )
     every: int | None = param(
         None,

@@ -24,19 +24,25 @@ class HP:
     """The simplex, and how far from its place a client trains."""
 
     endpoints: int = param(
-        10, "number V of heads that span the simplex", ge=1, paper="FL-bench: 10; FLOCO: 20"
+        10,
+        "number V of heads that span the simplex",
+        ge=1,
+        paper="FL-bench: 10; FLOCO: 20",
+        search={"one of": [5, 10, 20]},
     )
     tau: int = param(
         10,
         "round, counted from 0, in which clients get their places",
         ge=0,
         paper="FL-bench: 10; FLOCO: half-way",
+        search={"log whole": [5, 20]},
     )
     rho: float = param(
         0.1,
         "radius of the region around its place in which a client trains",
         ge=0,
         paper="FL-bench: 0.1; FLOCO: 0.1, 0.01",
+        search={"log": [0.01, 0.3]},
     )
     plus_epochs: int = param(
         0,

@@ -26,16 +26,28 @@ class HP:
         paper="all; FL-bench: 1",
     )
     align: float = param(
-        0.25, "weight of the head's distance to a simplex frame", ge=0, paper="FL-bench: 0.25"
+        0.25,
+        "weight of the head's distance to a simplex frame",
+        ge=0,
+        paper="FL-bench: 0.25",
+        search={"log": [0.025, 2.5]},
     )
     head_decay: float = param(
-        0.0025, "weight of the head's squared norm", ge=0, paper="FL-bench: 0.0025"
+        0.0025,
+        "weight of the head's squared norm",
+        ge=0,
+        paper="FL-bench: 0.0025",
+        search={"log": [0.00025, 0.025]},
     )
     feature_decay: float = param(
         0.0005, "weight of the features' squared norm", ge=0, paper="FL-bench: 0.0005"
     )
     server_lr: float = param(
-        0.5, "step of the server on the participants' heads", ge=0, paper="FL-bench: 0.5"
+        0.5,
+        "step of the server on the participants' heads",
+        ge=0,
+        paper="FL-bench: 0.5",
+        search={"log": [0.05, 5]},
     )
     mode: Literal["paper", "flbench"] = param(
         "paper",

@@ -25,6 +25,7 @@ class HP:
         "how many layers are shared, each with its bias and normalisation",
         ge=0,
         paper="1; FedRep's and LG's codes: 2",
+        search={"whole": [1, 2]},
     )
     newcomer: partial.Newcomer = param(
         "initial", "local layers of a client that never took part; `global`: the average (FL-bench)"

@@ -27,9 +27,15 @@ class HP:
         ge=0,
         lt=1,
         paper="0.1; scripts 0.2, 0.3",
+        search={"uniform": [0.05, 0.3]},
     )
     start: float = param(
-        0.2, "a client prunes when its accuracy exceeds this", ge=0, le=1, paper="0.2; HAR: 0.7"
+        0.2,
+        "a client prunes when its accuracy exceeds this",
+        ge=0,
+        le=1,
+        paper="0.2; HAR: 0.7",
+        search={"uniform": [0.1, 0.7]},
     )
     target: float = param(
         0.5,
@@ -37,6 +43,7 @@ class HP:
         ge=0,
         le=1,
         paper="CIFAR-10: 0.5; MNIST, FEMNIST: 0.1",
+        search={"uniform": [0.1, 0.9]},
     )
     judge: Literal["val", "test"] = param(
         "val",

@@ -26,16 +26,25 @@ are no reason to prefer a peer.
 class HP:
     """Who is chosen, and how the two parts train."""
 
-    degree: int = param(10, "peers k that a client chooses", ge=0, paper=10)
+    degree: int = param(
+        10, "peers k that a client chooses", ge=0, paper=10, search={"whole": [2, 10]}
+    )
     selection: Literal["score", "header", "random"] = param(
         "score", "by S, by its header term alone, or by lot", paper="Fig. 2: random, header"
     )
-    alpha: float = param(0.1, "weight of the loss on a peer's data", ge=0, paper="not stated")
+    alpha: float = param(
+        0.1,
+        "weight of the loss on a peer's data",
+        ge=0,
+        paper="not stated",
+        search={"log": [0.01, 1]},
+    )
     recency: float | None = param(
         0.3,
         "rate lambda at which a peer becomes attractive again; none: at once",
         ge=0,
         paper="not stated",
+        search={"log": [0.03, 3]},
     )
     cost: float = param(1.0, "the constant c of the score", paper="not stated")
     header_term: Literal["distance", "literal"] = param(

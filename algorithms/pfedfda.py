@@ -31,9 +31,15 @@ class HP:
         "weights of local means and covariance: two or one by cross-validation, or all 1 (local) or"
         " 0 (global)",
         paper="two",
+        search={"one of": ["two", "single"]},
     )
     eps: float = param(
-        1e-4, "smoothing of class priors and shrinkage of covariances", ge=0, lt=1, paper=1e-4
+        1e-4,
+        "smoothing of class priors and shrinkage of covariances",
+        ge=0,
+        lt=1,
+        paper=1e-4,
+        search={"log": [1e-05, 0.01]},
     )
     compat: Literal["paper", "flbench"] = param(
         "paper",

@@ -20,8 +20,16 @@ from repfl.algorithms.core.method import Method, State, hyperparameters, param, 
 class HP:
     """Self-distillation."""
 
-    lam: float = param(0.5, "weight of the distillation term", ge=0, paper=0.5)
-    temperature: float = param(3.0, "softmax temperature of teacher and student", gt=0, paper=3.0)
+    lam: float = param(
+        0.5, "weight of the distillation term", ge=0, paper=0.5, search={"log": [0.05, 5]}
+    )
+    temperature: float = param(
+        3.0,
+        "softmax temperature of teacher and student",
+        gt=0,
+        paper=3.0,
+        search={"uniform": [1, 5]},
+    )
     teacher_mode: Literal["train", "eval"] = param(
         "train", "BN mode of the teacher; `train` is what FedPURIN's code runs"
     )

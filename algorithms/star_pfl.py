@@ -22,8 +22,11 @@ class HP:
         "T_g: stability below which an entry is frozen at the server",
         ge=0,
         paper="0.1; code: 0",
+        search={"uniform": [0, 0.3]},
     )
-    client_threshold: float = param(0.1, "T_l: the same at a client", ge=0, paper="0.1; code: 0")
+    client_threshold: float = param(
+        0.1, "T_l: the same at a client", ge=0, paper="0.1; code: 0", search={"uniform": [0, 0.3]}
+    )
     server_record: int = param(
         10, "|R_g|: updates that the server remembers of every entry", ge=1, paper=10
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib import import_module
@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from pydantic import AliasChoices, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
-
-from repfl.algorithms.core.space import Space
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.evaluate import Mixture
@@ -43,12 +41,12 @@ def param(
     doc: str,
     *,
     paper: Any = None,
-    search: Space | None = None,
+    search: Mapping[str, Sequence[Any]] | None = None,
     spelled: tuple[str, ...] = (),
     **limits: Any,
 ) -> Any:
-    """A hyper-parameter: its default, its meaning, what papers use, the range that a search tries
-    (see `space`), and its valid range (pydantic's ge, gt, le, lt).
+    """A hyper-parameter: its default, its meaning, what papers use, the range that a search tries,
+    such as {"log": [0.01, 1]}, and its valid range (pydantic's ge, gt, le, lt).
 
     `spelled` are the names under which it may be given, its own among them. `compat` is the word
     for "as published code runs it"; where such a switch has been stored under another name, that

@@ -187,7 +187,8 @@ def hyperparameters(name: str, overrides: Mapping[str, Any], place: str = "") ->
 def spaces(name: str, place: str = "") -> dict[str, tuple[str, list[Any]]]:
     """What a search tries of a method: its hyper-parameters that say so, each with a range."""
     found = _adapter(entry(name, place).cls.HP).json_schema().get("properties", {})
-    return {key: field["search"] for key, field in found.items() if field.get("search")}
+    searched = {key: field["search"] for key, field in found.items() if field.get("search")}
+    return {key: next(iter(ranges.items())) for key, ranges in searched.items()}
 
 
 def _may_be_none(cls: Any, field: str) -> bool:

@@ -191,29 +191,37 @@ def _artefacts(grid: Grid, selection: Selection) -> Iterator[Planned]:
 
 def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[Planned]:
     """The planned cells of one artefact at one scale."""
+    for cells in grid.cells(name, scale):
+        yield from _of_block(grid, (name, artefact.kind), scale, cells)
+
+
+def _of_block(
+    grid: Grid, artefact: tuple[str, str], scale: str, cells: Cells, guest: str = ""
+) -> Iterator[Planned]:
+    """The planned cells of one block of an artefact, which has a name and a kind."""
     rules = grid.file.scales[scale]
     file = None if grid.path in grids.files().values() else grid.path
-    for cells in grid.cells(name, scale):
-        seeds = cells.block.seeds if cells.block.seeds is not None else rules.seeds
-        for row, column in product(cells.rows, cells.columns):
-            scaled = rules.methods.get(row.method, {})
-            hp = (
-                scaled | row.hp if cells.block.scales == [scale] else row.hp | scaled
-            )  # a block for one scale says what it wants there
-            fields = merge(nested(column.fields), row.recipe)
-            place = (grid.paper, name, artefact.kind)
-            head = (column.key, column.label(grid.label(column.recipe)), scale)
-            for seed, trial in _trials(grid, cells, row, seeds):
-                drawn = merge(fields, nested(trial.fields))
-                recipe = grid.recipe(column.recipe, scale, cells.block.evaluation, drawn, cells.at)
-                yield Planned(
-                    _cell(grid, cells, (row.label, row.method, {**hp, **trial.hp}), recipe, seed),
-                    *place,
-                    row.label,
-                    *head,
-                    file=file,
-                    trial=trial.number,
-                )
+    seeds = cells.block.seeds if cells.block.seeds is not None else rules.seeds
+    for row, column in product(cells.rows, cells.columns):
+        scaled = rules.methods.get(row.method, {})
+        hp = (
+            scaled | row.hp if cells.block.scales == [scale] else row.hp | scaled
+        )  # a block for one scale says what it wants there
+        fields = merge(nested(column.fields), row.recipe)
+        head = (column.key, column.label(grid.label(column.recipe)), scale)
+        for seed, trial in _trials(grid, cells, row, seeds):
+            drawn = merge(fields, nested(trial.fields))
+            recipe = grid.recipe(column.recipe, scale, cells.block.evaluation, drawn, cells.at)
+            yield Planned(
+                _cell(grid, cells, (row.label, row.method, {**hp, **trial.hp}), recipe, seed),
+                grid.paper,
+                *artefact,
+                row.label,
+                *head,
+                file=file,
+                guest=guest,
+                trial=trial.number,
+            )
 
 
 def _trials(
@@ -225,7 +233,7 @@ def _trials(
         yield from ((seed, ALONE) for seed in seeds)
         return
     place = grid.at(*cells.at, "search")
-    space = search.space_of(row.method, wanted.fields, place)
+    space = search.space_of(row.method, wanted.fields, row.hp, place)
     for seed in seeds:
         yield from ((seed, trial) for trial in search.trials(space, wanted.trials, seed))
 
@@ -272,7 +280,7 @@ def _extra_rows(
         places = {
             (item.paper, item.artefact, item.column, item.cell.seed): item
             for item in planned
-            if item.kind == "table"
+            if item.kind == "table" and not item.trial
         }
         for item in places.values():
             cell = build_cell(
@@ -282,6 +290,26 @@ def _extra_rows(
                 item.cell.seed,
             )
             yield replace(item, cell=cell, row=spec(name, hp), guest=spec(name, hp))
+        tables = {item.key: item for item in planned if item.kind == "table" and item.trial}
+        for item in tables.values():
+            yield from _searched(item, GridRow(label=spec(name, hp), method=name, hp=hp))
+
+
+def _searched(beside: Planned, row: GridRow) -> Iterator[Planned]:
+    """A further row of a table whose rows are searched: with trials of its own, as many as each of
+    the others.
+    """
+    grid = grids.read(beside.file or grids.files()[beside.paper])
+    places = set()
+    artefact = (beside.artefact, beside.kind)
+    for cells in grid.cells(beside.artefact, beside.scale):
+        if cells.block.search is None:
+            continue
+        own = replace(cells, rows=(row,))
+        for item in _of_block(grid, artefact, beside.scale, own, row.label):
+            if (place := (item.column, item.cell.seed, item.trial)) not in places:
+                places.add(place)
+                yield item
 
 
 def _narrow(found: list[Planned], planned: list[Planned], selection: Selection) -> list[Planned]:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from repfl.bench.cells.space import Range
+
 Scale = Literal["smoke", "desk", "paper"]
 
 
@@ -25,9 +27,6 @@ class GridRow(_Strict):
     recipe: dict[str, Any] = Field(
         default={}, description="fields of the recipe that this row has otherwise, at every scale"
     )
-
-
-Range = Literal["log", "uniform", "whole", "log whole", "near-one", "one of"]
 
 
 class Search(_Strict):

@@ -9,7 +9,7 @@ the luck of the draw.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from repfl.algorithms.core.space import Space, value
 from repfl.bench.cells.cell import spaces
+from repfl.bench.cells.space import Space, value
 from repfl.bench.errors import UserError
 from repfl.datasets.core.rng import generator
 
@@ -40,9 +40,14 @@ class Trial:
 ALONE = Trial(0, {}, {})
 
 
-def space_of(method: str, fields: Mapping[str, Space], place: str) -> dict[str, Space]:
-    """All that is searched: fields of the recipe, and what the method declares."""
-    space = {**fields, **spaces(method, place)}
+def space_of(
+    method: str, fields: Mapping[str, Space], fixed: Collection[str], place: str
+) -> dict[str, Space]:
+    """All that is searched: fields of the recipe, and what the method declares and its row leaves
+    open.
+    """
+    declared = spaces(method, place)
+    space = {**fields, **{name: each for name, each in declared.items() if name not in fixed}}
     if not space or len(space) > MOST:
         raise UserError(
             f"{place}: {method} searches {', '.join(space) or 'nothing'}; valid: 1 to {MOST}"

@@ -118,12 +118,13 @@ def best(chosen: Chosen, results: Results = None, as_json: AsJson = False) -> in
     the test accuracy and the number of trials beside it.
     """
     from repfl.bench.cli import choosing
-    from repfl.bench.evidence.library import Library
+    from repfl.bench.evidence.library import Known, Library
+    from repfl.bench.evidence.measured import Measured
     from repfl.bench.evidence.selection import choices
     from repfl.bench.records.store import Store
 
     library = Library(Store(results))
-    found = choices(select(chosen), library)
+    found = choices(select(chosen), Known(library, Measured()))
     print_json(choosing.facts(found)) if as_json else choosing.show(found)
     for problem in library.problems:
         print(f"problem: {problem}", file=sys.stderr)

@@ -13,7 +13,7 @@ from repfl.bench.cells import grid as grids
 from repfl.bench.cells.plan import Planned, unique
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
 from repfl.bench.evidence import measured, noise, placed, recheck, selection
-from repfl.bench.evidence.library import Library, StoredEvidence
+from repfl.bench.evidence.library import Known, Library, StoredEvidence
 from repfl.bench.records.store import Record
 
 if TYPE_CHECKING:
@@ -48,12 +48,14 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
         known = measured.read(paper, mine[0].scale, root)
         recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
         made.problems += known.problems
+        found = Known(library, known)
         for item in unique(mine):
             _use(item.cell.id, library, known, made)
         for name in dict.fromkeys(item.artefact for item in mine):
             shown = [item for item in mine if item.artefact == name]
-            cells = selection.settled(shown, library)
-            evidence = StoredEvidence(cells, library, known, published, noise.fitted(root))
+            cells = selection.settled(shown, found)
+            tried = [item for item in shown if item.trial]
+            evidence = StoredEvidence(cells, found, published, noise.fitted(root), tried)
             made.results.append(_one(cells[0], evidence, made))
         whole = _whole(paper, mine, made)
         results = [result for result in made.results if result.paper == paper]
@@ -76,8 +78,8 @@ def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> N
     """Note what is known about a cell, and where it is from."""
     if (record := library.record(cell)) is not None:
         made.used[cell] = record
-    elif (record := known.records.get(cell)) is not None:
-        made.used[cell] = record
+    elif (line := known.line(cell)) is not None:
+        made.used[cell] = line.record
         made.measured.add(cell)
 
 

@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from repfl.bench.cells import grid as grids
 from repfl.bench.cells.cell import entry
 from repfl.bench.cells.plan import Planned
 from repfl.bench.errors import Corrupt, UserError, one_line
-from repfl.bench.evidence import tiers
+from repfl.bench.evidence import floors, tiers
+from repfl.bench.evidence.lines import Line, counts_of
 from repfl.bench.evidence.measured import Measured
-from repfl.bench.evidence.packing import Curve, by_name
+from repfl.bench.evidence.packing import Counts, Curve, by_name
 from repfl.bench.records.store import Record, Store
-from repfl.paper_tables.core.evidence import STALE, Arrays, Reduce, wanted
+from repfl.paper_tables.core.evidence import STALE, TRIAL, Arrays, Reduce, wanted
 from repfl.paper_tables.core.noise import UNKNOWN, Noise
 
 
@@ -68,6 +70,59 @@ class Library:
         return reduce(self.store.arrays(record))
 
 
+class Known:
+    """What is known of cells: their records, or else the measured lines that came with the code."""
+
+    def __init__(self, library: Library, measured: Measured) -> None:
+        self._library, self._measured = library, measured
+
+    def record(self, cell: str) -> Record | None:
+        if (record := self._library.record(cell)) is not None:
+            return record
+        line = self._measured.line(cell)
+        return None if line is None else line.record
+
+    def line(self, cell: str) -> Line | None:
+        """The measured line that stands for a cell, if one does."""
+        return self._measured.line(cell) if self._library.record(cell) is None else None
+
+    def why_missing(self, cell: str) -> str:
+        """Why there is neither."""
+        return self._library.why_missing(cell)
+
+    def curves(self, cell: str, names: Sequence[str]) -> dict[str, Curve]:
+        """The named curves of a cell, as far as they were kept."""
+        record = self._library.record(cell)
+        return (
+            self._measured.curves(cell, names)
+            if record is None
+            else self._library.curves(record, names)
+        )
+
+    def counts(self, cell: str) -> Counts | None:
+        """Each client's counts in the reported round."""
+        if (record := self._library.record(cell)) is not None:
+            return counts_of(record, self._library.store)
+        line = self._measured.line(cell)
+        return None if line is None else line.counts
+
+    def arrays(self, cell: str, reduce: Reduce) -> Arrays:
+        """What `reduce` makes of the diagnostics of one cell; as it was made where there is no
+        record.
+        """
+        record = self._library.record(cell)
+        return (
+            self._measured.arrays(cell, reduce.__name__)
+            if record is None
+            else self._library.arrays(record, reduce)
+        )
+
+    @cached_property
+    def tiers(self) -> dict[str, tiers.Tier]:
+        """How well measured lines are founded, by cell."""
+        return tiers.tiers(self._measured)
+
+
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Leaves of nested tables under dotted names; lists become tuples, which tables can group
     by.
@@ -92,12 +147,12 @@ class StoredEvidence:
     def __init__(
         self,
         planned: Sequence[Planned],
-        library: Library,
-        measured: Measured,
+        known: Known,
         published: pd.DataFrame,
         noise: Noise = UNKNOWN,
+        tried: Sequence[Planned] = (),
     ) -> None:
-        self._planned, self._library, self._measured = list(planned), library, measured
+        self._planned, self._known, self._tried = list(planned), known, list(tried)
         self.published, self.noise = published, noise
         self.scale = planned[0].scale if planned else ""
         self.kind = planned[0].kind if planned else "table"
@@ -118,7 +173,8 @@ class StoredEvidence:
         ).copy()
 
     def _row(self, item: Planned) -> dict[str, Any]:
-        status, reason, metrics, source = self._known(item)
+        status, reason, metrics, origin = self._came_of(item)
+        line = self._known.line(item.cell.id)
         value = metrics.get("value")
         recipe = item.cell.recipe
         return {
@@ -135,39 +191,83 @@ class StoredEvidence:
             "reason": reason,
             "value": nan if value is None or status != "done" else float(value),
             "dataset": recipe["dataset"],
-            "source": source,
-            "tier": self._tier(item.cell.id) if source == "measured" else "",
+            "source": "record" if line is None else "measured",
+            "tier": "" if line is None else self._tier(line),
+            "seconds": (origin.get("seconds") or {}).get("processor"),
+            "peak_memory": origin.get("peak_memory"),
             **flatten(recipe["partition"]["options"], "partition."),
             **flatten(item.cell.hp, "hp."),
             **flatten(recipe, "recipe."),
             **flatten(metrics.get("floor", {}), "floor."),
+            **flatten(self._global_floor(item), "floor.global."),
             **flatten(metrics.get("traffic", {}), "traffic."),
             "parameters": metrics.get("parameters"),
             "metrics": metrics,
         }
 
-    def _known(self, item: Planned) -> tuple[str, str, Mapping[str, Any], str]:
-        """Status, reason, metrics and source of a planned cell: its record, else its measured line,
-        else why there is neither.
-        """
+    def _came_of(self, item: Planned) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any]]:
+        """Status, reason, metrics and provenance of a planned cell, or why it has none."""
         cell = item.cell.id
-        if (record := self._library.record(cell)) is not None:
-            return record.status, record.reason, record.metrics, "record"
-        if (line := self._measured.line(cell)) is not None:
-            return line.record.status, line.record.reason, line.record.metrics, "measured"
+        if (record := self._known.record(cell)) is not None:
+            return record.status, record.reason, record.metrics, record.provenance
         if item.skip:
-            return "skipped", item.skip, {}, "record"
-        return "missing", self._library.why_missing(cell), {}, "record"
+            return "skipped", item.skip, {}, {}
+        return "missing", self._known.why_missing(cell), {}, {}
+
+    def _global_floor(self, item: Planned) -> Mapping[str, float]:
+        """What one constant for all clients reaches, where that is known."""
+        seed = item.cell.recipe["partition"].get("seed")
+        place = (item.column, item.cell.seed if seed is None else int(seed))
+        return self._global_floors.get(place, {})
 
     @cached_property
-    def _tiers(self) -> dict[str, tiers.Tier]:
-        return tiers.tiers(self._measured)
+    def _global_floors(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
+        own = self.scale == "paper" and self._planned[0].paper in grids.files()
+        return floors.one_for_all(self._planned[0].paper) if own else {}
 
-    def _tier(self, cell: str) -> str:
+    def _tier(self, line: Line) -> str:
         """How well a measured line is founded, and whether it is stale."""
-        line = self._measured.line(cell)
-        stale = line is not None and not line.standing.current
-        return ", ".join([self._tiers[cell], *([STALE] if stale else [])])
+        stale = [] if line.standing.current else [STALE]
+        return ", ".join([self._known.tiers[line.cell], *stale])
+
+    # -- trials and clients ------------------------------------------------------------------------
+
+    def trials(self) -> pd.DataFrame:
+        """Every trial of the searches: row, column, seed, trial, id, status, validation and test
+        accuracy, and whether validation chose it.
+        """
+        from repfl.bench.evidence.selection import choices
+
+        lines = []
+        for choice in choices(self._tried, self._known) if self._tried else ():
+            best = choice.best if not choice.open else None
+            lines += [
+                {
+                    "row": choice.row,
+                    "column": choice.column_key,
+                    "seed": choice.study,
+                    "trial": number,
+                    "id": trial.ids[0],
+                    "status": trial.status,
+                    "validation": trial.val,
+                    "test": trial.test,
+                    "chosen": trial is best,
+                }
+                for number, trial in enumerate(choice.trials, start=1)
+            ]
+        return pd.DataFrame(lines, columns=list(TRIAL))
+
+    def clients(self, ids: Sequence[str]) -> pd.DataFrame:
+        """Each client's counts in the reported round: id, client, correct, total."""
+        found = {cell: self._known.counts(cell) for cell in dict.fromkeys(ids)}
+        kept = {cell: counts for cell, counts in found.items() if counts is not None}
+        none = np.zeros(0, dtype=np.int64)
+        columns = zip(*kept.values(), strict=True) if kept else ((none,),) * 3
+        names = _repeated(list(kept), [len(counts.clients) for counts in kept.values()])
+        values = (np.concatenate(column) for column in columns)
+        return pd.DataFrame(
+            {"id": names, **dict(zip(("client", "correct", "total"), values, strict=True))}
+        )
 
     # -- curves and diagnostics --------------------------------------------------------------------
 
@@ -178,7 +278,7 @@ class StoredEvidence:
         found = [
             (cell, name, curve)
             for cell in dict.fromkeys(ids)
-            for name, curve in self._curves(cell, names).items()
+            for name, curve in self._known.curves(cell, names).items()
         ]
         lengths = [len(curve.rounds) for _, _, curve in found]
         return pd.DataFrame(
@@ -192,21 +292,6 @@ class StoredEvidence:
             }
         )
 
-    def _curves(self, cell: str, names: Sequence[str]) -> dict[str, Curve]:
-        record = self._library.record(cell)
-        return (
-            self._measured.curves(cell, names)
-            if record is None
-            else self._library.curves(record, names)
-        )
-
     def arrays(self, cell: str, reduce: Reduce) -> Arrays:
-        """What `reduce` makes of the diagnostics of one cell; as it was made where there is no
-        record.
-        """
-        record = self._library.record(cell)
-        return (
-            self._measured.arrays(cell, reduce.__name__)
-            if record is None
-            else self._library.arrays(record, reduce)
-        )
+        """What `reduce` makes of the diagnostics of one cell."""
+        return self._known.arrays(cell, reduce)

@@ -15,7 +15,6 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from repfl.bench.evidence.packing import Counts, Curve, by_name, pack, pack_counts, pack_rounds
 from repfl.bench.records.store import Record, Store
@@ -158,27 +157,20 @@ def line_of(
     """
     if record.status != "done":
         return Line(record, axes)
-    point, average = judged(record.cell["recipe"]["evaluation"])
+    curve = "/".join(judged(record.cell["recipe"]["evaluation"]))
     curves = by_name(store.frame(record, "rounds.parquet"))
     # in the order of the record, whatever was asked for first, so that one record always gives the
     # same line
-    named = (
-        curves
-        if read is None
-        else {n: c for n, c in curves.items() if n in read or n == f"{point}/{average}"}
-    )
-    return Line(
-        record,
-        axes,
-        _counts(store.frame(record, "clients.parquet"), record.metrics["round"], point),
-        named,
-    )
+    named = curves if read is None else {n: c for n, c in curves.items() if n in read or n == curve}
+    return Line(record, axes, counts_of(record, store), named)
 
 
-def _counts(frame: pd.DataFrame | None, round_: int | None, point: str) -> Counts | None:
-    """The counts of the reported round."""
+def counts_of(record: Record, store: Store) -> Counts | None:
+    """The counts of the reported round of a finished cell."""
+    frame, round_ = store.frame(record, "clients.parquet"), record.metrics["round"]
     if frame is None or round_ is None:
         return None
+    point, _ = judged(record.cell["recipe"]["evaluation"])
     rows = frame[(frame["round"] == round_) & (frame["point"] == point)].sort_values("client")
     return Counts(*(rows[name].to_numpy(dtype=np.int64) for name in ("client", "correct", "total")))
 

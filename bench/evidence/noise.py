@@ -79,6 +79,18 @@ def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]
                 yield (*labels, seed, 100 * (line.value or 0), _decisions(line), own)
 
 
+def of_line(line: Line, known: measured.Measured) -> Expected:
+    """What is expected of the runs of a measured line's cell."""
+    recipe = (line.record.cell or {}).get("recipe") or {}
+    dealt_once = (recipe.get("partition") or {}).get("seed") is not None
+    paper = known.folder.parent.name.replace("_", "-")
+    return fitted().expected(
+        noise.pool(known.scale, one_partition=dealt_once),
+        f"{paper}/{line.axes['column']}",
+        str(line.axes["method"]),
+    )
+
+
 def _decisions(line: Line) -> int:
     """How many test images an accuracy is a share of; without counts about a quarter of the
     training images.

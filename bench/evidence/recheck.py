@@ -85,9 +85,8 @@ def _subjects(known: Measured, paper: str, found: Verification) -> Subjects:
             f" {unplanned[0][:12]}"
         )
         found.notes.append(f"{known.file}: {told}; not used")
-    noise = tiers.within(tiers.noise(known.lines))
     planned = [line for line in known.lines if line.cell in cells and check(line.record, found)]
-    return [(line, _subject(line, noise)) for line in planned]
+    return [(line, _subject(line, tiers.apart(line, known))) for line in planned]
 
 
 def _subject(line: Line, noise: float) -> Subject:

@@ -113,7 +113,7 @@ def _part(
     written.
     """
     from repfl.bench.evidence import artefacts, best, measured, recheck, runs
-    from repfl.bench.evidence.library import Library
+    from repfl.bench.evidence.library import Known, Library
     from repfl.bench.report import sheet
     from repfl.bench.report.write import write_artefacts
     from repfl.paper_tables.core.published import read_published
@@ -131,7 +131,7 @@ def _part(
         failed += made.failed
         known = measured.read(mine[0].paper, scale)
         recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
-        told |= runs.told(mine, library, known)
+        told |= runs.told(mine, Known(library, known))
     order = list(dict.fromkeys(item.key for item in planned))
     results = best.merged(results) if asked.best else results
     results.sort(key=lambda result: order.index(result.key))
@@ -284,7 +284,7 @@ def _open(planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, dict
 def _tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
     """The self-test: what is known of every smoke cell, and what was refused."""
     from repfl.bench.evidence import measured, recheck, runs
-    from repfl.bench.evidence.library import Library
+    from repfl.bench.evidence.library import Known, Library
 
     library = Library(store)
     told: dict[str, Any] = {}
@@ -294,7 +294,7 @@ def _tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
         known = measured.read(paper, mine[0].scale)
         problems += known.problems
         recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
-        told |= runs.told(mine, library, known)
+        told |= runs.told(mine, Known(library, known))
     problems += library.problems
     return {"table": runs.self_test(planned, told) if planned else {}, "problems": problems}
 

@@ -27,8 +27,8 @@ from repfl.bench.evidence.measured import Measured
 from repfl.bench.records import provenance
 
 AFAR = 1.5
-"""How much further off than two deviations a run with another seed may lie, since many are looked
-at.
+"""How much further off than two runs of one cell one with another seed may lie, since many are
+looked at.
 """
 
 
@@ -96,10 +96,6 @@ class FileChange:
             item.cell.id: item.cell.json
             for item in plan(Selection(papers=[self.paper], scale=self.scale))
         }
-
-    @cached_property
-    def noise(self) -> float:
-        return tiers.within(tiers.noise(self.then.lines or self.now.lines))
 
     def compare(self, found: Review) -> None:
         """Every line of either side, by its key."""
@@ -217,10 +213,9 @@ class FileChange:
         seeds.
         """
         others = [each for each in self.now.cells[line.cell].values() if each.key != line.key]
-        if far := [
-            other for other in others if not tiers.agree(line, other, tiers.noise(self.then.lines))
-        ]:
-            return self._off(line, far, self.noise)
+        allowed = tiers.apart(line, self.now)
+        if far := [other for other in others if not tiers.agree(line, other, self.now)]:
+            return self._off(line, far, allowed)
         if others or line.value is None:
             return ""
         place = [line.axes[name] for name in ("method", "version", "hp", "column", "rounds")]
@@ -233,8 +228,8 @@ class FileChange:
         known = [each for each in seeds if each.value is not None]
         mean = sum(each.value or 0 for each in known) / max(len(known), 1)
         return (
-            self._off(line, known, AFAR * self.noise)
-            if known and abs(line.value - mean) > AFAR * self.noise
+            self._off(line, known, AFAR * allowed)
+            if known and abs(line.value - mean) > AFAR * allowed
             else ""
         )
 

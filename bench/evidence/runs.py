@@ -7,12 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from repfl.bench.cells.plan import Planned, unique
-from repfl.bench.evidence import tiers
-from repfl.bench.evidence.library import Library
-from repfl.bench.evidence.measured import Measured
+from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.packing import Counts, Curve
 from repfl.bench.records.store import Record
 from repfl.bench.running.metrics import TRAFFIC, judged
@@ -22,34 +18,30 @@ POINTS = 60
 """As many points of a curve are told; more cannot be seen."""
 
 
-def told(planned: Sequence[Planned], library: Library, known: Measured) -> dict[str, Any]:
+def told(planned: Sequence[Planned], known: Known) -> dict[str, Any]:
     """Every planned cell of which something is known, by its id."""
-    founded = tiers.tiers(known)
     found = {}
     for item in unique(planned):
-        record = library.record(item.cell.id)
-        line = None if record is not None else known.line(item.cell.id)
-        if record is not None:
-            point, average = judged(item.cell.recipe["evaluation"])
-            curve = library.curves(record, [f"{point}/{average}"]).get(f"{point}/{average}")
-            counts = _counts(library, record, point)
-            standing = ledger.standing(record.provenance.get("sources") or {}, record.cell)
-            basis = {"from": "computed here", "tier": ""}
-        elif line is not None:
-            record, counts, standing = line.record, line.counts, line.standing
-            point, average = judged(item.cell.recipe["evaluation"])
-            curve = line.curves.get(f"{point}/{average}")
-            basis = {"from": "came with the code", "tier": str(founded[item.cell.id])}
-        else:
+        cell = item.cell.id
+        record, line = known.record(cell), known.line(cell)
+        if record is None:
             continue
-        found[item.cell.id] = {
+        standing = line.standing if line else _standing(record)
+        name = "/".join(judged(item.cell.recipe["evaluation"]))
+        done = record.status == "done"
+        found[cell] = {
             **_facts(item, record),
-            **basis,
+            "from": "came with the code" if line else "computed here",
+            "tier": str(known.tiers[cell]) if line else "",
             "stale": "" if standing.current else standing.reason,
-            "curve": _curve(curve),
-            "clients": _shares(counts),
+            "curve": _curve(known.curves(cell, [name]).get(name) if done else None),
+            "clients": _shares(known.counts(cell) if done else None),
         }
     return found
+
+
+def _standing(record: Record) -> ledger.Standing:
+    return ledger.standing(record.provenance.get("sources") or {}, record.cell)
 
 
 def _facts(item: Planned, record: Record) -> dict[str, Any]:
@@ -86,16 +78,6 @@ def _facts(item: Planned, record: Record) -> dict[str, Any]:
 
 def _percent(value: Any) -> float | None:
     return None if value is None else round(100 * float(value), 4)
-
-
-def _counts(library: Library, record: Record, point: str) -> Counts | None:
-    """Per client, how many of its test samples were right in the reported round."""
-    frame = library.store.frame(record, "clients.parquet") if record.files else None
-    if frame is None or record.metrics.get("round") is None:
-        return None
-    rows = frame[(frame["round"] == record.metrics["round"]) & (frame["point"] == point)]
-    rows = rows.sort_values("client")
-    return Counts(*(rows[name].to_numpy(dtype=np.int64) for name in ("client", "correct", "total")))
 
 
 def _curve(curve: Curve | None) -> list[list[float]]:

@@ -13,12 +13,12 @@ from math import isfinite, nan
 from statistics import fmean
 from typing import Any
 
+from repfl.bench.cells.cell import Cell
 from repfl.bench.cells.plan import Planned
 from repfl.bench.cells.schema import dotted
 from repfl.bench.errors import UserError
-from repfl.bench.evidence.library import Library
+from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.packing import Curve
-from repfl.bench.records.store import Record
 from repfl.bench.running.metrics import judged
 
 FELL = ("diverged", "failed")
@@ -49,6 +49,9 @@ class Choice:
     column: str
     study: int | None
     """The seed of a search, whose trials are its own; none: the rows are the trials."""
+    row: str
+    """The row that is searched; empty: the rows are the trials."""
+    column_key: str
     trials: tuple[Trial, ...]
 
     @property
@@ -80,7 +83,7 @@ class Choice:
         ]
 
 
-def choices(planned: Sequence[Planned], library: Library) -> list[Choice]:
+def choices(planned: Sequence[Planned], known: Known) -> list[Choice]:
     """Every method at every recipe that has validation data, in the order of the grid."""
     blind = {item.column for item in planned if not _validates(item.cell.recipe)}
     seen = [item for item in planned if item.column not in blind]
@@ -89,18 +92,19 @@ def choices(planned: Sequence[Planned], library: Library) -> list[Choice]:
             f"recipe {min(blind)}: has no validation data to choose by; set partition.val_share in"
             " it, such as 0.1"
         )
-    groups: dict[tuple[str, str, str, int | None], dict[str, list[Planned]]] = {}
+    groups: dict[tuple[str, str, str, int | None, str, str], dict[str, list[Planned]]] = {}
     for item in seen:
-        study = item.cell.seed if item.trial else None
-        rows = groups.setdefault((item.key, item.cell.method, item.column_label, study), {})
+        study, row = (item.cell.seed, item.row) if item.trial else (None, "")
+        place = (item.key, item.cell.method, item.column_label, study, row, item.column)
+        rows = groups.setdefault(place, {})
         rows.setdefault(item.told, []).append(item)
     return [
-        Choice(*group, tuple(_trial(row, items, library) for row, items in rows.items()))
-        for group, rows in groups.items()
+        Choice(*place, tuple(_trial(row, items, known) for row, items in rows.items()))
+        for place, rows in groups.items()
     ]
 
 
-def settled(planned: Sequence[Planned], library: Library) -> list[Planned]:
+def settled(planned: Sequence[Planned], known: Known) -> list[Planned]:
     """What stands in a table: of every search the trial that validation chose, and what belongs to
     no search as it is. A search that has trials to make is missing: another one may be the best.
     """
@@ -108,7 +112,7 @@ def settled(planned: Sequence[Planned], library: Library) -> list[Planned]:
     if not tried:
         return list(planned)
     chosen = set()
-    for choice in choices(tried, library):
+    for choice in choices(tried, known):
         best = choice.best
         if best is None or choice.open:
             best = next((each for each in choice.trials if each.status == "missing"), None)
@@ -123,16 +127,16 @@ def _validates(recipe: Mapping[str, Any]) -> bool:
     return partition.validates(Partition(**recipe["partition"]))
 
 
-def _trial(row: str, items: Sequence[Planned], library: Library) -> Trial:
+def _trial(row: str, items: Sequence[Planned], known: Known) -> Trial:
     cell = items[0].cell
     fields = {n if "." in n else f"recipe.{n}": v for n, v in dotted(cell.recipe).items()}
-    records = [library.record(item.cell.id) for item in items]
+    records = [known.record(item.cell.id) for item in items]
     statuses = [
         "skipped" if item.skip else "missing" if record is None else record.status
         for item, record in zip(items, records, strict=True)
     ]
     status = _worst(statuses)
-    scores = [_score(record, library) for record in records if record and status == "done"]
+    scores = [_score(item.cell, known) for item in items] if status == "done" else []
     return Trial(
         row,
         {**cell.hp, **fields},
@@ -150,14 +154,14 @@ def _worst(statuses: Iterable[str]) -> str:
     return next((each for each in (*FELL, "skipped", "missing") if each in found), "done")
 
 
-def _score(record: Record, library: Library) -> tuple[float, float]:
+def _score(cell: Cell, known: Known) -> tuple[float, float]:
     """Validation and test accuracy of one run, in the same round: the last, or that of the best
     validation accuracy where the recipe does not report the last.
     """
-    evaluation = record.cell["recipe"]["evaluation"]
+    evaluation = cell.recipe["evaluation"]
     point, average = judged(evaluation)
     names = (f"{point}/val/{average}", f"{point}/{average}")
-    curves = library.curves(record, names)
+    curves = known.curves(cell.id, names)
     val, test = (_by_round(curves.get(name)) for name in names)
     both = [round_ for round_ in val if round_ in test]
     if not both:

@@ -5,18 +5,10 @@ noise of a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
-from math import sqrt
-from statistics import variance
 
 from repfl.bench.evidence.lines import Line
 from repfl.bench.evidence.measured import Measured
-
-UNKNOWN = 0.01
-"""The deviation of a run where too few seeds tell: one point of accuracy."""
-LEAST = 3
-"""Degrees of freedom from which on the seeds tell."""
 
 
 class Tier(StrEnum):
@@ -25,49 +17,35 @@ class Tier(StrEnum):
     CONFIRMED = "confirmed"
 
 
-def noise(lines: Iterable[Line]) -> float:
-    """The deviation of a run over seeds, pooled over all cells that have several."""
-    groups: dict[tuple[str, ...], dict[str, float]] = {}
-    for line in lines:
-        if line.value is not None:
-            place = tuple(
-                str(line.axes[name])
-                for name in ("method", "version", "hp", "column", "dataset", "rounds")
-            )
-            groups.setdefault(place, {}).setdefault(str(line.axes["seed"]), line.value)
-    several = [list(values.values()) for values in groups.values() if len(values) > 1]
-    freedom = sum(len(values) - 1 for values in several)
-    if freedom < LEAST:
-        return UNKNOWN
-    return sqrt(sum((len(values) - 1) * variance(values) for values in several) / freedom)
+def apart(line: Line, known: Measured) -> float:
+    """How far from a line another run of its cell may lie: half of the 95 % interval for the
+    difference of two runs, by the one noise model.
+    """
+    from repfl.bench.evidence import noise
+    from repfl.paper_tables.core.statistics import half_width
+
+    expected = noise.of_line(line, known)
+    return float(half_width(expected.variance, expected.df, 2.0)) / 100
 
 
-def within(noise: float) -> float:
-    """How far two runs of one cell may lie apart: two deviations of their difference."""
-    return 2 * sqrt(2) * noise
-
-
-def agree(one: Line, other: Line, noise: float) -> bool:
+def agree(one: Line, other: Line, known: Measured) -> bool:
     """Whether two lines of one cell say the same."""
     if one.digests == other.digests and one.digests:
         return True
     if one.value is None or other.value is None:
         return one.value is other.value
-    return abs(one.value - other.value) <= within(noise)
+    return abs(one.value - other.value) <= apart(one, known)
 
 
 def tiers(known: Measured) -> dict[str, Tier]:
     """The tier of every cell's line that is shown."""
-    spread = noise(known.lines)
     return {
-        cell: _tier(known, line, spread)
-        for cell in known.cells
-        if (line := known.line(cell)) is not None
+        cell: _tier(known, line) for cell in known.cells if (line := known.line(cell)) is not None
     }
 
 
-def _tier(known: Measured, line: Line, spread: float) -> Tier:
+def _tier(known: Measured, line: Line) -> Tier:
     others = [other for other in known.cells[line.cell].values() if other.key != line.key]
-    if any(agree(line, other, spread) for other in others):
+    if any(agree(line, other, known) for other in others):
         return Tier.CONFIRMED
     return Tier.RECOMPUTED if line.key in known.reruns else Tier.MEASURED

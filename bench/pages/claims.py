@@ -19,7 +19,8 @@ code. `repfl evidence {paper}/ID` prints the numbers behind one. How an answer i
 A claim that is *free* of scale (bytes, counts, identities, what is printed) is judged by any run.
 All others are judged by runs of the paper's own scale, and are *open* as long as these are missing
 or too noisy. What runs of the desk scale say of an open claim stands beside it, with intervals and
-numbers of seeds, and decides nothing.
+numbers of seeds, and decides nothing. A claim that states *settings* is held against what the grid
+of the paper scale plans; smaller scales have settings of their own.
 
 | id | sentence | free | in the paper's own numbers | standing | the desk scale's runs |
 |---|---|---|---|---|---|
@@ -48,9 +49,9 @@ def lines(full: Sequence[Result], desk: Sequence[Result]) -> list[str]:
         fields = (
             f"`{claim.id}`",
             claim.text,
-            "yes" if claim.free else "",
+            "yes" if claim.free else "settings" if claim.settings else "",
             "" if claim.printed is None else render.STANDINGS[claim.printed],
-            render.STANDINGS[best.holds],
+            render.standing(best),
             f"{points}: {lesser.detail}" if points else lesser.detail,
         )
         found.append(f"| {' | '.join(field.replace('|', '/') for field in fields)} |")

@@ -1,19 +1,25 @@
-"""The floor of a recipe: the accuracy of always predicting a client's most frequent training class.
+"""The floors of a recipe: what a constant prediction reaches.
 
-It needs the paper's partition and no training, so it is known at the paper scale before anything
-has run there. `measured/floors.csv` beside each grid keeps it.
+A client's own constant is its most frequent training class; the global one, which one model for all
+clients is held against, is the most frequent class of all their training images. Both need the
+paper's partition and no training, so they are known at the paper scale before anything has run
+there. `measured/floors.csv` beside each grid keeps them.
 """
 
 from __future__ import annotations
 
 import csv
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repfl.bench.cells import grid as grids
+from repfl.bench.evidence.floors import FIELDS, read
 from repfl.bench.evidence.measured import folder_of
 
-FIELDS = ("recipe", "seed", "mean", "pooled", "partition")
+if TYPE_CHECKING:
+    import numpy as np
+
+    from repfl.datasets.core.partition import Shares
 
 
 def measure(paper: str) -> list[dict[str, Any]]:
@@ -36,10 +42,24 @@ def measure(paper: str) -> list[dict[str, Any]]:
         seeds = grid.file.scales["paper"].seeds
         for seed in dict.fromkeys(recipe.partition.seed_in(seed) for seed in seeds):
             shares = deal(prepared, recipe, seed)
-            mean, pooled = floor(shares, np.asarray(prepared.labels))
-            row = (name, seed, f"{mean:.6f}", f"{pooled:.6f}", shares.digest)
-            found.append(dict(zip(FIELDS, row, strict=True)))
+            labels = np.asarray(prepared.labels)
+            told = (
+                f"{share:.6f}" for share in (*floor(shares, labels), *one_for_all(shares, labels))
+            )
+            found.append(dict(zip(FIELDS, (name, seed, *told, shares.digest), strict=True)))
     return found
+
+
+def one_for_all(shares: Shares, labels: np.ndarray) -> tuple[float, float]:
+    """Accuracy of always predicting the most frequent train class of all clients together (the
+    lowest of equals): mean over clients, and pooled.
+    """
+    import numpy as np
+
+    favourite = np.bincount(np.concatenate([labels[train] for train in shares.train])).argmax()
+    right = np.array([int((labels[test] == favourite).sum()) for test in shares.test])
+    total = np.array([len(test) for test in shares.test])
+    return float((right / total).mean()), float(right.sum() / total.sum())
 
 
 def keep() -> None:
@@ -51,29 +71,20 @@ def keep() -> None:
             path = folder_of(paper) / "floors.csv"
             path.parent.mkdir(exist_ok=True)
             with path.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+                writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
                 writer.writeheader()
                 writer.writerows(known[key] for key in sorted(known))
 
 
-def read(paper: str) -> list[dict[str, Any]]:
-    """The committed floors of a paper."""
-    path = folder_of(paper) / "floors.csv"
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def by_recipe(paper: str) -> dict[str, float]:
-    """Floor in percent by recipe, over the seeds, averaged as the recipe reports."""
+def by_recipe(paper: str, *, one_model: bool = False) -> dict[str, float]:
+    """Floor in percent by recipe, over the seeds, averaged as the recipe reports: of the clients'
+    own constants, or of the global one where that is known.
+    """
     grid = grids.read(grids.files()[paper])
     found: dict[str, list[float]] = {}
     for row in read(paper):
-        average = (
-            "pooled"
-            if grid.recipe(row["recipe"], "paper").evaluation.average == "pooled"
-            else "mean"
-        )
-        found.setdefault(row["recipe"], []).append(100 * float(row[average]))
+        pooled = grid.recipe(row["recipe"], "paper").evaluation.average == "pooled"
+        name = f"{'global_' if one_model else ''}{'pooled' if pooled else 'mean'}"
+        if row.get(name):
+            found.setdefault(row["recipe"], []).append(100 * float(row[name]))
     return {recipe: fmean(values) for recipe, values in found.items()}

@@ -14,7 +14,7 @@ from repfl.bench.cells import grid as grids
 from repfl.bench.cells.cell import known_entry
 from repfl.bench.pages import committed, floors
 from repfl.paper_tables.core.result import Result, Table, shown, stated
-from repfl.paper_tables.core.verdict import ACCURACY_UNITS, Kind, Verdict, at_floor
+from repfl.paper_tables.core.verdict import ACCURACY_UNITS, UNJUDGED, Kind, Verdict, at_floor
 
 README = grids.ROOT.parent / "README.md"
 FIGURE = grids.ROOT / "floors.png"
@@ -58,16 +58,14 @@ class Printed:
     value: float
 
 
-def printed(results: Sequence[Result]) -> Iterator[Printed]:
+def printed(results: Sequence[Result], *, one_model: bool = False) -> Iterator[Printed]:
     """Every accuracy of a personal model, in the paper's own rows, that stands in a column with a
-    known floor.
-
-    One model for all clients is no match for constants that differ between clients.
+    known floor; or those of one model for all clients, whose floor is one constant for all.
     """
     for table in results:
         if isinstance(table, Table) and table.paper not in SEED_UNKNOWN:
             known, named = (
-                floors.by_recipe(table.paper),
+                floors.by_recipe(table.paper, one_model=one_model),
                 {c.key: c for c in table.layout.columns if c.unit in ACCURACY_UNITS},
             )
             for cell in table.frame.to_dict("records"):
@@ -77,10 +75,11 @@ def printed(results: Sequence[Result]) -> Iterator[Printed]:
                 )
                 if column is None or not own or cell["column"] not in known:
                     continue
-                if not _one_model(table.paper, str(cell["column"]), str(cell["method"])):
+                place = (table.paper, str(cell["column"]), str(cell["method"]))
+                if _one_model(*place) == one_model:
                     title = ", ".join(filter(None, (column.group, column.label)))
-                    place = PaperColumn(table.paper, table.name, title, known[cell["column"]])
-                    yield Printed(place, cell["row"], float(cell["published"]))
+                    held = PaperColumn(table.paper, table.name, title, known[cell["column"]])
+                    yield Printed(held, cell["row"], float(cell["published"]))
 
 
 def _one_model(paper: str, column: str, method: str) -> bool:
@@ -95,16 +94,14 @@ def _one_model(paper: str, column: str, method: str) -> bool:
 
 def block() -> str:
     """The README's block."""
-    return (
-        "\n".join(
-            (
-                *verdict_lines(list(grids.files())),
-                "",
-                *floor_lines(list(printed(committed.everything("paper")))),
-            )
-        )
-        + "\n"
-    )
+    tables = committed.everything("paper")
+    personal, shared = list(printed(tables)), list(printed(tables, one_model=True))
+    papers = list(grids.files())
+    lines = [*total_lines(papers), "", *verdict_lines(papers), ""]
+    lines += floor_lines(personal, "personal models")
+    if shared:
+        lines += ["", *floor_lines(shared, "one model for all clients")]
+    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)
@@ -115,29 +112,45 @@ class Standing:
     verdict: str
 
 
+SENTENCE = f"{Kind.TEXT}, held against ours there"
+
+
+def counts(paper: str) -> dict[str, Counter[str]]:
+    """How many published numbers of a paper there are of each kind, by verdict; those that only a
+    sentence states have none, and are counted under an empty word.
+    """
+    scales = [committed.of(paper, scale) for scale in ("desk", "paper")]
+    found = standing(*scales)
+    told = {source for results in scales for result in results for source in stated(result)}
+    kinds = {
+        str(kind): Counter(each.verdict for each in found.values() if each.kind == kind)
+        for kind in Kind
+    }
+    kinds[SENTENCE] = Counter({"": len(told - found.keys())})
+    return {kind: each for kind, each in kinds.items() if each.total()}
+
+
+def total_lines(papers: Sequence[str]) -> list[str]:
+    """How many numbers of each kind all papers have, and how many of them have a verdict."""
+    every = [counts(paper) for paper in papers]
+    lines = ["| kind of number | numbers | with a verdict |", f"|{'---|' * 3}"]
+    for kind in (*map(str, Kind), SENTENCE):
+        summed = sum((each[kind] for each in every if kind in each), Counter[str]())
+        if summed:
+            unjudged = sum(summed[str(verdict)] for verdict in UNJUDGED) + summed[""]
+            lines.append(f"| {kind} | {summed.total()} | {summed.total() - unjudged or ''} |")
+    whole = sum(each.total() for kinds in every for each in kinds.values())
+    return [*lines, f"| all | {whole} |  |"]
+
+
 def verdict_lines(papers: Sequence[str]) -> list[str]:
     """How many published numbers of each paper and kind were given which verdict."""
     head = ["paper", "kind of number", "numbers", *(WORDS.get(v, str(v)) for v in Verdict)]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for paper in papers:
-        scales = [committed.of(paper, scale) for scale in ("desk", "paper")]
-        found = standing(*scales)
         link = f"[{NAMES.get(paper, paper)}](paper_tables/{paper.replace('-', '_')}/README.md)"
-        for kind in Kind:
-            counts = Counter(each.verdict for each in found.values() if each.kind == kind)
-            if counts:
-                lines.append(_line(link, kind, counts.total(), (counts[str(v)] for v in Verdict)))
-        if (
-            told := {
-                source for results in scales for result in results for source in stated(result)
-            }
-            - found.keys()
-        ):
-            lines.append(
-                _line(
-                    link, f"{Kind.TEXT}, held against ours there", len(told), ("" for _ in Verdict)
-                )
-            )
+        for kind, given in counts(paper).items():
+            lines.append(_line(link, kind, given.total(), (given[str(v)] for v in Verdict)))
     return lines
 
 
@@ -157,16 +170,13 @@ def standing(*scales: Sequence[Result]) -> dict[str, Standing]:
     return found
 
 
-def floor_lines(known: Sequence[Printed]) -> list[str]:
+def floor_lines(known: Sequence[Printed], whose: str) -> list[str]:
     """The printed accuracies that are not above their floor."""
     low = [each for each in known if at_floor(each.value, each.place.floor)]
-    lines = [
-        (
-            f"Of {len(known)} printed accuracies of personal models whose floor is known at the"
-            f" paper scale, {len(low)} are not above it:"
-        ),
-        "",
-    ]
+    told = f"Of {len(known)} printed accuracies of {whose} whose floor is known at the paper scale,"
+    if not low:
+        return [f"{told} all are above it."]
+    lines = [f"{told} {len(low)} are not above it:", ""]
     for place in dict.fromkeys(each.place for each in low):
         rows = ", ".join(f"{each.row} {each.value:.2f}" for each in low if each.place == place)
         lines.append(f"* {place.title} (floor {place.floor:.2f}): {rows}")

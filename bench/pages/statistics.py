@@ -53,9 +53,17 @@ def draw(path: Path) -> None:
             axes.set(
                 xscale="log",
                 yscale="log",
-                xlabel="expected from other cells",
-                ylabel="seen, in points",
+                xlabel="expected from all other cells, points",
+                ylabel="seen, points",
             )
             axes.xaxis.set_minor_formatter("")
             axes.set_title(f"{pool}: {len(cells)} cells", fontsize=8)
+        ours = len(evidence.noise.groups_of(evidence.measured_runs()))
+        canvas.suptitle(
+            f"Deviation between runs of {len(groups)} cells: {ours} with several measured seeds,"
+            f" {len(groups) - ours} with a printed deviation. Line: as expected.",
+            fontsize=8,
+            x=0.01,
+            ha="left",
+        )
         canvas.savefig(path, metadata={"Software": None})

@@ -149,8 +149,17 @@ STANDINGS = {True: "holds", False: "does not hold", None: "open"}
 POINTS = {True: "point to it", False: "point against it"}
 
 
+KEPT: dict[bool | None, str] = {
+    True: "kept by the paper scale",
+    False: "not kept by the paper scale",
+}
+"""Of a claim that states settings."""
+
+
 def standing(c: Claim) -> str:
     """What becomes of a claim; of one that is open, which way runs point that cannot decide."""
+    if c.settings:
+        return KEPT.get(c.holds, f"the {c.scale} scale has settings of its own")
     if c.suggests is None:
         return STANDINGS[c.holds]
     return f"open; runs of the {c.scale} scale, which decide nothing, {POINTS[c.suggests]}"

@@ -170,8 +170,8 @@ class Sheet:
 
     @property
     def printed(self) -> list[Number]:
-        """The numbers that the paper prints."""
-        return [number for number in self.numbers if number.source]
+        """The numbers that the paper prints; a dash is none."""
+        return [number for number in self.numbers if number.source and number.verdict]
 
 
 def encode(sheet: Sheet) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """What the board says of methods, as pure functions of tables.
 
-`trials` has one row per trial: method, column (the recipe), study, trial, id, status, validation.
-`scores` has one row per method, column and study: its chosen trial, with value and whatever is
-measured beside it. `clients` has one row per method, column, study and client: accuracy.
+`trials` has one row per trial: method, column (the recipe), study, status, validation. `scores` has
+one row per method, column and study: its chosen trial, with value and whatever is measured beside
+it. `clients` has one row per method, column, study and client: accuracy.
 """
 
 from __future__ import annotations
@@ -21,22 +21,6 @@ PLACE = ["method", "column", "study"]
 BLOCK = ["column", "study"]
 """What methods are compared within: the same clients, initial values and order of batches."""
 OWN_BEST = 0.9
-
-
-def choose(trials: pd.DataFrame) -> pd.DataFrame:
-    """Of every study the finished trial with the best validation accuracy, the first of equals.
-
-    A trial that diverged takes part and loses. A study that has unfinished trials has no choice
-    yet: what has not run could have won.
-    """
-    whole = trials.groupby(PLACE)["status"].transform(lambda each: each.isin(ENDED).all())
-    finished = trials[whole & (trials["status"] == "done") & trials["validation"].notna()]
-    order = finished.sort_values(["validation", "trial"], ascending=[False, True], kind="stable")
-    return order.drop_duplicates(PLACE).sort_values([*PLACE]).reset_index(drop=True)
-
-
-ENDED = frozenset({"done", "diverged", "skipped"})
-"""Ends of a trial that no further run would change."""
 
 
 def spread_of_trials(trials: pd.DataFrame) -> pd.Series:

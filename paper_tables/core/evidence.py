@@ -18,6 +18,8 @@ Reduce = Callable[[Arrays], Arrays]
 artefact shows of them.
 """
 
+TRIAL = ("row", "column", "seed", "trial", "id", "status", "validation", "test", "chosen")
+
 
 class Evidence(Protocol):
     """The planned cells of one artefact at one scale, with whatever is known about them."""
@@ -33,6 +35,12 @@ class Evidence(Protocol):
     def cells(self) -> pd.DataFrame:
         """One row per planned cell, done or not."""
 
+    def trials(self) -> pd.DataFrame:
+        """Every trial of the searches, chosen or not; the columns of `TRIAL`."""
+
+    def clients(self, ids: Sequence[str]) -> pd.DataFrame:
+        """Each client's counts in the reported round: id, client, correct, total."""
+
     def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
         """Curves of these names: id, round, name, value. A name that ends in a slash stands for all
         that start so.
@@ -42,6 +50,23 @@ class Evidence(Protocol):
         """What `reduce` makes of the diagnostics of one cell. What is read here is all that travels
         with the code, so read no more.
         """
+
+
+class Changed:
+    """Evidence of which something is otherwise: its cells, or what is published."""
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        *,
+        cells: pd.DataFrame | None = None,
+        published: pd.DataFrame | None = None,
+    ) -> None:
+        self.scale, self.seeds, self.noise = evidence.scale, evidence.seeds, evidence.noise
+        self.rounds, self.arrays = evidence.rounds, evidence.arrays
+        self.trials, self.clients = evidence.trials, evidence.clients
+        self.cells: pd.DataFrame = evidence.cells if cells is None else cells
+        self.published: pd.DataFrame = evidence.published if published is None else published
 
 
 def wanted(name: str, names: Sequence[str]) -> bool:

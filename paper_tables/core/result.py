@@ -63,6 +63,8 @@ class Claim:
     """File and line of the published numbers that this claim, and no table, accounts for."""
     free: bool = False
     """Whether it is free of scale: bytes, counts, identities, and what is printed."""
+    settings: bool = False
+    """Whether it states how runs are set up, and is held against what the grid plans."""
 
     @property
     def holds(self) -> bool | None:

@@ -221,9 +221,10 @@ def protocol_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...
             all(ours.get(name) == [value] for name, value in wanted.items())
             if evidence.scale == "paper"
             else None,
-            f"ours: {said}",
+            f"settings of the {evidence.scale} scale: {said}",
             evidence.scale,
             sources=tuple(rows["source"]),
+            settings=True,
         ),
         Claim(
             "eight-compared",

@@ -242,19 +242,19 @@ def fixed(evidence: Evidence) -> Claim:
 
 
 def axis(evidence: Evidence) -> Claim:
-    """The number of epochs on the paper's axis."""
+    """The number of epochs on the paper's axis, against the number of rounds in its text."""
     rows = told(evidence.published, metric="epochs_on_axis")
-    trained = sorted(set(evidence.cells["recipe.training.rounds"]))
     rounds = stated(told(evidence.published, table="text V-A", metric="rounds"))
+    same = rounds == stated(rows)
     return Claim(
         "epochs-on-axis",
         "Figure 6 shows 450 communication epochs",
-        [float(r) for r in trained] == [stated(rows)],
-        f"runs have {'/'.join(map(str, trained))} rounds; section V-A states {rounds:.0f}"
-        " (README, 30)",
+        same,
+        f"section V-A states {rounds:.0f} rounds (README, 30)",
         evidence.scale,
-        rounds == stated(rows),
+        same,
         tuple(rows["source"]),
+        free=True,
     )
 
 

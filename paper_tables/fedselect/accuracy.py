@@ -28,7 +28,7 @@ from repfl.paper_tables.fedselect.settings import (
     MINI,
     OURS,
     PAPER,
-    Folded,
+    folded,
     printed_table,
     smoke_note,
 )
@@ -95,7 +95,7 @@ TABLE3_ROWS = (
 
 def table1(evidence: Evidence) -> Table:
     """Ten methods on four data sets."""
-    evidence = Folded(evidence)
+    evidence = folded(evidence)
     rows = tables.with_guests(TABLE1_ROWS, evidence)
     frame = printed_table(evidence, "1", rows)
     best_alpha = f"FedSelect has the paper's best α of each column. {ALPHA_LOST}"

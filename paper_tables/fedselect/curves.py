@@ -24,7 +24,7 @@ from repfl.paper_tables.fedselect.settings import (
     PAPER,
     PLACES,
     TUNED,
-    Folded,
+    folded,
     smoke_note,
 )
 
@@ -56,7 +56,7 @@ def gaps(evidence: Evidence, columns: tuple[str, ...]) -> tuple[str, ...]:
 
 def fig2(evidence: Evidence) -> Figure:
     """One panel per data set, one line per method, the last round's printed value beside it."""
-    evidence = Folded(evidence)
+    evidence = folded(evidence)
     data = round_curves(evidence)
     full = evidence.scale == "paper"
     printed = {key: _printed(evidence, key) for key in DATASETS if full}
@@ -168,7 +168,7 @@ def seeds(lines: pd.DataFrame) -> str:
 
 def fig3(evidence: Evidence) -> Figure:
     """Ten methods, three or four numbers of training images per client."""
-    evidence = Folded(evidence)
+    evidence = folded(evidence)
     data = size_curves(evidence)
     return Figure(
         PAPER,

@@ -130,8 +130,8 @@ def set_up(evidence: Evidence) -> Claim:
     )
     name, sources = "set-up", tuple(rows["source"])
     if evidence.scale != "paper":
-        said = "other clients and images below the paper scale"
-        return Claim(name, text, None, said, evidence.scale, None, sources)
+        said = f"settings of the {evidence.scale} scale: other clients and images"
+        return Claim(name, text, None, said, evidence.scale, None, sources, settings=True)
     cells: dict[str, dict[Any, Any]] = {
         str(cell["column"]): cell for cell in evidence.cells.to_dict("records")
     }
@@ -158,7 +158,8 @@ def set_up(evidence: Evidence) -> Claim:
         f"{DATASETS[key]} {metric.replace('_', ' ')} {value:g}"
         for (key, metric), value in ours.items()
     )
-    return Claim(name, text, same, f"ours: {detail}", evidence.scale, None, sources)
+    said = f"settings of the paper scale: {detail}"
+    return Claim(name, text, same, said, evidence.scale, None, sources, settings=True)
 
 
 def best_limit_shown(evidence: Evidence) -> Claim:

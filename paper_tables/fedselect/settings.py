@@ -8,7 +8,7 @@ from math import isfinite, nan
 import pandas as pd
 
 from repfl.paper_tables.core import tables
-from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.evidence import Changed, Evidence
 from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import Column
 from repfl.paper_tables.core.tables import Place, Row
@@ -63,16 +63,12 @@ def smoke_note(scale: str) -> tuple[str, ...]:
     return (SAME_DATA,) if scale == "smoke" else ()
 
 
-class Folded:
+def folded(evidence: Evidence) -> Changed:
     """Evidence in which the special recipes of some rows stand in the column of their data set."""
-
-    def __init__(self, evidence: Evidence) -> None:
-        self.scale, self.seeds, self.published = evidence.scale, evidence.seeds, evidence.published
-        self.rounds, self.arrays, self.noise = evidence.rounds, evidence.arrays, evidence.noise
-        column = evidence.cells["column"]
-        for suffix in SUFFIXES:
-            column = column.str.removesuffix(suffix)
-        self.cells: pd.DataFrame = evidence.cells.assign(column=column)
+    column = evidence.cells["column"]
+    for suffix in SUFFIXES:
+        column = column.str.removesuffix(suffix)
+    return Changed(evidence, cells=evidence.cells.assign(column=column))
 
 
 def printed_table(evidence: Evidence, table: str, rows: Sequence[Row]) -> pd.DataFrame:

@@ -111,10 +111,13 @@ def protocol(
         name,
         text,
         same if len(cells) and evidence.scale == "paper" else None,
-        f"here: {said}" if len(cells) else f"no cell at the {evidence.scale} scale",
+        f"settings of the {evidence.scale} scale: {said}"
+        if len(cells)
+        else f"no cell at the {evidence.scale} scale",
         evidence.scale,
         None,
         tuple(source for row in rows.values() for source in row["source"]),
+        settings=True,
     )
 
 

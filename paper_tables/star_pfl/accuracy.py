@@ -24,8 +24,8 @@ from repfl.paper_tables.star_pfl.settings import (
     PRINTING,
     ROWS,
     STAND_IN,
-    InPercent,
     columns,
+    in_percent,
     scale_note,
 )
 
@@ -48,7 +48,7 @@ MILD = (
 
 def table2(evidence: Evidence) -> Table:
     """Six methods on six settings."""
-    evidence = InPercent(evidence)
+    evidence = in_percent(evidence)
     rows, shown = tables.with_guests(ROWS, evidence), columns(evidence)
     places = PLACES | {STAND_IN: tables.Place("", "")}
     frame = tables.accuracy_frame(evidence, "2", rows, shown, places, PRINTING)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
-from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.evidence import Changed, Evidence
 from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import Column
 from repfl.paper_tables.core.tables import Place, Row
@@ -97,14 +95,9 @@ def scale_note(evidence: Evidence) -> tuple[str, ...]:
     return (*stand_in, SMOKE) if evidence.scale == "smoke" else stand_in
 
 
-class InPercent:
+def in_percent(evidence: Evidence) -> Changed:
     """Evidence whose published fractions are percentages, like our accuracies."""
-
-    def __init__(self, evidence: Evidence) -> None:
-        self.scale, self.seeds, self.cells = evidence.scale, evidence.seeds, evidence.cells
-        self.rounds, self.arrays, self.noise = evidence.rounds, evidence.arrays, evidence.noise
-        self.published: pd.DataFrame = evidence.published.copy()
-        fractions = self.published["unit"] == "fraction"
-        self.published.loc[fractions, "value"] = (
-            100 * self.published.loc[fractions, "value"]
-        ).round(4)
+    published = evidence.published.copy()
+    fractions = published["unit"] == "fraction"
+    published.loc[fractions, "value"] = (100 * published.loc[fractions, "value"]).round(4)
+    return Changed(evidence, published=published)

@@ -122,4 +122,7 @@ class Plans:
         items = [item for item in planned(self.paper, scale) if item.artefact == artefact]
         library = Invented(items, self.curves)
         library.fate = {item.cell.id: ("failed", "out of memory") for item in items if fails(item)}
-        return cast(Evidence, harness.StoredEvidence(items, library, Measured(), self.published))
+        return cast(
+            Evidence,
+            harness.StoredEvidence(items, harness.Known(library, Measured()), self.published),
+        )

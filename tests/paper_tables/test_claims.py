@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from math import nan
+from math import nan, sqrt
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -30,6 +31,7 @@ from repfl.paper_tables.core.claims import (
 )
 from repfl.paper_tables.core.published import load
 from repfl.paper_tables.core.result import Claim, Result, Table
+from repfl.paper_tables.core.statistics import Expected, spread
 from repfl.paper_tables.fedobp import ablation
 from repfl.paper_tables.fedobp import accuracy as obp_accuracy
 from repfl.paper_tables.fedpurin import claims as purin_claims
@@ -194,6 +196,31 @@ def test_a_cell_that_enters_twice_errs_once() -> None:
     assert none is not None
     assert none.half() == 0
     assert side.of(Form({}, 4.0)).value == 4.0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("runs", [1, 3, 5])
+@pytest.mark.parametrize("weights", [(1.0, -1.0), (0.5, 0.5, -1.0)])
+def test_intervals_of_sums_of_cells_cover_as_often_as_they_say(
+    runs: int, weights: tuple[float, ...]
+) -> None:
+    """Cells of unequal noise, known by a model and by their runs, as tables print them."""
+    rng, draws, covered = np.random.Generator(np.random.Philox(3)), 400, 0
+    models = [Expected(0.04 * 4**place, 5.0 + place) for place in range(len(weights))]
+    rows = [str(place) for place in range(len(weights))]
+    form = sum((cell(r, "c") * w for r, w in zip(rows, weights, strict=True)), Form({}))
+    for _ in range(draws):
+        true = [model.df * model.variance / rng.chisquare(model.df) for model in models]
+        found = [
+            spread(list(sqrt(variance) * rng.standard_normal(runs)), model)
+            for variance, model in zip(true, models, strict=True)
+        ]
+        values = pd.DataFrame({"row": rows, "column": "c", "published": nan, "seeds": runs})
+        for name, field in (("ours", "mean"), ("low", "low"), ("high", "high"), ("df", "df")):
+            values[name] = [getattr(each, field) for each in found]
+        known = Side(values, "ours").of(form)
+        assert known is not None
+        covered += abs(known.value) <= known.half()
+    assert covered / draws == pytest.approx(0.95, abs=0.02 + 3 * (0.05 * 0.95 / draws) ** 0.5)
 
 
 # -- both outcomes ---------------------------------------------------------------------------------

@@ -77,7 +77,9 @@ def test_blocks_of_classes_fit_the_clients_of_every_planned_recipe(paper: str, s
         pool, options = labels_of(recipe.dataset), resolve(recipe.partition)
         assert recipe.clients * options["classes"] % pool.classes == 0, f"{paper} {name} at {scale}"
         shares = deal(pool, recipe, seed=0)
-        for part, size in ((shares.train, options["train"]), (shares.test, options["test"])):
+        apart = shares.val or [()] * len(shares.train)
+        train = [[*one, *other] for one, other in zip(shares.train, apart, strict=True)]
+        for part, size in ((train, options["train"]), (shares.test, options["test"])):
             most = (
                 options["classes"] * size
             )  # slices start one sample later each, so that whole blocks lose some

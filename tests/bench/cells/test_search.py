@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from repfl.algorithms.core import space
 from repfl.algorithms.core.method import methods
-from repfl.bench.cells import search
+from repfl.bench.cells import search, space
 from repfl.bench.cells.cell import hyperparameters, spaces
 from repfl.bench.cells.plan import Planned, Selection, plan
 from repfl.bench.errors import UserError
@@ -52,8 +51,27 @@ def test_methods_try_the_same_values_of_what_they_share(tmp_path: Path) -> None:
     assert rates(by_row[0]) == rates(by_row[1])
 
 
+def test_a_method_beside_a_searched_table_has_trials_of_its_own(tmp_path: Path) -> None:
+    searched(tmp_path, f"search = {{ trials = 3, over = {RANGE} }}", "fedavg")
+    asked = Selection(files=[tmp_path / "tests.toml"], artefacts=["tests/s"], methods=["ditto"])
+    found = plan(asked)
+    assert [(item.cell.seed, item.trial) for item in found] == [
+        (seed, trial) for seed in (0, 1) for trial in (1, 2, 3)
+    ]
+    assert len({item.cell.hp["lam"] for item in found}) == 6
+    assert {item.guest for item in found} == {"ditto"}
+
+
+def test_what_a_row_fixes_is_not_searched(tmp_path: Path) -> None:
+    searched(tmp_path, f"search = {{ trials = 3, over = {RANGE} }}", "fedavg")
+    asked = ["ditto[lam=0.25]"]
+    found = plan(Selection(files=[tmp_path / "tests.toml"], artefacts=["tests/s"], methods=asked))
+    assert {item.cell.hp["lam"] for item in found} == {0.25}
+    assert len(set(rates(found))) == 3
+
+
 def test_draws_depend_on_their_address_alone() -> None:
-    found = [trial.fields for trial in search.trials({"a.b": space.log(0.01, 1)}, 5, 1)]
+    found = [trial.fields for trial in search.trials({"a.b": ("log", [0.01, 1])}, 5, 1)]
     assert [each["a.b"] for each in found] == [0.732, 0.0137, 0.193, 0.0721, 0.0387]
 
 
@@ -81,12 +99,12 @@ def test_whatever_a_method_declares_to_be_searched_is_valid(method: str) -> None
 @pytest.mark.parametrize(
     ("given", "ends"),
     [
-        (space.uniform(0.2, 0.8), (0.2, 0.8)),
-        (space.log(0.01, 10), (0.01, 10)),
-        (space.near_one(0.9, 0.99999), (0.9, 0.99999)),
-        (space.whole(2, 10), (2, 10)),
-        (space.log_whole(5, 200), (5, 200)),
-        (space.one_of("a", None), ("a", None)),
+        (("uniform", [0.2, 0.8]), (0.2, 0.8)),
+        (("log", [0.01, 10]), (0.01, 10)),
+        (("near-one", [0.9, 0.99999]), (0.9, 0.99999)),
+        (("whole", [2, 10]), (2, 10)),
+        (("log whole", [5, 200]), (5, 200)),
+        (("one of", ["a", None]), ("a", None)),
     ],
 )
 def test_a_range_reaches_from_end_to_end(given: space.Space, ends: tuple[object, object]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from repfl.bench.cells.plan import Planned, Selection, plan
-from repfl.bench.evidence.library import Library, StoredEvidence, flatten
+from repfl.bench.evidence.library import Known, Library, StoredEvidence, flatten
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.records.store import Store
 from repfl.bench.running.task import Outcome, Task
@@ -24,7 +24,7 @@ def planned(grid: Path, artefact: str = "table1") -> list[Planned]:
 
 
 def evidence(items: list[Planned], store: Store, known: Measured | None = None) -> StoredEvidence:
-    return StoredEvidence(items, Library(store), known or Measured(), pd.DataFrame())
+    return StoredEvidence(items, Known(Library(store), known or Measured()), pd.DataFrame())
 
 
 def test_every_planned_cell_is_there(grid: Path, store: Store, compute: Compute) -> None:
@@ -82,7 +82,7 @@ def test_a_damaged_record_is_missing_with_its_reason(
     compute(Task(items[0].cell))
     (store.folder(items[0].cell.id) / "clients.parquet").write_bytes(b"")
     library = Library(store)
-    cells = StoredEvidence(items, library, Measured(), pd.DataFrame()).cells
+    cells = StoredEvidence(items, Known(library, Measured()), pd.DataFrame()).cells
     assert cells["status"][0] == "missing"
     assert "clients.parquet" in cells["reason"][0]
     assert len(library.problems) == 1

@@ -13,7 +13,7 @@ import pytest
 
 from repfl.bench.cells.plan import Planned, Selection, plan
 from repfl.bench.errors import UserError
-from repfl.bench.evidence.library import Library
+from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.packing import Curve
 from repfl.bench.evidence.selection import Choice, choices, settled
 from repfl.bench.records.store import Record
@@ -51,8 +51,8 @@ class Shelf:
         values, found = self.made[cell]
         return Record(cell, values, found if isinstance(found, str) else "done", "", {}, {})
 
-    def curves(self, record: Record, names: Sequence[str]) -> dict[str, Curve]:
-        found = cast(Curves, self.made[record.id][1])
+    def curves(self, cell: str, names: Sequence[str]) -> dict[str, Curve]:
+        found = cast(Curves, self.made[cell][1])
         return {
             name: Curve(np.arange(1, len(found[name]) + 1), np.array(found[name]))
             for name in names
@@ -76,7 +76,7 @@ def chosen(tmp_path: Path, made: Mapping[Any, Curves | str], text: str = TUNED) 
     path = tmp_path / "tests.toml"
     path.write_text(text)
     planned = plan(Selection(files=[path], artefacts=["tests/rates"]))
-    (found,) = choices(planned, cast(Library, Shelf(planned, made)))
+    (found,) = choices(planned, cast(Known, Shelf(planned, made)))
     return found
 
 
@@ -142,7 +142,7 @@ def test_the_command_chooses_from_a_store(here: Here, tmp_path: Path) -> None:
 # -- random search ---------------------------------------------------------------------------------
 
 
-def search(tmp_path: Path, missing: int = 0) -> tuple[list[Planned], Library]:
+def search(tmp_path: Path, missing: int = 0) -> tuple[list[Planned], Known]:
     """Two trials of two studies; the first one of each is the best, and the last may be missing."""
     path = tmp_path / "tests.toml"
     path.write_text(SEARCHED)
@@ -151,7 +151,7 @@ def search(tmp_path: Path, missing: int = 0) -> tuple[list[Planned], Library]:
         (item.cell.recipe["training"]["lr"], item.cell.seed): scores([1 / item.trial], [0.5])
         for item in planned[: len(planned) - missing]
     }
-    return planned, cast(Library, Shelf(planned, made))
+    return planned, cast(Known, Shelf(planned, made))
 
 
 def test_every_study_of_a_search_has_a_choice_of_its_own(tmp_path: Path) -> None:

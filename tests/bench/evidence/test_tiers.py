@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from repfl.bench.cells.plan import Planned, Selection, plan
-from repfl.bench.evidence import measured, recheck, tiers
+from repfl.bench.evidence import measured, noise, recheck, tiers
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.lines import AXES, Line
 from repfl.bench.evidence.measured import Measured
@@ -21,6 +22,9 @@ from repfl.bench.evidence.packing import Counts, pack_counts, unpack_counts
 from repfl.bench.evidence.tiers import Tier
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.task import Outcome, Task
+from repfl.paper_tables.core import noise as model
+from repfl.paper_tables.core.statistics import Expected
+from repfl.paper_tables.core.verdict import Runs, compare
 
 Compute = Callable[..., Outcome]
 
@@ -54,14 +58,35 @@ def known(*lines: Line) -> Measured:
 
 
 SEEDS = [line(value, seed) for seed, value in enumerate((0.50, 0.52, 0.48, 0.51), 1)]
-"""Four seeds whose deviation is 1.71 points, so that two runs may lie 4.83 points apart."""
+DEVIATION, DF = 1.5, 30.0
 
 
-def test_the_noise_of_a_run_is_that_of_its_seeds_and_one_point_where_too_few_tell() -> None:
-    assert tiers.noise(SEEDS) == pytest.approx(np.std([0.50, 0.52, 0.48, 0.51], ddof=1))
-    assert tiers.noise(SEEDS[:3]) == tiers.UNKNOWN
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A noise model by which two runs may lie 4.33 points apart."""
+    told = SimpleNamespace(expected=lambda *labels: Expected(DEVIATION**2, DF))
+    monkeypatch.setattr(noise, "fitted", lambda: told)
 
 
+@pytest.mark.usefixtures("quiet")
+def test_two_runs_may_lie_as_far_apart_as_the_interval_of_the_noise_model_reaches() -> None:
+    two = Runs(50.0, count=1)
+    found = compare(two, two, Expected(DEVIATION**2, DF))
+    assert 100 * tiers.apart(SEEDS[0], known(*SEEDS)) == pytest.approx(found.high)
+    assert found.high == pytest.approx(4.33, abs=0.01)
+
+
+def test_what_is_expected_of_a_line_is_what_is_expected_of_its_table_s_cell() -> None:
+    """One noise model for verdicts and for tiers."""
+    held = measured.read("star-pfl", "smoke")
+    some = next(each for each in held.lines if each.value is not None)
+    where = ("star-pfl/" + str(some.axes["column"]), str(some.axes["method"]))
+    pool = model.pool("smoke", one_partition=False)
+    assert noise.of_line(some, held) == noise.fitted().expected(pool, *where)
+    assert noise.of_line(some, held) != noise.fitted().expected("another pool", *where)
+
+
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(
     ("other", "tier"),
     [
@@ -87,7 +112,7 @@ def test_equal_bits_agree_whatever_the_noise() -> None:
         one,
         record=replace(one.record, provenance={**one.record.provenance, "contributor": "visitor"}),
     )
-    assert tiers.agree(one, other, 0.0)
+    assert tiers.agree(one, other, known(one, other))
 
 
 def planned(grid: Path) -> list[Planned]:

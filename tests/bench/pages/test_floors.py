@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from repfl.bench.cells import grid as grids
+from repfl.bench.evidence import floors as committed_floors
 from repfl.bench.evidence.measured import folder_of
 from repfl.bench.pages import coverage, floors
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.partition import deal, floor
+from repfl.datasets.core.partition import Shares, deal, floor
 from repfl.datasets.core.store import open_dataset
 
 
@@ -22,6 +23,31 @@ def test_floors_are_read_as_the_recipe_averages_them() -> None:
     assert floors.by_recipe("fedpurin")["cifar10-dir0.1"] == pytest.approx(
         (62.15 + 72.40 + 72.15) / 3, abs=0.01
     )
+
+
+def test_one_constant_for_all_is_the_most_frequent_class_of_all_clients_together() -> None:
+    """Three clients that each know one class best; together they hold class 1 most often."""
+    labels = np.array([0, 0, 1, 1, 1, 2, 2, 1, 0, 0, 1, 2])
+    train = [np.array([0, 1, 2]), np.array([3, 4]), np.array([5, 6, 7])]
+    test = [np.array([8, 9, 10]), np.array([10]), np.array([11])]
+    shares = Shares.of(train, test)
+    assert floor(shares, labels) == pytest.approx(((2 / 3 + 1 + 1) / 3, 4 / 5))
+    assert floors.one_for_all(shares, labels) == pytest.approx(((1 / 3 + 1 + 0) / 3, 2 / 5))
+
+
+def test_a_global_floor_is_told_where_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "measured"
+    folder.mkdir()
+    rows = ["cifar10-dir0.1,42,0.6,0.5,0.3,0.2,x", "cifar10-dir0.5,42,0.6,0.5,,,x"]
+    (folder / "floors.csv").write_text("\n".join([",".join(committed_floors.FIELDS), *rows]))
+    monkeypatch.setattr(committed_floors, "folder_of", lambda paper: folder)
+    assert floors.by_recipe("fedobp", one_model=True) == {"cifar10-dir0.1": 20.0}
+    assert set(floors.by_recipe("fedobp")) == {"cifar10-dir0.1", "cifar10-dir0.5"}
+    assert committed_floors.one_for_all("fedobp") == {
+        ("cifar10-dir0.1", 42): {"clients": 0.3, "pooled": 0.2}
+    }
 
 
 def test_floors_stay_where_the_data_are_absent(

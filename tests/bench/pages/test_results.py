@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from repfl.bench.cells import grid as grids
 from repfl.bench.pages import committed, floors, parts, results
+from repfl.bench.report import overview
+from repfl.paper_tables.core.published import load
+from repfl.paper_tables.core.verdict import Kind
 
 
 def readme() -> str:
@@ -16,6 +20,51 @@ def readme() -> str:
 @pytest.mark.parametrize("paper", ["pfeddst", "star-pfl"])
 def test_the_readme_counts_what_the_tables_say(paper: str) -> None:
     assert all(line in readme() for line in results.verdict_lines([paper]))
+
+
+PAPERS = ["fedpurin", "fedselect", "pfeddst", "star-pfl"]
+
+
+def rows(lines: list[str]) -> list[list[str]]:
+    return [[field.strip() for field in line.strip("|").split("|")] for line in lines[2:]]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_counts_of_a_paper_add_up_to_its_published_numbers(paper: str) -> None:
+    """Each number of published/ once: in a table, in a figure, or in a sentence; what is printed as
+    a dash is no number.
+    """
+    published = load(grids.files()[paper].parent / "published")
+    counted = results.counts(paper)
+    numbers = len(published) - int((published["mean"] == "").sum())
+    assert sum(each.total() for each in counted.values()) == numbers
+    assert "" not in counted[str(Kind.TRAINED)]
+
+
+def test_the_totals_are_the_sums_of_the_papers() -> None:
+    *kinds, (_, whole, _) = rows(results.total_lines(PAPERS))
+    lines = rows(results.verdict_lines(PAPERS))
+    assert sum(int(count) for _, count, _ in kinds) == int(whole) == sum(int(x[2]) for x in lines)
+    for kind, count, judged in kinds:
+        of_kind = [line for line in lines if line[1] == kind]
+        assert int(count) == sum(int(line[2]) for line in of_kind)
+        told = sum(int(field or 0) for line in of_kind for field in line[3:-2])
+        assert int(judged or 0) == told
+
+
+@pytest.mark.parametrize("paper", ["pfeddst", "star-pfl"])
+def test_the_first_screen_of_the_report_counts_what_the_readme_counts(paper: str) -> None:
+    made = committed.of(paper, "paper")
+    (found,) = overview.summaries(made, {})
+    counted = results.counts(paper)
+    assert found.published == sum(each.total() for each in counted.values())
+    assert found.tables + found.figures == sum(found.verdicts.values())
+    assert found.sentences == counted[results.SENTENCE].total()
+    assert {kind: count for kind, (count, _) in found.kinds.items() if count} == {
+        str(Kind.TEXT) if kind == results.SENTENCE else kind: each.total()
+        for kind, each in counted.items()
+    }
+    assert all(judged <= count for count, judged in found.kinds.values())
 
 
 def test_every_number_is_counted_once_under_its_kind() -> None:
@@ -58,10 +107,15 @@ def test_what_a_constant_reaches_is_told_by_column() -> None:
         results.Printed(place, "FedPer", 84.98),
         results.Printed(above, "FedAvg", 63.98),
     ]
-    head, _, *lines = results.floor_lines(known)
+    head, _, *lines = results.floor_lines(known, "personal models")
     assert head.startswith("Of 3 printed accuracies of personal models")
     assert ", 1 are not above" in head
     assert lines == ["* FedOBP table3, CIFAR-10, Dir(0.1) (floor 64.48): FedAvg 58.15"]
+    (all_above,) = results.floor_lines(known[1:], "one model for all clients")
+    assert all_above == (
+        "Of 2 printed accuracies of one model for all clients whose floor is known at the paper"
+        " scale, all are above it."
+    )
 
 
 def test_columns_whose_seed_nobody_has_stated_have_no_floor() -> None:

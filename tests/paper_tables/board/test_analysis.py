@@ -43,27 +43,7 @@ def scores(means: dict[str, float], studies: int, noise: float, seed: int = 0) -
     )
 
 
-def test_the_trial_with_the_best_validation_is_chosen_and_a_diverged_one_loses() -> None:
-    found = analysis.choose(
-        trials(("a", 1, 1, "done", 0.5), ("a", 1, 2, "done", 0.7), ("a", 1, 3, "diverged", np.nan))
-    )
-    assert found["trial"].tolist() == [2]
-
-
-def test_of_equal_trials_the_first_is_chosen() -> None:
-    found = analysis.choose(trials(("a", 1, 2, "done", 0.7), ("a", 1, 1, "done", 0.7)))
-    assert found["trial"].tolist() == [1]
-
-
-@pytest.mark.parametrize("status", ["missing", "failed"])
-def test_a_study_with_trials_that_may_still_win_has_no_choice(status: str) -> None:
-    unfinished = trials(("a", 1, 1, "done", 0.5), ("a", 1, 2, status, np.nan))
-    assert analysis.choose(unfinished).empty
-
-
-def test_a_study_whose_trials_all_diverged_has_no_choice_and_the_widest_spread_is_told() -> None:
-    lost = trials(("a", 1, 1, "diverged", np.nan), ("a", 1, 2, "diverged", np.nan))
-    assert analysis.choose(lost).empty
+def test_a_trial_that_diverged_counts_as_zero_where_the_spread_is_told() -> None:
     half = trials(("a", 1, 1, "diverged", np.nan), ("a", 1, 2, "done", 0.6))
     assert analysis.spread_of_trials(half).tolist() == [0.6]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from math import nan
+
 import numpy as np
 import pytest
 
 from repfl.bench.evidence import noise as fitted
 from repfl.paper_tables.core.operating import operating_characteristics, simulate
 from repfl.paper_tables.core.statistics import Expected
-from repfl.paper_tables.core.verdict import Verdict
+from repfl.paper_tables.core.verdict import MARGIN, Runs, Verdict, compare
 
 RUNS = (1, 3, 5)
 KNOWN = (
@@ -19,7 +21,8 @@ KNOWN = (
     Expected(4.0, 2.0),
 )
 """From quiet to loud, from hardly to well known."""
-MOST, SAMPLING = 0.05, 0.005
+MOST, SAMPLING = 0.05, 0.003
+"""SAMPLING: three standard errors of a share of 5 % in so many draws."""
 
 
 @pytest.mark.parametrize("printed", [False, True])
@@ -63,3 +66,24 @@ def test_the_rates_of_todays_model_are_as_promised() -> None:
     assert len({paper for paper, *_ in lines}) >= 5
     assert all(len(line) == len(head) for line in lines)
     assert (shares[:, :2] <= 100 * (MOST + SAMPLING)).all()
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(1, 1), (1, 5), (3, 3), (5, 1)])
+def test_the_rule_itself_errs_as_its_simulation_says(ours: int, theirs: int) -> None:
+    """Invented runs, judged one by one as tables judge them."""
+    rng, expected, draws = np.random.Generator(np.random.Philox(1)), Expected(0.25, 4.0), 1500
+    said: dict[float, list[Verdict]] = {0.0: [], MARGIN: []}
+    for gap, words in said.items():
+        for true in expected.df * expected.variance / rng.chisquare(expected.df, draws):
+            mine = gap + true**0.5 * rng.standard_normal(ours)
+            printed = true**0.5 * rng.standard_normal(theirs)
+            sides = [
+                Runs(float(side.mean()), float(np.std(side, ddof=1)) if side.size > 1 else nan, n)
+                for side, n in ((printed, theirs), (mine, ours))
+            ]
+            words.append(compare(*sides, expected).verdict)
+    for gap, verdict in ((0.0, Verdict.DIFFERS), (MARGIN, Verdict.REPRODUCED)):
+        share = said[gap].count(verdict) / draws
+        simulated = simulate([expected], ours, theirs, gap, printed=theirs > 1).said[verdict]
+        assert simulated <= MOST + SAMPLING
+        assert share == pytest.approx(simulated, abs=4 * (MOST / draws) ** 0.5)

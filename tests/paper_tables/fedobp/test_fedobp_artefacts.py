@@ -274,6 +274,7 @@ def test_printed_organ_accuracies_are_marked_where_a_constant_does_as_well_whate
     evidence = FedObpEvidence("table4", "paper")
     organ = evidence.cells["column"].str.startswith("organa-dir0.1")
     evidence.cells.loc[organ, "floor.pooled"] = 0.6743
+    evidence.cells["floor.global.pooled"] = 0.05
     found = ARTEFACTS["table4"](evidence)
     assert isinstance(found, Table)
     frame = found.frame.set_index(["row", "column"])
@@ -285,6 +286,12 @@ def test_printed_organ_accuracies_are_marked_where_a_constant_does_as_well_whate
     assert (
         frame["mark"]["FedAvg", "organa-dir0.1"] == "best round on test"
     )  # one model for all clients has another constant
+    evidence.cells.loc[organ, "floor.global.pooled"] = 0.99
+    other = ARTEFACTS["table4"](evidence)
+    assert isinstance(other, Table)
+    marks = other.frame.set_index(["row", "column"])["mark"]
+    assert marks["FedAvg", "organa-dir0.1"] == "at the floor; best round on test"
+    assert marks["FedOBP", "organa-dir0.5"] == "best round on test"
     assert set(frame["verdict"].dropna()) <= {"reproduced", "consistent", "inconclusive", "differs"}
     assert pd.isna(frame["verdict"]["FedOBP, corrected inputs", "organa-dir0.1"])
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from repfl.bench.cells.plan import Planned
-from repfl.bench.evidence.library import StoredEvidence
+from repfl.bench.evidence.library import Known, StoredEvidence
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.records.store import Record
 from repfl.paper_tables.core.result import Claim, Result, Table
@@ -88,7 +88,7 @@ def evidence(
     items = [item for item in planned(PAPER, scale) if item.artefact == name]
     library = Library(items, curves)
     library.fate = {item.cell.id: ("failed", "out of memory") for item in items if fails(item)}
-    return StoredEvidence(items, library, Measured(), PLANS.published)
+    return StoredEvidence(items, Known(library, Measured()), PLANS.published)
 
 
 @cache

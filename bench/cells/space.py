@@ -1,5 +1,13 @@
-"""Ranges that hyper-parameters are searched in, declared beside them, as in
-`param(..., search=log(0.1, 10))`.
+"""Ranges that hyper-parameters and fields of recipes are searched in. A method declares one beside
+its hyper-parameter, as in `param(..., search={"log": [0.1, 10]})`; a grid file says the same of a
+field of its recipe.
+
+uniform     any number between two, all alike
+log         any number between two above zero, all orders of magnitude alike
+near-one    any number between two below one, such that its distance to one is searched like `log`
+whole       any whole number from the first to the second
+log whole   the same, all orders of magnitude alike
+one of      one of these
 
 A range maps a number of [0, 1) to a value, so that draws are made elsewhere, and alike for all.
 """
@@ -7,42 +15,13 @@ A range maps a number of [0, 1) to a value, so that draws are made elsewhere, an
 from __future__ import annotations
 
 from math import floor, log10
-from typing import Any
+from typing import Any, Literal
 
 DIGITS = 3
 """Significant digits of a drawn number: fine enough to search, and the same text everywhere."""
 
+Range = Literal["log", "uniform", "whole", "log whole", "near-one", "one of"]
 Space = tuple[str, list[Any]]
-
-
-def uniform(low: float, high: float) -> Space:
-    """Any number between two, all alike."""
-    return "uniform", [low, high]
-
-
-def log(low: float, high: float) -> Space:
-    """Any number between two above zero, all orders of magnitude alike."""
-    return "log", [low, high]
-
-
-def near_one(low: float, high: float) -> Space:
-    """Any number between two below one, such that its distance to one is searched like `log`."""
-    return "near-one", [low, high]
-
-
-def whole(low: int, high: int) -> Space:
-    """Any whole number from the first to the second."""
-    return "whole", [low, high]
-
-
-def log_whole(low: int, high: int) -> Space:
-    """Any whole number from the first to the second, all orders of magnitude alike."""
-    return "log whole", [low, high]
-
-
-def one_of(*values: Any) -> Space:
-    """One of these."""
-    return "one of", list(values)
 
 
 def value(space: Space, share: float) -> Any:

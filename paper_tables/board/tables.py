@@ -1,0 +1,247 @@
+"""The board's tables: accuracy, clients, costs, and what tuning is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import nan
+from typing import Any
+
+import pandas as pd
+
+from repfl.paper_tables.board import analysis
+from repfl.paper_tables.board.view import ALONE, View
+from repfl.paper_tables.core import captions, statistics, tables
+from repfl.paper_tables.core.evidence import Evidence, pick, tier, why_missing
+from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table, TableLayout
+
+PAPER = "board"
+Value = tuple[float, float]
+"""A number, and half of its 95 % interval, nan where it has none."""
+
+
+def table1(evidence: Evidence) -> Table:
+    """Accuracy of every method at every recipe, tuned alike."""
+    view = View(evidence)
+    columns = view.under("accuracy")
+    found: dict[tuple[str, str], Value] = {}
+    for key in view.columns:
+        here = analysis.standing(view.scores, key)
+        found |= {(str(m), f"{key}/accuracy"): (mean, here.half) for m, mean in here.means.items()}
+    return _table(
+        view,
+        "table1",
+        "Accuracy, tuned alike",
+        "Mean accuracy over clients and studies on test images, of the trial that validation chose."
+        " Intervals leave out what a study does to all methods alike.",
+        columns,
+        found,
+        summary=_summary(view),
+    )
+
+
+def table2(evidence: Evidence) -> Table:
+    """What clients have of it: the worst off, those whom it harms, those who join late."""
+    view = View(evidence)
+    columns = [
+        column
+        for key, label in view.columns.items()
+        for column in (
+            Column(f"{key}/decile", "worst tenth", label),
+            Column(f"{key}/harm", "harmed", label, "% of clients", 1, "low"),
+            Column(f"{key}/loss", "they lose", label, "points", 1, "low"),
+            Column(f"{key}/newcomers", "newcomers", label),
+        )
+    ]
+    found: dict[tuple[str, str], Value] = {}
+    for key in view.columns:
+        here = view.clients[view.clients["column"] == key]
+        for method in view.methods:
+            found |= {
+                (method, f"{key}/{name}"): (view.mean(name, [key]).get(method, nan), nan)
+                for name in ("decile", "newcomers")
+            }
+            if method != ALONE:
+                harm = analysis.harm(here, method, ALONE)
+                found[method, f"{key}/harm"] = (100 * harm.share, nan)
+                found[method, f"{key}/loss"] = (harm.loss, nan)
+    return _table(
+        view,
+        "table2",
+        "Clients: the worst off, the harmed, the newcomers",
+        f"Worst tenth: accuracy that nine of ten clients exceed. Harmed: clients below their own"
+        f" {ALONE} model, tuned alike in the same study, and how much they lose on average."
+        " Newcomers: mean accuracy of clients that join after the last round.",
+        columns,
+        found,
+    )
+
+
+COSTS = (
+    Column("traffic", "sent and received per round", "", "KiB per client", 0, "low"),
+    Column("seconds", "processor", "", "s per run", 0, "low"),
+    Column("memory", "peak memory", "", "MiB", 0, "low"),
+    Column("rounds", "rounds to 90 % of its best", "", "rounds", 1, "low"),
+    Column("spread", "spread over trials", "", "points", 1, "low"),
+)
+
+
+def table3(evidence: Evidence) -> Table:
+    """What it costs, as means over recipes and studies."""
+    view = View(evidence)
+    spread = analysis.spread_of_trials(view.trials)
+    over = spread.unstack().reindex(columns=list(view.columns)).mean(axis=1, skipna=False)
+    means = {name: view.mean(name) for name in ("traffic", "seconds", "memory", "rounds")}
+    means["spread"] = over
+    found = {
+        (method, name): (float(values.get(method, nan)), nan)
+        for name, values in means.items()
+        for method in view.methods
+    }
+    return _table(
+        view,
+        "table3",
+        "Costs",
+        "Means over recipes and studies. Processor seconds are of one core and depend on the"
+        " machine; compare them within this table alone. Spread: from the worst to the best of the"
+        " trials in validation accuracy; it is how much tuning matters to the method.",
+        COSTS,
+        found,
+    )
+
+
+def table4(evidence: Evidence) -> Table:
+    """What tuning is worth: tuned alike beside the values that papers print."""
+    view = View(evidence)
+    columns, found = [], {}
+    for key, label in view.columns.items():
+        columns += [
+            Column(f"{key}/tuned", "tuned", label),
+            Column(f"{key}/printed", "as printed", label),
+            Column(f"{key}/gain", "gain", label, "points", best=None),
+        ]
+        both = [
+            frame[frame["column"] == key].set_index(["method", "study"])["value"]
+            for frame in (view.scores, view.printed)
+        ]
+        for method in view.methods:
+            tuned, printed = (_of(each, method) for each in both)
+            gain, half = _paired(tuned, printed)
+            found[method, f"{key}/tuned"] = (float(tuned.mean()), nan)
+            found[method, f"{key}/printed"] = (float(printed.mean()), nan)
+            found[method, f"{key}/gain"] = (gain, half)
+    return _table(
+        view,
+        "table4",
+        "What tuning is worth",
+        "Tuned: as in Table 1. As printed: one run per study with the values of the method's own"
+        " paper and a common learning rate of 0.05. Gain: their paired difference.",
+        columns,
+        found,
+    )
+
+
+def _of(values: pd.Series, method: str) -> pd.Series:
+    known = values.index.get_level_values("method")
+    return values.xs(method, level="method") if method in known else pd.Series(dtype=float)
+
+
+def _paired(first: pd.Series, second: pd.Series) -> Value:
+    """The mean difference over studies, and half of its interval."""
+    gaps = (first - second).dropna()
+    if len(gaps) < 2:
+        return (float(gaps.mean()) if len(gaps) else nan), nan
+    return float(gaps.mean()), float(
+        statistics.half_width(gaps.var(ddof=1), len(gaps) - 1, 1 / len(gaps))
+    )
+
+
+# -- from numbers to a table -----------------------------------------------------------------------
+
+
+def _table(
+    view: View,
+    name: str,
+    title: str,
+    what: str,
+    columns: Sequence[Column],
+    found: dict[tuple[str, str], Value],
+    summary: pd.DataFrame | None = None,
+) -> Table:
+    evidence = view.evidence
+    lines = [_line(view, method, column, found) for method in view.methods for column in columns]
+    frame = pd.DataFrame(lines, columns=list(CELL_FIELDS))
+    return Table(
+        PAPER,
+        name,
+        title,
+        captions.caption(evidence, what, floor=False, accuracy=False),
+        evidence.scale,
+        notes=tuple(_missing(view)),
+        ids=tables.done_ids(evidence),
+        frame=frame,
+        layout=TableLayout(view.methods, tuple(columns), floor=False),
+        summary=pd.DataFrame() if summary is None else summary,
+    )
+
+
+def _line(
+    view: View, method: str, column: Column, found: dict[tuple[str, str], Value]
+) -> dict[str, Any]:
+    """One place of a table, as all tables of the suite have it."""
+    value, half = found.get((method, column.key), (nan, nan))
+    recipe = column.key.partition("/")[0]
+    cells = view.of(method, recipe) if recipe in view.columns else pick(view.evidence, row=method)
+    done = cells[cells["status"] == "done"]
+    return {
+        **tables.NO_VERDICT,
+        **tables.printed_fields(None),
+        "row": method,
+        "column": column.key,
+        "ours": value,
+        "std": nan,
+        "seeds": done["seed"].nunique(),
+        "low": value - half,
+        "high": value + half,
+        "df": nan,
+        "tier": tier(cells),
+        "reason": why_missing(cells, view.evidence.scale),
+        "scale": view.evidence.scale,
+        "floor": nan,
+        "method": str(cells["method"].iloc[0]) if len(cells) else "",
+        "ids": tuple(done["id"]),
+    }
+
+
+def _summary(view: View) -> pd.DataFrame:
+    """Per method: its average rank, and its paired difference to the method that ranks first."""
+    ranks, critical = analysis.ranks(view.scores)
+    if not ranks.notna().any():
+        return pd.DataFrame()
+    leader = str(ranks.idxmin())
+    told = analysis.against(view.scores, leader)
+    return pd.DataFrame(
+        {
+            "average rank": ranks,
+            f"minus {leader}": told["difference"],
+            "p (paired, Holm)": told["p"],
+            "critical difference of ranks": critical,
+        }
+    ).reindex([method for method in view.methods if method in ranks.index])
+
+
+def _missing(view: View) -> list[str]:
+    """Studies that have no winner yet, and trials that diverged."""
+    trials = view.trials
+    open_ = trials[trials["status"] == "missing"]
+    fell = trials[trials["status"].isin(["diverged", "failed"])]
+    notes = []
+    if len(open_):
+        notes.append(
+            f"{len(open_):,} of {len(trials):,} trials are still to be made; a study has no winner"
+            " before its last trial."
+        )
+    if len(fell):
+        told = fell.groupby("method").size()
+        words = ", ".join(f"{method} {count}" for method, count in told.items())
+        notes.append(f"Trials that diverged or failed, and so lost: {words}.")
+    return notes

@@ -1,0 +1,128 @@
+"""What is known of the board's runs, as the tables that `analysis` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import nan
+from typing import Any
+
+import pandas as pd
+
+from repfl.paper_tables.board import analysis
+from repfl.paper_tables.core.evidence import Evidence
+from repfl.paper_tables.core.result import Column
+
+ALONE = "Local"
+"""The row whose clients train alone: what harm is measured by."""
+PRINTED = ", as printed"
+"""Ends the rows with the values of the method's paper."""
+KIB = 1024
+LINES = ("up_values", "up_codes", "down_values", "down_codes")
+
+
+class View:
+    """The searched rows of an artefact, with the trial of each study that validation chose."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence, cells = evidence, evidence.cells
+        self.cells = cells[~cells["row"].str.endswith(PRINTED)]
+        self.done = self.cells[self.cells["status"] == "done"]
+        self.methods = tuple(dict.fromkeys(self.cells["row"]))
+        labels = cells.drop_duplicates("column").set_index("column")["column_label"]
+        self.columns: dict[str, str] = {str(key): str(label) for key, label in labels.items()}
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """One row per method, column and study: the chosen trial's accuracies in percent, and what
+        it cost.
+        """
+        return self._lines(self.done)
+
+    @cached_property
+    def printed(self) -> pd.DataFrame:
+        """The same of the rows as printed, under their methods' names."""
+        cells = self.evidence.cells
+        mine = cells[cells["row"].str.endswith(PRINTED) & (cells["status"] == "done")]
+        return self._lines(mine.assign(row=mine["row"].str.removesuffix(PRINTED)))
+
+    def _lines(self, cells: pd.DataFrame) -> pd.DataFrame:
+        lines = [self._line(cell) for _, cell in cells.iterrows()]
+        return pd.DataFrame(lines, columns=list(LINE))
+
+    def _line(self, cell: pd.Series) -> dict[str, Any]:
+        here = self.clients.loc[self.clients["id"] == cell["id"], "accuracy"]
+        sent = sum(float(cell.get(f"traffic.{line}", nan)) for line in LINES)
+        visits = int(cell["recipe.training.rounds"]) * len(here)
+        memory = cell.get("peak_memory")
+        return {
+            "method": cell["row"],
+            "column": cell["column"],
+            "study": cell["seed"],
+            "id": cell["id"],
+            "value": 100 * float(cell["value"]),
+            "decile": float(here.quantile(0.1)),
+            "newcomers": _newcomers(cell),
+            "traffic": sent / visits / KIB if visits else nan,
+            "seconds": nan if cell.get("seconds") is None else float(cell["seconds"]),
+            "memory": float(memory) / KIB**2 if isinstance(memory, int | float) else nan,
+            "rounds": analysis.rounds_to(self._curve(str(cell["id"]))),
+        }
+
+    def _curve(self, cell: str) -> pd.Series:
+        curves = self.curves
+        return curves[curves["id"] == cell].set_index("round")["value"]
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        """Validation accuracy by round of everything that is done."""
+        cells = self.evidence.cells
+        return self.evidence.rounds(
+            list(cells.loc[cells["status"] == "done", "id"]), "post_agg/val/mean"
+        )
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """One row per method, column, study and client: accuracy in percent."""
+        cells = self.evidence.cells
+        done = cells[cells["status"] == "done"]
+        places = done[["id", "row", "column", "seed"]]
+        places = places.rename(columns={"row": "method", "seed": "study"})
+        found = self.evidence.clients(list(done["id"])).merge(places, on="id")
+        return found.assign(accuracy=100 * found["correct"] / found["total"])
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """One row per trial, chosen or not."""
+        return self.evidence.trials().rename(columns={"row": "method", "seed": "study"})
+
+    def of(self, method: str, column: str) -> pd.DataFrame:
+        """The planned cells of a place, chosen."""
+        return self.cells[(self.cells["row"] == method) & (self.cells["column"] == column)]
+
+    def mean(self, name: str, columns: Sequence[str] | None = None) -> pd.Series:
+        """A number of every method: mean over studies, then over columns; only of methods that
+        have it in each of them.
+        """
+        wanted = list(self.columns) if columns is None else list(columns)
+        wide = self.scores.groupby(["method", "column"])[name].mean().unstack()
+        return wide.reindex(columns=wanted).mean(axis="columns", skipna=False)
+
+    def under(self, key: str, **options: Any) -> tuple[Column, ...]:
+        """One table column per recipe."""
+        return tuple(
+            Column(f"{column}/{key}", label, **options) for column, label in self.columns.items()
+        )
+
+
+LINE = (
+    "method", "column", "study", "id", "value", "decile", "newcomers",
+    "traffic", "seconds", "memory", "rounds",
+)  # fmt: skip
+
+
+def _newcomers(cell: pd.Series) -> float:
+    """Mean accuracy of the clients that joined late; nan where that has no meaning."""
+    points = cell["metrics"].get("points", {})
+    found = (points.get("newcomers") or {}).get("last") or {}
+    return 100 * float(found.get("mean", nan))

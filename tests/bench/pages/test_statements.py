@@ -1,0 +1,73 @@
+"""`repfl evidence`: the numbers behind a claim or a published number, and one line for a name that
+is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from repfl.bench.pages import committed, statements
+from repfl.paper_tables.core.result import Table
+from tests.bench.conftest import Said
+
+PAPER, CLAIM = "star-pfl", "accuracy-gain"
+Here = Callable[..., Said]
+
+
+def test_a_claim_is_told_at_both_scales_with_its_numbers_and_how_to_make_them_again(
+    here: Here,
+) -> None:
+    said = here("evidence", f"{PAPER}/{CLAIM}")
+    assert said.code == 0
+    for scale in statements.SCALES:
+        (result, claim), *others = [
+            (result, claim)
+            for result in committed.of(PAPER, scale)
+            for claim in result.claims
+            if claim.id == CLAIM
+        ]
+        assert not others
+        assert f"{PAPER}/{CLAIM} at the {scale} scale ({result.key})\n  “{claim.text}”" in said.out
+        assert f"repfl report --scale {scale} --artefact {result.key}" in said.out
+        assert claim.detail in said.out
+        assert f"stated in published/: {claim.sources[0]}" in said.out
+
+
+def test_a_published_number_of_a_table_is_told_with_its_verdict(here: Here) -> None:
+    (table,) = (r for r in committed.of(PAPER, "paper") if r.name == "table3")
+    assert isinstance(table, Table)
+    cell = table.frame[table.frame["verdict"] == "equal"].iloc[0]
+    said = here("evidence", f"{PAPER}/{cell['source']}")
+    assert said.code == 0
+    assert f"{PAPER}/{cell['source']} at the paper scale ({PAPER}/table3)" in said.out
+    assert f"{cell['row']}, {cell['column']}: printed {cell['published']:.2f}, ours" in said.out
+    assert "equal (closed form): held to the printed digits" in said.out
+
+
+def test_a_number_that_stands_in_a_sentence_leads_to_its_claim(here: Here) -> None:
+    (claim,) = (c for r in committed.of(PAPER, "paper") for c in r.claims if c.id == CLAIM)
+    said = here("evidence", f"{PAPER}/{claim.sources[0]}")
+    assert said.code == 0
+    assert f"“{claim.text}”" in said.out
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (f"{PAPER}/accuracy-gian", "unknown claim 'accuracy-gian'; did you mean accuracy-gain"),
+        (f"{PAPER}/table2.csv:333", "unknown number 'table2.csv:333'; did you mean table2.csv:33"),
+        (f"{PAPER}/tabel2.csv:3", "unknown number 'tabel2.csv:3'; did you mean table2.csv:3"),
+        ("starpfl/accuracy-gain", "unknown paper 'starpfl'; did you mean star-pfl"),
+        ("accuracy-gain", "evidence is for PAPER/CLAIM or PAPER/FILE:LINE, not 'accuracy-gain'"),
+        (f"{PAPER}/", "evidence is for PAPER/CLAIM or PAPER/FILE:LINE"),
+    ],
+)
+def test_a_wrong_name_costs_one_line_with_the_nearest_and_code_2(
+    here: Here, name: str, words: str
+) -> None:
+    said = here("evidence", name)
+    assert (said.code, said.out) == (2, "")
+    assert words in said.err
+    assert said.err.count("\n") == 1

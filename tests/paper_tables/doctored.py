@@ -1,0 +1,91 @@
+"""Evidence that can be changed, to find a change under which a claim holds and one under which it
+fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from repfl.paper_tables.core.evidence import Arrays, Reduce
+from repfl.paper_tables.core.result import Claim, Figure, Result, Table
+
+
+class Doctored:
+    """Evidence that can be changed, and leaves what it was made of as it is."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.scale, self.seeds, self.noise = (
+            inner,
+            inner.scale,
+            inner.seeds,
+            inner.noise,
+        )
+        self.published, self.cells = inner.published.copy(), inner.cells.copy()
+        self.curve: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
+
+    def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
+        return self.curve(self.inner.rounds(ids, *names))
+
+    def arrays(self, cell: str, reduce: Reduce) -> Arrays:
+        found: Arrays = self.inner.arrays(cell, reduce)
+        return found
+
+    def set(self, field: str, value: Any) -> None:
+        """Give all cells a field."""
+        self.cells[field] = [value] * len(self.cells)
+
+    def move(self, field: str, by: float) -> None:
+        """Move a field of all cells."""
+        self.cells[field] = self.cells[field] + by
+
+    def state(self, change: Callable[[pd.Series], Any], **where: str) -> None:
+        """Change the values of some published numbers."""
+        kept = pd.Series(True, index=self.published.index)
+        for name, value in where.items():
+            kept &= self.published[name] == value
+        assert kept.any()
+        self.published.loc[kept, "value"] = change(self.published.loc[kept, "value"])
+
+    def note(self, **notes: float) -> None:
+        """Give the notes of all runs a value."""
+        self.cells["metrics"] = [
+            {**each, "notes": {**each.get("notes", {}), **notes}} for each in self.cells["metrics"]
+        ]
+
+
+Change = Callable[[Doctored], Any]
+"""What it returns is handed to the judge."""
+Judge = Callable[[Doctored, Result, Any], Sequence[Claim]]
+"""From changed evidence, the unchanged artefact and what the change returned, to claims."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Claims of one artefact that hold under one change and fail under another."""
+
+    artefact: str
+    ids: tuple[str, ...]
+    judge: Judge
+    holds: Change
+    fails: Change
+
+
+def as_it_is(evidence: Doctored) -> None:
+    """No change."""
+
+
+def giving(value: Any) -> Change:
+    """No change of the evidence, and a value for the judge."""
+    return lambda evidence: value
+
+
+def frame(result: Result) -> pd.DataFrame:
+    """The numbers of a table or a figure."""
+    if isinstance(result, Table):
+        return result.frame
+    assert isinstance(result, Figure)
+    return result.data

@@ -1,0 +1,115 @@
+"""Changes under which FedSelect's claims that are no condition on a table hold, and fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from repfl.paper_tables.core.result import Claim, Result
+from repfl.paper_tables.fedselect import curves, facts, overlap
+from repfl.paper_tables.fedselect.artefacts import ARTEFACTS
+from tests.paper_tables.doctored import Case, Doctored, as_it_is, frame, giving
+from tests.paper_tables.fedselect import evidence as invented
+
+
+def evidence(name: str) -> Any:
+    """An artefact's invented evidence at the paper's scale."""
+    return invented.evidence(name, "paper")
+
+
+def off_the_lattice(evidence: Doctored) -> None:
+    """Printed numbers of all tables that no whole number of test images gives, each moved by
+    itself; another set-up.
+    """
+    evidence.published["value"] += 0.013 + 0.001 * np.arange(len(evidence.published))
+    for field in ("partition.train", "recipe.clients"):
+        if field in evidence.cells:
+            evidence.move(field, 1)
+
+
+def on_the_lattice(evidence: Doctored) -> None:
+    evidence.state(lambda v: (20 * v).round() / 20, table="3")
+    evidence.state(lambda v: (20 * v).round() / 20, table="2")
+
+
+def rendered_anew(evidence: Doctored, result: Result, extra: Any) -> Sequence[Claim]:
+    return ARTEFACTS[result.name](evidence).claims
+
+
+def improved(evidence: Doctored, result: Result, own: float) -> Sequence[Claim]:
+    values = frame(result)
+    ours = pd.Series(50.0, index=values.index).where(values["row"] != facts.OURS, own)
+    return (facts.gain(evidence, values.assign(ours=ours)),)
+
+
+def as_fedavg(evidence: Doctored) -> None:
+    """All accuracies equal."""
+    best = {rule: {"mean": 0.5, "pooled": 0.5} for rule in ("last", "max", "best_val")}
+    evidence.cells["metrics"] = [
+        {**each, "points": dict.fromkeys(each["points"], best)}
+        for each in evidence.cells["metrics"]
+    ]
+    evidence.set("value", 0.5)
+
+
+def everything_personal(evidence: Doctored) -> None:
+    """All parameters personal, and as many bytes as ever."""
+    evidence.note(personal=1.0)
+    evidence.curve = lambda f: f.assign(value=0.5)
+
+
+def shaken(evidence: Doctored, result: Result, own: float) -> Sequence[Claim]:
+    """Figure 2 with curves that go up and down, FedSelect's by so many points."""
+    data = frame(result)
+    size = data["label"].eq(curves.OURS).map({True: own, False: 2.0})
+    order = data.groupby(["column", "label"]).cumcount() % 2
+    return (curves.smoothness(data.assign(mean=50 + size * order), "paper"),)
+
+
+def compared(evidence: Doctored, result: Result, turned: bool) -> Sequence[Claim]:
+    """Figure 4, or with all overlaps turned round."""
+    found = overlap.read(evidence)
+    assert not isinstance(found, str)
+    kept = [replace(each, table=1 - each.table) if turned else each for each in found]
+    return overlap.claims(kept, "paper")
+
+
+CASES = (
+    Case("table1", ("average-improvement",), improved, giving(60.0), giving(50.0)),
+    Case(
+        "table1",
+        ("set-up", "lattice-table1", "best-limit-shown"),
+        rendered_anew,
+        as_it_is,
+        off_the_lattice,
+    ),
+    Case("table2", ("lattice-table2",), rendered_anew, as_it_is, off_the_lattice),
+    Case("table2", ("no-limit-is-fedavg",), rendered_anew, as_fedavg, as_it_is),
+    Case(
+        "table2",
+        ("within-limit", "cheaper-over-time"),
+        rendered_anew,
+        as_it_is,
+        everything_personal,
+    ),
+    Case(
+        "table3",
+        ("lattice-table3", "rows-repeated"),
+        rendered_anew,
+        on_the_lattice,
+        off_the_lattice,
+    ),
+    Case("fig2", ("smoother",), shaken, giving(1.0), giving(3.0)),
+    Case(
+        "fig4",
+        ("common-label-more-overlap", "overlap-rises-with-limit"),
+        compared,
+        giving(False),
+        giving(True),
+    ),
+    Case("fig4", ("less-distinct-with-limit",), compared, giving(False), giving(True)),
+)

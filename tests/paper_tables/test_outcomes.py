@@ -1,0 +1,141 @@
+"""Every claim of every paper comes out either way: on evidence on which it holds, and on evidence
+on which it does not.
+
+A claim that is a condition on a table is tried on numbers that solve the condition; all others on
+their artefact's invented evidence, changed until they hold and until they fail.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import pandas as pd
+import pytest
+
+from repfl.bench.cells.grid import files
+from repfl.bench.pages import claims as page
+from repfl.paper_tables.core import claims as core
+from repfl.paper_tables.core.claims import Condition, sentence
+from repfl.paper_tables.core.result import Claim, Result
+from tests.paper_tables.doctored import Case, Change, Doctored
+from tests.paper_tables.fedobp import changes as fedobp
+from tests.paper_tables.fedpurin import changes as fedpurin
+from tests.paper_tables.fedselect import changes as fedselect
+from tests.paper_tables.pfeddst import changes as pfeddst
+from tests.paper_tables.solving import filled, solve
+from tests.paper_tables.star_pfl import changes as star_pfl
+
+PAPERS: dict[str, Any] = {
+    "fedobp": fedobp,
+    "fedpurin": fedpurin,
+    "fedselect": fedselect,
+    "pfeddst": pfeddst,
+    "star-pfl": star_pfl,
+}
+CASES = [(paper, case) for paper, changes in PAPERS.items() for case in changes.CASES]
+TIGHT, LOOSE = 1e-6, 1e4
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A sentence that is a condition, as an artefact asked for it."""
+
+    frame: pd.DataFrame
+    condition: Condition
+    given: dict[str, Any]
+
+    def on(self, frame: pd.DataFrame) -> Claim:
+        return sentence(frame, "id", "words", self.condition, **self.given)
+
+
+class Rendered(NamedTuple):
+    """A paper's artefacts at its own scale, and the conditions that they weighed."""
+
+    results: dict[str, Result]
+    weighed: dict[str, Weighed]
+
+
+@cache
+def rendered(paper: str) -> Rendered:
+    """Everything of one paper from invented evidence, with an ear on every condition."""
+    found: dict[str, Weighed] = {}
+
+    def listen(
+        frame: pd.DataFrame, name: str, text: str, condition: Condition, **given: Any
+    ) -> Claim:
+        found[name] = Weighed(frame, condition, given)
+        return sentence(frame, name, text, condition, **given)
+
+    module = import_module(f"repfl.paper_tables.{paper.replace('-', '_')}.artefacts")
+    asking = [m for m in sys.modules.values() if getattr(m, "sentence", None) is sentence]
+    asking = [m for m in asking if m.__name__.startswith("repfl.paper_tables.")]
+    before = {m: m.__dict__["sentence"] for m in asking if m is not core}
+    try:
+        for each in before:
+            each.__dict__["sentence"] = listen
+        results = {
+            name: make(PAPERS[paper].evidence(name)) for name, make in module.ARTEFACTS.items()
+        }
+    finally:
+        for each, own in before.items():
+            each.__dict__["sentence"] = own
+    return Rendered(results, found)
+
+
+def ids(paper: str) -> list[str]:
+    """Of all claims of a paper, as its table of claims has them."""
+    lines = page.page_of(paper).read_text("utf-8").splitlines()
+    return [line.split("`")[1] for line in lines if line.startswith("| `")]
+
+
+@pytest.mark.parametrize("paper", list(files()))
+def test_every_claim_is_tried_both_ways(paper: str) -> None:
+    by_hand = [name for case in PAPERS[paper].CASES for name in case.ids]
+    assert sorted([*rendered(paper).weighed, *by_hand]) == sorted(ids(paper))
+
+
+@pytest.mark.parametrize("paper", list(files()))
+def test_conditions_hold_fail_and_stay_open_with_our_numbers(paper: str) -> None:
+    for name, each in rendered(paper).weighed.items():
+        for holds in (True, False):
+            numbers = solve(each.condition, "ours", holds=holds)
+            clear = each.on(filled(each.frame, numbers, "ours", TIGHT))
+            noisy = each.on(filled(each.frame, numbers, "ours", LOOSE))
+            assert clear.holds is holds, name
+            assert noisy.holds is None, name
+
+
+@pytest.mark.parametrize("paper", list(files()))
+def test_conditions_hold_and_fail_with_printed_numbers(paper: str) -> None:
+    for name, each in rendered(paper).weighed.items():
+        if not each.given.get("print_", True):
+            continue
+        there = each.given.get("in_print") or each.condition
+        for holds in (True, False):
+            numbers = solve(there, "published", holds=holds)
+            found = each.on(filled(each.frame, numbers, "published", TIGHT))
+            assert found.printed is holds, name
+
+
+def judged(paper: str, case: Case, change: Change) -> dict[str, Claim]:
+    """A case's claims on changed evidence."""
+    evidence = Doctored(PAPERS[paper].evidence(case.artefact))
+    extra = change(evidence)
+    result = rendered(paper).results[case.artefact]
+    found: Sequence[Claim] = case.judge(evidence, result, extra)
+    return {claim.id: claim for claim in found}
+
+
+@pytest.mark.parametrize(
+    ("paper", "case"), CASES, ids=[f"{paper}-{case.ids[0]}" for paper, case in CASES]
+)
+def test_claims_on_figures_masks_sweeps_and_settings_hold_and_fail(paper: str, case: Case) -> None:
+    held, failed = judged(paper, case, case.holds), judged(paper, case, case.fails)
+    for name in case.ids:
+        assert held[name].holds is True, held[name]
+        assert failed[name].holds is False, failed[name]
