@@ -139,7 +139,8 @@ class Summary:
     @property
     def sentence(self) -> str:
         """The paper in plain words."""
-        return " ".join(_told(self))
+        own = "" if self.published else "A protocol of ours: nothing of it is printed elsewhere."
+        return " ".join(filter(None, (own, *_told(self))))
 
 
 def summaries(
@@ -167,6 +168,7 @@ def whole(found: Sequence[Summary]) -> str:
     """One sentence for the report."""
     every = [number for summary in found for number in summary.numbers]
     exact, trained = _parted(every)
+    found = [summary for summary in found if summary.published]
     printed = sum(summary.published for summary in found)
     again = sum(n.verdict in AGAIN for n in exact)
     logged = sum(n.kind == Kind.LOGGED for n in every)

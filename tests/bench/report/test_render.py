@@ -171,7 +171,7 @@ def test_the_first_screen_counts_in_words() -> None:
     open_ = {"paper-a": {"missing": 3, "cells": 27, "seconds": 7200.0}}
     found = summaries(sheets(), {}, open_)
     assert whole(found) == (
-        "Here 9 numbers of 2 papers stand beside our own. Of 9 that depend on training, 8 have been"
+        "Here 9 numbers of 1 paper stand beside our own. Of 9 that depend on training, 8 have been"
         " compared at the paper's own scale (3 consistent, 2 different, 3 undecided), and 0 were"
         " only measured in a smaller or different setting."
     )
