@@ -16,7 +16,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from repfl.bench.cells.cell import DEPTH, deep, recipe_from
-from repfl.bench.cells.schema import Block, Cells, GridFile, ScaleRules, merge, rows_of, written_out
+from repfl.bench.cells.schema import (
+    Artefact,
+    Block,
+    Cells,
+    GridFile,
+    ScaleRules,
+    merge,
+    rows_of,
+    written_out,
+)
 from repfl.bench.errors import UserError, one_line, refusal, unknown
 from repfl.datasets.core.recipe import Recipe
 
@@ -44,7 +53,9 @@ class Grid:
         self.paper = paper_of(path)
         self._recipes: dict[tuple[Any, ...], Recipe] = {}
         self._cells = 0
-        _check_name("paper", self.paper, f"{self.name}: a grid's file or folder names its paper")
+        if not NAME.fullmatch(self.paper):
+            place = f"{self.name}: a grid's file or folder names its paper"
+            raise _no_name("paper", self.paper, place)
         self.file = self._load()
         self._check_references()
 
@@ -100,16 +111,21 @@ class Grid:
         for scale, rules in self.file.scales.items():
             self._check_scale(scale, rules)
         for key, artefact in self.file.artefacts.items():
-            _check_name("artefact", key, self.at("artefacts", key))
-            if artefact.like:
-                self._refer("artefact", artefact.like, ("artefacts", key, "like"))
-                if self.file.artefacts[artefact.like].like:
-                    raise UserError(
-                        f"{self.at('artefacts', key, 'like')}: {artefact.like!r} is itself like"
-                        " another one; take that"
-                    )
-            for index, block in enumerate(artefact.cells):
-                self._check_block(block, ("artefacts", key, "cells", index))
+            self._check_artefact(key, artefact)
+
+    def _check_artefact(self, key: str, artefact: Artefact) -> None:
+        """An artefact's name can become part of a path, and its blocks refer to what exists."""
+        if not NAME.fullmatch(key):
+            raise _no_name("artefact", key, self.at("artefacts", key))
+        if artefact.like:
+            self._refer("artefact", artefact.like, ("artefacts", key, "like"))
+            if self.file.artefacts[artefact.like].like:
+                raise UserError(
+                    f"{self.at('artefacts', key, 'like')}: {artefact.like!r} is itself like another"
+                    " one; take that"
+                )
+        for index, block in enumerate(artefact.cells):
+            self._check_block(block, ("artefacts", key, "cells", index))
 
     def _check_scale(self, scale: str, rules: ScaleRules) -> None:
         """A scale has a known name, and its patterns match something."""
@@ -144,16 +160,16 @@ class Grid:
     def _check_sweep(self, block: Block, what: str, at: tuple[Any, ...]) -> None:
         """What is swept has values; what goes across is a field of the recipe, and no row's."""
         for name, values in getattr(block, what).items():
-            place = self.at(*at, what, hints=(name.rpartition(".")[2],))
             if not values:
-                raise UserError(f"{place}: {what}: {name} has no values")
-            if what == "across" and "." not in name:
-                raise UserError(
-                    f"{place}: across: {name!r} is not valid; valid: a field of the recipe, such as"
-                    " training.lr, partition.options.alpha or recipe.clients"
-                )
-            if what == "across" and name in block.sweep:
-                raise UserError(f"{place}: {name} is swept and goes across; it can do one of them")
+                wrong = f"{what}: {name} has no values"
+            elif what == "across" and "." not in name:
+                wrong = f"across: {name!r} is not valid; valid: a field of the recipe, such as"
+                wrong += " training.lr, partition.options.alpha or recipe.clients"
+            elif what == "across" and name in block.sweep:
+                wrong = f"{name} is swept and goes across; it can do one of them"
+            else:
+                continue
+            raise UserError(f"{self.at(*at, what, hints=(name.rpartition('.')[2],))}: {wrong}")
 
     def _count(self, block: Block, at: tuple[Any, ...]) -> None:
         """Refuse more cells than anybody can run, before they are written out."""
@@ -264,14 +280,13 @@ def paper_of(path: Path) -> str:
     return (path.parent.name if path.name == "grid.toml" else path.stem).replace("_", "-")
 
 
-def _check_name(what: str, name: str, place: str) -> None:
-    """Refuse a name that could not safely become part of a path."""
-    if not NAME.fullmatch(name):
-        near = "-".join(re.findall(r"[a-z0-9]+", name.lower())) or "table1"
-        raise UserError(
-            f"{place}: {what} {name!r} is not valid; valid: letters a-z, digits and hyphens, such"
-            f" as {near}"
-        )
+def _no_name(what: str, name: str, place: str) -> UserError:
+    """The refusal of a name that could not safely become part of a path."""
+    near = "-".join(re.findall(r"[a-z0-9]+", name.lower())) or "table1"
+    return UserError(
+        f"{place}: {what} {name!r} is not valid; valid: letters a-z, digits and hyphens, such as"
+        f" {near}"
+    )
 
 
 def files(root: Path | None = None) -> dict[str, Path]:

@@ -17,6 +17,7 @@ from repfl.bench.cli.options import (
     Launch,
     Out,
     Results,
+    Settle,
     Shard,
     Stale,
     Style,
@@ -106,7 +107,7 @@ def plan(
     from repfl.bench.records.store import Store
 
     planned, store = select(chosen, shard, unmeasured), Store(results)
-    facts = status.overview(status.only_stale(planned, store) if stale else planned, store)
+    facts = status.overview(planned, store, only_stale=stale)
     print_json(facts) if as_json else show.plan(facts, stale)
     return 0
 
@@ -119,12 +120,16 @@ def run(
     shard: Shard = None,
     unmeasured: Unmeasured = False,
     stale: Stale = False,
+    settle: Settle = None,
 ) -> int:
-    """Compute what is missing, or what is stale."""
+    """Compute what is missing, or what is stale, or what settles most."""
     from repfl.bench.cli import launch as launching
-    from repfl.bench.cli import status
+    from repfl.bench.cli import settling, status
     from repfl.bench.records.store import Store
 
+    if settle is not None:
+        planned = settling.planned(chosen, settle, Store(launch.results))
+        return launching.run(planned, launch, chosen.plugin, ordered=True).exit_code
     planned = select(chosen, shard, unmeasured)
     if stale:  # again, since a stale record would do otherwise
         planned, launch = (

@@ -17,13 +17,23 @@ if TYPE_CHECKING:
     from repfl.bench.running.task import Options
 
 
-def run(planned: Sequence[Planned], launch: Launch, plugins: Sequence[str] | None) -> Ending:
-    """Run what is missing of the planned cells, and say what came of it."""
+def run(
+    planned: Sequence[Planned],
+    launch: Launch,
+    plugins: Sequence[str] | None,
+    *,
+    ordered: bool = False,
+) -> Ending:
+    """Run what is missing of the planned cells, and say what came of it; `ordered`: in their order,
+    else long ones first.
+    """
     from repfl.bench.cli import show
     from repfl.bench.running import progress, runner
 
     options = options_of(launch, plugins or ())
-    summary = runner.run(planned, options, launch.executor, launch.workers, progress.make())
+    told = progress.make()
+    how = launch.executor, launch.workers
+    summary = runner.run(planned, options, *how, told, ordered=ordered)
     show.summary(summary, planned, options)
     return summary
 

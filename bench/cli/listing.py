@@ -45,7 +45,7 @@ def hyperparameter_facts(cls: Any) -> list[dict[str, Any]]:
                 "name": name,
                 "default": field.get("default"),
                 "paper": field.get("paper"),
-                "search": told(field["search"]) if field.get("search") else "",
+                "search": ", ".join(map(told, (field.get("search") or {}).items())),
                 "valid": choices(field) or field.get("type", ""),
                 "meaning": field.get("description", ""),
             }

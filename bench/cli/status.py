@@ -91,7 +91,12 @@ def only_stale(planned: Sequence[Planned], store: Store) -> list[Planned]:
 @lru_cache(maxsize=64)
 def data_absent(dataset: str) -> str:
     """Why a dataset cannot be opened; empty when it can."""
+    from repfl.bench.cells import plugins
+    from repfl.datasets.core import registry
     from repfl.datasets.core.errors import DataError
+
+    if registry.get(dataset).embedded and plugins.origin("dataset", dataset) is None:
+        return ""  # in a library without which repfl is not installed
     from repfl.datasets.core.store import open_dataset
 
     try:
@@ -101,13 +106,17 @@ def data_absent(dataset: str) -> str:
     return ""
 
 
-def overview(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
+def overview(
+    planned: Sequence[Planned], store: Store, *, only_stale: bool = False
+) -> dict[str, Any]:
     """The plan as plain data: every cell once per place, and totals over distinct cells."""
-    statuses, cells = Statuses(store), unique(planned)
+    statuses = Statuses(store)
+    again = stale(unique(planned), statuses)
+    planned = [item for item in planned if not only_stale or item.cell.id in again]
+    cells = unique(planned)
     speeds = measured(store)
     costs = {item.cell.id: speeds["cpu"].seconds(item.cell) for item in cells}
     standing = {item.cell.id: statuses.planned(item) for item in cells}
-    again = stale(cells, statuses)
     open_cells = [
         item for item in cells if standing[item.cell.id].status in ("missing", "failed", "running")
     ]

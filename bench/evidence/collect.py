@@ -101,13 +101,13 @@ def _add(
             return True
         before = None
     read = library.read_curves.get(record.id, {}).keys() | (
-        before.curves.keys() if before else set()
+        before.drawn.keys() if before else set()
     )
     line = line_of(named, _axes(item), library.store, read)
     arrays = _write_arrays(known, line, library.read_arrays.get(record.id, {}))
     if before is not None:
         arrays = {**before.arrays, **arrays}
-        line = line if _improves(before, line) else replace(before, curves=line.curves)
+        line = line if _improves(before, line) else replace(before, drawn=line.drawn)
     known.add(replace(line, arrays=arrays))
     return True
 
@@ -131,7 +131,7 @@ def _improves(before: Line, line: Line) -> bool:
     """Whether a line says more than one with the same digests."""
     then, now = before.record.provenance, line.record.provenance
     cleaner = bool(then.get("dirty")) and not now.get("dirty")
-    return cleaner or (before.counts is None and line.counts is not None)
+    return cleaner or (not before.counted and bool(line.counted))
 
 
 def _write_arrays(known: Measured, line: Line, read: Mapping[str, Arrays]) -> dict[str, str]:

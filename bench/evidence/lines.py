@@ -8,7 +8,7 @@ its diagnostics included.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -16,7 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from repfl.bench.evidence.packing import Counts, Curve, by_name, pack, pack_counts, pack_rounds
+from repfl.bench.evidence.packing import (
+    Counts,
+    Curve,
+    Packed,
+    by_name,
+    pack,
+    pack_counts,
+    pack_rounds,
+    unpack_counts,
+)
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.metrics import judged
 from repfl.bench.trust import ledger
@@ -62,9 +71,10 @@ class Line:
     record: Record
     """Without files, and without its cell until the grid has told it."""
     axes: Mapping[str, Any]
-    counts: Counts | None = None
-    """Of the reported round; lines of early days have none."""
-    curves: Mapping[str, Curve] = field(default_factory=dict)
+    counted: str = ""
+    """The counts of the reported round, packed; lines of early days have none."""
+    drawn: Mapping[str, Packed] = field(default_factory=dict)
+    """The curves, packed: most who read a line ask for none."""
     arrays: Mapping[str, str] = field(default_factory=dict)
     """Reduced diagnostics: the name of the reduction, and the SHA-256 of its file."""
 
@@ -88,7 +98,15 @@ class Line:
     def digests(self) -> Mapping[str, str]:
         return self.record.provenance.get("digests") or {}
 
-    @property
+    @cached_property
+    def counts(self) -> Counts | None:
+        return unpack_counts(self.counted)
+
+    @cached_property
+    def curves(self) -> Mapping[str, Curve]:
+        return {name: packed.curve for name, packed in self.drawn.items()}
+
+    @cached_property
     def standing(self) -> Standing:
         """Whether it is what today's code would compute, as far as is known of its cell."""
         cell = self.record.cell or {
@@ -112,9 +130,7 @@ class Line:
 
     @cached_property
     def checksum(self) -> str:
-        """Of the texts of the files, since a file does not tell 1 from "1"."""
-        said = {name: text for name, text in self.row.items() if name != "origin"}
-        return _hash([said, self.origin, self.curve_rows])[:KEY]
+        return checksum(self.row, self.origin, self.curve_rows)
 
     @cached_property
     def row(self) -> dict[str, str]:
@@ -128,7 +144,7 @@ class Line:
             "reason": record.reason,
             "value": self.value,
             "metrics": record.metrics,
-            "counts": pack_counts(self.counts),
+            "counts": self.counted,
             "arrays": self.arrays,
             "origin": self.origin_key,
             **{name: record.provenance.get(name) for name in OUTCOME},
@@ -139,13 +155,8 @@ class Line:
     def curve_rows(self) -> list[dict[str, str]]:
         """The lines of the curves' file."""
         return [
-            {
-                "line": self.key,
-                "name": name,
-                "rounds": pack_rounds(curve.rounds),
-                "values": pack(curve.values),
-            }
-            for name, curve in self.curves.items()
+            {"line": self.key, "name": name, **packed._asdict()}
+            for name, packed in self.drawn.items()
         ]
 
 
@@ -162,7 +173,15 @@ def line_of(
     # in the order of the record, whatever was asked for first, so that one record always gives the
     # same line
     named = curves if read is None else {n: c for n, c in curves.items() if n in read or n == curve}
-    return Line(record, axes, counts_of(record, store), named)
+    return Line(record, axes, pack_counts(counts_of(record, store)), packed(named))
+
+
+def packed(curves: Mapping[str, Curve]) -> dict[str, Packed]:
+    """Curves as their file has them."""
+    return {
+        name: Packed(pack_rounds(curve.rounds), pack(curve.values))
+        for name, curve in curves.items()
+    }
 
 
 def counts_of(record: Record, store: Store) -> Counts | None:
@@ -173,6 +192,14 @@ def counts_of(record: Record, store: Store) -> Counts | None:
     point, _ = judged(record.cell["recipe"]["evaluation"])
     rows = frame[(frame["round"] == round_) & (frame["point"] == point)].sort_values("client")
     return Counts(*(rows[name].to_numpy(dtype=np.int64) for name in ("client", "correct", "total")))
+
+
+def checksum(
+    row: Mapping[str, str], origin: Mapping[str, str], curves: Sequence[Mapping[str, str]]
+) -> str:
+    """Of the texts of the files, since a file does not tell 1 from "1"."""
+    said = {name: row[name] for name in CELLS if name not in ("origin", "checksum")}
+    return _hash([said, {name: origin[name] for name in ORIGIN}, curves])[:KEY]
 
 
 def origin_key(origin: Mapping[str, str]) -> str:

@@ -36,13 +36,15 @@ from repfl.bench.evidence.lines import (
     CURVES,
     JSON,
     KEY,
+    ORIGIN,
     ORIGINS,
     OUTCOME,
     Line,
+    checksum,
     origin_key,
     written,
 )
-from repfl.bench.evidence.packing import Curve, unpack, unpack_counts, unpack_rounds
+from repfl.bench.evidence.packing import Curve, Packed, check_counts, how_many, how_many_rounds
 from repfl.bench.records import provenance
 from repfl.bench.records.digest import of_file
 from repfl.bench.records.store import Record
@@ -172,44 +174,41 @@ def read(paper: str, scale: str, root: Path | None = None) -> Measured:
     hold costs itself, and a line in `problems`.
     """
     found = Measured(folder_of(paper, root), scale)
-    origins = {row.pop("origin"): row for row in _rows(found, f"{scale}-origins.csv", ORIGINS)}
-    curves: dict[str, dict[str, Curve]] = {}
+    origins = {row.texts["origin"]: row for row in _rows(found, f"{scale}-origins.csv", ORIGINS)}
+    curves: dict[str, list[Row]] = {}
     for row in _rows(found, f"{scale}-curves.csv", CURVES):
-        curves.setdefault(row["line"], {})[row["name"]] = Curve(row["rounds"], row["values"])
+        curves.setdefault(row["line"], []).append(row)
     rows = list(_rows(found, found.file.name, CELLS))
     for row in rows:
-        if fault := _take(found, row, origins, curves):
+        if fault := _take(found, row, origins.get(row["origin"]), curves.get(row["line"], [])):
             found.problems.append(f"{found.file}: cell {row['id'][:12]}: {fault}")
             found.refused.add(row["line"])
     for key in sorted(curves.keys() - {row["line"] for row in rows}):
         found.problems.append(
             f"{found.folder / f'{scale}-curves.csv'}: curves of line {key}, which is not there"
         )
+    checksums = {line.key: line.checksum for line in found.lines}
     for row in _rows(found, f"{scale}-reruns.csv", RERUNS):
-        key = row.pop("line")
-        if any(line.key == key and line.checksum == row["checksum"] for line in found.lines):
-            found.reruns[key] = Rerun(**row)
+        key = row.values.pop("line")
+        if checksums.get(key) == row["checksum"]:
+            found.reruns[key] = Rerun(**row.values)
     _hold_against_index(found, [str(row["checksum"]) for row in rows])
     return found
 
 
-def _take(
-    found: Measured,
-    row: dict[str, Any],
-    origins: Mapping[str, dict[str, Any]],
-    curves: Mapping[str, Any],
-) -> str:
+def _take(found: Measured, row: Row, origin: Row | None, curves: Sequence[Row]) -> str:
     """One line of the file among the others; what is wrong with it, if anything is."""
-    if row["origin"] not in origins:
+    if origin is None:
         return f"has origin {row['origin']}, which is not listed"
-    made = {name: row[name] for name in OUTCOME} | origins[row["origin"]]
+    made = {name: row[name] for name in OUTCOME} | {name: origin[name] for name in ORIGIN}
     record = Record(row["id"], {}, row["status"], row["reason"], row["metrics"], made)
-    kept = curves.get(row["line"], {})
-    line = Line(record, {name: row[name] for name in AXES}, row["counts"], kept, row["arrays"])
+    drawn = {each["name"]: Packed(each["rounds"], each["values"]) for each in curves}
+    line = Line(record, {name: row[name] for name in AXES}, row["counts"], drawn, row["arrays"])
     said = None if line.value is None else str(line.value)
-    if line.checksum != row["checksum"] or line.key != row["line"] or (said or "") != row["value"]:
+    sealed = checksum(row.texts, origin.texts, [each.texts for each in curves])
+    if sealed != row["checksum"] or line.key != row["line"] or (said or "") != row["value"]:
         return "does not hold: it is not as it was collected"
-    if origin_key(line.origin) != row["origin"]:
+    if origin_key(origin.texts) != row["origin"]:
         return f"does not hold: its origin {row['origin']} is not as it was collected"
     if line.key in found.cells.get(line.cell, {}):
         return f"stands twice for platform {line.platform} and contributor {line.contributor}"
@@ -254,7 +253,18 @@ def unmeasured(planned: Sequence[Planned], root: Path | None = None) -> list[Pla
     return [item for item in planned if item.cell.id not in known]
 
 
-def _rows(found: Measured, name: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True)
+class Row:
+    """A line of a csv file: the texts of its fields, and what they stand for."""
+
+    texts: dict[str, str]
+    values: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+def _rows(found: Measured, name: str, fields: Sequence[str]) -> Iterator[Row]:
     """The good lines of a csv file, decoded."""
     path = found.folder / name
     if not path.exists():
@@ -269,7 +279,7 @@ def _rows(found: Measured, name: str, fields: Sequence[str]) -> Iterator[dict[st
             try:
                 if None in row or None in row.values():
                     raise ValueError(f"has not {len(fields)} fields")
-                yield {field: _decoded(field, text) for field, text in row.items()}
+                yield Row(row, {field: _decoded(field, text) for field, text in row.items()})
             except ValueError as error:
                 found.problems.append(f"{path}:{reader.line_num}: {one_line(error)}")
 
@@ -277,14 +287,13 @@ def _rows(found: Measured, name: str, fields: Sequence[str]) -> Iterator[dict[st
 def _decoded(name: str, text: str) -> Any:
     if name in JSON:
         return json.loads(text) if text else None
-    match name:
-        case "rounds" if ":" in text:
-            return unpack_rounds(text)
-        case "values":
-            return unpack(text)
-        case "counts":
-            return unpack_counts(text)
+    if name in PACKED and not (name == "rounds" and text.isdecimal()):  # how many a cell has
+        PACKED[name](text)
     return text
+
+
+PACKED = {"rounds": how_many_rounds, "values": how_many, "counts": check_counts}
+"""Fields that are unpacked when they are asked for, and looked at before."""
 
 
 # -- writing ---------------------------------------------------------------------------------------
@@ -320,7 +329,7 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _write_index(measured: Measured, checksums: Sequence[str]) -> None:
-    index = {row["file"]: row for row in _rows(measured, INDEX, INDEXED)}
+    index = {row["file"]: row.texts for row in _rows(measured, INDEX, INDEXED)}
     own = {"file": measured.file.name, "lines": str(len(checksums)), "checksum": _joined(checksums)}
     index[measured.file.name] = own
     _write(measured.folder / INDEX, INDEXED, (index[name] for name in sorted(index)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 from typing import NamedTuple
 
@@ -16,12 +17,29 @@ class Curve(NamedTuple):
     values: np.ndarray
 
 
+class Packed(NamedTuple):
+    """A curve as its file has it."""
+
+    rounds: str
+    values: str
+
+    @property
+    def curve(self) -> Curve:
+        return Curve(unpack_rounds(self.rounds), unpack(self.values))
+
+
 class Counts(NamedTuple):
     """How many of its own test samples each client's model got right in the reported round."""
 
     clients: np.ndarray  # int64 [n]
     correct: np.ndarray  # int64 [n]
     total: np.ndarray  # int64 [n]
+
+
+SPAN = r"\d+:\d+:[1-9]\d*"
+NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|inf|nan)(?:\*[1-9]\d*)?"
+SPANS, NUMBERS = (re.compile(rf"(?:{each}(?: {each})*)?") for each in (SPAN, NUMBER))
+COUNT = re.compile(r"\*(\d+)")
 
 
 def by_name(frame: pd.DataFrame | None) -> dict[str, Curve]:
@@ -57,6 +75,13 @@ def unpack(text: str) -> np.ndarray:
     )
 
 
+def how_many(text: str) -> int:
+    """How many numbers `unpack` would find; ValueError where it would find none of that form."""
+    if not NUMBERS.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is not a list of numbers")
+    return len(text.split()) + sum(int(count) - 1 for count in COUNT.findall(text))
+
+
 def pack_rounds(rounds: np.ndarray) -> str:
     """Spans of evenly spaced rounds, first:last:step."""
     spans: list[list[int]] = []
@@ -79,6 +104,14 @@ def unpack_rounds(text: str) -> np.ndarray:
     )
 
 
+def how_many_rounds(text: str) -> int:
+    """The same of `unpack_rounds`."""
+    if not SPANS.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is not a list of spans, first:last:step")
+    spans = [[int(number) for number in span.split(":")] for span in text.split()]
+    return sum(len(range(first, last + 1, step)) for first, last, step in spans)
+
+
 def pack_counts(counts: Counts | None) -> str:
     """Clients, correct and total, one after the other; empty where the counts were not kept."""
     if counts is None:
@@ -91,9 +124,13 @@ def unpack_counts(text: str) -> Counts | None:
     if not text:
         return None
     clients, correct, total = text.split("|")
-    found = Counts(
+    return Counts(
         unpack_rounds(clients), unpack(correct).astype(np.int64), unpack(total).astype(np.int64)
     )
-    if len({len(part) for part in found}) != 1:
+
+
+def check_counts(text: str) -> None:
+    """ValueError where `unpack_counts` would not give as many clients as correct and total."""
+    clients, correct, total = text.split("|") if text else ("", "", "")
+    if not how_many_rounds(clients) == how_many(correct) == how_many(total):
         raise ValueError("counts of clients, correct and total differ in length")
-    return found

@@ -18,10 +18,11 @@ def unplaced(
     was made and nothing was missing.
     """
     made = {result.name: result for result in results}
-    taken = {source for each in results for source in (*shown(each)["source"], *stated(each))}
+    sources = {each.name: {*shown(each)["source"], *stated(each)} for each in results}
+    taken = set().union(*sources.values())
     for row in published.to_dict("records"):
         owner = made.get(str(row["file"]).removesuffix(".csv"))
-        known = {*shown(owner)["source"], *stated(owner)} if owner else taken
+        known = sources[owner.name] if owner else taken
         if row["source"] in known or isinstance(owner, Absent) or not (owner or whole):
             continue
         where = ", ".join(str(row[name]) for name in ("dataset", "setting", "metric") if row[name])

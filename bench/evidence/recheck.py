@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.plan import Selection, plan
 from repfl.bench.errors import UserError
@@ -95,20 +93,11 @@ def _subject(line: Line, noise: float) -> Subject:
     def kept(store: Store, fresh: Record) -> list[str]:
         again = line_of(fresh, line.axes, store)
         wrong = [
-            f"curve {name}"
-            for name, curve in line.curves.items()
-            if not _same(again.curves.get(name), curve)
+            f"curve {name}" for name, curve in line.drawn.items() if again.drawn.get(name) != curve
         ]
-        return wrong + (
-            [] if line.counts is None or _same(again.counts, line.counts) else ["counts"]
-        )
+        return wrong + (["counts"] if line.counted and again.counted != line.counted else [])
 
     return Subject(line.record, kept, noise)
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two curves, or two counts, are equal to the bit."""
-    return one is not None and all(map(np.array_equal, one, other))
 
 
 def _keep(known: Measured, subjects: Subjects, found: Verification) -> None:

@@ -206,7 +206,7 @@ class FileChange:
     def _unproved(self, line: Line) -> str:
         if not line.standing.current:
             return f"!{line.standing.reason}"
-        return "!has no counts per client" if line.counts is None and line.value is not None else ""
+        return "!has no counts per client" if not line.counted and line.value is not None else ""
 
     def _too_far(self, line: Line) -> str:
         """Too good or too bad for the noise, beside other lines of its cell or else beside other

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = (
@@ -86,15 +86,11 @@ def _hash_of(root: Path, files: Iterable[Path]) -> str:
 @lru_cache(maxsize=8)
 def _files_of_methods(root: Path) -> dict[str, Path]:
     """Where each method of a tree is registered, read from its text: `@register("name", ...)`."""
-    found = {}
-    for path in sorted((root / METHODS).glob("*.py")):
-        for cls in _parsed(path.read_bytes()).body:
-            for node in cls.decorator_list if isinstance(cls, ast.ClassDef) else ():
-                if _is_registration(node) and node.args:
-                    name = node.args[0]
-                    if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                        found[name.value] = path
-    return found
+    return {
+        name: path
+        for path in sorted((root / METHODS).glob("*.py"))
+        for name in _read(path.read_bytes()).methods
+    }
 
 
 def _plugin(method: str) -> Path | None:
@@ -114,22 +110,11 @@ def _closure(file: Path, root: Path) -> set[Path]:
             found.add(path)
             waiting += [
                 near
-                for name in _imported(_parsed(path.read_bytes()))
+                for name in _read(path.read_bytes()).imports
                 for near in _places(name, path.parent, root)
                 if near.is_file()
             ]
     return found
-
-
-def _imported(tree: ast.Module) -> Iterator[str]:
-    """Dotted names of modules that a file may import, also inside functions."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = f"{node.module}." if node.module else ""
-            yield base.rstrip(".")
-            yield from (f"{base}{alias.name}" for alias in node.names)
 
 
 def _places(name: str, folder: Path, root: Path) -> list[Path]:
@@ -142,15 +127,53 @@ def _places(name: str, folder: Path, root: Path) -> list[Path]:
 # -- a file's code ---------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
+class _Read(NamedTuple):
+    """What is asked of a file's text; its tree, a hundred times as large, is not kept."""
+
+    hash: str
+    imports: tuple[str, ...]
+    """Dotted names of modules that it may import, also inside functions."""
+    methods: tuple[str, ...]
+    """What it registers."""
+
+
 def hash_of(text: bytes) -> str:
     """Hash of what a file's text says to Python."""
-    return sha256(code(_parsed(text)).encode()).hexdigest()
+    return _read(text).hash
 
 
 @lru_cache(maxsize=1024)
-def _parsed(text: bytes) -> ast.Module:
-    return ast.parse(text)
+def _read(text: bytes) -> _Read:
+    tree = ast.parse(text)
+    hashed = sha256(code(tree).encode()).hexdigest()
+    return _Read(hashed, tuple(_imported(tree)), tuple(_registered(tree)))
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in _statements(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = f"{node.module}." if node.module else ""
+            yield base.rstrip(".")
+            yield from (f"{base}{alias.name}" for alias in node.names)
+
+
+def _statements(block: ast.AST) -> Iterator[ast.AST]:
+    """All statements below a block; to walk its expressions too would take ten times as long."""
+    for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for node in getattr(block, name, ()):
+            yield node
+            yield from _statements(node)
+
+
+def _registered(tree: ast.Module) -> Iterator[str]:
+    for cls in tree.body:
+        for node in cls.decorator_list if isinstance(cls, ast.ClassDef) else ():
+            if _is_registration(node) and node.args:
+                name = node.args[0]
+                if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                    yield name.value
 
 
 def code(node: object) -> str:
@@ -170,11 +193,11 @@ def code(node: object) -> str:
         if isinstance(node, ast.Call) and (told := TOLD.get(_called(node))):
             kept = [keyword for keyword in node.keywords if keyword.arg not in told]
             node = ast.Call(node.func, node.args, kept)
-        parts = [
-            f"{name}={text}"
-            for name in node._fields
-            if name not in BESIDE and (text := code(getattr(node, name, None)))
-        ]
+        parts = []
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if value is not None and name not in BESIDE and (text := code(value)):
+                parts.append(f"{name}={text}")
         return f"{type(node).__name__}({','.join(parts)})"
     if isinstance(node, list):
         texts = ",".join([code(item) for item in node if not _is_docstring(item)])

@@ -1,31 +1,26 @@
-"""What cells will cost, from what cells have cost."""
+"""What cells will cost: their operations, at the pace of a machine, corrected by what cells took.
+
+An estimate has a range: eight in ten cells should fall into it. `operations` counts, `pace` knows
+how long an operation takes, and the records of a store say by how much a model, a method or cells
+that are alike take longer or shorter than that. On a CPU records speak by their processor time,
+which other programs hardly move; records that have none are silent.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import exp, hypot, log
 from statistics import median
 from typing import Any
 
-from repfl.bench.cells.cell import Cell, known_entry, participants
+from repfl.bench.cells.cell import Cell, canonical
 from repfl.bench.cells.plan import Planned
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.records.store import Record, Store
+from repfl.bench.running import operations, pace
+from repfl.bench.running.pace import Pace
 
-REFERENCE = {
-    "tiny": 40e-6,
-    "tiny-bn": 90e-6,
-    "cnn4": 510e-6,
-    "lenet5": 150e-6,
-    "mlp": 20e-6,
-    "resnet8": 1100e-6,
-    "resnet10": 3200e-6,
-    "resnet18": 14e-3,
-    "resnet18-gn": 26e-3,
-}
-"""Seconds per training sample on one processor core of a server, measured; used where the store
-knows nothing better.
-"""
 START = 0.05
 """Seconds that a cell costs beside training and scoring."""
 ENOUGH = 1000
@@ -36,6 +31,114 @@ LOOKED_AT = 400
 """Records that are read for an estimate at most; ids are hashes, so that the first ones are a fair
 choice.
 """
+RESERVE = 0.5
+"""So many records of cells that are alike count as much as what is known without them."""
+REACH = 1.28
+"""Deviations to either side that hold eight of ten."""
+DEVICES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of one worker, with the ends of their range."""
+
+    seconds: float
+    low: float
+    high: float
+
+    def per(self, workers: int) -> Cost:
+        """What each of so many workers has of it."""
+        return Cost(self.seconds / workers, self.low / workers, self.high / workers)
+
+
+def _levels(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> list[str]:
+    """What cells have in common, from what many share to what few share."""
+    batch, epochs = recipe["training"]["batch"], recipe["training"]["epochs"]
+    model = f"{recipe['model']} {operations.shape_of(recipe)[1:]} {batch}"
+    kind = f"{method} {canonical(hp)} {epochs} {canonical(recipe['partition']['options'])}"
+    return ["", model, f"{method} {model}", f"{kind} {model}"]
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """How long cells take on a kind of device."""
+
+    pace: Pace = field(default_factory=pace.reference)
+    learned: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    """By what cells have in common: the logarithm of a correction, and of how many records."""
+    models: frozenset[str] = frozenset()
+    """Those that were measured."""
+
+    @classmethod
+    def of(cls, records: Iterable[Record], known: Pace) -> Speeds:
+        """What records say. A correction explains what those of larger groups leave."""
+        rows = []
+        for record in records:
+            method, hp, recipe = (record.cell[name] for name in ("method", "hp", "recipe"))
+            expected = known.seconds(operations.work(method, hp, recipe), method)
+            if (spent := spent_by(record)) and expected > 0:
+                rows.append((_levels(method, hp, recipe), log(spent / (START + expected)), recipe))
+        learned: dict[str, tuple[float, int]] = {}
+        left = [error for _, error, _ in rows]
+        for depth in range(len(rows[0][0]) if rows else 0):
+            groups: dict[str, list[float]] = {}
+            for (levels, _, _), error in zip(rows, left, strict=True):
+                groups.setdefault(levels[depth], []).append(error)
+            for name, errors in groups.items():
+                trust = 1.0 if depth == 0 else len(errors) / (len(errors) + RESERVE)
+                learned[name] = trust * median(errors), len(errors)
+            left = [
+                error - learned[levels[depth]][0]
+                for (levels, _, _), error in zip(rows, left, strict=True)
+            ]
+        return cls(known, learned, frozenset(recipe["model"] for _, _, recipe in rows))
+
+    def seconds(self, cell: Cell) -> float:
+        """Seconds of one worker for a cell."""
+        done = operations.work(cell.method, cell.hp, cell.recipe)
+        known = [self.learned.get(name) for name in _levels(cell.method, cell.hp, cell.recipe)]
+        correction = exp(sum(each[0] for each in known if each))
+        return correction * (START + self.pace.seconds(done, cell.method))
+
+    def cost(self, cells: Iterable[Cell]) -> Cost:
+        """All of these together, with a range. What nobody knows of a machine is off for all alike,
+        what nobody knows of a method with a model for all such cells, the rest for each alone.
+        """
+        groups: dict[str, float] = {}
+        total = alone = 0.0
+        off = pace.errors()
+        for cell in cells:
+            seconds, (_, _, group, kind) = (
+                self.seconds(cell),
+                _levels(cell.method, cell.hp, cell.recipe),
+            )
+            total += seconds
+            unlike = off["cell"] if kind not in self.learned else off["alike"]
+            groups[group] = groups.get(group, 0.0) + unlike * seconds
+            alone = hypot(alone, off["alike"] * seconds)
+        if not total:
+            return Cost(0.0, 0.0, 0.0)
+        machine = off["alike"] if self.learned else off["calibrated" if self.pace.scale else "else"]
+        spread = REACH * hypot(machine * total, alone, *groups.values()) / total
+        return Cost(total, total * exp(-spread), total * exp(spread))
+
+    def knows(self, recipe: Mapping[str, Any]) -> bool:
+        """Whether a cell's model was measured."""
+        return recipe["model"] in self.models
+
+
+def spent_by(record: Record) -> float | None:
+    """Seconds that a cell took by itself: of a processor, or on a GPU by the clock."""
+    told = record.provenance["seconds"]
+    if record.provenance["device"].startswith("cuda"):
+        return float(told["train"] + told["evaluate"])
+    spent = told.get("processor")
+    return None if spent is None else float(spent)
+
+
+def static(item: Planned) -> float:
+    """Seconds of a cell without a look at any store or machine, hence equal everywhere, always."""
+    return Speeds().seconds(item.cell)
 
 
 def estimates(planned: Iterable[Planned], store: Store, device: str = "cpu") -> dict[str, float]:
@@ -45,144 +148,38 @@ def estimates(planned: Iterable[Planned], store: Store, device: str = "cpu") -> 
     return {item.cell.id: speeds.seconds(item.cell) for item in planned}
 
 
-def static(item: Planned) -> float:
-    """The same without a look at any store, hence equal on every machine at any time."""
-    return Speeds().seconds(item.cell)
-
-
-def work_of(method: str, recipe: Mapping[str, Any]) -> float:
-    """Samples that all clients go through in training, over the whole run."""
-    training, cohort = recipe["training"], participants(method, recipe)
-    return float(
-        training["rounds"] * training["epochs"] * cohort * _per_client(recipe) * 1.15
-    )  # scoring costs about a sixth on top
-
-
-def _passes(method: str) -> float:
-    """What a training sample costs by a method, as a multiple of FedAvg's."""
-    known = known_entry(method)
-    return known.cost if known is not None else 1.0
-
-
-UNKNOWN = 10_000
-"""Training samples that a dataset is taken to have of which nothing is published, or here."""
-
-
-def _per_client(recipe: Mapping[str, Any]) -> float:
-    """Training samples of a client: as the partition says, or an equal share of the pool."""
-    return _dealt(recipe) * (1 - recipe["partition"].get("val_share", 0.0))
-
-
-def _dealt(recipe: Mapping[str, Any]) -> float:
-    """The same before some are set apart for validation."""
-    from repfl.datasets.core import registry, store
-
-    rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
-    if isinstance(options.get("train"), int | float):
-        return float(
-            options["train"] * (options["classes"] if rule == "class-shards" else 1)
-        )  # of a shard, or of a client
-    splits = store.sizes(registry.get(recipe["dataset"])) or {"train": UNKNOWN}
-    own, kept = options.get("train_share"), options.get("test_share")
-    share = (
-        own if isinstance(own, int | float) else 1 - kept if isinstance(kept, int | float) else None
-    )
-    pool = (
-        sum(splits.values()) * share
-        if share is not None
-        else splits.get("train", sum(splits.values()))
-    )
-    return pool / float(recipe["clients"])
-
-
-def _shape(recipe: Mapping[str, Any]) -> tuple[str, Any]:
-    """What speed depends on most: the model and the size of its input."""
-    return recipe["model"], tuple(recipe["input"]) if recipe["input"] else recipe["dataset"]
-
-
-@dataclass(frozen=True)
-class Speeds:
-    """Seconds per training sample, as the records of a store measured them."""
-
-    methods: Mapping[tuple[str, tuple[str, Any]], float] = field(default_factory=dict)
-    """By method, model and input."""
-    shapes: Mapping[tuple[str, Any], float] = field(default_factory=dict)
-    """By model and input, of a method that passes once over its samples."""
-    pace: float = 1.0
-    """Times as long as by `REFERENCE`, over all models that were measured: what those that were not
-    are expected to take.
-    """
-
-    @classmethod
-    def of(cls, records: Iterable[Record]) -> Speeds:
-        """What records say."""
-        methods: dict[tuple[str, tuple[str, Any]], list[float]] = {}
-        shapes: dict[tuple[str, Any], list[float]] = {}
-        for record in records:
-            method, recipe = record.cell["method"], record.cell["recipe"]
-            spent = record.provenance["seconds"]
-            rate = (spent["train"] + spent["evaluate"]) / work_of(method, recipe)
-            methods.setdefault((method, _shape(recipe)), []).append(rate)
-            shapes.setdefault(_shape(recipe), []).append(rate / _passes(method))
-        known = {shape: median(values) for shape, values in shapes.items()}
-        paces = [
-            value / REFERENCE[model] for (model, _), value in known.items() if model in REFERENCE
-        ]
-        return cls(
-            {key: median(values) for key, values in methods.items()},
-            known,
-            median(paces) if paces else 1.0,
-        )
-
-    def seconds(self, cell: Cell) -> float:
-        """Seconds of one worker for a cell."""
-        return START + work_of(cell.method, cell.recipe) * self._rate(cell.method, cell.recipe)
-
-    def _rate(self, method: str, recipe: Mapping[str, Any]) -> float:
-        """From what is most like the cell: its method on its model, its model, any model."""
-        if (found := self.methods.get((method, _shape(recipe)))) is not None:
-            return found
-        alike = [value for (model, _), value in self.shapes.items() if model == recipe["model"]]
-        rate = self.shapes.get(_shape(recipe)) or (
-            median(alike) if alike else self.pace * REFERENCE.get(recipe["model"], 1e-3)
-        )
-        return rate * _passes(method)
-
-    def knows(self, recipe: Mapping[str, Any]) -> bool:
-        """Whether a cell's model was measured."""
-        return any(model == recipe["model"] for model, _ in self.shapes)
-
-
-DEVICES = ("cpu", "cuda")
-
-
 def measured(store: Store) -> dict[str, Speeds]:
     """What a store says about each kind of device."""
     telling = [
         record for cell in store.ids()[:LOOKED_AT] if (record := _telling(store, cell)) is not None
     ]
+    paces = {"cpu": pace.here(), "cuda": pace.reference()}
     return {
         kind: Speeds.of(
-            record for record in telling if record.provenance["device"].startswith(kind)
+            (record for record in telling if record.provenance["device"].startswith(kind)),
+            paces[kind],
         )
         for kind in DEVICES
     }
 
 
 def _telling(store: Store, cell: str) -> Record | None:
-    """The record of a finished cell that trained long enough to speak of speed."""
+    """The record of a finished cell that trained long enough to speak of speed; of one whose data
+    set or model is not known here any more nothing can be told.
+    """
+    from repfl.datasets.core.errors import DataError
+
     try:
         record = store.get(cell)
-    except (Corrupt, UserError):
+        if record is None or record.status != "done":
+            return None
+        done = operations.work(*(record.cell[name] for name in ("method", "hp", "recipe")))
+    except (Corrupt, UserError, DataError, KeyError):
         return None
-    done = record is not None and record.status == "done"
-    return (
-        record
-        if record is not None
-        and done
-        and work_of(record.cell["method"], record.cell["recipe"]) >= ENOUGH
-        else None
-    )
+    return record if done.samples >= ENOUGH else None
+
+
+# -- in words --------------------------------------------------------------------------------------
 
 
 def forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[str, Any]:
@@ -195,32 +192,24 @@ def forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[s
     counted = {"cpu": planned, "cuda": known["cuda"]}
     lines = {
         kind: {
-            "seconds": sum(speeds[kind].seconds(item.cell) for item in counted[kind]),
+            **vars(speeds[kind].cost(item.cell for item in counted[kind])),
             "measured": len(known[kind]),
         }
         for kind in DEVICES
     }
+    lines["cpu"]["calibrated"] = bool(speeds["cpu"].pace.scale)
     return {"cells": len(planned), **lines}
 
 
 def in_words(forecast: Mapping[str, Any]) -> str:
     """A forecast in words."""
     cells, cpu, gpu = forecast["cells"], forecast["cpu"], forecast["cuda"]
-    basis = {
-        cells: "their models were measured here",
-        0: "by reference speeds, none of their models was measured here",
-    }
-    source = basis.get(
-        cpu["measured"],
-        f"the models of {cpu['measured']:,} were measured here, the others go by reference speeds",
-    )
-    text = (
-        f"{cells:,} cells to compute: about {duration(cpu['seconds'])} of one CPU worker ({source})"
-    )
+    text = f"{cells:,} cells to compute: about {between(Cost(*_ends(cpu)))} of one CPU worker"
+    text += f" ({_basis(cells, cpu)})"
     if gpu["measured"]:
         share = "" if gpu["measured"] == cells else f" for the {gpu['measured']:,} whose models"
         return (
-            f"{text}; about {duration(gpu['seconds'])} of one GPU{share}, as measured by cells of"
+            f"{text}; about {between(Cost(*_ends(gpu)))} of one GPU{share}, as measured by cells of"
             " this store"
         )
     return (
@@ -229,9 +218,32 @@ def in_words(forecast: Mapping[str, Any]) -> str:
     )
 
 
+def _ends(told: Mapping[str, Any]) -> tuple[float, float, float]:
+    return told["seconds"], told["low"], told["high"]
+
+
+def _basis(cells: int, cpu: Mapping[str, Any]) -> str:
+    """What an estimate rests on."""
+    pace_of = "at this machine's pace" if cpu["calibrated"] else "at a reference pace"
+    if not cpu["measured"]:
+        hint = "" if cpu["calibrated"] else "; `repfl doctor` measures this machine's"
+        return f"by their operations, {pace_of}{hint}"
+    if cpu["measured"] == cells:
+        return "by their operations, and their models were measured here"
+    return f"by their operations, and the models of {cpu['measured']:,} were measured here"
+
+
 def total(planned: Sequence[Planned], costs: Mapping[str, float]) -> float:
     """Seconds of one worker for all of these cells together."""
     return sum(costs[item.cell.id] for item in planned)
+
+
+def between(cost: Cost) -> str:
+    """An estimate with its range: `2.0 h, 1.6 to 2.5 h`."""
+    low, high = duration(cost.low), duration(cost.high)
+    if low.rpartition(" ")[2] == high.rpartition(" ")[2]:
+        low = low.rpartition(" ")[0]
+    return f"{duration(cost.seconds)}, {low} to {high}"
 
 
 def duration(seconds: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from datetime import UTC, datetime
-from math import sqrt
+from math import isfinite, sqrt
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from repfl.algorithms.core.run import Run
     from repfl.bench.running.clients import Clients
-    from repfl.bench.running.task import Options, Task
+    from repfl.bench.running.task import Clocks, Options, Task
 
 PART = 1 << 24
 
@@ -45,9 +45,9 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
     }
 
 
-def measured(run: Run, clients: Clients, seconds: float, options: Options) -> dict[str, Any]:
+def measured(run: Run, clients: Clients, spent: Clocks, options: Options) -> dict[str, Any]:
     """Provenance that a finished run adds."""
-    spent = {
+    parts = {
         name: sum(value for _, row, value in run.rows if row == name)
         for name in ("time/train", "time/evaluate")
     }
@@ -55,9 +55,10 @@ def measured(run: Run, clients: Clients, seconds: float, options: Options) -> di
         "data": clients.fingerprints,
         "partition": clients.digest,
         "seconds": {
-            "wall": seconds,
-            "train": spent["time/train"],
-            "evaluate": spent["time/evaluate"],
+            "wall": spent.wall,
+            **({"processor": spent.processor} if isfinite(spent.processor) else {}),
+            "train": parts["time/train"],
+            "evaluate": parts["time/evaluate"],
         },
         "samples": clients.samples,
         "peak_memory": provenance.peak_memory(options.device),

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from repfl.bench.cells.cell import Cell
-from repfl.bench.running.cost import duration
+from repfl.bench.running.cost import Cost, between, duration
 from repfl.bench.running.task import Outcome
 
 QUIET = 2.0
@@ -43,9 +43,10 @@ class Progress:
         cached: int,
         workers: int,
         known: bool = True,
+        share: Cost | None = None,
     ) -> Iterator[None]:
         """While the given cells are computed. `known`: their costs are seconds, not only shares of
-        the whole.
+        the whole. `share` is what a worker has of them, with a range.
         """
         self.cells = {cell.id: cell for cell in cells}
         self.total, self.cached, self._costs = len(cells), cached, costs
@@ -57,7 +58,7 @@ class Progress:
         estimate = (
             f"{on}, and no cell has told how long yet"
             if self._expected is None
-            else f"about {duration(self._expected)} on {on}"
+            else f"about {between(share) if share else duration(self._expected)} on {on}"
         )
         self.note(f"{self.total} cells to compute{reused}; {estimate}")
         yield
@@ -131,6 +132,7 @@ class Bars(Progress):
         cached: int,
         workers: int,
         known: bool = True,
+        share: Cost | None = None,
     ) -> Iterator[None]:
         from rich.console import Console
         from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -145,7 +147,7 @@ class Bars(Progress):
         )
         with Bar(*columns, console=Console(file=self.stream), transient=True) as bar:
             self._bar, self._task = bar, bar.add_task("cells", total=1.0, eta="")
-            with super().running(cells, costs, cached, workers, known):
+            with super().running(cells, costs, cached, workers, known, share):
                 yield
             del self._bar
 

@@ -25,10 +25,13 @@ from repfl.bench.running.task import Options, Outcome, Task
 from repfl.bench.running.work import counts_as_done
 
 if TYPE_CHECKING:
+    from repfl.bench.running.cost import Speeds
     from repfl.bench.running.progress import Progress
 
 POLL = 1.0
 """Seconds between two looks at a cell that another runner has."""
+LONG = 120.0
+"""Estimated seconds from which on a run is worth a calibration of the machine."""
 
 
 @dataclass
@@ -128,35 +131,33 @@ def run(
     executor: str | None,
     workers: int | None,
     progress: Progress,
+    *,
+    ordered: bool = False,
 ) -> Ending:
-    """Bring every planned cell to its end."""
-    from repfl.bench.running.cost import Speeds, measured
-
+    """Bring every planned cell to its end; `ordered`: in the order of the plan, so that what comes
+    first is there first.
+    """
     store, summary, stop = Store(options.results), Ending(), Stop(progress.note)
     check_executor(executor, workers)
     todo = unique(planned)
     options = replace(options, began=options.began or now())
     todo = [item for item in todo if not _finished(store, item, options, summary)]
-    speeds = measured(store)[options.device] if todo else Speeds()
-    costs = {item.cell.id: speeds.seconds(item.cell) for item in todo}
-    todo.sort(
-        key=lambda item: -costs[item.cell.id]
-    )  # long ones first, so that no worker is left alone with one at the end
     if not todo:
         sweep(store)
         return summary
+    speeds, costs = _costs(store, todo, options.device)
+    if not ordered:  # long ones first, so that no worker is left alone with one at the end
+        todo.sort(key=lambda item: -costs[item.cell.id])
     store.open()
     name, count = choose_executor(executor, workers, len(todo), options)
     tasks = [Task(item.cell, item.command, item.skip, costs[item.cell.id]) for item in todo]
     known = options.device == "cpu" or bool(
-        speeds.shapes
+        speeds.models
     )  # what cells cost a CPU says nothing of what they cost a GPU
-    with (
-        stop.listening(),
-        progress.running(
-            [item.cell for item in todo], costs, len(summary.outcomes), min(count, len(todo)), known
-        ),
-    ):
+    cells, side_by_side = [item.cell for item in todo], min(count, len(todo))
+    share = speeds.cost(cells).per(side_by_side)
+    done = len(summary.outcomes)
+    with stop.listening(), progress.running(cells, costs, done, side_by_side, known, share):
         try:
             _until_done(tasks, options, (name, count), progress, stop, summary)
         except KeyboardInterrupt:
@@ -166,6 +167,20 @@ def run(
     for outcome in summary.of("fatal"):
         raise UserError(outcome.reason)
     return summary
+
+
+def _costs(store: Store, todo: Sequence[Planned], device: str) -> tuple[Speeds, dict[str, float]]:
+    """How fast cells are here, and their seconds; before a long run a CPU is calibrated first."""
+    from repfl.bench.running import pace
+    from repfl.bench.running.cost import measured
+
+    speeds = measured(store)[device]
+    costs = {item.cell.id: speeds.seconds(item.cell) for item in todo}
+    if device == "cuda" or speeds.pace.scale or sum(costs.values()) < LONG:
+        return speeds, costs
+    pace.calibrate()
+    speeds = measured(store)[device]
+    return speeds, {item.cell.id: speeds.seconds(item.cell) for item in todo}
 
 
 def _finished(store: Store, item: Planned, options: Options, summary: Ending) -> bool:

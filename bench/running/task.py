@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import nan
 
 from repfl.bench.cells.cell import Cell
 
@@ -71,6 +73,32 @@ class Outcome:
     reason: str = ""
     seconds: float = 0.0
     value: float | None = None
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Seconds by the clock on the wall and by the processor; the latter not a number where a part
+    of them was not measured.
+    """
+
+    wall: float = 0.0
+    processor: float = 0.0
+
+    @classmethod
+    def now(cls) -> Clocks:
+        return cls(time.perf_counter(), time.process_time())
+
+    @classmethod
+    def told(cls, wall: float, processor: float = nan) -> Clocks:
+        """Of a checkpoint; those of earlier days have no processor time."""
+        return cls(wall, processor)
+
+    def since(self, begun: Clocks) -> Clocks:
+        """This much, and what has passed since then."""
+        now = Clocks.now()
+        return Clocks(
+            self.wall + now.wall - begun.wall, self.processor + now.processor - begun.processor
+        )
 
 
 Tell = Callable[[str, int], None]

@@ -23,7 +23,7 @@ from repfl.bench.records.store import FINAL, Record, Store, stored_result
 from repfl.bench.running import products
 from repfl.bench.running.metrics import summarise
 from repfl.bench.running.norms import by_group, norms
-from repfl.bench.running.task import GRACE, Options, Outcome, Task, Tell
+from repfl.bench.running.task import GRACE, Clocks, Options, Outcome, Task, Tell
 from repfl.bench.running.tuning import settled, smaller
 
 if TYPE_CHECKING:
@@ -250,25 +250,25 @@ def _compute(
     from repfl.bench.cells import surroundings
     from repfl.bench.running.clients import clients_of, make
 
-    begun, before = time.perf_counter(), surroundings.settings()
+    begun, before = Clocks.now(), surroundings.settings()
     clients = clients_of(task.cell)
     run = make(task.cell, clients, options)
     facts = checkpoint_facts(task.cell, options)
-    with _alarm(options, begun):
+    with _alarm(options, begun.wall):
         earlier = _begin(run, store, task.cell.id, facts)
     tell(task.cell.id, run.round)
     saved = time.perf_counter()
     sizes = [norms(run)] if options.norms else []
     while not run.done:
-        with _alarm(options, begun):
+        with _alarm(options, begun.wall):
             run.step()
         sizes += [norms(run)] if options.norms else []
         tell(task.cell.id, run.round)
-        now = time.perf_counter()
-        seconds, interrupted = earlier + now - begun, not run.done and stop()
-        late = options.time_limit is not None and seconds > options.time_limit and not run.done
-        if interrupted or late or (now - saved >= options.checkpoint_every and not run.done):
-            _save(run, store, task.cell.id, facts, seconds)
+        spent, interrupted = earlier.since(begun), not run.done and stop()
+        late = options.time_limit is not None and spent.wall > options.time_limit and not run.done
+        due = time.perf_counter() - saved >= options.checkpoint_every and not run.done
+        if interrupted or late or due:
+            _save(run, store, task.cell.id, facts, spent)
             saved = time.perf_counter()
         if interrupted:
             raise _Interrupted
@@ -284,7 +284,7 @@ def _compute(
         )
     metrics = summarise(run.rows, task.cell.recipe, clients.floor, run.fed.layout.parameters)
     origin = products.origin(task, options) | products.measured(
-        run, clients, earlier + time.perf_counter() - begun, options
+        run, clients, earlier.since(begun), options
     )
     origin |= {"norms": by_group(sizes)} if sizes else {}
     return _store(
@@ -331,21 +331,22 @@ def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:
     return {"cell": cell.id, "chunk": how, "platform": str(where), **provenance.of_cell(cell.json)}
 
 
-def _begin(run: Run, store: Store, cell: str, facts: dict[str, str]) -> float:
+def _begin(run: Run, store: Store, cell: str, facts: dict[str, str]) -> Clocks:
     """From the last checkpoint, if there is a usable one, or from the start; returns the seconds
     already spent.
     """
     tensors = checkpoint.load(store, cell, facts)
     if tensors is None:
         run.start()
-        return 0.0
-    seconds = float(tensors.pop("harness/seconds"))
+        return Clocks()
+    spent = Clocks.told(*tensors.pop("harness/seconds").flatten().tolist())
     run.restore(tensors)
-    return seconds
+    return spent
 
 
-def _save(run: Run, store: Store, cell: str, facts: dict[str, str], seconds: float) -> None:
+def _save(run: Run, store: Store, cell: str, facts: dict[str, str], spent: Clocks) -> None:
     import torch
 
-    tensors = {**run.snapshot(), "harness/seconds": torch.tensor(seconds, dtype=torch.float64)}
+    seconds = torch.tensor([spent.wall, spent.processor], dtype=torch.float64)
+    tensors = {**run.snapshot(), "harness/seconds": seconds}
     checkpoint.save(store, cell, tensors, facts)

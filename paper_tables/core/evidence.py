@@ -12,7 +12,7 @@ import pandas as pd
 if TYPE_CHECKING:
     from repfl.paper_tables.core.noise import Noise
 
-Arrays = Mapping[str, np.ndarray]
+Arrays = Mapping[str, "np.ndarray"]
 Reduce = Callable[[Arrays], Arrays]
 """From the diagnostics of a run, which may be as large as its models, to the little that an
 artefact shows of them.
@@ -99,6 +99,18 @@ def pick(
     return cells[keep]
 
 
+def listed(cells: pd.DataFrame, name: str, default: Any = None) -> list[Any]:
+    """A column of a few cells as plain values: to select from a frame costs a hundred times as much
+    as from a list, and tables do little else.
+    """
+    return cells[name].tolist() if name in cells else [default] * len(cells)
+
+
+def first(cells: pd.DataFrame, name: str, default: Any = None) -> Any:
+    """What the first of some cells has in a column; the default where there is neither."""
+    return cells[name].iloc[0] if len(cells) and name in cells else default
+
+
 RULES = {"last": "last", "max": "max", "best-val": "best_val"}
 AVERAGES = {"clients": "mean", "pooled": "pooled"}
 
@@ -145,8 +157,8 @@ def tier(cells: pd.DataFrame) -> str:
     """The weakest tier among finished cells, and whether any is stale; nothing where all were
     computed here.
     """
-    done = cells[cells["status"] == "done"].get("tier", pd.Series(dtype=object))
-    words = [str(each).split(", ") for each in done if each]
+    told = zip(listed(cells, "status"), listed(cells, "tier"), strict=True)
+    words = [str(each).split(", ") for status, each in told if status == "done" and each]
     if not words:
         return ""
     stale = [STALE] if any(STALE in each for each in words) else []
@@ -157,11 +169,13 @@ def why_missing(cells: pd.DataFrame, scale: str) -> str:
     """Why some of these planned cells have no number; empty when all have."""
     if cells.empty:
         return f"no cell at the {scale} scale"
+    statuses = listed(cells, "status")
     pieces = []
-    unfinished = cells[cells["status"] != "done"]
-    for status, group in unfinished.groupby("status", sort=True) if len(unfinished) else ():
-        seeds = ", ".join(str(s) for s in sorted(group["seed"]))
-        reasons = "; ".join(sorted({str(r) for r in group["reason"] if isinstance(r, str) and r}))
+    for status in sorted(set(statuses) - {"done"}):
+        told = zip(statuses, listed(cells, "seed"), listed(cells, "reason"), strict=True)
+        group = [(seed, reason) for each, seed, reason in told if each == status]
+        seeds = ", ".join(str(seed) for seed in sorted(seed for seed, _ in group))
+        reasons = "; ".join(sorted({r for _, r in group if isinstance(r, str) and r}))
         pieces.append(f"{status} (seed {seeds})" + (f": {reasons}" if reasons else ""))
     return "; ".join(pieces)
 

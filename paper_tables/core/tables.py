@@ -9,10 +9,19 @@ from dataclasses import dataclass, field, replace
 from math import isfinite, nan
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from repfl.paper_tables.core import statistics
-from repfl.paper_tables.core.evidence import Evidence, places, scores, tier, why_missing
+from repfl.paper_tables.core.evidence import (
+    Evidence,
+    first,
+    listed,
+    places,
+    scores,
+    tier,
+    why_missing,
+)
 from repfl.paper_tables.core.noise import pool
 from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, TableLayout
@@ -63,16 +72,17 @@ def published_row(
     published: pd.DataFrame, table: str, place: Place, method: str
 ) -> pd.Series | None:
     """The one published number at a place of a table."""
-    keep = (
-        (published["table"] == table)
-        & (published["dataset"] == place.dataset)
-        & (published["setting"] == place.setting)
-    )
-    keep &= published["method"] == method
-    if place.metric:
-        keep &= published["metric"] == place.metric
-    found = published[keep]
-    return found.iloc[0] if len(found) else None
+    wanted = {
+        "method": method,
+        "table": table,
+        "dataset": place.dataset,
+        "setting": place.setting,
+        **({"metric": place.metric} if place.metric else {}),
+    }
+    rows = zip(*(listed(published, name) for name in wanted), strict=True)
+    here = tuple(wanted.values())
+    index = next((index for index, row in enumerate(rows) if row == here), None)
+    return None if index is None else published.iloc[index]
 
 
 def measure(
@@ -81,35 +91,42 @@ def measure(
     """Our side of a table cell: the accuracy of one row and column, all seeds in one number, beside
     its floor.
     """
-    done = cells[cells["status"] == "done"]
-    found = gather(cells, evidence.scale, scores(done, point, rule), expected(evidence, cells))
-    found["floor"] = _floor(done, f"floor.{_average(done)}")
+    finished = [status == "done" for status in listed(cells, "status")]
+    done = cells if all(finished) else cells[finished]
+    model = expected(evidence, cells)
+    average = first(done, "recipe.evaluation.average", "clients")
+    found = gather(cells, evidence.scale, scores(done, point, rule), model)
+    found["floor"] = _floor(done, f"floor.{average}")
     if cells.empty:
         return found
-    first = cells.iloc[0]
-    scored = point or first.get("recipe.evaluation.point")
+    scored = point or first(cells, "recipe.evaluation.point")
     return found | {
-        "rule": rule or first.get("recipe.evaluation.rule", ""),
-        "global": bool(first.get("one_model", False)) and scored == "post_agg",
-        "global_floor": _floor(done, f"floor.global.{_average(done)}"),
-        "expected": expected(evidence, cells),
+        "rule": rule or first(cells, "recipe.evaluation.rule", ""),
+        "global": bool(first(cells, "one_model", False)) and scored == "post_agg",
+        "global_floor": _floor(done, f"floor.global.{average}"),
+        "expected": model,
     }
 
 
 def _floor(done: pd.DataFrame, name: str) -> float:
-    """What a constant reaches, in percent, over the finished cells."""
-    known = pd.to_numeric(done.get(name, pd.Series(dtype=float)), errors="coerce")
-    return 100 * float(known.mean()) if known.notna().any() else nan
+    """What a constant reaches, in percent: the mean over finished cells, as far as it is known."""
+    if name not in done:
+        return nan
+    floors = pd.to_numeric(done[name], errors="coerce").to_numpy(dtype=float)
+    known = floors[np.isfinite(floors)]
+    return 100 * float(known.mean()) if len(known) else nan
 
 
 def expected(evidence: Evidence, cells: pd.DataFrame) -> Expected | None:
     """What the noise model expects of the runs of one cell."""
     if cells.empty:
         return None
-    first = cells.iloc[0]
-    where = pool(evidence.scale, one_partition=bool(pd.notna(first.get("recipe.partition.seed"))))
+    where = pool(
+        evidence.scale, one_partition=bool(pd.notna(first(cells, "recipe.partition.seed")))
+    )
+    paper = str(first(cells, "artefact")).split("/")[0]
     return evidence.noise.expected(
-        where, f"{str(first['artefact']).split('/')[0]}/{first['column']}", str(first["method"])
+        where, f"{paper}/{first(cells, 'column')}", str(first(cells, "method"))
     )
 
 
@@ -128,18 +145,14 @@ def gather(
         "reason": why_missing(cells, scale),
         "scale": scale,
         "floor": nan,
-        "method": str(cells["method"].iloc[0]) if len(cells) else "",
+        "method": str(first(cells, "method", "")),
         "tier": tier(cells),
-        "ids": tuple(cells.loc[cells["status"] == "done", "id"]),
+        "ids": tuple(
+            cell
+            for cell, status in zip(listed(cells, "id"), listed(cells, "status"), strict=True)
+            if status == "done"
+        ),
     }
-
-
-def _average(cells: pd.DataFrame) -> str:
-    return (
-        str(cells["recipe.evaluation.average"].iloc[0])
-        if len(cells) and "recipe.evaluation.average" in cells
-        else "clients"
-    )
 
 
 def printed_fields(found: pd.Series | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan, nan
 from typing import Any
 
@@ -83,7 +83,7 @@ SCORE_OF = {"grad": "I_G", "fisher": "I_F", "obp": "I_O", "obp_legacy": "I_O"}
 """Our scores by their names in the paper."""
 
 
-def logged_way(cell: pd.Series) -> bool:
+def logged_way(cell: Mapping[Any, Any]) -> bool:
     """Whether a cell runs as the authors' logs were made: the first score, quantiles per tensor."""
     return cell["hp.score"] == "obp_legacy" or cell["hp.quantile_scope"] == "tensor"
 
@@ -96,8 +96,8 @@ def points(evidence: Evidence) -> pd.DataFrame:
     cells = cells[cells["column"].isin(list(SHORTS))]
     rows = []
     for (_, column), group in cells.groupby(["row", "column"], sort=False):
-        done = group[group["status"] == "done"]
-        first = group.iloc[0]
+        planned = group.to_dict("records")
+        first, done = planned[0], [cell for cell in planned if cell["status"] == "done"]
         ours = tables.measure(evidence, group)
         rows.append(
             ours
@@ -107,14 +107,16 @@ def points(evidence: Evidence) -> pd.DataFrame:
                 "version": VERSIONS[logged_way(first)],
                 "rounds": int(first["recipe.training.rounds"]),
                 "q": float(first["hp.q"]),
-                "ratio": spread([ratio(cell) for _, cell in done.iterrows()]).mean,
-                "wire": spread([ratio(cell, codes=True) for _, cell in done.iterrows()]).mean,
+                "ratio": spread([ratio(cell) for cell in done]).mean,
+                "wire": spread([ratio(cell, codes=True) for cell in done]).mean,
             }
         )
     return pd.DataFrame(rows, columns=[*(f for f in FIELDS if f not in JUDGED), *OURS_ALONE])
 
 
-def ratio(cell: pd.Series, *, direction: str = "down", codes: bool = False) -> float:
+def ratio(
+    cell: Mapping[Any, Any] | pd.Series, *, direction: str = "down", codes: bool = False
+) -> float:
     """Bytes that went down (or up), as a share of a full model for every participant of every
     round.
     """

@@ -66,7 +66,7 @@ def available() -> int:
 
 def test_a_gossip_round_holds_at_most_three_copies_of_everybodys_models() -> None:
     """Dis-PFL holds the most: its masks are another half copy."""
-    found = measured("dis-pfl", "cnn4", batch=8)
+    found = measured("dis-pfl", "cnn4", clients=40, batch=8)
     assert found["peak"] - found["before"] < 2.75 * found["copy"] + BLOCKS
 
 

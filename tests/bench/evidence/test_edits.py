@@ -21,8 +21,8 @@ import pytest
 from repfl.bench.cells.plan import Planned, Selection, plan
 from repfl.bench.evidence import measured, recheck
 from repfl.bench.evidence.collect import collect
-from repfl.bench.evidence.lines import Line
-from repfl.bench.evidence.packing import Curve
+from repfl.bench.evidence.lines import Line, packed
+from repfl.bench.evidence.packing import Curve, pack_counts
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.task import Options, Task
 from repfl.bench.running.work import run_task
@@ -219,7 +219,7 @@ def lifted(line: Line) -> Line:
 
     own = edited(line, change)
     curves = {name: Curve(curve.rounds, values)}
-    return replace(own, counts=counts._replace(correct=correct), curves=curves)
+    return replace(own, counted=pack_counts(counts._replace(correct=correct)), drawn=packed(curves))
 
 
 @dataclass(frozen=True)
@@ -234,18 +234,22 @@ class Kept:
 KEPT = {
     "an edited curve": Kept(
         lambda line: replace(
-            line, curves={n: Curve(c.rounds, c.values + POINTS) for n, c in line.curves.items()}
+            line,
+            drawn=packed({n: Curve(c.rounds, c.values + POINTS) for n, c in line.curves.items()}),
         ),
         "is not that of its curve",
     ),
     "edited counts": Kept(
         lambda line: replace(
-            line, counts=line.counts and line.counts._replace(correct=line.counts.correct + 1)
+            line,
+            counted=pack_counts(
+                line.counts and line.counts._replace(correct=line.counts.correct + 1)
+            ),
         ),
         "is not that of its counts",
     ),
     "no curve": Kept(
-        lambda line: replace(line, curves={}), "the curve that its value is from is missing"
+        lambda line: replace(line, drawn={}), "the curve that its value is from is missing"
     ),
     "curve, counts and summary in step": Kept(lifted, "does not come out again", rerun=2),
 }

@@ -105,6 +105,17 @@ def test_collecting_again_changes_nothing_and_an_empty_store_takes_nothing_away(
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
 
 
+def test_the_index_keeps_the_lines_of_other_scales(
+    small: tuple[list[Planned], Store, Path],
+) -> None:
+    items, store, root = small
+    collect(items, store, root)
+    known = measured.read("tests", "smoke", root)
+    measured.write(replace(known, scale="desk"))
+    assert measured.read("tests", "smoke", root).problems == []
+    assert measured.read("tests", "desk", root).problems == []
+
+
 def test_lines_of_an_older_version_of_a_method_go_once_the_method_is_collected_again(
     small: tuple[list[Planned], Store, Path], tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ import pytest
 from repfl.bench.cells.plan import Selection, plan
 from repfl.bench.evidence import measured
 from repfl.bench.evidence.collect import collect
-from repfl.bench.evidence.lines import Line
+from repfl.bench.evidence.lines import Line, packed
 from repfl.bench.evidence.review import Change, Review, review
 from repfl.bench.records.store import Store
 from repfl.bench.running.task import Options, Task
@@ -102,7 +102,8 @@ def shifted(line: Line, by: float) -> Line:
     values = np.minimum(curve.values, said["value"])
     values[-1] = said["value"]
     moved = replace(line.record, metrics={**said, "round": int(curve.rounds[-1])})
-    return replace(line, record=moved, counts=None, curves={name: curve._replace(values=values)})
+    drawn = packed({name: curve._replace(values=values)})
+    return replace(line, record=moved, counted="", drawn=drawn)
 
 
 def test_an_honest_line_an_edited_one_and_a_removed_one_are_told_apart(
@@ -173,7 +174,7 @@ def test_a_line_beyond_the_noise_is_refused_to_either_side(
     monkeypatch.setattr("repfl.bench.evidence.review.recheck.sound", lambda *_: None)
 
     def step(known: measured.Measured, line: Line) -> None:
-        known.add(replace(shifted(abroad(line), by), counts=line.counts))
+        known.add(replace(shifted(abroad(line), by), counted=line.counted))
 
     contribute(folders[1], step)
     change = only(folders)
@@ -184,7 +185,7 @@ def test_a_line_beyond_the_noise_is_refused_to_either_side(
 def test_a_changed_number_is_refused_and_more_evidence_beside_the_same_is_taken(
     folders: tuple[Path, Path],
 ) -> None:
-    contribute(folders[0], lambda known, line: known.add(replace(line, counts=None)))
+    contribute(folders[0], lambda known, line: known.add(replace(line, counted="")))
     change = only(folders)
     assert (change.kind, change.refused, change.remark) == (
         "changed",
@@ -192,7 +193,7 @@ def test_a_changed_number_is_refused_and_more_evidence_beside_the_same_is_taken(
         "the same numbers, with more beside them",
     )
     contribute(
-        folders[1], lambda known, line: known.add(replace(shifted(line, 0.1), counts=line.counts))
+        folders[1], lambda known, line: known.add(replace(shifted(line, 0.1), counted=line.counted))
     )
     assert told(folders).refused
 

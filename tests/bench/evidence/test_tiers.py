@@ -18,7 +18,7 @@ from repfl.bench.evidence import measured, noise, recheck, tiers
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.lines import AXES, Line
 from repfl.bench.evidence.measured import Measured
-from repfl.bench.evidence.packing import Counts, pack_counts, unpack_counts
+from repfl.bench.evidence.packing import Counts, check_counts, pack_counts, unpack_counts
 from repfl.bench.evidence.tiers import Tier
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.task import Outcome, Task
@@ -180,7 +180,7 @@ def test_packed_counts_come_back_and_are_short() -> None:
     assert back is not None
     assert all(map(np.array_equal, back, counts))
     with pytest.raises(ValueError, match="differ in length"):
-        unpack_counts("0:1:1|3|4 4")
+        check_counts("0:1:1|3|4 4")
 
 
 def test_every_committed_line_holds() -> None:

@@ -42,22 +42,18 @@ def test_executors_workers_and_order_change_no_bit(tmp_path: Path) -> None:
         task("fedpurin", model="tiny-bn"),
         task("local", clients=4),
     ]
-    for folder, name, workers, order in (
-        ("a", "inline", 1, 1),
-        ("b", "processes", 1, -1),
-        ("c", "processes", 2, 1),
-    ):
+    for folder, name, workers, order in (("a", "inline", 1, 1), ("b", "processes", 2, -1)):
         outcomes = execute(name, tasks[::order], tmp_path / folder, workers)
         assert [outcome.status for outcome in outcomes] == ["done"] * 5
-    assert digests(tmp_path / "a") == digests(tmp_path / "b") == digests(tmp_path / "c")
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
     assert len(digests(tmp_path / "a")) == 5
 
 
 def test_packing_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processors stand for two GPUs, and every second round a cell more is let in."""
     tasks = [
-        task("fedpurin", seed, model="tiny-bn", training={"rounds": 40}) for seed in range(3)
-    ] + [task(seed=seed) for seed in range(3)]
+        task("fedpurin", seed, model="tiny-bn", training={"rounds": 12}) for seed in range(2)
+    ] + [task(seed=seed) for seed in range(2)]
     execute("inline", tasks, tmp_path / "alone", 1)
     packer = packing.Packer(["cpu", "cpu"], 2, measured=True)
     monkeypatch.setattr("repfl.bench.running.executors.processes.packer", lambda *_: packer)
@@ -65,7 +61,7 @@ def test_packing_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(packing, name, value)
     assert [outcome.status for outcome in execute("processes", tasks, tmp_path / "packed", 4)] == [
         "done"
-    ] * 6
+    ] * 4
     assert max(place.width for place in packer.places) == 2
     assert digests(tmp_path / "packed") == digests(tmp_path / "alone")
 
@@ -113,11 +109,11 @@ def test_a_round_that_outlasts_the_time_limit_is_cut(
     outcomes = {
         outcome.id: outcome
         for outcome in execute(
-            "processes", tasks, tmp_path, 1, time_limit=8.0, plugins=(str(faulty),)
+            "processes", tasks, tmp_path, 1, time_limit=4.0, plugins=(str(faulty),)
         )
     }
     assert [outcomes[each.cell.id].status for each in tasks] == ["failed", "done"]
-    assert "time limit of 8 s" in outcomes[tasks[0].cell.id].reason
+    assert "time limit of 4 s" in outcomes[tasks[0].cell.id].reason
 
 
 @pytest.mark.parametrize("name", ["inline", "processes"])

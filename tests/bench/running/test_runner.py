@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from repfl.bench.errors import UserError
 from repfl.bench.records.store import Store
 from repfl.bench.running import runner
 from repfl.bench.running.task import Options
-from tests.bench.conftest import FAULTY, GRID, repfl, start
+from tests.bench.conftest import FAULTY, GRID, Said, repfl, start
 
 SLOW = GRID.replace("rounds = 2", "rounds = 12").replace(
     '{ label = "FedAvg", method = "fedavg" }]\nrecipes = ["two", "three"]',
@@ -77,31 +77,32 @@ def kill(process: subprocess.Popen[str], number: int) -> None:
     process.wait(60)
 
 
-def run_with_kills(
-    grid: Path, results: Path, kills: int, seed: int, longest: float, *more: str
-) -> None:
-    """Start a run again and again, killing everything it started at random instants; then let it
-    end.
+def strike(process: subprocess.Popen[str], results: Path, seconds: float) -> bool:
+    """Kill everything that a run started, so many seconds after it took up its first cell; whether
+    it was at work then.
     """
-    rng = random.Random(seed)
-    for _ in range(kills):
-        process = start(*command(grid, results, *more))
-        time.sleep(rng.uniform(2.0, longest))
-        kill(process, signal.SIGKILL)
-        digests(results)
-    last = repfl(*command(grid, results, *more))
-    assert last.returncode == 0, last.stderr
+    while process.poll() is None and not list(results.glob(".running/*.lock")):
+        time.sleep(0.02)
+    time.sleep(seconds)
+    kill(process, signal.SIGKILL)
+    return bool(list(results.glob(".running/*.lock")))
 
 
-def test_a_run_killed_at_random_ends_with_the_bits_of_one_that_was_not(tmp_path: Path) -> None:
-    grid = slow_grid(tmp_path)
-    assert repfl(*command(grid, tmp_path / "whole")).returncode == 0
-    run_with_kills(
-        grid, tmp_path / "killed", 3, 0, 6.0, "--executor", "inline", "--method", "test-slow"
-    )
-    assert repfl(*command(grid, tmp_path / "killed")).returncode == 0
-    assert digests(tmp_path / "killed") == digests(tmp_path / "whole")
-    assert nothing_left(tmp_path / "killed")
+def test_a_run_killed_at_random_ends_with_the_bits_of_one_that_was_not(
+    tmp_path: Path, faulty: Path, here: Callable[..., Said]
+) -> None:
+    grid, killed, rng = slow_grid(tmp_path), tmp_path / "killed", random.Random(0)
+    inline = ("--executor", "inline")
+    assert here(*command(grid, tmp_path / "whole", *inline)).code == 0
+    struck = 0
+    for _ in range(3):
+        process = start(*command(grid, killed, *inline, "--method", "test-slow"))
+        struck += strike(process, killed, rng.uniform(0.0, 1.5))
+        digests(killed)
+    assert struck
+    assert here(*command(grid, killed, *inline)).code == 0
+    assert digests(killed) == digests(tmp_path / "whole")
+    assert nothing_left(killed)
 
 
 def test_a_signal_is_answered_at_once_and_a_second_one_obeyed() -> None:
@@ -159,7 +160,7 @@ def test_a_signal_ends_a_run_cleanly(tmp_path: Path, number: int, executor: str)
 
 def test_two_runners_share_the_cells(tmp_path: Path) -> None:
     grid = slow_grid(tmp_path)
-    runners = [start(*command(grid, tmp_path / "r", "--workers", "1")) for _ in range(2)]
+    runners = [start(*command(grid, tmp_path / "r", "--executor", "inline")) for _ in range(2)]
     outputs = [runner.communicate(timeout=200)[0] for runner in runners]
     assert [runner.returncode for runner in runners] == [0, 0], outputs
     computed = [
@@ -192,10 +193,12 @@ def grid_of(tmp_path: Path, methods: Sequence[str], rounds: int, samples: int = 
 
 
 def test_surroundings_change_no_bit(tmp_path: Path) -> None:
-    command = ("run", "--grid", grid_of(tmp_path, FAMILIES, 2), "--seed", "0")
+    grid = grid_of(tmp_path, FAMILIES, 2)
+    grid.write_text(grid.read_text().replace('recipes = ["two", "three"]', 'recipes = ["three"]'))
+    command = ("run", "--grid", grid, "--artefact", "tests/table1", "--seed", "0")
     (tmp_path / "elsewhere").mkdir()
     one = repfl(
-        *(*command, "--results", tmp_path / "one", "--workers", "1"),
+        *(*command, "--results", tmp_path / "one", "--executor", "inline"),
         umask=0o077,
         OMP_NUM_THREADS="1",
         MKL_NUM_THREADS="1",
@@ -218,23 +221,12 @@ def test_surroundings_change_no_bit(tmp_path: Path) -> None:
     assert (one.returncode, other.returncode) == (0, 0), one.stderr + other.stderr
     found = digests(tmp_path / "one")
     assert found == digests(tmp_path / "elsewhere" / "other")
-    assert len(found) == 2 * len(FAMILIES)
+    assert len(found) == len(FAMILIES)
 
 
 # -- the long ones ---------------------------------------------------------------------------------
 
 KILLS = 50
-
-
-def strike(process: subprocess.Popen[str], results: Path, seconds: float) -> bool:
-    """Kill everything that a run started, so many seconds after it took up its first cell; whether
-    it was at work then.
-    """
-    while process.poll() is None and not list(results.glob(".running/*.lock")):
-        time.sleep(0.02)
-    time.sleep(seconds)
-    kill(process, signal.SIGKILL)
-    return bool(list(results.glob(".running/*.lock")))
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from tests.bench.conftest import GRID, Said
 
 Here = Callable[..., Said]
 FILES = ("record.json", "rounds.parquet", "clients.parquet", "arrays.npz")
-EACH = 25
+EACH = 10
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,62 @@
+"""Counting what a model computes: PyTorch tells every kernel that a step starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from repfl.algorithms.core.ops import Mode
+from repfl.algorithms.core.rng import Streams
+
+if TYPE_CHECKING:
+    from repfl.algorithms.core.model import Model
+
+MATRICES = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}
+"""Matrix products, and which argument their left factor is."""
+
+
+class Counter(TorchDispatchMode):
+    """Counts the kernels that run inside, but those that only look at memory differently."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = self.products = self.elements = 0
+
+    def __torch_dispatch__(
+        self, kernel: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        out = kernel(*args, **(kwargs or {}))
+        if kernel.is_view:
+            return out
+        outputs = [t for t in (out if isinstance(out, tuple | list) else [out]) if _is_tensor(t)]
+        self.calls += 1
+        self.elements += sum(t.numel() for t in outputs)
+        name = kernel.overloadpacket.__name__
+        if name == "convolution":
+            self.products += outputs[0].numel() * args[1][0].numel()
+        elif name == "convolution_backward":
+            gradient, _, weight = args[:3]
+            self.products += gradient.numel() * weight[0].numel() * sum(args[-1][:2])
+        elif name in MATRICES:
+            self.products += outputs[0].numel() * args[MATRICES[name]].shape[-1]
+        return out
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def count(model: Model, shape: tuple[int, int, int], samples: int, *, train: bool) -> Counter:
+    """The kernels of a training step, or of scoring, with so many samples."""
+    params = model.layout.split(model.initial(Streams(0))[None])
+    for part in model.layout:
+        params[part.name].requires_grad_(train and part.kind != "stat")
+    x, y = torch.zeros(1, samples, *shape), torch.zeros(samples, dtype=torch.int64)
+    with torch.set_grad_enabled(train), Counter() as counter:
+        logits = model.logits(params, x, Mode(train=train))
+        if train:
+            F.cross_entropy(logits.squeeze(0), y).backward()
+    return counter

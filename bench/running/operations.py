@@ -1,0 +1,257 @@
+"""What a cell computes, counted in operations and not in seconds; no machine is asked.
+
+A model's layers are counted once, with PyTorch, and kept in `operations.csv` for every model and
+input of the grids, so that planning needs no PyTorch. `repfl.bench.evidence.pace` writes that file.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, fields
+from functools import lru_cache
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from repfl.bench.cells.cell import known_entry, participants, residents
+from repfl.bench.cells.sense import sizes
+
+FILE = Path(__file__).with_name("operations.csv")
+UNKNOWN = 10_000
+"""Training samples that a dataset is taken to have of which nothing is published, or here."""
+SCORED = 500
+"""Samples that are scored at once."""
+MOVED = 10
+"""How often a round reads or writes a client's model beside its training steps: taking it apart and
+together again, sending and averaging it.
+"""
+
+
+@dataclass(frozen=True)
+class Load:
+    """An amount of computing, in the terms that cost time."""
+
+    calls: float = 0.0
+    """Kernels that are started."""
+    products: float = 0.0
+    """Multiplications of convolutions and linear layers."""
+    elements: float = 0.0
+    """Values of activations and their gradients that are written."""
+    parameters: float = 0.0
+    """Model entries that a training step updates."""
+    scored: float = 0.0
+    """Values of activations that scoring writes; its large batches leave the caches."""
+    moved: float = 0.0
+    """Model entries that are copied, compared or averaged between training."""
+    visits: float = 0.0
+    """Clients that are set up, to train or to be scored."""
+
+    def __add__(self, other: Load) -> Load:
+        return Load(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def times(self, factor: float) -> Load:
+        return Load(*(factor * value for value in astuple(self)))
+
+
+TERMS = tuple(field.name for field in fields(Load))
+
+
+@dataclass(frozen=True)
+class Network:
+    """The layers of a model, counted: kernels of a step, and per sample products and elements."""
+
+    parameters: float
+    train_calls: float
+    train_products: float
+    train_elements: float
+    score_calls: float
+    score_products: float
+    score_elements: float
+
+    def step(self, samples: float) -> Load:
+        """A training step: forward, backward, update."""
+        return Load(
+            self.train_calls,
+            samples * self.train_products,
+            samples * self.train_elements,
+            self.parameters,
+        )
+
+    def scoring(self, samples: float) -> Load:
+        """Forward passes over a client's samples."""
+        return Load(
+            self.score_calls * ceil(samples / SCORED),
+            samples * self.score_products,
+            scored=samples * self.score_elements,
+            moved=self.parameters,
+            visits=1,
+        )
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a cell computes, were its method FedAvg."""
+
+    steps: Load
+    """Training steps of all clients and rounds."""
+    around: Load
+    """What a round does with its clients' models beside training them."""
+    scoring: Load
+    samples: float
+    """Training samples that all clients go through, over the whole run."""
+
+
+def work(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> Work:
+    """The work of a cell."""
+    training, cohort = recipe["training"], participants(method, recipe)
+    net, held = network(*shape_of(recipe)), trained_on(recipe)
+    epoch = net.step(held / _steps(recipe)).times(_steps(recipe))
+    visits, tested = cohort * training["rounds"], net.scoring(scored_on(recipe))
+    cohorts, everybody = _scored(method, hp, recipe)
+    scoring = tested.times(cohorts * cohort + everybody * residents(recipe))
+    if extra := _tuned(method, hp, training["epochs"]):
+        scoring += epoch.times(extra * everybody * residents(recipe))
+    return Work(
+        epoch.times(training["epochs"] * visits),
+        Load(moved=MOVED * net.parameters, visits=1).times(visits),
+        scoring,
+        visits * training["epochs"] * held,
+    )
+
+
+# -- samples ---------------------------------------------------------------------------------------
+
+
+def trained_on(recipe: Mapping[str, Any]) -> float:
+    """Training samples of a client: as the partition says, or an equal share of the pool."""
+    return _dealt(recipe) * (1 - recipe["partition"].get("val_share", 0.0))
+
+
+def _dealt(recipe: Mapping[str, Any]) -> float:
+    """The same before some are set apart for validation."""
+    if (fixed := _fixed(recipe, "train")) is not None:
+        return fixed
+    splits, options = _sizes(recipe), recipe["partition"]["options"]
+    own, kept = options.get("train_share"), options.get("test_share")
+    if isinstance(own, int | float):
+        share = float(own)
+    elif isinstance(kept, int | float):
+        share = 1.0 - kept
+    else:
+        return splits.get("train", sum(splits.values())) / float(recipe["clients"])
+    return sum(splits.values()) * share / float(recipe["clients"])
+
+
+def scored_on(recipe: Mapping[str, Any]) -> float:
+    """Samples that a client is scored on, in a round that is scored."""
+    apart = _dealt(recipe) * recipe["partition"].get("val_share", 0.0)
+    if (fixed := _fixed(recipe, "test")) is not None:
+        return fixed + apart
+    splits, kept = _sizes(recipe), recipe["partition"]["options"].get("test_share")
+    if isinstance(kept, int | float):
+        return sum(splits.values()) * kept / float(recipe["clients"]) + apart
+    return splits.get("test", sum(splits.values()) / 4) / float(recipe["clients"]) + apart
+
+
+def _fixed(recipe: Mapping[str, Any], split: str) -> float | None:
+    """Samples of a client where the partition sets their number: of a shard, or of a client."""
+    rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
+    if not isinstance(options.get(split), int | float):
+        return None
+    return float(options[split] * (options["classes"] if rule == "class-shards" else 1))
+
+
+def _sizes(recipe: Mapping[str, Any]) -> dict[str, int]:
+    from repfl.datasets.core import registry
+
+    return sizes(registry.get(recipe["dataset"])) or {"train": UNKNOWN}
+
+
+def _steps(recipe: Mapping[str, Any]) -> float:
+    """Mini-batches of an epoch; where clients hold different numbers of samples, the last one of
+    each is half full.
+    """
+    held, batch = trained_on(recipe), recipe["training"]["batch"]
+    even = _fixed(recipe, "train") is not None
+    return float(max(1, ceil(held / batch) if even else held / batch + 0.5))
+
+
+# -- scoring ---------------------------------------------------------------------------------------
+
+
+def _scored(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> tuple[int, int]:
+    """How often the cohort is scored, and how often everybody."""
+    wanted, rounds = recipe["evaluation"], int(recipe["training"]["rounds"])
+    first = wanted["every"] if wanted["start_every"] is None else wanted["start_every"]
+    tunes = _tuned(method, hp, 1) is not None
+    last = wanted["finetuned_every"] if tunes else wanted["every"]
+    points = wanted["points"]
+    cohorts = ("start" in points and not tunes) * _due(first, rounds, wanted["rounds"])
+    cohorts += ("pre_agg" in points) * _due(wanted["every"], rounds, wanted["rounds"])
+    return cohorts, ("post_agg" in points) * _due(last, rounds, wanted["rounds"])
+
+
+def _due(every: int, rounds: int, named: Any) -> int:
+    """Rounds that are scored."""
+    regular = set(range(every, rounds + 1, every)) if every else set()
+    return len(regular | {rounds} | {each for each in named if each <= rounds})
+
+
+def _tuned(method: str, hp: Mapping[str, Any], epochs: int) -> float | None:
+    """Epochs of training before a client is scored; none where it is scored as it is."""
+    known = known_entry(method)
+    tunes = known is not None and known.cls.trains_before_scoring
+    if not tunes and not hp.get("final_epochs"):
+        return None
+    asked = hp.get("final_epochs") or hp.get("epochs")
+    return float(epochs if asked is None else asked)
+
+
+# -- models ----------------------------------------------------------------------------------------
+
+Shape = tuple[str, int, int, int]
+"""Model, channels and height of its input, classes."""
+
+
+def shape_of(recipe: Mapping[str, Any]) -> Shape:
+    """What a recipe's model is built from."""
+    from repfl.datasets.core import registry
+
+    described = registry.get(recipe["dataset"])
+    height, _, channels = described.shape
+    if recipe["input"]:
+        channels, height = recipe["input"][0], recipe["input"][1]
+    return recipe["model"], channels, height, recipe["classes"] or len(described.classes)
+
+
+@lru_cache(maxsize=1)
+def table() -> dict[Shape, Network]:
+    """What `operations.csv` holds."""
+    with FILE.open(newline="", encoding="utf-8") as file:
+        return {
+            (row["model"], int(row["channels"]), int(row["size"]), int(row["classes"])): Network(
+                *(float(row[field.name]) for field in fields(Network))
+            )
+            for row in csv.DictReader(file)
+        }
+
+
+@lru_cache(maxsize=256)
+def network(*shape: Any) -> Network:
+    """A model's layers: from the table, else counted now, which takes PyTorch."""
+    known = table().get(shape)
+    return known if known is not None else counted(*shape)
+
+
+def counted(model: str, channels: int, size: int, classes: int) -> Network:
+    """A model's layers, counted on two samples and on four: what grows with them is per sample."""
+    from repfl.algorithms import models
+    from repfl.bench.running.counting import count
+
+    built = models.build(model, channels=channels, size=size, classes=classes)
+    shape, found = (channels, size, size), []
+    for train in (True, False):
+        two, four = (count(built, shape, samples, train=train) for samples in (2, 4))
+        found += [two.calls, two.products / 2, (four.elements - two.elements) / 2]
+    return Network(float(built.layout.size), *found)

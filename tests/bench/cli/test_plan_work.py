@@ -1,0 +1,76 @@
+"""What a plan does once, however many cells it has: counted, since time depends on the machine."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repfl.bench.cells import cell as cells
+from repfl.bench.cells import grid
+from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.cli import status
+from repfl.bench.records import sources
+from tests.bench.conftest import Said
+
+Here = Callable[..., Said]
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Counter[Any]]:
+    """Calls of a function, by its first argument."""
+
+    def count(module: Any, name: str, known: Callable[..., Any] = lambda *a: a) -> Counter[Any]:
+        calls, function = Counter[Any](), getattr(module, name)
+
+        @wraps(function)
+        def told(*arguments: Any, **options: Any) -> Any:
+            calls[known(*arguments)] += 1
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(module, name, told)
+        return calls
+
+    return count
+
+
+def forget() -> None:
+    """Nothing is remembered of an earlier plan."""
+    grid._read.cache_clear()
+    for remembered in (sources.sources, sources.engine, sources._files_of_methods, sources._read):
+        remembered.cache_clear()
+    for known in (cells._VALUES, cells._RESOLVED, cells._PARTS):
+        known.clear()
+
+
+@pytest.mark.parametrize("more", [(), ("--stale",)])
+def test_every_source_and_every_measured_file_is_read_once(
+    here: Here, counted: Callable[..., Counter[Any]], tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    forget()
+    parsed, read = counted(ast, "parse", lambda text, *_: text), counted(status, "read")
+    assert here("plan", "--scale", "desk", "--results", tmp_path, *more).code == 0
+    assert len(parsed) > 50
+    assert set(parsed.values()) == {1}
+    assert len(read) >= 5
+    assert set(read.values()) == {1}
+
+
+def test_recipes_and_hyperparameters_are_validated_once_and_no_line_is_looked_up(
+    counted: Callable[..., Counter[Any]],
+) -> None:
+    forget()
+    found = counted(grid, "line_of")
+    checked = counted(cells, "_checked", lambda cls, values, place: cls.__name__)
+    planned = plan(Selection())
+    recipes = {id(item.cell.recipe) for item in planned}
+    methods = {(item.cell.method, repr(item.cell.hp)) for item in planned}
+    assert checked["Recipe"] <= 1.5 * len(recipes)
+    assert checked.total() - checked["Recipe"] <= 2 * len(methods)
+    assert checked.total() < len(planned) / 4
+    assert all("search" in location for _, location, *_ in found)  # these name their place
