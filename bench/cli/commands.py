@@ -5,7 +5,6 @@ another's libraries.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,11 +20,10 @@ from repfl.bench.cli.options import (
     Settle,
     Shard,
     Stale,
+    Style,
     Unmeasured,
-    again,
     grouped,
 )
-from repfl.bench.errors import FAILED, FINDING
 
 if TYPE_CHECKING:
     from repfl.bench.cells.plan import Planned
@@ -72,7 +70,7 @@ def select(
     names = (chosen.paper or (), chosen.artefact or (), chosen.method or (), chosen.dataset or ())
     planned = plan.plan(
         plan.Selection(
-            *names, chosen.seed or (), chosen.cell or (), chosen.scale, chosen.grid or ()
+            *names, chosen.seed or (), chosen.cell or (), chosen.scale or "smoke", chosen.grid or ()
         ),
         beside=beside,
     )
@@ -143,9 +141,15 @@ def run(
 
 @app.command()
 @grouped
-def report(chosen: Chosen, results: Results = None, out: Out = Path("report")) -> int:
-    """Tables (csv, md, tex), figures (png, pdf) and index.html from what is stored."""
-    return _report(select(chosen, beside=True), results, out, chosen.plugin)
+def report(
+    chosen: Chosen, results: Results = None, out: Out = Path("report"), style: Style = "report"
+) -> int:
+    """Tables (csv, md, tex), figures (png, pdf) and pages from what is stored; without a scale, the
+    best evidence that there is for every number.
+    """
+    from repfl.bench.cli import reporting
+
+    return reporting.report(chosen, results, out, style)
 
 
 @app.command()
@@ -155,26 +159,13 @@ def reproduce(chosen: Chosen, launch: Launch, out: Out = Path("report")) -> int:
     known of their rows.
     """
     from repfl.bench.cli import launch as launching
+    from repfl.bench.cli import reporting
 
     summary = launching.run(select(chosen), launch, chosen.plugin)
     if summary.signal:
         return summary.exit_code
-    found = _report(select(chosen, beside=True), launch.results, out, chosen.plugin)
+    found = reporting.report(chosen, launch.results, out)
     return summary.exit_code or found
-
-
-def _report(
-    planned: Sequence[Planned], results: Path | None, out: Path, plugins: Sequence[str] | None
-) -> int:
-    """Write the report, print the tables and where the page is."""
-    from repfl.bench.cli import show
-    from repfl.bench.evidence import artefacts
-    from repfl.bench.records.store import Store
-
-    store = Store(results)
-    page, made = artefacts.report(planned, store, out, again(plugins or (), store))
-    show.report(page, made)
-    return FAILED if made.failed else FINDING if made.problems else 0
 
 
 def mount_data() -> None:

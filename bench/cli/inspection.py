@@ -93,7 +93,7 @@ def recipes(scale: Scale = "paper", grid: Grids = None, as_json: AsJson = False)
     """The recipes of all grids: data, model, clients, rounds."""
     from repfl.bench.cli import listing, show
 
-    facts = listing.recipe_facts(scale, grid or ())
+    facts = listing.recipe_facts(scale or "paper", grid or ())
     print_json(facts) if as_json else show.recipes(facts)
     return 0
 

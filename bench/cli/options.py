@@ -46,7 +46,15 @@ Cells = Annotated[
     list[str] | None,
     typer.Option("--cell", metavar="ID", help="only the cell whose id starts so; repeatable"),
 ]
-Scale = Annotated[str, typer.Option(help="smoke, desk or paper")]
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SCALE",
+        help=(
+            "smoke, desk or paper (default: smoke; of a report, the best evidence for every number)"
+        ),
+    ),
+]
 Grids = Annotated[
     list[Path] | None,
     typer.Option("--grid", metavar="FILE", help="a grid file of your own; repeatable"),
@@ -66,6 +74,13 @@ Results = Annotated[
     Path | None, typer.Option(help="folder of records (default: REPFL_RESULTS, else ./results)")
 ]
 Out = Annotated[Path, typer.Option(help="folder of the report")]
+Style = Annotated[
+    str,
+    typer.Option(
+        metavar="STYLE",
+        help="of LaTeX tables: report (published, ours, verdict) or paper (ours, to be submitted)",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Executor = Annotated[
     str | None,
@@ -143,7 +158,7 @@ class Chosen:
     dataset: Datasets = None
     seed: Seeds = None
     cell: Cells = None
-    scale: Scale = "smoke"
+    scale: Scale = None
     grid: Grids = None
     plugin: Plugins = None
 

@@ -18,8 +18,8 @@ from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
     from repfl.bench.cli.doctor import Finding
-    from repfl.bench.evidence.artefacts import Made
     from repfl.bench.evidence.collect import Collected
+    from repfl.bench.evidence.reporting import Reported
     from repfl.bench.running.runner import Ending
     from repfl.bench.running.task import Options
     from repfl.bench.trust.verify import Verification
@@ -141,22 +141,15 @@ def summary(found: Ending, planned: Sequence[Planned], options: Options) -> None
         )
 
 
-def report(page: Path, made: Made) -> None:
+def report(found: Reported) -> None:
     """What was made, what went wrong, and where the page is."""
     from repfl.bench.report import text
 
     out = screen()
-    there = {r.key: f"{r.paper}/{r.name}" for r in made.results}
-    endings = {
-        key: next((end for end in ("png", "md") if (page.parent / f"{name}.{end}").exists()), "")
-        for key, name in there.items()
-    }
-    text.show(
-        made.results, out, {key: f"{there[key]}.{end}" for key, end in endings.items() if end}
-    )
-    for problem in made.problems:
+    text.show(found.sheets, out)
+    for problem in found.problems:
         out.print(f"problem: {problem}", soft_wrap=True)
-    out.print(f"\nreport: {real_path(page)}", soft_wrap=True)
+    out.print(f"\nreport: {real_path(found.page)}", soft_wrap=True)
 
 
 def collected(found: Collected) -> int:

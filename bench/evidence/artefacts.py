@@ -1,4 +1,4 @@
-"""From planned cells and stored records to tables, figures and the report."""
+"""From planned cells and stored records to tables and figures."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import Planned, asked_beside, unique
+from repfl.bench.cells.plan import Planned, unique
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
 from repfl.bench.evidence import measured, noise, placed, recheck, selection
 from repfl.bench.evidence.library import Known, Library, StoredEvidence
-from repfl.bench.records import provenance
-from repfl.bench.records.store import Record, Store
-from repfl.datasets.core.paths import real_path
+from repfl.bench.records.store import Record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,79 +123,3 @@ def renderer(item: Planned) -> Callable[[Evidence], Result]:
         raise UserError(f"{module} has no artefact {name!r}; {nearest(name, known)}")
     found: Callable[[Evidence], Result] = known[name]
     return found
-
-
-def report(
-    planned: Sequence[Planned], store: Store, out: Path, again: str = ""
-) -> tuple[Path, Made]:
-    """Make the selected artefacts and write them as csv, Markdown, LaTeX, png, pdf and one html
-    page. `again` is what the commands on it must say beside the artefact.
-    """
-    from repfl.bench.records.store import writing
-    from repfl.bench.report import write_report
-
-    made = make(planned, Library(store))
-    with writing(out):
-        told = facts(planned, made, store), commands(planned, again)
-        page, failed = write_report(made.results, out, *told)
-    made.failed += failed
-    made.problems += [f"artefact {name} could not be drawn: {why}" for name, why in failed.items()]
-    return page, made
-
-
-def commands(planned: Sequence[Planned], again: str = "") -> dict[str, str]:
-    """The command that regenerates each artefact."""
-    guests: dict[str, dict[str, None]] = {}
-    for item in planned:
-        guests.setdefault(item.key, {}).update({item.guest: None} if item.guest else {})
-    return {
-        item.key: (
-            f"repfl reproduce --scale {item.scale} --artefact {item.key}"
-            f"{asked_beside(item.file, guests[item.key])}{again}"
-        )
-        for item in planned
-    }
-
-
-def facts(planned: Sequence[Planned], made: Made, store: Store) -> dict[str, Any]:
-    """Provenance of a report: what its records were made with, each value once."""
-    sets: dict[str, set[str]] = {
-        "commit": set(),
-        "device": set(),
-        "torch": set(),
-        "numpy": set(),
-        "python": set(),
-        "data": set(),
-    }
-    for record in made.used.values():
-        origin = record.provenance
-        mark = " with changes" if origin.get("dirty") else ""
-        sets["commit"].add(
-            (str(origin["commit"])[:12] + mark) if origin.get("commit") else "unknown"
-        )
-        sets["device"].add(origin["platform"]["device"])
-        sets["torch"].add(origin["platform"]["torch"])
-        sets["numpy"].add(origin["libraries"]["numpy"])
-        sets["python"].add(origin["libraries"]["python"])
-        sets["data"] |= {
-            f"{name} {value[:12]}" for name, value in (origin.get("data") or {}).items()
-        }
-    found = {name: ", ".join(sorted(values)) for name, values in sets.items() if values}
-    own = provenance.commit()
-    papers = {item.paper: _titled(item) for item in planned}
-    return {
-        "report commit": (own["commit"] or "unknown")[:12],
-        "records": str(len(made.used) - len(made.measured)),
-        "measured values that came with the code": str(len(made.measured)),
-        **found,
-        "papers": papers,
-        "results": real_path(store.root),
-        "measured": made.measured,
-        "operating": noise.operating(),
-    }
-
-
-def _titled(item: Planned) -> dict[str, Any]:
-    """A paper's title and year, or those of a grid of one's own."""
-    file = grids.read(item.file or grids.files()[item.paper]).file
-    return {"title": file.title, "year": file.year}

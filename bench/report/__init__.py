@@ -1,7 +1,1 @@
-"""The report: every artefact as csv, md, tex, png and pdf, and one page that holds them all."""
-
-from __future__ import annotations
-
-from repfl.bench.report.write import write_report
-
-__all__ = ["write_report"]
+"""The report: every artefact as csv, md, tex, png and pdf, and pages that show all of them."""

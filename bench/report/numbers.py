@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import isfinite
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
 from repfl.paper_tables.core.result import Table
-from repfl.paper_tables.core.verdict import Verdict
+from repfl.paper_tables.core.verdict import EXACT, Verdict
 
 MINUS = "\N{MINUS SIGN}"
 BLANK = "\N{EN DASH}"
-MARKS = {"measured": "ᵐ", "recomputed": "ʳ", "confirmed": "ᶜ", "stale": "ˢ"}
+MARKS = {"measured": "ᵐ", "recomputed": "ʳ", "confirmed": "ᶜ", "stale": "ˢ", "desk": "ᵈ"}
 """How well a number that came with the code is founded."""
 MEANING = {
     "measured": "measured once",
     "recomputed": "recomputed on the same platform, with equal bits",
     "confirmed": "confirmed by another contributor or platform within the noise of a run",
     "stale": "stale: nobody has shown yet that today's code computes the same",
+    "desk": "desk scale: real data, but fewer rounds, clients or seeds than the paper's",
 }
 Mark = Literal["best", "second", ""]
 
@@ -63,8 +64,17 @@ def ours(cell: pd.Series, digits: int, *, seeds: bool = True) -> str:
 
 
 def founded(cell: pd.Series) -> str:
-    """Marks that say how well a number that came with the code is founded."""
-    return "".join(MARKS[word] for word in _words(cell.get("tier")))
+    """Marks that say how well a number that came with the code is founded, and whether it is of the
+    desk's scale.
+    """
+    return "".join(MARKS[word] for word in _marked(cell))
+
+
+def _marked(cell: Any) -> list[str]:
+    """A number without runs, such as a size, has no scale."""
+    desk = ["desk"] if cell.get("scale") == "desk" and cell["kind"] not in EXACT else []
+    known = isfinite(cell["ours"]) and len(cell["ids"]) > 0
+    return [*_words(cell.get("tier")), *desk] if known else []
 
 
 def _words(tier: object) -> list[str]:
@@ -74,9 +84,9 @@ def _words(tier: object) -> list[str]:
 
 def legend(frame: pd.DataFrame) -> str:
     """What those marks mean; nothing in a table without any."""
-    words = {word for text in frame.get("tier", ()) for word in _words(text)}
+    words = {word for cell in frame.to_dict("records") for word in _marked(cell)}
     told = "; ".join(f"{MARKS[word]} {MEANING[word]}" for word in MARKS if word in words)
-    return f"Numbers that came with the code: {told}." if told else ""
+    return f"Marks beside our numbers: {told}." if told else ""
 
 
 def judged(cell: pd.Series, digits: int) -> tuple[str, str]:
@@ -122,20 +132,26 @@ def between(low: float, high: float, digits: int, form: str = "{} to {}") -> str
     )
 
 
-def marks(table: Table, side: Literal["ours", "published"]) -> dict[tuple[str, str], Mark]:
+def marks(
+    table: Table, side: Literal["ours", "published"], *, alone: bool = False
+) -> dict[tuple[str, str], Mark]:
     """The best and the second number of every column, at the printed precision; ties share their
     place. Beside printed numbers, ours of a smaller scale have no such marks: they are not
-    comparable.
+    comparable; `alone`, they need be of one scale only.
     """
     found: dict[tuple[str, str], Mark] = {}
-    if side == "ours" and table.scale != "paper" and (table.frame["source"] != "").any():
+    real = set(table.frame.loc[table.frame["ours"].notna(), "scale"])
+    judged = not alone and (table.frame["source"] != "").any()
+    if side == "ours" and judged and real - {"paper"}:
         return found
     ranked = {column.key: column for column in table.layout.columns if column.best}
     competing = table.frame.loc[
         ~table.frame["row"].isin(table.layout.aside) & table.frame["column"].isin(ranked),
-        ["row", "column", side],
+        ["row", "column", side, "scale"],
     ]
-    for key, cells in competing.dropna().groupby("column", sort=False):
+    for key, cells in competing.dropna(subset=[side]).groupby("column", sort=False):
+        if alone and cells["scale"].nunique() > 1:
+            continue
         column = ranked[str(key)]
         values = cells[side].astype(float).round(column.digits)
         places = sorted(set(values), reverse=column.best == "high")[:2]

@@ -1,94 +1,83 @@
-"""What the first screen of the report shows: verdicts, claims, and a heat map of methods against
-data sets.
+"""What the first screen says: one sentence for the whole, one per paper, a dot per printed number.
+All of it is counted, none of it written by hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, nan
+from typing import Any
 
-import pandas as pd
+from repfl.bench.report.sheet import Number, Said, Sheet
+from repfl.paper_tables.core.verdict import EXACT, UNJUDGED, Kind, Verdict
 
-from repfl.bench.report import numbers
-from repfl.paper_tables.core.result import Absent, Column, Figure, Result, Table, shown, stated
-from repfl.paper_tables.core.verdict import UNJUDGED, Kind, Verdict
+AGAIN = (Verdict.EQUAL, Verdict.REPRODUCED)
+OUTCOMES = {
+    "again": "comes out again",
+    "near": "agrees, within a wide interval",
+    "unsure": "too few runs to tell",
+    "off": "differs",
+    "scaled": "measured on real data, but not comparable",
+    "open": "not measured",
+}
+"""What a dot of a colour means."""
+OF = {
+    str(Verdict.EQUAL): "again",
+    str(Verdict.REPRODUCED): "again",
+    str(Verdict.CONSISTENT): "near",
+    str(Verdict.INCONCLUSIVE): "unsure",
+    str(Verdict.DIFFERS): "off",
+    str(Verdict.OTHER_SCALE): "scaled",
+    str(Verdict.MISSING): "open",
+}
 
 
 @dataclass(frozen=True)
-class Summary:
-    """One paper in numbers."""
+class Dot:
+    """One printed number: what became of it, where its page is, and what it is called."""
 
-    paper: str
-    title: str
-    scales: tuple[str, ...]
-    artefacts: int
-    absent: int
-    tables: int
-    """Published numbers in tables, dashes left out; likewise in figures, and in sentences that are
-    held against ours.
-    """
-    figures: int
-    sentences: int
-    verdicts: dict[str, int]
-    kinds: dict[str, tuple[int, int]]
-    """Per kind of number: how many there are, and how many of them have a verdict."""
-    holds: int
-    fails: int
-    open: int
-
-    @property
-    def shares(self) -> list[tuple[str, int, float]]:
-        """Verdicts that occur, with their count and share in percent."""
-        judged = sum(self.verdicts.values())
-        return [(v, n, 100 * n / judged) for v, n in self.verdicts.items() if n]
-
-    @property
-    def published(self) -> int:
-        """Every number that the paper prints, wherever it is shown."""
-        return self.tables + self.figures + self.sentences
+    outcome: str
+    link: str
+    name: str
 
 
-def summaries(results: Sequence[Result], titles: dict[str, str]) -> list[Summary]:
-    """One summary per paper, in the order of the results."""
-    found = []
-    for paper in dict.fromkeys(r.paper for r in results):
-        own = [r for r in results if r.paper == paper]
-        counted = numbers.counts(v for r in own for v in shown(r)["verdict"])
-        claims = [c for r in own for c in r.claims]
-        found.append(
-            Summary(
-                paper,
-                titles.get(paper, paper),
-                tuple(dict.fromkeys(r.scale for r in own)),
-                len(own),
-                sum(isinstance(r, Absent) for r in own),
-                sum(len(shown(r).dropna()) for r in own if isinstance(r, Table)),
-                sum(len(shown(r).dropna()) for r in own if isinstance(r, Figure)),
-                sum(len(stated(r)) for r in own),
-                counted,
-                kinds(own),
-                sum(c.holds is True for c in claims),
-                sum(c.holds is False for c in claims),
-                sum(c.holds is None for c in claims),
-            )
+def dots(sheet: Sheet) -> list[Dot]:
+    """Every number that an artefact prints; those of its sentences last."""
+    found = [
+        Dot(
+            outcome(number),
+            f"{sheet.page}#{number.id}",
+            f"{number.row}, {number.where}: printed {number.published}, "
+            + (f"ours {number.ours}, {number.verdict}" if number.measured else "not measured"),
         )
+        for number in sheet.printed
+    ]
+    for claim in sheet.claims:
+        said = Dot(of_claim(claim), f"{sheet.page}#claim-{claim.id}", f"“{claim.text}”")
+        found += [said] * len(claim.sources)
     return found
 
 
-def kinds(results: Sequence[Result]) -> dict[str, tuple[int, int]]:
-    """Per kind of number: how many there are, and how many of them have a verdict."""
-    every = [
-        pair
-        for result in results
-        for pair in shown(result)[["kind", "verdict"]].itertuples(index=False)
-    ]
-    found = {str(kind): [verdict for k, verdict in every if k == kind] for kind in Kind}
-    counted = {
-        kind: (len(given), sum(verdict not in UNJUDGED for verdict in given))
-        for kind, given in found.items()
-    }
-    return counted | {str(Kind.TEXT): (sum(len(stated(result)) for result in results), 0)}
+def outcome(number: Number) -> str:
+    """What became of a printed number; of one without a value, such as a range, nothing yet."""
+    return OF.get(number.verdict, "open")
+
+
+def differing(sheets: Sequence[Sheet]) -> list[tuple[Sheet, Number]]:
+    """The numbers that differ, the one that is most off, as a share of what is printed, first."""
+    found = [(s, n) for s in sheets for n in s.printed if n.verdict == Verdict.DIFFERS]
+    return sorted(found, key=lambda pair: -_off(pair[1]))
+
+
+def _off(number: Number) -> float:
+    return abs(number.gap or 0.0) / max(abs(number.printed or 0.0), 1e-9)
+
+
+def of_claim(claim: Said) -> str:
+    """What became of a sentence."""
+    if claim.holds is None:
+        return "open" if claim.suggests is None else "scaled"
+    return "again" if claim.holds else "off"
 
 
 def verdict_names() -> list[str]:
@@ -97,97 +86,179 @@ def verdict_names() -> list[str]:
 
 
 @dataclass(frozen=True)
-class HeatCell:
-    """One square: our mean accuracy, where it lies in its column (0 worst, 1 best), and what a
-    pointer is told.
-    """
+class Summary:
+    """One paper in numbers."""
 
-    value: float
-    shade: float
-    told: str
+    paper: str
+    title: str
+    year: int
+    sheets: tuple[Sheet, ...]
+    open: Mapping[str, Any]
 
     @property
-    def text(self) -> str:
-        return numbers.plain(self.value, 1)
+    def numbers(self) -> list[Number]:
+        return [number for sheet in self.sheets for number in sheet.printed]
+
+    @property
+    def claims(self) -> list[Said]:
+        return [claim for sheet in self.sheets for claim in sheet.claims]
+
+    @property
+    def sentences(self) -> int:
+        """Printed numbers that stand in sentences only."""
+        return sum(len(claim.sources) for claim in self.claims)
+
+    @property
+    def published(self) -> int:
+        return len(self.numbers) + self.sentences
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        given = [number.verdict for number in self.numbers]
+        return {name: given.count(name) for name in verdict_names()}
+
+    @property
+    def kinds(self) -> dict[str, tuple[int, int]]:
+        """Per kind of number: how many there are, and how many of them have a verdict."""
+        found = {}
+        for kind in Kind:
+            mine = [number.verdict for number in self.numbers if number.kind == kind]
+            found[str(kind)] = (len(mine), sum(verdict not in UNJUDGED for verdict in mine))
+        return found | {str(Kind.TEXT): (self.sentences, 0)}
+
+    @property
+    def held(self) -> tuple[int, int, int]:
+        """Claims that hold, fail, are open."""
+        given = [claim.holds for claim in self.claims]
+        return given.count(True), given.count(False), given.count(None)
+
+    @property
+    def dots(self) -> list[Dot]:
+        return [dot for sheet in self.sheets for dot in dots(sheet)]
+
+    @property
+    def sentence(self) -> str:
+        """The paper in plain words."""
+        own = "" if self.published else "A protocol of ours: nothing of it is printed elsewhere."
+        return " ".join(filter(None, (own, *_told(self))))
 
 
-Heading = tuple[str, str, str]
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """Methods against (paper, data set, scale)."""
-
-    columns: list[Heading]
-    rows: list[tuple[str, list[HeatCell | None]]]
-
-
-def heat_map(results: Sequence[Result]) -> HeatMap:
-    """Our accuracy per method and data set, averaged over the settings of a paper's first table
-    with that data set.
-    """
-    values: dict[Heading, dict[str, tuple[float, float]]] = {}
-    for table in results:
-        if not isinstance(table, Table):
-            continue
-        for place, keys in _places(table):
-            if place not in values:
-                values[place] = _means(table, keys)
-    values = {place: column for place, column in values.items() if len(column) > 1}
-    methods = sorted({m for column in values.values() for m in column})
-    return HeatMap(
-        list(values),
-        [(method, [_square(column, method) for column in values.values()]) for method in methods],
-    )
-
-
-def _places(table: Table) -> Iterator[tuple[Heading, list[str]]]:
-    """The accuracy columns of every data set: those under a heading, or single ones where a table
-    has no headings.
-    """
-    for group, columns in table.layout.groups:
-        settings: dict[str, Column] = {}
-        for column in columns:
-            if column.unit in ("%", "percent") and column.best == "high":
-                settings.setdefault(
-                    column.key.split("/")[0], column
-                )  # of several columns of one setting the first
-        if group and settings:
-            yield (table.paper, group, table.scale), [c.key for c in settings.values()]
-        elif not group:
-            yield from (((table.paper, c.label, table.scale), [c.key]) for c in settings.values())
-
-
-def _means(table: Table, keys: list[str]) -> dict[str, tuple[float, float]]:
-    """Per method: mean of ours and, where these are comparable, of the published numbers over the
-    columns; of several rows of a method the first counts.
-    """
-    frame = table.frame[
-        table.frame["column"].isin(keys) & ~table.frame["row"].isin(table.layout.aside)
+def summaries(
+    sheets: Sequence[Sheet],
+    papers: Mapping[str, Mapping[str, Any]],
+    open_: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Summary]:
+    """One summary per paper, in the order of the sheets."""
+    return [
+        Summary(
+            paper,
+            str(papers.get(paper, {}).get("title", paper)),
+            int(papers.get(paper, {}).get("year") or 0),
+            tuple(sheet for sheet in sheets if sheet.paper == paper),
+            (open_ or {}).get(paper, {}),
+        )
+        for paper in dict.fromkeys(sheet.paper for sheet in sheets)
     ]
-    found: dict[str, tuple[float, float]] = {}
-    for row in table.layout.rows:
-        cells = frame[(frame["row"] == row) & frame["ours"].notna()]
-        if len(cells) and str(cells["method"].iloc[0]) not in found:
-            found[str(cells["method"].iloc[0])] = (
-                float(cells["ours"].astype(float).mean()),
-                _mean(cells["published"]) if table.scale == "paper" else nan,
-            )
-    return found
 
 
-def _mean(values: pd.Series) -> float:
-    return float(values.astype(float).mean())
+# -- words -----------------------------------------------------------------------------------------
 
 
-def _square(column: dict[str, tuple[float, float]], method: str) -> HeatCell | None:
-    if method not in column:
-        return None
-    value, printed = column[method]
-    known = [v for v, _ in column.values()]
-    low, high = min(known), max(known)
-    shade = (value - low) / (high - low) if high > low else 0.5
-    told = f"ours {numbers.plain(value)}" + (
-        f", published {numbers.plain(printed)}" if isfinite(printed) else ""
+def whole(found: Sequence[Summary]) -> str:
+    """One sentence for the report."""
+    every = [number for summary in found for number in summary.numbers]
+    exact, trained = _parted(every)
+    found = [summary for summary in found if summary.published]
+    printed = sum(summary.published for summary in found)
+    again = sum(n.verdict in AGAIN for n in exact)
+    logged = sum(n.kind == Kind.LOGGED for n in every)
+    told = [
+        f"Here {_count(printed, 'number')} of {_count(len(found), 'paper')} stand beside our own"
+        + (
+            f"; {logged:,} of them are from the authors' logs, the others are printed."
+            if logged
+            else "."
+        )
+    ]
+    if exact:
+        told.append(
+            f"Of {len(exact):,} that follow from sizes and settings, {again:,} come out again."
+        )
+    judged = [n for n in trained if n.verdict and n.verdict not in UNJUDGED]
+    told.append(
+        f"Of {len(trained):,} that depend on training, {len(judged):,} have been compared at the"
+        f" paper's own scale{_outcomes(judged)}, and"
+        f" {sum(n.verdict == Verdict.OTHER_SCALE for n in trained):,} were only measured in a"
+        " smaller or different setting."
     )
-    return HeatCell(value, shade, told)
+    return " ".join(told)
+
+
+def _parted(every: Iterable[Number]) -> tuple[list[Number], list[Number]]:
+    """Numbers that need no training, and those that do."""
+    exact, trained = [], []
+    for number in every:
+        if number.kind in EXACT:
+            exact.append(number)
+        elif number.kind:
+            trained.append(number)
+    return exact, trained
+
+
+def _outcomes(judged: Sequence[Number]) -> str:
+    """How many of the compared numbers came to what."""
+    words = {
+        "reproduced": AGAIN,
+        "consistent": (Verdict.CONSISTENT,),
+        "different": (Verdict.DIFFERS,),
+        "undecided": (Verdict.INCONCLUSIVE,),
+    }
+    counts = {word: sum(n.verdict in of for n in judged) for word, of in words.items()}
+    told = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
+    return f" ({told})" if told else ""
+
+
+def _told(summary: Summary) -> Iterator[str]:
+    exact, trained = _parted(summary.numbers)
+    if exact:
+        again = sum(n.verdict in AGAIN for n in exact)
+        off = sum(n.verdict == Verdict.DIFFERS for n in exact)
+        yield (
+            f"{again} of {len(exact)} numbers that need no training come out again"
+            + (f", {off} differ." if off else ".")
+        )
+    if trained:
+        judged = [n for n in trained if n.verdict not in UNJUDGED]
+        other = sum(n.verdict == Verdict.OTHER_SCALE for n in trained)
+        if judged:
+            yield (
+                f"{len(judged)} of {len(trained)} trained numbers were compared at the paper's"
+                f" scale{_outcomes(judged)}."
+            )
+        else:
+            yield f"None of {len(trained)} trained numbers has been compared yet."
+        if other:
+            yield f"{other} have a value of ours that cannot be compared directly."
+    holds, fails, open_ = summary.held
+    if summary.claims:
+        yield f"Of {len(summary.claims)} claims {holds} hold, {fails} fail, {open_} are open."
+    yield from _cost(summary)
+
+
+def _cost(summary: Summary) -> Iterator[str]:
+    """What the rest would take."""
+    if missing := summary.open.get("missing"):
+        hours = summary.open["seconds"] / 3600
+        yield f"Still to run: {_count(missing, 'cell')}, about {span(hours)} of one processor core."
+
+
+def span(hours: float) -> str:
+    """A time in the unit that a reader can picture."""
+    for size, name in ((8760, "year"), (24, "day"), (1, "hour")):
+        if hours >= 1.5 * size:
+            return _count(round(hours / size), name)
+    return _count(max(1, round(hours * 60)), "minute")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

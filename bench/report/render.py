@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
-from jinja2 import Environment, FileSystemLoader
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
-from repfl.bench.report import numbers
+from repfl.bench.report import latex, numbers
 from repfl.paper_tables.core import figures, tables
 from repfl.paper_tables.core.result import Absent, Claim, Column, Figure, Result, Table
 
-TEMPLATES = Path(__file__).parent / "templates"
 Marks = Mapping[str, Mapping[tuple[str, str], numbers.Mark]]
 """What stands out on either side of a table."""
 
@@ -176,122 +174,13 @@ def claim(c: Claim, paper: str) -> str:
     )
 
 
-# -- LaTeX -----------------------------------------------------------------------------------------
-
-TEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
-    "$": r"\$",
-    "{": r"\{",
-    "}": r"\}",
-    "<": r"$<$",
-    ">": r"$>$",
-    "^": r"\^{}",
-    "~": r"\~{}",
-    "[": "{[}",  # the first of a row would else belong to the line break before it
-    "*": "{*}",
-    "\n": " ",
-    "±": r"$\pm$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "×": r"$\times$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-    "→": r"$\rightarrow$",
-    "∞": r"$\infty$",
-    "α": r"$\alpha$",
-    "β": r"$\beta$",
-    "λ": r"$\lambda$",
-    "τ": r"$\tau$",
-    "θ": r"$\theta$",
-    "Δ": r"$\Delta$",
-    "“": "``",
-    "”": "''",
-    numbers.MINUS: "$-$",
-    numbers.BLANK: "--",
-    **{mark: f"$^{{{word[0]}}}$" for word, mark in numbers.MARKS.items()},
-}
-
-
-def tex_escape(text: str) -> str:
-    """Plain text for LaTeX."""
-    return re.sub("|".join(map(re.escape, TEX)), lambda m: TEX[m.group()], text)
-
-
-def latex(table: Table) -> str:
-    """Booktabs; per row ours, the published numbers, and the difference with its verdict."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        keep_trailing_newline=True,
-        block_start_string="<%",
-        block_end_string="%>",
-        variable_start_string="<<",
-        variable_end_string=">>",
-        comment_start_string="<#",
-        comment_end_string="#>",
-        autoescape=False,
-    )
-    environment.filters["tex"] = tex_escape
-    best = {side: numbers.marks(table, side) for side in ("ours", "published")}
-    floors = numbers.floors(table)
-    shown = "".join(
-        f" & {tex_escape(numbers.plain(floors.get(c.key, float('nan')), c.digits))}"
-        for c in table.layout.columns
-    )
-    rows = [_latex_row(table, row, best) for row in table.layout.rows]
-    aside = len(table.layout.rows) - len(table.layout.aside) if table.layout.aside else -1
-    spans = _spans([len(columns) for _, columns in table.layout.groups])
-    shown = shown if floors else ""
-    legend = numbers.legend(table.frame)
-    return environment.get_template("table.tex.j2").render(
-        table=table, rows=rows, aside=aside, floors=shown, spans=spans, legend=legend
-    )
-
-
-def _spans(widths: list[int]) -> list[tuple[int, int]]:
-    """First and last column of every heading; the first column of all names the rows."""
-    ends = [1 + sum(widths[: place + 1]) for place in range(len(widths))]
-    return [(end - width + 1, end) for end, width in zip(ends, widths, strict=True)]
-
-
-def _latex_row(table: Table, row: str, best: Marks) -> list[str]:
-    cells = [(c, table.cell(row, c.key)) for c in table.layout.columns]
-    wrap = {"best": r"\textbf{%s}", "second": r"\underline{%s}", "": "%s"}
-
-    def line(label: str, texts: list[str]) -> str:
-        return " & ".join([label, *texts])
-
-    def side(which: str) -> list[str]:
-        show = numbers.published if which == "published" else numbers.ours
-        return [
-            (
-                ""
-                if cell is None
-                else wrap[best[which].get((row, c.key), "")] % tex_escape(show(cell, c.digits))
-            )
-            for c, cell in cells
-        ]
-
-    lines = [line(tex_escape(row), side("ours"))]
-    if any(cell is not None and cell["source"] for _, cell in cells):
-        judged = [
-            "" if cell is None else tex_escape(" ".join(numbers.judged(cell, c.digits)).strip())
-            for c, cell in cells
-        ]
-        lines += [line(r"\quad published", side("published")), line(r"\quad difference", judged)]
-    return lines
-
-
 # -- files -----------------------------------------------------------------------------------------
 
 
 ENDINGS = ("csv", "md", "tex", "png", "pdf")
 
 
-def write_files(result: Result, folder: Path) -> list[Path]:
+def write_files(result: Result, folder: Path, style: str = "report") -> list[Path]:
     """Every form of one artefact."""
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(result, Absent):
@@ -299,7 +188,7 @@ def write_files(result: Result, folder: Path) -> list[Path]:
     made = []
     texts = {"csv": csv(result)} if isinstance(result, Table | Figure) else {}
     if isinstance(result, Table):
-        texts |= {"md": markdown(result), "tex": latex(result)}
+        texts |= {"md": markdown(result), "tex": latex.latex(result, style)}
     for ending, text in texts.items():
         path = folder / f"{result.name}.{ending}"
         path.write_text(text, encoding="utf-8", newline="\n")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import pandas as pd
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from repfl.bench.report import numbers, overview, render
-from repfl.paper_tables.core import tables
-from repfl.paper_tables.core.result import Absent, Column, Figure, Result, Table, shown, stated
+from repfl.bench.report import overview
+from repfl.bench.report.sheet import Head, Number, Sheet
 from repfl.paper_tables.core.verdict import Verdict
 
+BLANK = "\N{EN DASH}"
 COLOURS = {
     Verdict.EQUAL: "green",
     Verdict.REPRODUCED: "green",
@@ -28,44 +27,38 @@ FEW = 3
 STYLES = {"best": "bold", "second": "underline", "": ""}
 
 
-def show(
-    results: Sequence[Result], console: Console, files: Mapping[str, str] | None = None
-) -> None:
-    """A few artefacts in full; of many, a line each. `files` names what there is to open of an
-    artefact.
-    """
-    if len(results) > FEW:
-        _show_lines(results, console, files or {})
+def show(sheets: Sequence[Sheet], console: Console) -> None:
+    """A few artefacts in full; of many, a line each."""
+    if len(sheets) > FEW:
+        _show_lines(sheets, console)
     else:
-        for result in results:
-            _show_one(result, console, files or {})
-    _show_verdicts(results, console)
+        for sheet in sheets:
+            _show_one(sheet, console)
+    _show_verdicts(sheets, console)
 
 
-def _show_one(result: Result, console: Console, files: Mapping[str, str]) -> None:
-    if isinstance(result, Table):
-        _show_table(result, console)
-    elif isinstance(result, Absent):
-        console.print(
-            Text.assemble((result.key, "bold"), f"  {result.title}: ", (result.caption, "yellow"))
-        )
-    elif isinstance(result, Figure):
-        console.print(
-            Text.assemble(
-                (result.key, "bold"),
-                f"  {result.title} ({result.scale} scale): {files.get(result.key, '')}",
-            )
-        )
-        for claim in result.claims:
-            console.print(Text(f"  {render.claim(claim, result.paper)}", style="dim"))
+def _file(sheet: Sheet) -> str:
+    """What there is to open of an artefact."""
+    return next((file for end in ("png", "md") for file in sheet.files if file.endswith(end)), "")
 
 
-def _show_lines(results: Sequence[Result], console: Console, files: Mapping[str, str]) -> None:
+def _show_one(sheet: Sheet, console: Console) -> None:
+    if sheet.kind == "table":
+        _show_table(sheet, console)
+    elif sheet.kind == "absent":
+        why = (sheet.caption, "yellow")
+        console.print(Text.assemble((sheet.key, "bold"), f"  {sheet.title}: ", why))
+    else:
+        told = f"  {sheet.title} ({sheet.scale} scale): {_file(sheet)}"
+        console.print(Text.assemble((sheet.key, "bold"), told))
+        for claim in sheet.claims:
+            console.print(Text(f"  {claim.line}", style="dim"))
+
+
+def _show_lines(sheets: Sequence[Sheet], console: Console) -> None:
     """One line per artefact; columns that would be empty in all of them are left out."""
-    counted = {r.key: numbers.counts(shown(r)["verdict"]) for r in results}
-    verdicts = [
-        v for v in overview.verdict_names() if any(counts[v] for counts in counted.values())
-    ]
+    counted = {sheet.key: overview.summaries([sheet], {})[0] for sheet in sheets}
+    verdicts = [v for v in overview.verdict_names() if any(s.verdicts[v] for s in counted.values())]
     grid = Grid(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("artefact", "published", *verdicts, "claims hold", "file"):
         grid.add_column(
@@ -74,111 +67,83 @@ def _show_lines(results: Sequence[Result], console: Console, files: Mapping[str,
             no_wrap=True,
         )
     grid.add_column(
-        "title", no_wrap=True, overflow="ellipsis", max_width=max(12, console.width - 90)
+        "title", no_wrap=True, overflow="ellipsis", max_width=max(12, console.width - 110)
     )
-    for r in results:
-        published = len(shown(r)) + len(stated(r))
-        given = [str(counted[r.key][v] or "") for v in verdicts]
-        title = (
-            Text("absent: " + r.caption, style="yellow") if isinstance(r, Absent) else Text(r.title)
-        )
-        held = f"{sum(c.holds is True for c in r.claims)}/{len(r.claims)}" if r.claims else ""
-        grid.add_row(r.key, str(published or ""), *given, held, files.get(r.key, ""), title)
+    for sheet in sheets:
+        told = counted[sheet.key]
+        given = [str(told.verdicts[v] or "") for v in verdicts]
+        absent = Text("absent: " + sheet.caption, style="yellow")
+        title = absent if sheet.kind == "absent" else Text(sheet.title)
+        held = f"{told.held[0]}/{len(told.claims)}" if told.claims else ""
+        grid.add_row(sheet.key, str(told.published or ""), *given, held, _file(sheet), title)
     console.print(grid)
 
 
-def _show_table(table: Table, console: Console) -> None:
-    console.print(Text(f"\n{table.key}  {table.title}", style="bold"))
+def _show_table(sheet: Sheet, console: Console) -> None:
+    console.print(Text(f"\n{sheet.key}  {sheet.title}", style="bold"))
     fit = max(1, (console.width - 30) // 36)
-    for group, columns in table.layout.groups:
-        for first in range(0, len(columns), fit):
-            console.print(_grid(table, group, columns[first : first + fit]))
-    remarks = tables.remarks(table.frame, table.layout.columns)
-    for line in table.notes if not table.printed else ():
+    for group, heads in sheet.groups:
+        for first in range(0, len(heads), fit):
+            console.print(_grid(sheet, group, heads[first : first + fit]))
+    for line in sheet.notes if not sheet.judged else ():
         console.print(Text(f"  {line}", style="yellow"))
-    for line in remarks[:4]:
+    for line in sheet.remarks[:4]:
         console.print(Text(f"  {line}", style="dim"))
-    if len(remarks) > 4:
-        console.print(Text(f"  and {len(remarks) - 4} more remarks in the report", style="dim"))
-    for claim in table.claims:
-        console.print(Text(f"  {render.claim(claim, table.paper)}", style="dim"))
+    if len(sheet.remarks) > 4:
+        more = len(sheet.remarks) - 4
+        console.print(Text(f"  and {more} more remarks in the report", style="dim"))
+    for claim in sheet.claims:
+        console.print(Text(f"  {claim.line}", style="dim"))
 
 
-def _grid(table: Table, group: str, columns: tuple[Column, ...]) -> Grid:
+def _grid(sheet: Sheet, group: str, heads: Sequence[Head]) -> Grid:
     """One heading's columns, two lines per row: published and ours above difference and verdict."""
-    best = {side: numbers.marks(table, side) for side in ("ours", "published")}
-    floors = numbers.floors(table)
     grid = Grid(
-        title=f"{group} ({table.scale} scale)",
+        title=f"{group} ({sheet.scale} scale)",
         title_justify="left",
         header_style="bold",
         pad_edge=False,
     )
-    grid.add_column(table.layout.corner)
-    sides = "published | ours (seeds)" if table.printed else "(seeds)"
-    for column in columns:
-        grid.add_column(f"{column.label}\n{sides}", justify="right", no_wrap=True)
-    for row in table.layout.rows:
-        cells = [table.cell(row, c.key) for c in columns]
+    grid.add_column(sheet.corner)
+    sides = "published | ours (seeds)" if sheet.judged else "(seeds)"
+    for head in heads:
+        grid.add_column(f"{head.label}\n{sides}", justify="right", no_wrap=True)
+    found = sheet.at()
+    for row in sheet.rows:
+        cells = [found.get((row, head.key)) for head in heads]
         if any(cell is not None for cell in cells):
-            grid.add_row(
-                row,
-                *(
-                    _text(cell, c, best, printed=table.printed)
-                    for cell, c in zip(cells, columns, strict=True)
-                ),
-            )
-    if any(c.key in floors for c in columns):
+            grid.add_row(row, *(_text(cell, judged=sheet.judged) for cell in cells))
+    if any(head.floor for head in heads):
         grid.add_section()
-        grid.add_row(
-            "majority class",
-            *(numbers.plain(floors.get(c.key, float("nan")), c.digits) for c in columns),
-        )
+        grid.add_row("majority class", *(head.floor or BLANK for head in heads))
     return grid
 
 
-def _text(
-    cell: pd.Series | None,
-    column: Column,
-    best: dict[str, dict[tuple[str, str], numbers.Mark]],
-    *,
-    printed: bool,
-) -> Text:
+def _text(cell: Number | None, *, judged: bool) -> Text:
     if cell is None:
         return Text("")
-    key = (cell["row"], column.key)
     text = Text()
-    if printed:
-        text.append(numbers.published(cell, column.digits), STYLES[best["published"].get(key, "")])
+    if judged:
+        text.append(cell.published or BLANK, STYLES[cell.published_mark])
         text.append(" | ")
-    text.append(numbers.ours(cell, column.digits), STYLES[best["ours"].get(key, "")])
-    if isinstance(cell["verdict"], str):  # marks are left to the files: screens are narrow
-        text.append(f"\n{numbers.gap(cell, column.digits)} ").append(
-            cell["verdict"], COLOURS[Verdict(cell["verdict"])]
-        )
+    seeds = f" ({cell.seeds}){cell.founded}" if cell.measured else ""
+    text.append(f"{cell.ours or BLANK}{seeds}", STYLES[cell.ours_mark])
+    if cell.verdict:  # marks are left to the files: screens are narrow
+        text.append(f"\n{cell.difference} ").append(cell.verdict, COLOURS[Verdict(cell.verdict)])
     return text
 
 
-def _show_verdicts(results: Sequence[Result], console: Console) -> None:
+def _show_verdicts(sheets: Sequence[Sheet], console: Console) -> None:
     grid = Grid(
         title="Published numbers", title_justify="left", header_style="bold", pad_edge=False
     )
-    places = ("numbers", "in tables", "in figures", "in sentences")
-    for name in ("paper", *places, *overview.verdict_names(), "claims hold", "fail", "open"):
+    names = ("paper", "numbers", *overview.verdict_names(), "claims hold", "fail", "open")
+    for name in names:
         grid.add_column(name, justify="left" if name == "paper" else "right")
-    told = [summary for summary in overview.summaries(results, {}) if summary.published]
-    for s in told:
-        counts = (
-            s.published,
-            s.tables,
-            s.figures,
-            s.sentences,
-            *s.verdicts.values(),
-            s.holds,
-            s.fails,
-            s.open,
-        )
-        grid.add_row(s.paper, *(str(n) if n else numbers.BLANK for n in counts))
+    told = [each for each in overview.summaries(sheets, {}) if each.published]
+    for each in told:
+        counts = (each.published, *each.verdicts.values(), *each.held)
+        grid.add_row(each.paper, *(str(n) if n else BLANK for n in counts))
     if told:
         console.print("")
         console.print(grid)

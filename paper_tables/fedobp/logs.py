@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import sqrt
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -48,6 +49,17 @@ def curves(setting: str) -> pd.DataFrame:
     long = runs.melt(["dataset", "method"], EVALUATIONS, var_name="round", value_name="mean")
     rounds = long["round"].str.removeprefix("round_").astype(int)
     return long.assign(round=rounds).dropna(subset="mean")
+
+
+def runs() -> list[dict[str, Any]]:
+    """The last logged run of every place, with its rounds and accuracies."""
+    found = []
+    for run in last_runs().to_dict("records"):
+        points = [(int(name.removeprefix("round_")), run[name]) for name in EVALUATIONS]
+        found.append(
+            {key: run[key] for key in KEYS} | {"points": [p for p in points if p[1] == p[1]]}
+        )
+    return found
 
 
 def beside_print(*numbers: str) -> pd.DataFrame:

@@ -331,9 +331,12 @@ def test_names_are_printed_as_they_are_wherever_they_stand(here: Here, tmp_path:
     folder = tmp_path / "out" / "tests"
     assert sorted(file.name for file in folder.iterdir()) == [
         "fig1.csv",
+        "fig1.html",
         "fig1.pdf",
         "fig1.png",
+        "index.html",
         "table1.csv",
+        "table1.html",
         "table1.md",
         "table1.tex",
     ]
@@ -342,7 +345,7 @@ def test_names_are_printed_as_they_are_wherever_they_stand(here: Here, tmp_path:
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
     tex = (folder / "table1.tex").read_text()
     assert r"{[}/] {[}norm=none] :smile: \$x $<$b$>${*}|\_" in tex
-    html = (tmp_path / "out" / "index.html").read_text()
+    html = (folder / "table1.html").read_text()
     assert "[/] [norm=none] :smile: $x &lt;b&gt;*|_" in html
     assert "<i>$" not in html
 

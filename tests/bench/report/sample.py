@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report import render
+from repfl.bench.report import latex, render
 from repfl.paper_tables.core import captions, figures, ranking, tables
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.noise import UNKNOWN
@@ -213,7 +213,8 @@ def golden() -> dict[str, str]:
     return {
         "table1.csv": render.csv(table),
         "table1.md": render.markdown(table),
-        "table1.tex": render.latex(table),
+        "table1.tex": latex.latex(table),
+        "table1-paper.tex": latex.latex(table, "paper"),
         "fig1.csv": render.csv(small_figure()),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,20 +10,25 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from repfl.bench.report import numbers, render, write_report
-from repfl.bench.report.overview import heat_map, summaries
+from repfl.bench.report import latex, numbers, render
+from repfl.bench.report.overview import dots, summaries, whole
+from repfl.bench.report.sheet import Sheet as Told
+from repfl.bench.report.sheet import addressed, decode, encode, of, slug
 from repfl.bench.report.text import FEW, show
-from repfl.paper_tables.core.result import Absent, Figure, Sheet, Table
+from repfl.bench.report.write import write_artefacts
+from repfl.paper_tables.core.result import Absent, Canvas, Figure, Sheet, Table
 from tests.bench.report import sample
 
 
-@pytest.mark.parametrize("file", ["table1.csv", "table1.md", "table1.tex", "fig1.csv"])
+@pytest.mark.parametrize(
+    "file", ["table1.csv", "table1.md", "table1.tex", "table1-paper.tex", "fig1.csv"]
+)
 def test_fixed_evidence_gives_the_golden_bytes(file: str) -> None:
     """If a change is meant: python -m tests.bench.report.sample."""
     assert sample.golden()[file].encode() == (sample.GOLDEN / file).read_bytes()
 
 
-@pytest.mark.parametrize("form", [render.csv, render.markdown, render.latex])
+@pytest.mark.parametrize("form", [render.csv, render.markdown, latex.latex])
 def test_a_changed_record_changes_only_the_lines_of_its_row(form: Callable[[Table], str]) -> None:
     moved = sample.FOUND | {("FedAvg", "hard"): (0.69, 0.70, 0.71)}
     before, after = (
@@ -33,13 +39,14 @@ def test_a_changed_record_changes_only_the_lines_of_its_row(form: Callable[[Tabl
     assert changed
     texts = {"csv": 'FedAvg,hard,"CIFAR-10', "markdown": "| FedAvg |", "latex": "FedAvg &"}
     start = texts[form.__name__]
-    assert all(line.startswith((start, r"\quad difference")) for pair in changed for line in pair)
+    told = (start, r"\quad difference", r"\quad verdict")
+    assert all(line.startswith(told) for pair in changed for line in pair)
 
 
 def test_latex_has_as_many_cells_in_every_row() -> None:
     rows = [
         line
-        for line in render.latex(sample.small_table()).splitlines()
+        for line in latex.latex(sample.small_table()).splitlines()
         if line.endswith(r"\\") and "multicolumn" not in line
     ]
     assert {line.count(" & ") for line in rows} == {3}
@@ -73,24 +80,6 @@ def test_numbers_read_well(value: float, said: str) -> None:
     assert numbers.plain(value) == said
 
 
-def test_the_whole_report_is_the_same_bytes_again(tmp_path: Path) -> None:
-    facts = {"commit": "abc", "papers": {"paper-a": {"title": "A paper", "year": 2025}}}
-    pages = [
-        write_report(
-            sample.results(), tmp_path / name, facts, {"paper-a/table1": "repfl reproduce"}
-        ).page
-        for name in ("a", "b")
-    ]
-    files = [
-        sorted(p.relative_to(page.parent) for p in page.parent.rglob("*") if p.is_file())
-        for page in pages
-    ]
-    assert files[0] == files[1]
-    assert len(files[0]) == 1 + 3 + 3
-    for file in files[0]:
-        assert (pages[0].parent / file).read_bytes() == (pages[1].parent / file).read_bytes(), file
-
-
 @pytest.mark.parametrize("error", [ValueError, RuntimeError, AttributeError])
 def test_what_cannot_be_drawn_is_said_and_the_rest_is_written(
     tmp_path: Path, error: type[Exception]
@@ -102,19 +91,67 @@ def test_what_cannot_be_drawn_is_said_and_the_rest_is_written(
     folder = tmp_path / "paper-a"
     folder.mkdir()
     (folder / "fig9.png").write_text("what an earlier report drew")
-    page, failed = write_report([bad, sample.small_table()], tmp_path, {}, {})
+    shown, files, failed = write_artefacts([bad, sample.small_table()], tmp_path, {})
     why = f"{error.__name__}: no such colour in any palette"
     assert failed == {"paper-a/fig9": why}
-    assert f"Could not be rendered ({why})" in page.read_text("utf-8")
+    assert isinstance(shown[0], Absent)
+    assert f"Could not be rendered ({why})" in shown[0].caption
+    assert files["paper-a/fig9"] == []
     assert {path.name for path in folder.iterdir()} == {
         f"table1.{end}" for end in ("csv", "md", "tex")
     }
 
 
+def drawing(figure: Figure) -> tuple[Figure, list[int]]:
+    """A figure that counts how often it is drawn."""
+    times: list[int] = []
+
+    def draw(sheet: Sheet) -> Canvas:
+        times.append(1)
+        return figure.draw(sheet)
+
+    return replace(figure, draw=draw), times
+
+
+def test_a_figure_is_drawn_again_only_if_what_it_shows_has_changed(tmp_path: Path) -> None:
+    figure, times = drawing(sample.small_figure())
+    for evidence in ({figure.key: ["a"]}, {figure.key: ["a"]}):
+        _, files, _ = write_artefacts([figure], tmp_path, evidence)
+    assert len(times) == 1
+    write_artefacts([figure], tmp_path, {figure.key: ["b"]})  # another run behind it
+    assert len(times) == 2
+    data = figure.data.assign(mean=figure.data["mean"] + 1)
+    write_artefacts([replace(figure, data=data)], tmp_path, {figure.key: ["b"]})
+    assert len(times) == 3
+    (tmp_path / files[figure.key][-1]).unlink()
+    write_artefacts([replace(figure, data=data)], tmp_path, {figure.key: ["b"]})
+    assert len(times) == 4
+
+
+def sheets() -> list[Told]:
+    """The sample as sheets, read back from the text that a cache would hold."""
+    made = [of(result, {}) for result in sample.results()]
+    return [decode(json.loads(json.dumps(encode(each)))) for each in made]
+
+
+def test_a_sheet_comes_back_from_its_text_as_it_was() -> None:
+    assert sheets() == [of(result, {}) for result in sample.results()]
+
+
+def test_addresses_are_readable_and_each_stands_once() -> None:
+    assert [slug(text) for text in ("α = 0.1", "FedCAC ↑", "w/o BN", "?")] == [
+        "alpha-0.1", "fedcac-up", "w-o-bn", "x",
+    ]  # fmt: skip
+    assert addressed(["a", "b", "a"]) == ["a", "b", "a-2"]
+    ids = [number.id for number in sheets()[0].numbers]
+    assert len(set(ids)) == len(ids) == 12
+    assert ids[0] == "separate.easy"
+
+
 def test_summaries_count_verdicts_and_claims() -> None:
-    first, second = summaries(sample.results(), {"paper-a": "A paper"})
-    assert (first.title, first.artefacts, first.published) == ("A paper", 2, 9)
-    assert (first.tables, first.figures, first.sentences) == (9, 0, 0)
+    first, second = summaries(sheets(), {"paper-a": {"title": "A paper"}})
+    assert (first.title, len(first.sheets), first.published) == ("A paper", 2, 9)
+    assert (len(first.numbers), first.sentences) == (9, 0)
     assert first.verdicts == {
         "equal": 0,
         "reproduced": 0,
@@ -125,43 +162,40 @@ def test_summaries_count_verdicts_and_claims() -> None:
         "not measured": 1,
     }
     assert first.kinds["trained accuracy"] == (9, 8)
-    assert (
-        sum(count for count, _ in first.kinds.values())
-        == sum(first.verdicts.values())
-        == first.published
+    assert sum(count for count, _ in first.kinds.values()) == first.published
+    assert first.held == (1, 1, 1)
+    assert (len(second.numbers), second.published) == (0, 0)
+
+
+def test_the_first_screen_counts_in_words() -> None:
+    open_ = {"paper-a": {"missing": 3, "cells": 27, "seconds": 7200.0}}
+    found = summaries(sheets(), {}, open_)
+    assert whole(found) == (
+        "Here 9 numbers of 1 paper stand beside our own. Of 9 that depend on training, 8 have been"
+        " compared at the paper's own scale (3 consistent, 2 different, 3 undecided), and 0 were"
+        " only measured in a smaller or different setting."
     )
-    assert (first.holds, first.fails, first.open) == (1, 1, 1)
-    assert (second.absent, second.published) == (1, 0)
-
-
-def test_the_heat_map_averages_over_the_settings_of_a_data_set() -> None:
-    heat = heat_map(sample.results())
-    assert heat.columns == [("paper-a", "CIFAR-10", "paper"), ("paper-a", "CIFAR-100", "paper")]
-    values = {
-        method: [None if c is None else round(c.value, 2) for c in cells]
-        for method, cells in heat.rows
-    }
-    assert values["fedavg"] == [77.25, 52.5]
-    assert values["local"][0] == pytest.approx((81.73 + 51) / 2, abs=0.01)
-    assert isinstance(sample.results()[-1], Absent)
-
-
-def test_the_heat_map_takes_the_first_of_several_columns_of_one_setting() -> None:
-    table = sample.small_table()
-    columns = tuple(
-        replace(c, key="easy/best") if c.key == "hard" else c for c in table.layout.columns
+    assert found[0].sentence == (
+        "8 of 9 trained numbers were compared at the paper's scale (3 consistent, 2 different, 3"
+        " undecided). Of 3 claims 1 hold, 1 fail, 1 are open. Still to run: 3 cells, about 2 hours"
+        " of one processor core."
     )
-    frame = table.frame.replace({"column": {"hard": "easy/best"}})
-    heat = heat_map([replace(table, frame=frame, layout=replace(table.layout, columns=columns))])
-    values = {method: cells[0].value for method, cells in heat.rows if cells[0]}
-    assert values["fedavg"] == pytest.approx(85)
+
+
+def test_every_printed_number_is_a_dot_that_leads_to_it() -> None:
+    shown = dots(sheets()[0])
+    assert [dot.outcome for dot in shown].count("near") == 3
+    assert [dot.outcome for dot in shown].count("off") == 2
+    (missing,) = [dot for dot in shown if dot.outcome == "open"]
+    assert missing.link == "paper-a/table1.html#ours-co.hard"
+    assert missing.name == "Ours & co_, CIFAR-10, α = 0.5: printed 71.53 ± 1.29, not measured"
 
 
 @pytest.mark.parametrize("width", [60, 100, 200])
 def test_terminal_tables_keep_all_numbers(width: int) -> None:
     console = Console(width=width, record=True, file=None, force_terminal=False, quiet=False)
     with console.capture() as captured:
-        show(sample.results(), console)
+        show(sheets(), console)
     text = captured.get()
     for piece in (
         "84.15 ± 1.77 | 85.00 ± 1.00 (3)",
@@ -174,11 +208,11 @@ def test_terminal_tables_keep_all_numbers(width: int) -> None:
 
 
 def test_the_terminal_gets_a_line_for_each_of_many_artefacts() -> None:
-    many = [*sample.results(), *sample.results()]
+    many = [replace(each, files=(f"{each.key}.md",)) for each in (*sheets(), *sheets())]
     assert len(many) > FEW
     console = Console(width=140)
     with console.capture() as captured:
-        show(many, console, {"paper-a/table1": "paper-a/table1.md"})
+        show(many, console)
     lines = captured.get().splitlines()
     (line, _) = [line for line in lines if line.startswith("paper-a/table1")]
     assert line.split()[:7] == ["paper-a/table1", "9", "3", "3", "2", "1", "1/3"]

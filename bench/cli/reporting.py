@@ -1,0 +1,52 @@
+"""What `repfl report` shows: one scale where one is asked for, else the best evidence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from repfl.bench.cells.plan import Planned
+from repfl.bench.cli import show
+from repfl.bench.cli.commands import select
+from repfl.bench.cli.options import Chosen, again
+from repfl.bench.errors import FAILED, FINDING, UserError, unknown
+from repfl.bench.evidence import reporting
+from repfl.bench.records.store import Store
+
+REAL = ("paper", "desk")
+STYLES = ("report", "paper")
+
+
+def report(chosen: Chosen, results: Path | None, out: Path, style: str = "report") -> int:
+    """Write the report, print the tables and where the page is."""
+    if style not in STYLES:
+        raise unknown("style", style, STYLES)
+    store = Store(results)
+    asked = replace(_asked(chosen), again=again(chosen.plugin or (), store), style=style)
+    found = reporting.report(asked, store, out)
+    show.report(found)
+    return FAILED if found.failed else FINDING if found.problems else 0
+
+
+def _asked(chosen: Chosen) -> reporting.Asked:
+    """The cells to be shown. A method that joins tables, and a grid of one's own, are shown at the
+    scale at which they have been run.
+    """
+    if chosen.scale:
+        planned = select(chosen, beside=True)
+        return reporting.Asked(planned, planned if chosen.scale == "smoke" else ())
+    smoke, refused = _planned(chosen, "smoke")
+    if any(item.guest or item.file for item in smoke):
+        return reporting.Asked(smoke)
+    real = [item for scale in REAL for item in _planned(chosen, scale)[0]]
+    if not real and not smoke and refused:
+        raise refused
+    return reporting.Asked(real, smoke, best=True) if real else reporting.Asked(smoke, smoke)
+
+
+def _planned(chosen: Chosen, scale: str) -> tuple[list[Planned], UserError | None]:
+    """The cells of a scale; none, and why, where the selection has none there."""
+    try:
+        return select(replace(chosen, scale=scale), beside=True), None
+    except UserError as error:
+        return [], error

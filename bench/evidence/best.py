@@ -1,0 +1,143 @@
+"""The best evidence for every published number: the paper's scale before the desk's. Smoke runs on
+embedded digits, so it stands in for no number here; it is a self-test of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repfl.bench.cells.plan import Planned
+from repfl.bench.evidence import measured
+from repfl.bench.evidence.library import Library
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from repfl.paper_tables.core.result import Claim, Column, Result, Table
+
+REAL = ("paper", "desk")
+"""Scales whose numbers stand beside published ones, the best first."""
+
+
+def with_evidence(
+    planned: Sequence[Planned], library: Library, root: Path | None = None
+) -> list[Planned]:
+    """Of every artefact the scales at which something is known of it; of one of which nothing is
+    known, its highest scale.
+    """
+    places = dict.fromkeys((item.paper, item.scale) for item in planned)
+    known = {place: measured.read(*place, root).cells.keys() for place in places}
+    own = set(library.store.ids())
+    kept: dict[str, set[str]] = {}
+    for item in planned:
+        if item.cell.id in own or item.cell.id in known[item.paper, item.scale]:
+            kept.setdefault(item.key, set()).add(item.scale)
+    for item in planned:
+        kept.setdefault(item.key, {_highest(planned, item.key)})
+    return [item for item in planned if item.scale in kept[item.key]]
+
+
+def _highest(planned: Iterable[Planned], key: str) -> str:
+    scales = {item.scale for item in planned if item.key == key}
+    return next((scale for scale in REAL if scale in scales), next(iter(scales)))
+
+
+def merged(results: Sequence[Result]) -> list[Result]:
+    """One result per artefact, in the order of the first of each."""
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(result.key, []).append(result)
+    return [_merged(sorted(group, key=_place)) for group in groups.values()]
+
+
+def _place(result: Result) -> int:
+    return REAL.index(result.scale) if result.scale in REAL else len(REAL)
+
+
+def _merged(group: Sequence[Result]) -> Result:
+    """What several scales say of one artefact, the highest scale first."""
+    from repfl.paper_tables.core.result import Absent, Figure, Table
+
+    made = [result for result in group if not isinstance(result, Absent)]
+    if len(made) < 2:
+        return (made or group)[0]
+    claims = _claims(made)
+    tables = [result for result in made if isinstance(result, Table)]
+    if len(tables) == len(made):
+        return replace(_table(tables), claims=claims)
+    figures = [result for result in made if isinstance(result, Figure)]
+    drawn = max(figures, key=lambda figure: len(figure.ids))  # of equal ones the highest scale
+    data = _points([drawn, *(each for each in figures if each is not drawn)], figures)
+    return replace(drawn, claims=claims, data=data)
+
+
+def _claims(group: Sequence[Result]) -> tuple[Claim, ...]:
+    """Every claim once: where its verdict stands, else where something suggests one."""
+    found: dict[str, Claim] = {}
+    for claim in (claim for result in group for claim in result.claims):
+        if claim.id not in found or _worth(claim) > _worth(found[claim.id]):
+            found[claim.id] = claim
+    return tuple(found.values())
+
+
+def _worth(claim: Claim) -> int:
+    return 2 if claim.holds is not None else 1 if claim.suggests is not None else 0
+
+
+def _table(group: Sequence[Table]) -> Table:
+    """Every cell from the highest scale that has a number of ours there."""
+    import pandas as pd
+
+    frame = pd.concat([table.frame for table in group if len(table.frame)], ignore_index=True)
+    best = _best(frame, ["row", "column"])
+    told = best[best["ours"].notna()]
+    scales = [table.scale for table in group if (told["scale"] == table.scale).any()]
+    by_scale = {table.scale: table for table in group}
+    lead = by_scale[str(told["scale"].mode()[0])] if len(told) else group[0]
+    layouts = [table.layout for table in group]
+    rows = dict.fromkeys(row for layout in layouts for row in layout.rows)
+    aside = dict.fromkeys(row for layout in layouts for row in layout.aside)
+    competing = [row for row in rows if row not in aside]
+    columns: dict[str, Column] = {c.key: c for layout in layouts for c in layout.columns}
+    notes = dict.fromkeys(note for scale in scales for note in by_scale[scale].notes)
+    return replace(
+        lead,
+        scale=scales[0] if len(scales) == 1 else lead.scale,
+        notes=tuple(notes),
+        ids=tuple(dict.fromkeys(cell for ids in best["ids"] for cell in ids)),
+        frame=best,
+        layout=replace(
+            lead.layout,
+            rows=(*competing, *aside),
+            columns=tuple(columns.values()),
+            aside=tuple(aside),
+        ),
+    )
+
+
+def _best(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """One line per key: the first with a number of ours, else the first."""
+    order = frame.assign(missing=frame["ours"].isna(), place=range(len(frame)))
+    chosen = order.sort_values(["missing", "place"]).drop_duplicates(list(keys))
+    return chosen.sort_values("place").drop(columns=["missing", "place"]).reset_index(drop=True)
+
+
+def _points(parts: Sequence[Result], ranked: Sequence[Result]) -> pd.DataFrame:
+    """A figure's data, its published numbers from the highest scale that measured each."""
+    import pandas as pd
+
+    data: Mapping[str, pd.DataFrame] = {each.scale: each.data for each in ranked}  # type: ignore[attr-defined]
+    drawn = data[parts[0].scale]
+    if not {"source", "ours"} <= set(drawn.columns):
+        return drawn
+    told = [
+        frame[frame["source"] != ""].assign(scale=scale)
+        for scale, frame in data.items()
+        if "source" in frame
+    ]
+    best = _best(pd.concat(told, ignore_index=True), ["source"])
+    rest = drawn[drawn["source"] == ""].assign(scale=parts[0].scale)
+    return pd.concat([rest, best], ignore_index=True)

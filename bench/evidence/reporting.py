@@ -1,0 +1,336 @@
+"""From planned cells to a report: what is known is gathered paper by paper, and kept until it
+changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from repfl.bench.cells import grid as grids
+from repfl.bench.cells.plan import Planned, asked_beside, unique
+from repfl.bench.records import provenance
+from repfl.bench.records.store import Store, writing
+from repfl.bench.report import cache
+from repfl.bench.report.sheet import Sheet, decode, encode
+from repfl.bench.report.write import Book
+from repfl.datasets.core.paths import real_path
+
+ASKED = 12
+"""A command names as many cells at most; of more it names the artefact."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be reported."""
+
+    planned: Sequence[Planned]
+    tested: Sequence[Planned] = ()
+    """The cells of the self-test."""
+    best: bool = False
+    """Whether the scales of an artefact are merged, the best evidence first."""
+    again: str = ""
+    """What commands must say beside the artefact."""
+    style: str = "report"
+
+
+@dataclass
+class Reported:
+    """A report on disk."""
+
+    page: Path
+    sheets: list[Sheet] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """The artefacts that could not be made or drawn, by `paper/name`."""
+    fresh: bool = False
+    """Whether anything had to be made."""
+
+
+def report(asked: Asked, store: Store, out: Path) -> Reported:
+    """Write the selected artefacts and the pages above them. What has not changed since it was last
+    written to this folder stays as it is.
+    """
+    kept = cache.Cache(out)
+    found = Reported(out / "index.html")
+    parts, keys = [], []
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        for paper in dict.fromkeys(item.paper for item in asked.planned):
+            mine = [item for item in asked.planned if item.paper == paper]
+            key = _key(mine, store, asked)
+            part = kept.get(f"paper-{paper}", key)
+            if part is None:
+                part, files = _part(mine, store, out, asked)
+                part = kept.put(f"paper-{paper}", key, part, files)
+                found.fresh = True
+            parts.append(part)
+            keys.append(key)
+        found.sheets = [decode(sheet) for part in parts for sheet in part["sheets"]]
+        found.problems = [line for part in parts for line in part["problems"]]
+        found.failed = [name for part in parts for name in part["failed"]]
+        keys.append(_key(asked.tested, store, asked))
+        test = kept.get("self-test", keys[-1])
+        if test is None:
+            test = kept.put("self-test", keys[-1], _tested(asked.tested, store))
+        found.problems = list(dict.fromkeys([*found.problems, *test["problems"]]))
+        whole = cache.digest([keys, provenance.commit()["commit"], str(out)])
+        if kept.get("pages", whole) is None:
+            from repfl.bench.report import site
+
+            book = _book(asked, parts, found.sheets, test["table"], store, out)
+            kept.put("pages", whole, True, site.write(book, out))
+    return found
+
+
+def _key(planned: Sequence[Planned], store: Store, asked: Asked) -> str:
+    """Of everything that a paper's part of a report depends on."""
+    places = [
+        (item.scale, item.artefact, item.row, item.column, item.cell.id, item.guest, str(item.file))
+        for item in planned
+    ]
+    files = sorted({str(item.file) for item in planned if item.file})
+    own = [cache.digest(Path(file).read_text(encoding="utf-8-sig")) for file in files]
+    papers = {item.paper for item in planned if not item.file}
+    facts = [cache.files(grids.folder(paper)) for paper in sorted(papers)]
+    stored = set(store.ids())
+    stamps = {
+        item.cell.id: cache.stamp(store.folder(item.cell.id))
+        for item in unique(planned)
+        if item.cell.id in stored
+    }
+    how = [asked.best, asked.again, asked.style]
+    return cache.digest([cache.code(), places, own, facts, stamps, how])
+
+
+def _part(
+    planned: Sequence[Planned], store: Store, out: Path, asked: Asked
+) -> tuple[dict[str, Any], list[str]]:
+    """One paper: its sheets, the runs behind them, what went wrong; and the files that were
+    written.
+    """
+    from repfl.bench.evidence import artefacts, best, measured, recheck, runs
+    from repfl.bench.evidence.library import Known, Library
+    from repfl.bench.report import sheet
+    from repfl.bench.report.write import write_artefacts
+    from repfl.paper_tables.core.published import read_published
+
+    library, results = Library(store), []
+    problems: list[str] = []
+    failed: list[str] = []
+    shown = best.with_evidence(planned, library) if asked.best else list(planned)
+    told: dict[str, Any] = {}
+    for scale in dict.fromkeys(item.scale for item in shown):
+        mine = [item for item in shown if item.scale == scale]
+        made = artefacts.make(mine, library)
+        results += made.results
+        problems += made.problems
+        failed += made.failed
+        known = measured.read(mine[0].paper, scale)
+        recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
+        told |= runs.told(mine, Known(library, known))
+    order = list(dict.fromkeys(item.key for item in planned))
+    results = best.merged(results) if asked.best else results
+    results.sort(key=lambda result: order.index(result.key))
+    evidence = {
+        result.key: [[cell, cache.stamp(store.folder(cell)), told.get(cell)] for cell in result.ids]
+        for result in results
+    }
+    results, files, undrawn = write_artefacts(results, out, evidence, asked.style)
+    problems += [f"artefact {name} could not be drawn: {why}" for name, why in undrawn.items()]
+    printed = read_published(grids.folder(planned[0].paper) / "published").frame
+    rows: dict[str, Any] = {str(row["source"]): row for row in printed.to_dict("records")}
+    sheets = [
+        sheet.of(
+            result,
+            rows,
+            files=tuple(files[result.key]),
+            logged=_logged(result.paper, rows),
+            **_places(result.key, planned, told, asked),
+        )
+        for result in results
+    ]
+    part = {
+        "sheets": [encode(each) for each in sheets],
+        "runs": told,
+        "problems": list(dict.fromkeys(problems)),
+        "failed": list(dict.fromkeys([*failed, *undrawn])),
+    }
+    return part, [file for each in files.values() for file in each]
+
+
+def _places(
+    key: str, planned: Sequence[Planned], told: Mapping[str, Any], asked: Asked
+) -> dict[str, Any]:
+    """What a sheet tells of its cells: the command that makes them, the data behind columns, and
+    what would improve the evidence where nothing has run at the highest scale.
+    """
+    mine = [item for item in planned if item.key == key]
+    guests = dict.fromkeys(item.guest for item in mine if item.guest)
+    command = f"repfl report --artefact {key}"
+    if not asked.best:
+        beside = asked_beside(mine[0].file, guests)
+        command = f"repfl reproduce --scale {mine[0].scale} --artefact {key}{beside}{asked.again}"
+    highest = max((item.scale for item in mine), key=grids.SCALES.index)
+    return {
+        "command": command,
+        "datasets": {item.column: str(item.cell.recipe["dataset"]) for item in mine},
+        "wants": _wants([item for item in mine if item.scale == highest], told, asked),
+    }
+
+
+def _logged(paper: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, list[list[float]]]:
+    """By source, the accuracy by round of the authors' own run of a published number, of papers
+    that have a module of logs.
+    """
+    from importlib import import_module
+
+    if not (grids.folder(paper) / "logs.py").is_file():
+        return {}
+    logs = import_module(f"repfl.paper_tables.{paper.replace('-', '_')}.logs")
+    runs = {(run["dataset"], run["method"], run["setting"]): run for run in logs.runs()}
+    return {
+        source: run["points"]
+        for source, row in rows.items()
+        for (dataset, method, setting), run in runs.items()
+        if (dataset, method) == (row["dataset"], row["method"]) and setting in row["setting"]
+    }
+
+
+def _wants(
+    planned: Sequence[Planned], told: Mapping[str, Any], asked: Asked
+) -> dict[str, dict[str, Any]]:
+    """By row and column, the command that would compute what is missing, and its cost."""
+    from repfl.bench.running import cost
+
+    groups: dict[str, dict[str, Planned]] = {}
+    for item in planned:
+        if item.cell.id not in told and not item.skip:
+            missing = groups.setdefault(f"{item.row}|{item.column}", {})
+            missing.setdefault(item.cell.id, item)
+    found: dict[str, dict[str, Any]] = {}
+    for place, cells in groups.items():
+        items = list(cells.values())
+        first = items[0]
+        named = "".join(f" --cell {quote(item.cell.short)}" for item in items[:ASKED])
+        guests = dict.fromkeys(item.guest for item in items if item.guest)
+        asking = f"--artefact {first.key}{named if len(items) <= ASKED else ''}"
+        found[place] = {
+            "cells": len(items),
+            "seconds": round(sum(map(cost.static, items))),
+            "command": (
+                f"repfl run --scale {first.scale} {asking}{asked_beside(first.file, guests)}"
+                f"{asked.again}"
+            ),
+        }
+    return found
+
+
+def _book(
+    asked: Asked,
+    parts: Sequence[Mapping[str, Any]],
+    sheets: list[Sheet],
+    test: Mapping[str, Any],
+    store: Store,
+    out: Path,
+) -> Book:
+    """Everything that the pages show."""
+    import os
+
+    from repfl.bench.evidence import noise
+
+    runs = {cell: run for part in parts for cell, run in part["runs"].items()}
+    judged = any(sheet.judged for sheet in sheets)
+    names = sorted({item.cell.method for item in asked.planned})
+    return Book(
+        sheets,
+        {item.paper: _titled(item) for item in asked.planned},
+        runs,
+        _open(asked.planned, runs) if asked.best else {},
+        test,
+        {name: _method(name) for name in names},
+        _origins(runs),
+        noise.operating() if judged and len(parts) > 1 else (),
+        Path(os.path.relpath(real_path(store.root), real_path(out))).as_posix(),
+    )
+
+
+def _titled(item: Planned) -> dict[str, Any]:
+    """A paper's title and year, or those of a grid of one's own."""
+    file = grids.read(item.file or grids.files()[item.paper]).file
+    return {"title": file.title, "year": file.year}
+
+
+def _open(planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Per paper, what its own scale still lacks."""
+    from repfl.bench.running import cost
+
+    found = {}
+    for paper in dict.fromkeys(item.paper for item in planned):
+        mine = unique(i for i in planned if i.paper == paper and i.scale == "paper" and not i.skip)
+        missing = [item for item in mine if item.cell.id not in runs]
+        found[paper] = {
+            "cells": len(mine),
+            "missing": len(missing),
+            "seconds": sum(map(cost.static, missing)),
+            "command": f"repfl run --scale paper --paper {paper}",
+        }
+    return found
+
+
+def _tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
+    """The self-test: what is known of every smoke cell, and what was refused."""
+    from repfl.bench.evidence import measured, recheck, runs
+    from repfl.bench.evidence.library import Known, Library
+
+    library = Library(store)
+    told: dict[str, Any] = {}
+    problems: list[str] = []
+    for paper in dict.fromkeys(item.paper for item in planned):
+        mine = [item for item in planned if item.paper == paper]
+        known = measured.read(paper, mine[0].scale)
+        problems += known.problems
+        recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
+        told |= runs.told(mine, Known(library, known))
+    problems += library.problems
+    return {"table": runs.self_test(planned, told) if planned else {}, "problems": problems}
+
+
+def _method(name: str) -> dict[str, Any]:
+    """What the registry says of a method."""
+    import inspect
+
+    from repfl.bench.cells.cell import known_entry
+
+    known = known_entry(name)
+    if known is None:
+        return {"name": name}
+    return {
+        "name": name,
+        "title": known.title,
+        "paper": known.paper,
+        "year": known.year,
+        "family": known.family,
+        "sends": known.sends,
+        "rule": inspect.cleandoc(known.cls.__doc__ or ""),
+        "variants": list(known.variants),
+    }
+
+
+def _origins(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """What the runs of a report were made with, each value once."""
+    own = provenance.commit()["commit"] or "unknown"
+    here = sum(run["from"] == "computed here" for run in runs.values())
+    found = {
+        "report made at commit": own[:12],
+        "runs computed here": str(here),
+        "runs that came with the code": str(len(runs) - here),
+    }
+    for name in ("commit", "device", "torch", "contributor"):
+        values = {str(run[name] or "unknown")[:60] for run in runs.values()}
+        shown = {value[:12] for value in values} if name == "commit" else values
+        found[name if len(shown) == 1 else f"{name}s"] = ", ".join(sorted(shown))
+    return found

@@ -1,0 +1,145 @@
+"""What a page tells of every run behind a number: from its record, or from the line that came with
+the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.evidence.library import Known
+from repfl.bench.evidence.packing import Counts, Curve
+from repfl.bench.records.store import Record
+from repfl.bench.running.metrics import TRAFFIC, judged
+from repfl.bench.trust import ledger
+
+POINTS = 60
+"""As many points of a curve are told; more cannot be seen."""
+
+
+def told(planned: Sequence[Planned], known: Known) -> dict[str, Any]:
+    """Every planned cell of which something is known, by its id."""
+    found = {}
+    for item in unique(planned):
+        cell = item.cell.id
+        record, line = known.record(cell), known.line(cell)
+        if record is None:
+            continue
+        standing = line.standing if line else _standing(record)
+        name = "/".join(judged(item.cell.recipe["evaluation"]))
+        done = record.status == "done"
+        found[cell] = {
+            **_facts(item, record),
+            "from": "came with the code" if line else "computed here",
+            "tier": str(known.tiers[cell]) if line else "",
+            "stale": "" if standing.current else standing.reason,
+            "curve": _curve(known.curves(cell, [name]).get(name) if done else None),
+            "clients": _shares(known.counts(cell) if done else None),
+        }
+    return found
+
+
+def _standing(record: Record) -> ledger.Standing:
+    return ledger.standing(record.provenance.get("sources") or {}, record.cell)
+
+
+def _facts(item: Planned, record: Record) -> dict[str, Any]:
+    """The outcome and what it was made with."""
+    made, metrics, cell = record.provenance, record.metrics, item.cell
+    floor = (metrics.get("floor") or {}).get(str(cell.recipe["evaluation"].get("average")))
+    traffic, spent = metrics.get("traffic") or {}, made.get("seconds") or {}
+    return {
+        "method": cell.method,
+        "hp": dict(cell.hp),
+        "seed": cell.seed,
+        "recipe": cell.recipe,
+        "scale": item.scale,
+        "status": record.status,
+        "reason": record.reason,
+        "value": _percent(metrics.get("value")),
+        "round": metrics.get("round"),
+        "floor": _percent(floor),
+        "parameters": metrics.get("parameters"),
+        "bytes": sum(int(traffic.get(name) or 0) for name in TRAFFIC) if traffic else None,
+        "seconds": spent.get("wall"),
+        "memory": made.get("peak_memory"),
+        "device": (made.get("platform") or {}).get("device") or made.get("device"),
+        "torch": (made.get("platform") or {}).get("torch"),
+        "precision": made.get("precision"),
+        "commit": made.get("commit"),
+        "dirty": bool(made.get("dirty")),
+        "contributor": made.get("contributor"),
+        "finished": made.get("finished"),
+        "partition": made.get("partition"),
+        "command": f"{item.command} --fresh",
+    }
+
+
+def _percent(value: Any) -> float | None:
+    return None if value is None else round(100 * float(value), 4)
+
+
+def _curve(curve: Curve | None) -> list[list[float]]:
+    """Rounds and percentages, thinned; the last round stays."""
+    if curve is None:
+        return []
+    step = max(1, -(-len(curve.rounds) // POINTS))
+    places = sorted({*range(0, len(curve.rounds), step), len(curve.rounds) - 1})
+    return [[int(curve.rounds[i]), round(100 * float(curve.values[i]), 3)] for i in places]
+
+
+def _shares(counts: Counts | None) -> list[float]:
+    if counts is None:
+        return []
+    pairs = zip(counts.correct, counts.total, strict=True)
+    return [round(100 * int(right) / int(total), 2) for right, total in pairs if total]
+
+
+def self_test(planned: Iterable[Planned], runs: Mapping[str, Any]) -> dict[str, Any]:
+    """Smoke cells, each distinct one once: methods against recipes of the embedded digits. A cell
+    that several papers share stands in one column.
+    """
+    columns: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, list[str]]] = {}
+    for item in unique(planned):
+        recipe = item.cell.recipe
+        name = ", ".join(
+            f"{key} {value}" for key, value in sorted(recipe["partition"]["options"].items())
+        )
+        key = repr((recipe["partition"]["rule"], name, recipe["model"], recipe["clients"]))
+        columns.setdefault(
+            key,
+            {
+                "rule": recipe["partition"]["rule"],
+                "options": name,
+                "model": recipe["model"],
+                "clients": recipe["clients"],
+            },
+        )
+        rows.setdefault(item.cell.method, {}).setdefault(key, []).append(item.cell.id)
+    table = [
+        {"method": method, "cells": [_tested(places.get(key, []), runs) for key in columns]}
+        for method, places in sorted(rows.items())
+    ]
+    return {"columns": list(columns.values()), "rows": table}
+
+
+def _tested(ids: Sequence[str], runs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """How many runs there are of so many planned, the best accuracy, and whether one beat what
+    predicting the most frequent class gives.
+    """
+    if not ids:
+        return None
+    known = [runs[cell] for cell in ids if cell in runs]
+    done = [run for run in known if run["status"] == "done" and run["value"] is not None]
+    best = max(done, key=lambda run: run["value"], default=None)
+    return {
+        "planned": len(ids),
+        "done": len(done),
+        "here": sum(run["from"] == "computed here" for run in known),
+        "fell": sum(run["status"] in ("failed", "diverged") for run in known),
+        "value": best and best["value"],
+        "floor": best and best["floor"],
+        "learns": bool(best and best["floor"] is not None and best["value"] > best["floor"]),
+    }

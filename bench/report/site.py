@@ -1,0 +1,219 @@
+"""The pages: each is one self-contained file that asks nothing of a server or a network, with
+addresses that stay the same: `<paper>/<artefact>.html#<number>`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup, escape
+
+from repfl.bench.report import compare, numbers, overview
+from repfl.bench.report.sheet import Number, Sheet, slug
+from repfl.bench.report.write import Book
+from repfl.paper_tables.core.verdict import RULE, Kind
+
+TEMPLATES = Path(__file__).parent / "templates"
+SCALES = {
+    "paper": "exactly the paper's protocol",
+    "desk": "the real data and the paper's model, but fewer rounds, clients or seeds",
+    "smoke": "embedded digits, tiny models and few rounds: a self-test",
+}
+PERCENT = ("%", "percent", "")
+
+
+def write(book: Book, out: Path) -> list[str]:
+    """Write all pages; returns their names. The same book gives the same bytes."""
+    made = []
+    for name, text in pages(book):
+        path = out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+        made.append(name)
+    return made
+
+
+def pages(book: Book) -> Iterator[tuple[str, str]]:
+    """Every page with its name."""
+    templates, summaries = (
+        _environment(book),
+        overview.summaries(book.sheets, book.papers, book.open),
+    )
+
+    def page(path: str, template: str, **told: Any) -> tuple[str, str]:
+        root = "../" * path.count("/")
+        return path, templates.get_template(template).render(root=root, **told)
+
+    yield page("index.html", "index.html.j2", **_first_screen(book, summaries))
+    for summary in summaries:
+        yield page(f"{summary.paper}/index.html", "paper.html.j2", s=summary)
+    for sheet in book.sheets:
+        yield page(sheet.page, "artefact.html.j2", **_artefact(sheet, book))
+    for name, lines in _by_method(book).items():
+        facts = book.methods.get(name, {})
+        told = {"name": name, "what": "Methods", "facts": facts, "lines": lines}
+        yield page(f"methods/{slug(name)}.html", "listing.html.j2", **told)
+    for name, lines in _by_dataset(book).items():
+        told = {"name": name, "what": "Datasets", "facts": {}, "lines": lines}
+        yield page(f"datasets/{slug(name)}.html", "listing.html.j2", **told)
+    yield page("compare.html", "compare.html.j2", data=compare.runs(book))
+    if book.test:
+        cells = [cell for row in book.test["rows"] for cell in row["cells"] if cell]
+        counts = {name: sum(cell[name] for cell in cells) for name in ("here", "planned")}
+        yield page(
+            "selftest.html", "selftest.html.j2", here=counts["here"], cells=counts["planned"]
+        )
+    known = {word: told.removeprefix(f"{word}: ") for word, told in numbers.MEANING.items()}
+    told = {"rule": RULE, "meanings": known, "operating": book.operating}
+    yield page("how.html", "how.html.j2", provenance=book.provenance, **told)
+
+
+def _environment(book: Book) -> Environment:
+    """The templates, and what every page has in common."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"emphasise": emphasise, "embedded": embedded, "span": overview.span}
+    scripts = ("plot.js", "app.js", "number.js", "compare.js")
+    environment.globals |= {
+        "style": Markup((TEMPLATES / "style.css").read_text("utf-8")),
+        "script": Markup("".join((TEMPLATES / name).read_text("utf-8") for name in scripts)),
+        "menus": _menus(book),
+        "search": _search(book),
+        "tested": book.test,
+        "scales": SCALES,
+        "commit": book.provenance.get("report made at commit", "unknown"),
+        "dots": overview.dots,
+        "said": overview.of_claim,
+        "outcomes": overview.OUTCOMES,
+        "kinds": [str(kind) for kind in Kind],
+        "paired": numbers.PAIRED,
+    }
+    return environment
+
+
+def _menus(book: Book) -> list[tuple[str, list[tuple[str, str]]]]:
+    papers = [
+        (paper, f"{paper}/index.html") for paper in dict.fromkeys(s.paper for s in book.sheets)
+    ]
+    methods = [(name, f"methods/{slug(name)}.html") for name in _by_method(book)]
+    datasets = [(name, f"datasets/{slug(name)}.html") for name in _by_dataset(book)]
+    found = [("Papers", papers), ("Methods", methods), ("Datasets", datasets)]
+    return [(name, items) for name, items in found if items]
+
+
+def _search(book: Book) -> list[list[str]]:
+    """What can be searched for: name, kind, address."""
+    found = [
+        [name, menu.removesuffix("s").lower(), link]
+        for menu, items in _menus(book)
+        for name, link in items
+    ]
+    found += [[f"{each.key} {each.title}", each.kind, each.page] for each in book.sheets]
+    titles = ((str(told.get("title", "")), paper) for paper, told in book.papers.items())
+    return found + [[title, "paper", f"{paper}/index.html"] for title, paper in titles if title]
+
+
+def _first_screen(book: Book, summaries: list[overview.Summary]) -> dict[str, Any]:
+    shown = [dot.outcome for summary in summaries for dot in summary.dots]
+    return {
+        "summaries": summaries,
+        "printed": any(summary.published for summary in summaries),
+        "whole": overview.whole(summaries),
+        "counts": {name: f"{shown.count(name):,}" for name in overview.OUTCOMES},
+        "runs": len(book.runs),
+        "differing": overview.differing(book.sheets),
+        "points": [
+            [n.printed, n.value, f"{s.page}#{n.id}", f"{s.key}: {n.row}, {n.where}", n.scale]
+            for s in book.sheets
+            for n in s.printed
+            if n.kind in (Kind.TRAINED, Kind.LOGGED)
+            and n.unit in PERCENT
+            and n.measured
+            and n.printed is not None
+        ],
+    }
+
+
+def _artefact(sheet: Sheet, book: Book) -> dict[str, Any]:
+    names = {head.key: head.name for head in sheet.columns}
+    same = sum(order.printed == order.ours for order in sheet.orders)
+    picture = next((file for file in sheet.files if file.endswith(".png")), "")
+    return {
+        "s": sheet,
+        "cells": sheet.at(),
+        "picture": picture,
+        "same": same,
+        "names": names,
+        "data": _data(sheet, book),
+    }
+
+
+def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
+    """What the pages of an artefact's numbers are made from. Recipes are shared."""
+    used = dict.fromkeys(cell for number in sheet.numbers for cell in number.ids)
+    recipes: list[Any] = []
+    runs = {}
+    for cell in used:
+        run = dict(book.runs.get(cell, {}))
+        if not run:
+            continue
+        if run["recipe"] not in recipes:
+            recipes.append(run["recipe"])
+        runs[cell] = run | {"recipe": recipes.index(run["recipe"])}
+    return {
+        "key": sheet.key,
+        "title": sheet.title,
+        "numbers": [_plain(number) for number in sheet.numbers],
+        "runs": runs,
+        "recipes": recipes,
+        "wants": sheet.wants,
+        "logged": sheet.logged,
+        "lines": sheet.lines,
+        "command": sheet.command,
+        "scales": SCALES,
+        "records": book.records,
+        "source": f"paper_tables/{sheet.paper.replace('-', '_')}",
+    }
+
+
+def _plain(number: Number) -> dict[str, Any]:
+    """The fields of a number that say anything."""
+    return {name: value for name, value in vars(number).items() if value not in ("", None, ())}
+
+
+def _by_method(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
+    """Every number of a method, in the order of their names."""
+    found: dict[str, list[tuple[Sheet, Number]]] = {}
+    for sheet in book.sheets:
+        for number in sheet.numbers:
+            if number.method:
+                found.setdefault(number.method, []).append((sheet, number))
+    return dict(sorted(found.items()))
+
+
+def _by_dataset(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
+    """The same by data set; those of runs, so that digits that stand for sizes are none."""
+    found: dict[str, list[tuple[Sheet, Number]]] = {}
+    for sheet in book.sheets:
+        for number in sheet.numbers:
+            name = sheet.datasets.get(number.column, "")
+            if name and (number.method or number.source):
+                found.setdefault(name, []).append((sheet, number))
+    return dict(sorted(found.items()))
+
+
+def embedded(value: Any) -> Markup:
+    """JSON within a page: nothing in it can end the script that holds it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c"))
+
+
+def emphasise(text: str) -> Markup:
+    """Words between asterisks in italics."""
+    return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", str(escape(text))))

@@ -1,0 +1,89 @@
+// Tables that sort, filter and hide columns; search; theme; copying.
+for (const table of document.querySelectorAll("table.sortable")) sortable(table);
+function sortable(table) {
+  const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
+  heads.forEach((head, place) => head.querySelector("button")?.addEventListener("click", () => {
+    const rising = head.getAttribute("aria-sort") === "descending";
+    heads.forEach(other => other.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", rising ? "ascending" : "descending");
+    const key = row => {
+      const cell = row.cells[place];
+      return cell.dataset.v === undefined ? cell.textContent.trim() : Number(cell.dataset.v);
+    };
+    const compare = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+    const body = table.tBodies[0];
+    body.append(...[...body.rows].sort((a, b) => (rising ? 1 : -1) * compare(key(a), key(b))));
+  }));
+}
+for (const input of document.querySelectorAll("input[data-for]")) {
+  input.addEventListener("input", () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const row of document.getElementById(input.dataset.for).tBodies[0].rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every(word => text.includes(word));
+    }
+  });
+}
+for (const place of document.querySelectorAll(".columns[data-for]")) {
+  const table = document.getElementById(place.dataset.for), over = table.tHead.rows[0];
+  const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells].slice(1);
+  if (heads.length < 3) continue;
+  const menu = el("details", {}, el("summary", {}, "Columns"));
+  const groups = [...over.cells].slice(1);
+  const group = groups.flatMap(cell => Array(cell.colSpan).fill(cell));
+  groups.forEach(cell => { cell.dataset.all = cell.colSpan; });
+  heads.forEach((head, index) => {
+    const name = [group[index]?.textContent, head.textContent.trim()].filter(Boolean).join(", ");
+    const box = el("input", { type: "checkbox", checked: "", onchange: () => {
+      for (const row of table.rows) if (row !== over && row.cells[index + 1]) row.cells[index + 1].hidden = !box.checked;
+      for (const cell of groups) {
+        const left = heads.filter((h, i) => group[i] === cell && !h.hidden).length;
+        cell.hidden = !left; cell.colSpan = left || 1;
+      }
+    } });
+    menu.append(el("label", {}, box, " ", name));
+  });
+  place.append(menu);
+}
+document.addEventListener("click", async event => {
+  const button = event.target.closest?.("button.copy");
+  for (const menu of document.querySelectorAll("nav details[open]")) if (!menu.contains(event.target)) menu.open = false;
+  if (!button) return;
+  const code = button.parentElement.querySelector("code");
+  try { await navigator.clipboard.writeText(code.textContent); button.textContent = "Copied"; }
+  catch { getSelection().selectAllChildren(code); }
+});
+document.getElementById("theme").addEventListener("click", () => {
+  const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  try { localStorage.setItem("theme", root.dataset.theme); } catch { /* no storage */ }
+});
+{
+  const input = document.getElementById("search"), hits = document.getElementById("hits"), root = document.body.dataset.root;
+  const every = embedded("index");
+  const find = () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = words.length ? every.filter(([name, kind]) => words.every(word => `${name} ${kind}`.toLowerCase().includes(word))).slice(0, 12) : [];
+    hits.replaceChildren(...found.map(([name, kind, link]) => el("li", {}, el("a", { href: root + link }, name, " ", el("small", {}, kind)))));
+    hits.hidden = !words.length;
+    if (words.length && !found.length) hits.append(el("li", {}, "Nothing has these words."));
+  };
+  input.addEventListener("input", find);
+  input.addEventListener("keydown", event => {
+    if (event.key === "Enter") hits.querySelector("a")?.click();
+    if (event.key === "Escape") { input.value = ""; find(); }
+    if (event.key === "ArrowDown") { event.preventDefault(); hits.querySelector("a")?.focus(); }
+  });
+  document.addEventListener("keydown", event => {
+    if (event.key === "/" && !/INPUT|SELECT|TEXTAREA/.test(document.activeElement.tagName)) { event.preventDefault(); input.focus(); }
+    if (event.key === "Escape") for (const menu of document.querySelectorAll("nav details[open]")) { menu.open = false; menu.querySelector("summary").focus(); }
+  });
+}
+{
+  const points = embedded("points"), place = document.getElementById("scatter");
+  if (points && place) {
+    const of = (scale, name, mark) => ({ name, line: false, points: points.filter(p => p[4] === scale).map(p => [p[0], p[1], p[2], p[3], mark]) });
+    const draw = () => chart(place, [of("paper", "paper scale", ""), of("desk", "desk scale", "hollow")], { x: "printed accuracy in %", y: "ours, accuracy in %", diagonal: true, height: 420 });
+    draw(); addEventListener("resize", draw);
+  }
+}

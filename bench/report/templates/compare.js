@@ -1,0 +1,98 @@
+// Two methods over all columns, ranks, harm and bytes.
+{
+  const T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042];
+  const FEW = 3; // ranks of fewer runs say little, and stand last
+  const quantile = df => df < 1 ? NaN : T95[df - 1] ?? 1.96;
+  const mean = values => values.reduce((a, b) => a + b, 0) / values.length;
+  const interval = values => {
+    const m = mean(values), sd = Math.sqrt(values.reduce((a, v) => a + (v - m) ** 2, 0) / (values.length - 1));
+    const half = values.length > 1 ? quantile(values.length - 1) * sd / Math.sqrt(values.length) : NaN;
+    return [m, m - half, m + half];
+  };
+  const signed = v => (v > 0 ? "+" : "") + told(v);
+  const between = ([m, low, high]) => Number.isNaN(low) ? `${signed(m)} (one pair: no interval)` : `${signed(m)} [${told(low)}, ${told(high)}]`;
+  const selects = ["first", "second", "scale", "place"].map(id => document.getElementById(id));
+  const every = selects[0] ? embedded("data") : [];
+  const rows = [...new Set(every.map(run => run.row))].sort((a, b) => a.localeCompare(b, "en"));
+  const chosen = () => every.filter(run => !selects[2].value || run.scale === selects[2].value);
+  const key = run => `${run.place}|${run.seed}`;
+  const root = document.body.dataset.root;
+
+  function pairs(a, b) {
+    if (a === b) return [];
+    const others = new Map(chosen().filter(run => run.row === b).map(run => [key(run), run]));
+    return chosen().filter(run => run.row === a && others.has(key(run))).map(run => [run, others.get(key(run))]);
+  }
+  function grid(head, lines) {
+    const table = el("table", { class: "grid sortable" },
+      el("thead", {}, el("tr", {}, head.map(name => el("th", { scope: "col" }, el("button", { type: "button" }, name))))),
+      el("tbody", {}, lines.map(line => el("tr", {}, line.map((cell, i) => {
+        const [shown, value] = Array.isArray(cell) ? cell : [cell, undefined];
+        return el(i ? "td" : "th", { scope: i ? undefined : "row", "data-v": value }, shown);
+      })))));
+    sortable(table);
+    return el("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": head.join(", ") }, table);
+  }
+  function compare() {
+    const [a, b] = [selects[0].value, selects[1].value], found = pairs(a, b);
+    const said = document.getElementById("verdict"), place = document.getElementById("pairs");
+    const groups = Map.groupBy ? Map.groupBy(found, pair => pair[0].place) : found.reduce((m, p) => m.set(p[0].place, [...(m.get(p[0].place) || []), p]), new Map());
+    const lines = [...groups.values()].map(each => ({ name: each[0][0].name, scale: each[0][0].scale, link: each[0][0].link, other: each[0][1].link,
+      a: mean(each.map(p => p[0].value)), b: mean(each.map(p => p[1].value)), n: each.length, gap: interval(each.map(p => p[0].value - p[1].value)),
+      clients: each[0][0].clients.length && each[0][0].clients.length === each[0][1].clients.length ? interval(each[0][0].clients.map((v, i) => v - each[0][1].clients[i])) : null }));
+    if (!lines.length) {
+      const known = rows.filter(row => row !== a && pairs(a, row).length);
+      said.replaceChildren(el("p", { class: "absent" }, a === b ? "Choose two different methods." : `${a} and ${b} have no run in common: no column and seed where both were measured.`,
+        known.length && a !== b ? ` ${a} can be compared with ${known.join(", ")}.` : ""));
+      place.replaceChildren();
+    } else {
+      const all = interval(lines.map(line => line.gap[0])), wins = lines.filter(line => line.gap[0] > 0).length;
+      said.replaceChildren(el("p", { class: "lead" }, `${a} is above ${b} in ${wins} of ${lines.length} column${lines.length === 1 ? "" : "s"}; mean difference ${between(all)} points${lines.length > 1 ? " over columns" : ""}. `,
+        Number.isNaN(all[1]) ? "One column cannot tell more." : all[1] > 0 ? `Over these columns ${a} is better.` : all[2] < 0 ? `Over these columns ${b} is better.` : "Over these columns the two cannot be told apart."));
+      place.replaceChildren(grid(["Column", "Scale", a, b, "Seeds", "Difference over seeds", "Difference over clients, first seed"], lines.map(line => [
+        line.name, line.scale, [el("a", { href: root + line.link }, told(line.a)), line.a], [el("a", { href: root + line.other }, told(line.b)), line.b], [String(line.n), line.n],
+        [between(line.gap), line.gap[0]], line.clients ? [between(line.clients), line.clients[0]] : "–"])));
+    }
+    selects[3].replaceChildren(...[...groups].map(([id, each]) => el("option", { value: id }, `${each[0][0].name} (${each[0][0].scale})`)));
+    profile(); ranks();
+    history.replaceState(null, "", `#${encodeURIComponent(a)}/${encodeURIComponent(b)}`);
+  }
+  function profile() {
+    const here = chosen().filter(run => run.place === selects[3].value);
+    const shares = run => { const v = [...run.clients].sort((p, q) => p - q); return v.map((x, i) => [x, 100 * (v.length - i) / v.length]); };
+    const of = row => here.find(run => run.row === row && run.clients.length);
+    const known = [selects[0].value, selects[1].value].map(of).filter(Boolean);
+    if (!known.length) document.getElementById("profile").replaceChildren(el("p", { class: "soft" }, "Of these runs no counts per client were kept."));
+    else chart(document.getElementById("profile"), known.map(run => ({ name: `${run.row}, seed ${run.seed}`, points: shares(run), step: true })),
+      { x: "accuracy of a client in %", y: "share of clients in %", height: 280, digits: 1 });
+    chart(document.getElementById("traffic"), [{ name: "methods", line: false, points: here.filter(run => run.bytes).map(run => [run.bytes / 1e6, run.value, root + run.link, run.row]) }],
+      { x: "bytes sent over the whole run, MB", y: "accuracy in % against bytes, all methods of the column", height: 300, labels: true });
+  }
+  function ranks() {
+    const places = new Map();
+    for (const run of chosen()) { const at = places.get(key(run)) || []; at.push(run); places.set(key(run), at); }
+    const found = new Map(rows.map(row => [row, { ranks: [], harm: [], bytes: [] }]));
+    for (const runs of places.values()) for (const run of runs) {
+      const mine = found.get(run.row);
+      if (runs.length > 2) mine.ranks.push(1 + runs.filter(o => o.value > run.value).length + (runs.filter(o => o.value === run.value).length - 1) / 2);
+      if (run.harm !== undefined) mine.harm.push(run.harm);
+      if (run.bytes) mine.bytes.push(run.bytes / 1e6);
+    }
+    const cell = (values, digits) => values.length ? [told(mean(values), digits), mean(values)] : ["–", -1e300];
+    const shown = [...found].filter(([, v]) => v.ranks.length).sort((p, q) => (p[1].ranks.length < FEW) - (q[1].ranks.length < FEW) || mean(p[1].ranks) - mean(q[1].ranks));
+    document.getElementById("ranks").replaceChildren(grid(["Method", "Average rank", "Runs ranked", "Harm, % of clients", "MB per run"],
+      shown.map(([row, v]) => [row, cell(v.ranks, 2), [String(v.ranks.length), v.ranks.length], cell(v.harm, 1), cell(v.bytes, 1)])));
+  }
+  if (rows.length) {
+    for (const select of selects.slice(0, 2)) select.append(...rows.map(row => el("option", {}, row)));
+    const [a, b] = decodeURIComponent(location.hash.slice(1)).split("/");
+    const named = name => rows.includes(name) ? name : every.find(run => run.method === name)?.row;
+    const busiest = [...rows].sort((p, q) => every.filter(r => r.row === q).length - every.filter(r => r.row === p).length);
+    selects[0].value = named(a) || busiest[0];
+    const other = busiest.find(row => row !== selects[0].value && pairs(selects[0].value, row).length);
+    selects[1].value = named(b) || other || busiest[0];
+    for (const select of selects.slice(0, 3)) select.addEventListener("change", compare);
+    selects[3].addEventListener("change", profile);
+    compare(); addEventListener("resize", profile);
+  } else if (selects[0]) document.getElementById("verdict").append(el("p", { class: "absent" }, "No run of a table has been measured yet."));
+}

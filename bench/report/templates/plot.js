@@ -1,0 +1,100 @@
+"use strict";
+// Elements and charts: an SVG per chart, with axes, a legend and a pointer that tells values.
+const el = (name, given = {}, ...parts) => {
+  const made = name.startsWith("svg:") ? document.createElementNS("http://www.w3.org/2000/svg", name.slice(4)) : document.createElement(name);
+  for (const [key, value] of Object.entries(given)) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (value !== false && value !== undefined && value !== null) made.setAttribute(key, value);
+  }
+  made.append(...parts.flat().filter(part => part !== null && part !== undefined && part !== ""));
+  return made;
+};
+const embedded = id => { const found = document.getElementById(id); return found ? JSON.parse(found.textContent) : null; };
+const told = (value, digits = 2) => value === null || value === undefined || Number.isNaN(value) ? "–" : Number(value).toFixed(digits).replace("-", "−");
+const COLOURS = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#949494", "#56b4e9"];
+const DASHES = ["", "6 3", "2 2", "8 3 2 3"];
+
+function ticks(low, high, count = 5) {
+  const raw = (high - low || 1) / count, size = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map(m => m * size).find(s => s >= raw);
+  const found = [];
+  for (let at = Math.ceil(low / step) * step; at <= high + step * 1e-9; at += step) found.push(Number(at.toPrecision(12)));
+  return found;
+}
+
+// series: [{name, points: [[x, y, link?, label?, mark?]], line: bool, step: bool}]
+function chart(place, series, { x = "", y = "", diagonal = false, labels = false, height = 300, digits = 2 } = {}) {
+  const shown = series.filter(each => each.points.length);
+  place.replaceChildren();
+  if (!shown.length) return;
+  const width = Math.max(300, Math.min(720, place.clientWidth || 600));
+  const [left, right, top, bottom] = [48, 12, 10, 40];
+  const every = shown.flatMap(each => each.points);
+  const span = (values, pad) => {
+    const low = Math.min(...values), high = Math.max(...values), room = (high - low || Math.abs(high) || 1) * pad;
+    return [low - room, high + room];
+  };
+  let [x0, x1] = span(every.map(p => p[0]), 0.03), [y0, y1] = span(every.map(p => p[1]), 0.06);
+  if (diagonal) { x0 = y0 = Math.min(x0, y0); x1 = y1 = Math.max(x1, y1); }
+  const px = v => left + (v - x0) / (x1 - x0) * (width - left - right);
+  const py = v => height - bottom - (v - y0) / (y1 - y0) * (height - top - bottom);
+  const svg = el("svg:svg", { viewBox: `0 0 ${width} ${height}`, role: "group", tabindex: 0, class: "plot",
+    "aria-label": `${y} against ${x}: ${shown.map(each => each.name).join(", ")}. Arrow keys read the values.` });
+  for (const v of ticks(y0, y1)) svg.append(
+    el("svg:line", { x1: left, x2: width - right, y1: py(v), y2: py(v), class: "rule" }),
+    el("svg:text", { x: left - 6, y: py(v) + 4, "text-anchor": "end" }, String(v)));
+  for (const v of ticks(x0, x1, width / 110)) svg.append(
+    el("svg:line", { x1: px(v), x2: px(v), y1: height - bottom, y2: height - bottom + 4, class: "rule" }),
+    el("svg:text", { x: px(v), y: height - bottom + 17, "text-anchor": "middle" }, String(v)));
+  svg.append(el("svg:text", { x: width - right, y: height - 6, "text-anchor": "end", class: "axis" }, x),);
+  if (diagonal) svg.append(el("svg:line", { x1: px(x0), y1: py(x0), x2: px(x1), y2: py(x1), class: "diagonal" }));
+  const marks = [];
+  shown.forEach((each, index) => {
+    const colour = each.colour || COLOURS[index % COLOURS.length];
+    if (each.line !== false) {
+      const path = each.points.map((p, i) => (i === 0 ? "M" : each.step ? `H${px(p[0])}V` : "L") + (i && each.step ? py(p[1]) : `${px(p[0])} ${py(p[1])}`)).join("");
+      svg.append(el("svg:path", { d: path, fill: "none", stroke: colour, "stroke-width": 1.8, "stroke-dasharray": DASHES[Math.floor(index / COLOURS.length) % 4] || (each.dash ? "5 4" : "") }));
+    }
+    for (const p of each.points) {
+      const dot = each.line === false || each.points.length < 40
+        ? el("svg:circle", { cx: px(p[0]), cy: py(p[1]), r: each.line === false ? 4 : 2.2, fill: p[4] === "hollow" ? "var(--page)" : colour, stroke: colour }) : null;
+      if (dot && labels) svg.append(el("svg:text", { x: px(p[0]) + (px(p[0]) > width - 120 ? -7 : 7), y: py(p[1]) + 4, "text-anchor": px(p[0]) > width - 120 ? "end" : "start" }, p[3]));
+      if (dot && p[2]) { const link = el("svg:a", { href: p[2], tabindex: -1, "aria-label": p[3] || each.name }, dot); svg.append(link); }
+      else if (dot) svg.append(dot);
+      marks.push({ x: px(p[0]), y: py(p[1]), text: `${p[3] || each.name}: ${told(p[0], digits === 0 || Number.isInteger(p[0]) ? 0 : digits)}, ${told(p[1], digits)}` });
+    }
+  });
+  const tip = el("output", { class: "tip", hidden: "" });
+  const ring = el("svg:circle", { r: 6, class: "ring", visibility: "hidden" });
+  svg.append(ring);
+  let at = -1;
+  const show = mark => {
+    tip.hidden = false; tip.textContent = mark.text;
+    const scale = svg.clientWidth / width || 1;
+    tip.style.left = `${Math.min(mark.x * scale, Math.max(0, svg.clientWidth - 190))}px`; tip.style.top = `${mark.y * scale + 10}px`;
+    ring.setAttribute("cx", mark.x); ring.setAttribute("cy", mark.y); ring.setAttribute("visibility", "visible");
+  };
+  svg.addEventListener("pointermove", event => {
+    const box = svg.getBoundingClientRect(), scale = width / box.width;
+    const [mx, my] = [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+    show(marks.reduce((best, mark) => Math.hypot(mark.x - mx, mark.y - my) < Math.hypot(best.x - mx, best.y - my) ? mark : best));
+  });
+  svg.addEventListener("pointerleave", () => { tip.hidden = true; ring.setAttribute("visibility", "hidden"); });
+  svg.addEventListener("keydown", event => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step) { event.preventDefault(); at = (at + step + marks.length) % marks.length; show(marks[at]); }
+  });
+  const legend = el("p", { class: "legend" }, y ? el("b", {}, y) : "", ...(shown.length > 1 || !y ? shown.map((each, index) =>
+    el("span", {}, el("i", { style: `background:${each.colour || COLOURS[index % COLOURS.length]}` }), each.name)) : []));
+  place.append(legend, el("div", { class: "plotted" }, svg, tip));
+}
+
+function bars(place, values, { x = "", y = "" } = {}) {
+  if (!values.length) return;
+  const low = Math.min(...values), high = Math.max(...values), size = Math.max((high - low) / 12, 0.5);
+  const counts = new Map();
+  for (const v of values) { const bin = Math.floor((v - low) / size); counts.set(bin, (counts.get(bin) || 0) + 1); }
+  const points = [];
+  for (let bin = 0; bin <= Math.floor((high - low) / size); bin++) points.push([low + (bin + 0.5) * size, counts.get(bin) || 0]);
+  chart(place, [{ name: y, points: [[low, 0], ...points.flatMap(([at, n]) => [[at - size / 2, n], [at + size / 2, n]]), [points.at(-1)[0] + size / 2, 0]] }], { x, y, height: 220, digits: 1 });
+}

@@ -1,0 +1,145 @@
+"""The best evidence first: the paper's scale before the desk's, and smoke in place of neither."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repfl.bench.cells.plan import Planned, Selection, plan
+from repfl.bench.evidence import best
+from repfl.bench.evidence.library import Library
+from repfl.bench.records.store import Store
+from repfl.paper_tables.core.result import Absent, Claim, Result, Table
+from tests.bench.report import sample
+
+FOUND = sample.FOUND
+HALF = FOUND | {("FedAvg", column): (nan, nan, nan) for column in ("easy", "hard", "other")}
+"""What the paper's scale has where nobody has run FedAvg at it."""
+
+
+def tables() -> list[Table]:
+    """The same table at two scales: all of it at the desk, FedAvg missing at the paper's."""
+    return [
+        sample.small_table(sample.SmallEvidence(scale, found))
+        for scale, found in (("desk", FOUND), ("paper", HALF))
+    ]
+
+
+def merged(results: list[Result]) -> Table:
+    (found,) = best.merged(results)
+    assert isinstance(found, Table)
+    return found
+
+
+def test_every_number_is_of_the_highest_scale_that_measured_it() -> None:
+    table = merged([*tables()])
+    scales = {
+        row: set(table.frame.loc[table.frame["row"] == row, "scale"])
+        for row in ("Separate", "FedAvg")
+    }
+    assert scales == {"Separate": {"paper"}, "FedAvg": {"desk"}}
+    assert len(table.frame) == 12
+    desk = table.cell("FedAvg", "easy")
+    assert desk is not None
+    assert desk["ours"] == pytest.approx(85)
+    assert desk["verdict"] == "not comparable"
+    missing = table.cell("Ours & co_", "hard")
+    assert missing is not None
+    assert (missing["scale"], missing["verdict"]) == ("paper", "not measured")
+
+
+def test_what_is_missing_at_both_scales_is_missing() -> None:
+    table = merged([*tables()])
+    assert list(table.frame["ours"].isna()) == [
+        row.startswith("Ours") and column == "hard"
+        for row, column in zip(table.frame["row"], table.frame["column"], strict=True)
+    ]
+
+
+def test_a_claim_is_told_from_where_its_verdict_stands() -> None:
+    desk, paper = tables()
+    desk = replace(desk, claims=(Claim("a", "A", True, "ours: 2 of 2", "desk"),))
+    open_ = Claim("a", "A", None, "nothing", "paper")
+    assert merged([desk, replace(paper, claims=(open_,))]).claims == desk.claims
+    judged = Claim("a", "A", False, "ours: 0 of 2", "paper")
+    assert merged([desk, replace(paper, claims=(judged,))]).claims == (judged,)
+
+
+def test_an_artefact_that_one_scale_lacks_is_that_of_the_other() -> None:
+    desk, _ = tables()
+    gone = Absent(desk.paper, desk.name, "Table 1", "No cell is done.", "paper")
+    assert merged([gone, desk]) is desk
+    assert best.merged([gone]) == [gone]
+
+
+def planned(**asked: Any) -> list[Planned]:
+    return [
+        item for scale in best.REAL for item in plan(Selection(scale=scale, **asked), beside=True)
+    ]
+
+
+def test_only_scales_of_which_something_is_known_are_made(tmp_path: Path) -> None:
+    items = planned(papers=["star-pfl"])
+    kept = best.with_evidence(items, Library(Store(tmp_path)))
+    assert {item.scale for item in kept if item.artefact == "table3"} == {"paper", "desk"}
+    assert {item.scale for item in kept if item.artefact == "table2"} == {"desk"}
+    nothing = best.with_evidence(items, Library(Store(tmp_path)), tmp_path)
+    assert {item.scale for item in nothing} == {"paper"}
+
+
+LIGHT = """
+import sys
+from repfl.bench.cli.main import call
+code = call(sys.argv[1:])
+heavy = sorted({"pandas", "matplotlib", "scipy", "seaborn", "torch"} & set(sys.modules))
+print(code, heavy)
+"""
+
+
+def test_a_report_of_which_nothing_has_changed_computes_nothing(
+    here: Callable[..., Any], tmp_path: Path
+) -> None:
+    import subprocess
+    import sys
+
+    asked = ["report", "--artefact", "fedselect/table2", "--results", str(tmp_path / "none")]
+    asked += ["--out", str(tmp_path / "out")]
+    first = here(*asked)
+    assert first.code == 0
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")}
+    again = subprocess.run(
+        [sys.executable, "-c", LIGHT, *asked], capture_output=True, text=True, check=True
+    )
+    assert again.stdout.splitlines()[-1] == "0 []"
+    told = first.out.split("report: ")[0]
+    assert again.stdout.split("report: ")[0] == told
+    assert {path: path.stat().st_mtime_ns for path in files} == files
+
+
+def test_what_was_deleted_is_written_again(here: Callable[..., Any], tmp_path: Path) -> None:
+    asked = ["report", "--artefact", "fedselect/table2", "--results", str(tmp_path / "none")]
+    asked += ["--out", str(tmp_path / "out")]
+    assert here(*asked).code == 0
+    for name in ("fedselect/table2.tex", "fedselect/table2.html"):
+        text = (tmp_path / "out" / name).read_bytes()
+        (tmp_path / "out" / name).unlink()
+        assert here(*asked).code == 0
+        assert (tmp_path / "out" / name).read_bytes() == text
+
+
+def test_smoke_stands_in_for_no_number(here: Callable[..., Any], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    where = ["--results", str(tmp_path / "none"), "--out", str(out)]
+    assert here("report", "--artefact", "fedpurin/table1", *where).code == 0
+    text = (out / "fedpurin" / "table1.csv").read_text()
+    assert ",smoke," not in text
+    assert ",desk," in text
+    assert "It says nothing about any paper's numbers" in (out / "selftest.html").read_text()
+    narrowed = here("report", "--artefact", "fedpurin/table1", "--scale", "smoke", *where)
+    assert narrowed.code == 0
+    assert ",smoke," in (out / "fedpurin" / "table1.csv").read_text()

@@ -1,0 +1,98 @@
+"""A small site: the report of the sample, with runs behind its numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from repfl.bench.report import sheet, site
+from repfl.bench.report.write import Book, write_artefacts
+from repfl.paper_tables.core.result import Table
+from tests.bench.report import sample
+
+RECIPE = {"dataset": "cifar10", "model": "cnn4", "partition": {"rule": "dirichlet"}, "clients": 20}
+TESTED = {
+    "columns": [{"rule": "n-cls", "options": "", "model": "tiny", "clients": 8}],
+    "rows": [
+        {
+            "method": "fedavg",
+            "cells": [
+                {"planned": 2, "done": 2, "here": 0, "fell": 0, "value": 91.0, "floor": 40.0}
+                | {"learns": True}
+            ],
+        }
+    ],
+}
+
+
+def run(number: Any, cell: str, seed: int) -> dict[str, Any]:
+    """What is known of a run of the sample."""
+    return {
+        "method": number.method,
+        "hp": {"lr": 0.1},
+        "seed": seed,
+        "recipe": RECIPE | {"alpha": number.column},
+        "scale": "paper",
+        "status": "done",
+        "reason": "",
+        "value": number.value + seed / 10,
+        "round": 200,
+        "floor": 40.0,
+        "parameters": 1000,
+        "bytes": 4_000_000 * (1 + len(number.row)),
+        "seconds": 12.5,
+        "memory": 1e9,
+        "device": "cpu",
+        "torch": "2.11",
+        "precision": "default",
+        "commit": "a" * 40,
+        "dirty": False,
+        "contributor": "somebody",
+        "finished": "2026-01-02T03:04:05",
+        "partition": "b" * 64,
+        "command": f"repfl run --cell {cell[:12]} --fresh",
+        "from": "came with the code",
+        "tier": "measured",
+        "stale": "",
+        "curve": [[r, number.value - 30 / r] for r in range(1, 21)],
+        "clients": [number.value + place - 5 for place in range(10)],
+    }
+
+
+def write(out: Path) -> Book:
+    """Write the sample's site and return what it shows."""
+    results, files, failed = write_artefacts(sample.results(), out, {})
+    assert failed == {}
+    wants = {"Ours & co_|hard": {"cells": 3, "seconds": 7200, "command": "repfl run --cell abc"}}
+    sheets = [
+        sheet.of(
+            result,
+            {},
+            files=tuple(files[result.key]),
+            command=f"repfl report --artefact {result.key}",
+            datasets={"easy": "cifar10", "hard": "cifar10", "other": "cifar100"},
+            wants=wants if isinstance(result, Table) else {},
+            logged={"table1.csv:2": [[100, 80.0], [200, 81.5]]},
+        )
+        for result in results
+    ]
+    runs = {
+        cell: run(number, cell, seed)
+        for each in sheets
+        for number in each.numbers
+        for seed, cell in enumerate(number.ids, 1)
+        if number.measured
+    }
+    told = {"title": "A <i>paper</i>", "year": 2025}
+    book = Book(
+        sheets,
+        {"paper-a": told, "paper-b": {"title": "Another one"}},
+        runs,
+        {"paper-a": {"cells": 27, "missing": 3, "seconds": 7200.0, "command": "repfl run"}},
+        TESTED,
+        {"fedavg": {"title": "FedAvg", "paper": "McMahan 2017", "rule": "Averages."}},
+        {"report made at commit": "abc"},
+        records="../results",
+    )
+    site.write(book, out)
+    return book

@@ -1,0 +1,86 @@
+"""The browsers of this machine. Where they must be there, as in CI, their absence is a failure;
+elsewhere it is a reason to skip.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FIREFOX = ("firefox-esr", "firefox")
+REQUIRED = os.environ.get("REPFL_BROWSERS") == "required"
+
+
+def binary(names: tuple[str, ...]) -> str:
+    """Where a browser is; without one, the test ends here."""
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    if found is None:
+        absent(f"no {names[0]} on this machine")
+    assert found is not None
+    return found
+
+
+def absent(why: str) -> None:
+    """Skip, or fail where browsers are required."""
+    if REQUIRED:
+        pytest.fail(f"{why}, and REPFL_BROWSERS=required")
+    pytest.skip(why)
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A headless Chromium, driven by Playwright."""
+    if find_spec("playwright") is None:
+        absent("no Playwright in this environment")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=binary(CHROMIUM), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A page with everything that it complained of, and every address that it asked for."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", lambda said: self._hear(said.type, said.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def _hear(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning", "assert"):
+            self.complaints.append(text)
+
+    def open(self, path: Path, address: str = "") -> Page:
+        self.page.goto("about:blank")  # else a new address within a page would load nothing
+        self.page.goto(path.resolve().as_uri() + address)
+        return self.page
+
+    @property
+    def outside(self) -> list[str]:
+        """Requests for anything but files and what is written into the page."""
+        return [url for url in self.requests if not url.startswith(("file:", "data:", "about:"))]
+
+
+def axe() -> str:
+    """The source of axe, which looks for what people with other senses would stumble over."""
+    if find_spec("axe_core_python") is None:
+        absent("no axe in this environment")
+    import axe_core_python
+
+    return next(Path(axe_core_python.__path__[0]).rglob("axe.min.js")).read_text("utf-8")

@@ -1,0 +1,300 @@
+"""The pages in real browsers: complete, silent, sortable, searchable, usable by keyboard and on a
+phone, in light and dark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from repfl.bench.report.write import Book
+from tests.bench.report import book as books
+from tests.bench.report.browsers import Watched, axe, chromium
+from tests.bench.report.firefox import Firefox
+
+NUMBER = "#fedavg.easy"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("site") / "report"
+
+
+@pytest.fixture(scope="module")
+def book(folder: Path) -> Book:
+    return books.write(folder)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def watched(browser: Any, folder: Path, book: Book) -> Iterator[Watched]:
+    """A fresh page, which must end without a complaint, and may have asked for files only."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(5000)
+    found = Watched(page)
+    yield found
+    page.close()
+    assert found.complaints == []
+    assert found.outside == []
+
+
+# -- links: no browser needed ----------------------------------------------------------------------
+
+
+def addresses(text: str) -> set[str]:
+    """What a page offers to go to: the ids in it, and the numbers that its script shows."""
+    ids = set(re.findall(r'\bid="([^"]+)"', text))
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    values = json.loads(data[1]) if data else {}
+    return ids | {n["id"] for n in values.get("numbers", ())} if isinstance(values, dict) else ids
+
+
+def broken(folder: Path) -> list[str]:
+    """Links of a site that lead nowhere. Records lie outside it."""
+    texts = {path: path.read_text("utf-8") for path in folder.rglob("*.html")}
+    known = {path.resolve(): addresses(text) for path, text in texts.items()}
+    found = []
+    for path, text in texts.items():
+        for link in {unescape(link) for link in re.findall(r'(?:href|src)="([^"]+)"', text)}:
+            name, _, anchor = link.partition("#")
+            if link.startswith("data:"):
+                continue
+            target = (path.parent / unquote(name)).resolve() if name else path.resolve()
+            missing = anchor and target in known and unquote(anchor) not in known[target]
+            if not target.exists() or (missing and target.name != "compare.html"):
+                found.append(f"{path.relative_to(folder)}: {link}")
+    return found
+
+
+def test_every_link_and_every_address_of_a_number_resolves(folder: Path, book: Book) -> None:
+    assert broken(folder) == []
+    text = (folder / "index.html").read_text("utf-8")
+    assert len(re.findall(r'<a class="dot [^>]*href="paper-a/table1.html#', text)) == 9
+
+
+def test_a_link_to_nowhere_would_be_noticed(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<p id="x"><a href="#x"></a><a href="#y"><a href="b.html">')
+    assert sorted(broken(tmp_path)) == ["a.html: #y", "a.html: b.html"]
+
+
+def test_the_same_book_gives_the_same_bytes(tmp_path: Path, folder: Path, book: Book) -> None:
+    books.write(tmp_path / "report")
+    for path in sorted(folder.rglob("*.html")):
+        again = tmp_path / "report" / path.relative_to(folder)
+        assert again.read_bytes() == path.read_bytes(), path
+
+
+# -- Chromium --------------------------------------------------------------------------------------
+
+
+def test_every_page_opens_in_silence(watched: Watched, folder: Path) -> None:
+    pages = sorted(folder.rglob("*.html"))
+    assert len(pages) >= 12
+    for path in pages:
+        assert watched.open(path).locator("h1").first.inner_text()
+
+
+def test_texts_are_shown_as_they_are(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "index.html")
+    assert "A <i>paper</i>" in page.locator("h3").first.inner_text()
+    page = watched.open(folder / "paper-a" / "table1.html")
+    assert "Less than 1 % of <everything>" in page.locator("main").inner_text()
+
+
+def test_a_dot_leads_to_its_number_and_the_number_tells_everything(
+    watched: Watched, folder: Path
+) -> None:
+    page = watched.open(folder / "index.html")
+    page.locator('a.dot[href$="table1.html#fedavg.easy"]').click()
+    assert page.locator("#number h1").inner_text() == "FedAvg: CIFAR-10, α = 0.1"
+    text = page.locator("#number").inner_text()
+    for piece in (
+        "84.15 ± 1.77", "85.00 ± 1.00", "inconclusive", "trained accuracy", "table1.csv:5",
+        "somebody", "12.5 s", "Recipe: data, model, protocol", "--fresh", "2026-01-02",
+    ):  # fmt: skip
+        assert piece in text, piece
+    assert page.locator("#number tbody tr").count() == 3  # seeds
+    assert page.locator("#curve path").count() == 3
+    assert page.locator("#spread svg").count() == 1
+    page.locator("#number .crumbs a").click()
+    assert page.locator("#artefact").is_visible()
+    assert not page.locator("#number").is_visible()
+
+
+def test_what_is_missing_says_what_would_compute_it(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "paper-a" / "table1.html", "#ours-co.hard")
+    text = page.locator("#number").inner_text()
+    assert "Nobody has measured this yet" in text
+    assert "3 cells missing, about 2.0 h of one processor core" in text
+    assert "repfl run --cell abc" in text
+
+
+def test_a_curve_of_the_authors_stands_beside_ours(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "paper-a" / "table1.html", "#separate.easy")
+    assert "the authors' log" in page.locator("#curve .legend").inner_text()
+
+
+def test_hovering_tells_values_and_so_do_arrow_keys(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "paper-a" / "table1.html", NUMBER)
+    chart = page.locator("#curve svg")
+    chart.hover(position={"x": 300, "y": 100})
+    tip = page.locator("#curve .tip")
+    assert re.fullmatch(r"ours, seed \d \(paper scale\): \d+, \d+\.\d\d", tip.inner_text())
+    page.mouse.move(0, 0)
+    assert not tip.is_visible()
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    assert tip.inner_text().startswith("ours, seed 1")
+
+
+def test_a_click_on_a_heading_sorts_by_value_and_a_second_one_turns_it(
+    watched: Watched, folder: Path
+) -> None:
+    page = watched.open(folder / "paper-a" / "table1.html")
+    head = page.locator("#t thead tr:last-child th").nth(1)
+    names = page.locator("#t tbody th")
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "descending"
+    assert names.all_inner_texts()[-1] == "Separate"
+    head.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert names.all_inner_texts()[0] == "Separate"
+    assert page.locator("#t tfoot").inner_text().startswith("majority class")
+    page.locator("#t thead tr:last-child th").nth(2).locator("button").click()
+    assert names.all_inner_texts()[:2] == ["FedAvg", "Separate"]  # what is missing comes last
+
+
+def test_a_filter_hides_rows_and_a_box_hides_columns(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "paper-a" / "table1.html")
+    page.locator("input[data-for=t]").fill("fedavg")
+    assert page.locator("#t tbody tr:visible").count() == 1
+    page.locator("input[data-for=t]").fill("")
+    assert page.locator("#t tbody tr:visible").count() == 4
+    page.locator(".columns summary").click()
+    page.get_by_role("checkbox", name="CIFAR-10, α = 0.1").uncheck()
+    assert page.locator("#t tbody tr").first.locator("td:visible").count() == 2
+    assert page.locator("#t .over th").first.get_attribute("colspan") == "1"
+
+
+def test_search_finds_methods_artefacts_and_papers(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "paper-a" / "table1.html")
+    page.keyboard.press("/")
+    page.keyboard.type("fedavg method")
+    assert page.locator("#hits a").all_inner_texts() == ["fedavg method"]
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/methods/fedavg.html")
+    assert "McMahan 2017" in page.locator("main").inner_text()
+    page.locator("#search").fill("no such thing")
+    assert page.locator("#hits").inner_text() == "Nothing has these words."
+
+
+def test_two_methods_are_compared_in_pairs(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "compare.html", "#FedAvg/Separate")
+    said = page.locator("#verdict").inner_text()
+    assert said.startswith("FedAvg is above Separate in 3 of 3 columns; mean difference +9.")
+    assert page.locator("#pairs tbody tr").count() == 3
+    assert page.locator("#profile path").count() == 2
+    assert page.locator("#ranks tbody tr").count() == 3
+    page.locator("#second").select_option("FedAvg")
+    assert "Choose two different methods" in page.locator("#verdict").inner_text()
+    page.locator("#second").select_option("Ours & co_")
+    assert page.locator("#pairs tbody tr").count() == 2
+    assert "Ours" in unquote(page.url)
+
+
+@pytest.mark.parametrize("width", [390, 800, 1400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_their_window_in_light_and_dark(
+    browser: Any, folder: Path, book: Book, width: int, scheme: str
+) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    names = ["index.html", "compare.html", "paper-a/table1.html", f"paper-a/table1.html{NUMBER}"]
+    for name in names:
+        path, _, anchor = name.partition("#")
+        page.goto("about:blank")
+        page.goto((folder / path).resolve().as_uri() + (f"#{anchor}" if anchor else ""))
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 22, 29)"
+    assert dark == (scheme == "dark")
+    page.locator("#theme").click()
+    assert page.evaluate("document.documentElement.dataset.theme") != scheme
+    page.close()
+
+
+ASKED = {
+    "light": "{ resultTypes: ['violations'] }",
+    "dark": "{ resultTypes: ['violations'], runOnly: ['color-contrast'] }",  # the rest is the same
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: Any, folder: Path, book: Book, scheme: str) -> None:
+    page = browser.new_page(color_scheme=scheme)
+    found = []
+    names = ["index.html", "compare.html", "selftest.html", "how.html", "methods/fedavg.html"]
+    for name in [*names, "paper-a/table1.html", f"paper-a/table1.html{NUMBER}"]:
+        path, _, anchor = name.partition("#")
+        page.goto("about:blank")
+        page.goto((folder / path).resolve().as_uri() + (f"#{anchor}" if anchor else ""))
+        page.evaluate(axe())
+        told = page.evaluate(f"axe.run({ASKED[scheme]})")
+        found += [
+            f"{name}: {each['id']}: {each['nodes'][0]['html'][:120]}"
+            for each in told["violations"]
+            if each["impact"] in ("serious", "critical")
+        ]
+    page.close()
+    assert found == []
+
+
+# -- Firefox ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
+    with Firefox(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+def test_firefox_shows_the_same(firefox: Firefox, folder: Path, book: Book) -> None:
+    firefox.open(folder / "paper-a" / "table1.html", NUMBER)
+    assert firefox.run("document.querySelector('#number h1').textContent") == (
+        "FedAvg: CIFAR-10, α = 0.1"
+    )
+    assert firefox.run("document.querySelectorAll('#curve path').length") == 3
+    firefox.run("document.querySelector('#number .crumbs a').click()")
+    head = "document.querySelectorAll('#t thead tr:last-child th')[1]"
+    firefox.run(f"{head}.querySelector('button').click()")
+    assert firefox.run(f"{head}.getAttribute('aria-sort')") == "descending"
+    firefox.open(folder / "compare.html", "#FedAvg/Separate")
+    assert "3 of 3 columns" in firefox.run("document.querySelector('#verdict').textContent")
+    firefox.open(folder / "index.html")
+    script = (
+        "(() => { const i = document.querySelector('#search'); i.value = 'fedavg';"
+        " i.dispatchEvent(new Event('input'));"
+        " return document.querySelectorAll('#hits a').length; })()"
+    )
+    assert firefox.run(script) == 1
+    assert firefox.run("document.documentElement.scrollWidth <= innerWidth")
+    loaded = "performance.getEntriesByType('resource').map(e => e.name)"
+    assert [url for url in firefox.run(loaded) if not url.startswith("file:")] == []
+    assert firefox.complaints() == []
+
+
+def test_firefox_hears_complaints(tmp_path: Path, firefox: Firefox) -> None:
+    page = tmp_path / "bad.html"
+    page.write_text("<!doctype html><script>nothing.like.this</script>")
+    firefox.open(page)
+    assert "nothing is not defined" in firefox.complaints()[0]
