@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.data import ClientData, sent
 from repfl.algorithms.core.ops import Mode
 from repfl.algorithms.core.rng import Streams
 
@@ -102,6 +102,12 @@ def steps_per_epoch(held: Tensor, batch: int, skip_single: bool) -> Tensor:
     return held // batch + (held % batch > int(skip_single)).long()
 
 
+def longest_plan(data: ClientData, schedule: Schedule) -> tuple[int, bool]:
+    """The most batches that any client's plan may have, and whether any plan has short ones."""
+    sizes, batch = [len(own) for own in data.train], schedule.batch
+    return schedule.epochs * -(-max(sizes) // batch), any(n % batch for n in sizes)
+
+
 def plan_pass(own: Tensor, batch: int) -> Plan:
     """All samples once, in their own order and unaugmented."""
     index = list(own.split(batch)) if len(own) else []
@@ -122,13 +128,14 @@ def batch_at(data: ClientData, plans: Sequence[Plan], step: int) -> Batch:
     """The given step's batch of every client."""
     parts, device = [plan.index[step] for plan in plans], data.labels.device
     width = max(map(len, parts))
-    index, valid = padded(parts, width).to(device), None
+    index, valid = sent(padded(parts, width), device), None
     if any(len(p) < width for p in parts):
-        valid = (torch.arange(width) < torch.tensor([len(p) for p in parts])[:, None]).to(device)
+        counts = torch.tensor([len(p) for p in parts])
+        valid = sent(torch.arange(width) < counts[:, None], device)
     draws = None
     if plans[0].draws[step]:
         draws = {
-            k: padded([plan.draws[step][k] for plan in plans], width).flatten(0, 1).to(device)
+            k: sent(padded([plan.draws[step][k] for plan in plans], width).flatten(0, 1), device)
             for k in plans[0].draws[step]
         }
     return Batch(data.inputs(index, draws), data.labels[index], valid)

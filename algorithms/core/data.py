@@ -14,6 +14,31 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the host on a device. A GPU fetches it from pinned memory when it gets there, so
+    that the host need not wait.
+    """
+    if device.type != "cuda" or tensor.is_cuda:
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def sent_together(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    """Several tensors of the host on a device, in one copy."""
+    if device.type != "cuda" or not tensors:
+        return [t.to(device) for t in tensors]
+    parts = [np.frombuffer(t.contiguous().numpy().tobytes(), dtype=np.uint8) for t in tensors]
+    starts = np.cumsum([0, *(-(-len(part) // 16) * 16 for part in parts)])  # aligned
+    packed = np.empty(starts[-1], dtype=np.uint8)
+    for part, start in zip(parts, starts, strict=False):
+        packed[start : start + len(part)] = part
+    moved = sent(torch.from_numpy(packed), device)
+    return [
+        moved[start : start + len(part)].view(t.dtype).view(t.shape)
+        for t, part, start in zip(tensors, parts, starts, strict=False)
+    ]
+
+
 class Augmentation(Protocol):
     """Random image transforms: parameters are drawn on the CPU per client and epoch, then applied
     in batches anywhere.

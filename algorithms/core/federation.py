@@ -14,8 +14,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.batches import Batch, Plan, Schedule, batch_at, plan_batches, plan_pass
-from repfl.algorithms.core.chunk import Chunk, Objective, Sgd, cross_entropy, tensor_masks
+from repfl.algorithms.core.batches import (
+    Batch,
+    Plan,
+    Schedule,
+    batch_at,
+    longest_plan,
+    plan_batches,
+    plan_pass,
+)
+from repfl.algorithms.core.chunk import (
+    Chunk,
+    Objective,
+    Sgd,
+    cross_entropy,
+    tensor_masks,
+    trained_parts,
+)
 from repfl.algorithms.core.data import ClientData
 from repfl.algorithms.core.evaluate import Mixture, Score, count_correct
 from repfl.algorithms.core.lanes import LanePool, Work
@@ -25,7 +40,15 @@ from repfl.algorithms.core.network import Network
 from repfl.algorithms.core.recipe import Recipe, cohort_size
 from repfl.algorithms.core.rng import Streams, cohort, flbench_cohort
 from repfl.algorithms.core.topology import Topology
-from repfl.algorithms.core.train import Advance, Rows, Step, Trained, run_chunk
+from repfl.algorithms.core.train import (
+    Advance,
+    Rows,
+    Step,
+    Trained,
+    placed,
+    run_chunk,
+    taken,
+)
 
 PASS_BATCH = 500
 
@@ -264,9 +287,8 @@ class Federation(Network):
             for client in self.active.tolist()
         ]
         options = replace(self.sgd, **sgd)
-        same = same and (same, replace(options, lr=0.0), self._parts(trainable))
         return self._run(
-            step, plans, models, extras or {}, trainable, keep, options, in_place, same, feeds=True
+            step, plans, models, extras or {}, trainable, keep, options, in_place, same, schedule
         )
 
     def visit(
@@ -308,30 +330,37 @@ class Federation(Network):
         sgd: Sgd,
         in_place: bool = False,
         same: Hashable | None = None,
-        feeds: bool = False,
+        schedule: Schedule | None = None,
     ) -> Trained:
         """Run a step over rows with their plans, a chunk at a time, long plans first."""
         out = Rows(models, extras, plans, keep, in_place)
+        own_masks = trainable is not None and trainable.dim() == 2
+        parts = self._parts(trainable)
 
-        def start(rows: list[int]) -> Chunk:
-            mask = trainable[rows] if trainable is not None and trainable.dim() == 2 else trainable
-            return Chunk(
-                self.model, self.layout, out.of(models, rows), out.of(extras, rows), sgd, mask
-            )
+        def start(where: Tensor | slice) -> Chunk:
+            mask = trainable[where] if own_masks and trainable is not None else trainable
+            known = trained_parts(self.layout, mask) if parts is None else parts
+            masks = tensor_masks(self.layout, mask, known)
+            rows, more = taken(models, where), taken(extras, where)
+            return Chunk(self.model, self.layout, rows, more, sgd, masks)
 
         with self.lowering.active(self.device):
-            if feeds and self.lanes is not None:
+            if schedule is not None and self.lanes is not None:
+                longest, short = longest_plan(self.data, schedule)
+                if same is not None:
+                    what = tuple((parts or {}).items()), own_masks, longest, short, keep
+                    same = (same, replace(sgd, lr=0.0), what)
+                width = self.protocol.batch
                 self.lanes.train(
-                    Work(step, start, plans, self.protocol.batch, "epochs" in keep, same), out
+                    Work(step, start, plans, width, longest, short, keep, same), out
                 )
                 return out.trained
-            for rows in out.chunks(self.lowering.chunk if feeds else self.chunk):
-                local, own = start(rows), [plans[row] for row in rows]
-                for event in run_chunk(
-                    local, own, self._exactly(step, own), by_epoch="epochs" in keep
-                ):
+            for rows in out.chunks(self.chunk if schedule is None else self.lowering.chunk):
+                where, held = placed(rows, self.device), [plans[row] for row in rows]
+                local = start(where)
+                for event in run_chunk(local, held, self._exactly(step, held), keep):
                     if event is not None:
-                        out.collect(local, rows, *event)
+                        out.collect(local, rows, where, event)
         return out.trained
 
     def _lane_pool(self) -> LanePool | None:
@@ -343,19 +372,25 @@ class Federation(Network):
             else None
         )
 
-    def _parts(self, trainable: Tensor | None) -> Hashable:
-        """What a mask for all clients lets train, as far as recorded steps care: which tensors, and
-        which of them in part.
+    def _parts(self, trainable: Tensor | None) -> dict[str, bool] | None:
+        """What a mask lets train: which tensors, and which of them as a whole. Masks of their own
+        may mask any tensor where steps are recorded or the device would have to be asked; none:
+        every chunk finds out for itself.
         """
-        if self.lanes is None or trainable is None or trainable.dim() == 2:
+        if trainable is None or trainable.dim() == 1:
+            return trained_parts(self.layout, trainable)
+        if self.lanes is None and self.device.type != "cuda":
             return None
-        return tuple(
-            (name, mask is None) for name, mask in tensor_masks(self.layout, trainable).items()
-        )
+        return {s.name: False for s in self.layout if s.kind != "stat"}
 
     def _exactly(self, step: Step, plans: Sequence[Plan]) -> Advance:
         """Steps on batches as they come, short ones included."""
-        return lambda local, done, active: step(local, batch_at(self.data, plans[:active], done))
+
+        def advance(local: Chunk, done: int, active: int, most: int) -> int:
+            step(local, batch_at(self.data, plans[:active], done))
+            return 1
+
+        return advance
 
     # -- what is recorded --------------------------------------------------------------------------
 
