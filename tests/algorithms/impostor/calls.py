@@ -18,6 +18,7 @@ from tests.algorithms.impostor.tensors import (
     leaves,
     memory_of,
     on_gpu,
+    span_of,
     tensors,
     version,
 )
@@ -154,8 +155,10 @@ class Calls(TorchFunctionMode):
         writes |= {memory_of(t) for t in made if memory_of(t) not in clock.memory}
         if name.endswith("_") and not name.endswith("__") and before:
             writes.add(memory_of(before[0][0]))
-        touched = {memory_of(t): t.untyped_storage() for t in (*(t for t, _ in before), *made)}
-        clock.use(touched.values(), writes, name)
+        if made and not writes and {memory_of(t) for t in made} <= {memory_of(t) for t, _ in before}:
+            return  # a view
+        spans = {span[1:] + (span[0]._cdata,): span for span in map(span_of, [*(t for t, _ in before), *made])}
+        clock.use(spans.values(), writes, name)
 
     # -- moving ------------------------------------------------------------------------------------
 
@@ -256,7 +259,11 @@ class Calls(TorchFunctionMode):
             if listed:
                 self.machine.report.found("mismatch", "cuda values by an index into a cpu tensor")
             self.machine.waits("download", copies=True)
-        return self.compute(func, "__setitem__", args, kwargs, strict=False)
+        if listed or not on_gpu(t):
+            return self.compute(func, "__setitem__", args, kwargs, strict=False)
+        part = claim(self._run(Tensor.__getitem__, (t, index), {}))
+        write = Tensor.copy_ if tensor else Tensor.fill_
+        return self.compute(write, write.__name__, (part, value), {}, strict=False)
 
     def _assigns(self, index: Any, value: Any, listed: bool) -> None:
         """Note what an assignment to a cuda tensor costs."""

@@ -74,7 +74,7 @@ class Graph:
     def replay(self) -> None:
         machine = self.machine
         machine.refuse_in_capture("a replay")
-        storages = []
+        spans = []
         for key, handle in self.outside.items():
             storage = handle.untyped_storage()
             users = torch._C._storage_Use_Count(storage._cdata)  # type: ignore[attr-defined]
@@ -84,8 +84,8 @@ class Graph:
                     f"a graph uses memory {tuple(handle.shape)} that the program has freed",
                     self.where[key],
                 )
-            storages.append(storage)
-        machine.clock.use(storages, self.writes, "a graph")
+            spans.append((storage, 0, storage.nbytes()))
+        machine.clock.use(spans, self.writes, "a graph")
         machine.report.count("replays", "graph")
         machine.report.count("played", "kernels", self.kernels)
         with unwatched():

@@ -11,14 +11,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.algorithms.impostor.report import Report, site
 from tests.algorithms.impostor.tensors import GPU
 
 DEFAULT = 0
-ROWS = {"__getitem__", "__setitem__", "select", "narrow"}
-"""Calls that touch some rows; lanes share the rows of one tensor out among themselves."""
+LISTED = {"__getitem__", "__setitem__"}
+"""Calls that touch listed rows; lanes share the rows of one tensor out among themselves."""
+
+Span = tuple[Any, int, int]
+"""A storage, and the bytes in question."""
 
 
 class Stream:
@@ -49,15 +52,28 @@ class Memory:
 
     def __init__(self, born: int, size: int, pooled: bool) -> None:
         self.born, self.size, self.pooled = born, size, pooled
-        self.writer: tuple[int, int] | None = None
-        self.parts: dict[int, int] = {}
-        """Streams that wrote some rows, and when."""
-        self.readers: dict[int, int] = {}
+        self.written: dict[Use, int] = {}
+        self.read: dict[Use, int] = {}
         self.site = ""
 
-    def users(self) -> list[tuple[int, int]]:
-        written = [] if self.writer is None else [self.writer]
-        return [*self.readers.items(), *self.parts.items(), *written]
+    def users(self) -> list[tuple[Any, int]]:
+        return [(use.stream, tick) for use, tick in (*self.read.items(), *self.written.items())]
+
+
+class Use(NamedTuple):
+    """Bytes that a stream has read or written."""
+
+    stream: Any
+    start: int
+    stop: int
+    listed: bool
+
+    def meets(self, other: Use) -> bool:
+        apart = self.stop <= other.start or other.stop <= self.start
+        return not apart and not (self.listed and other.listed)
+
+    def covers(self, other: Use) -> bool:
+        return not self.listed and self.start <= other.start and other.stop <= self.stop
 
 
 class Clock:
@@ -148,37 +164,30 @@ class Clock:
                 if user != made.born and own.get(user, 0) < tick
             ]
 
-    def use(self, storages: Iterable[Any], writes: set[int], what: str) -> None:
+    def use(self, spans: Iterable[Span], writes: set[int], what: str) -> None:
         """The current stream reads some memory, and writes some of it."""
-        stream, partial = self.current, what in ROWS
+        stream = self.current
         self.now[stream] += 1
         tick, own = self.now[stream], self.view(stream)
-        for storage in storages:
-            memory = self.born(storage)
-            self._ordered(memory, own, what, storage._cdata in writes, partial)
-            if storage._cdata not in writes:
-                memory.readers[stream] = tick
-            elif partial:
-                memory.parts[stream] = tick
-            else:
-                memory.writer, memory.parts, memory.readers = (stream, tick), {}, {}
+        for storage, start, stop in spans:
+            memory, writing = self.born(storage), storage._cdata in writes
+            use = Use(stream, start, stop, what in LISTED)
+            if _unseen(memory.written, use, own):
+                self.report.found("race", f"{what} uses what another stream may still write")
+            if writing and _unseen(memory.read, use, own):
+                self.report.found("race", f"{what} overwrites what another stream may still read")
+            if writing:
+                for uses in (memory.written, memory.read):
+                    for old in [old for old in uses if use.covers(old)]:
+                        del uses[old]
+            (memory.written if writing else memory.read)[use] = tick
             if stream != memory.born:
                 memory.site = site()
 
-    def _ordered(
-        self, memory: Memory, own: dict[Any, int], what: str, writes: bool, partial: bool
-    ) -> None:
-        """Find uses that nothing puts in order."""
-        before = ([] if memory.writer is None else [memory.writer]) + (
-            [] if partial else list(memory.parts.items())
-        )
-        if any(own.get(writer, 0) < tick for writer, tick in before):
-            self.report.found("race", f"{what} uses memory that another stream may still write")
-        if writes and not partial:
-            if any(own.get(reader, 0) < tick for reader, tick in memory.readers.items()):
-                self.report.found(
-                    "race", f"{what} overwrites what another stream may still read"
-                )
+
+def _unseen(uses: dict[Use, int], now: Use, own: dict[Any, int]) -> bool:
+    """Whether some other use of the same bytes has no order with this one."""
+    return any(own.get(use.stream, 0) < tick and use.meets(now) for use, tick in uses.items())
 
 
 def _later(into: dict[Any, int], other: dict[Any, int]) -> None:

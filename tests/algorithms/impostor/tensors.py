@@ -63,6 +63,14 @@ def memory_of(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
+def span_of(tensor: Tensor) -> tuple[Any, int, int]:
+    """The storage of a tensor, and from which byte to which it reaches."""
+    size = tensor.element_size()
+    start = tensor.storage_offset() * size
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.untyped_storage(), start, start + (last + 1) * size if tensor.numel() else start
+
+
 def bytes_of(storage: Any) -> Tensor:
     return torch.empty(0, dtype=torch.uint8).set_(storage)
 
