@@ -6,9 +6,10 @@ sees vectors: one client is a row of length D, the cohort is [K, D], everybody i
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, cast
+from weakref import ref
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ from repfl.algorithms.core.chunk import (
     tensor_masks,
     trained_parts,
 )
-from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.data import ClientData, sent
 from repfl.algorithms.core.evaluate import Mixture, Score, count_correct
 from repfl.algorithms.core.lanes import LanePool, Work
 from repfl.algorithms.core.lowering import Lowering
@@ -51,6 +52,7 @@ from repfl.algorithms.core.train import (
 )
 
 PASS_BATCH = 500
+Outcome = TypeVar("Outcome")
 
 
 class Federation(Network):
@@ -81,7 +83,8 @@ class Federation(Network):
         self.called = self.active
         """The participants in the order in which they were drawn; `active` is ascending."""
         self.trained: Tensor | None = None
-        self.notes: dict[str, float] = {}
+        self.notes: dict[str, float | Tensor] = {}
+        self._known: dict[str, tuple[list[ref[Tensor]], list[int], Any]] = {}
         self.tallies: dict[str, Tensor] = {}
         self.scores: dict[str, Score] = {}
         self.scoring = False
@@ -119,8 +122,9 @@ class Federation(Network):
             else None
         )
         drawn = cohort(self.streams, self.N, size, round_) if draw is None else draw
-        self.called = self.everybody if everybody else drawn.to(self.device)
-        self.active = self.called.sort().values
+        self.called = self.everybody if everybody else sent(drawn, self.device)
+        present = torch.arange(self.N) if everybody else drawn.sort().values
+        self.call(sent(present, self.device), present.tolist())
         self.round, self.scoring, self.trained, self.notes, self.scores = (
             round_,
             scoring,
@@ -129,6 +133,7 @@ class Federation(Network):
             {},
         )
         self.ledger.open_round()
+        self._known.clear()
 
     def over(self, train: Sequence[Tensor]) -> Federation:
         """A federation apart, for preparations: the same model, images and protocol, other clients
@@ -284,7 +289,7 @@ class Federation(Network):
         )
         plans = [
             plan_batches(self.data, self.streams, client, schedule).first(steps)
-            for client in self.active.tolist()
+            for client in self.members
         ]
         options = replace(self.sgd, **sgd)
         return self._run(
@@ -312,7 +317,7 @@ class Federation(Network):
         `batch.still` as the mode of a forward pass that must not touch BN statistics.
         """
         parts = getattr(self.data, split)
-        owners = (self.active if of is None else of).tolist()
+        owners = self.members if of is None else of.tolist()
         own = [parts[client][:limit] for client in owners]
         plans = [
             plan_pass(held if pick is None else held[pick[r]], batch) for r, held in enumerate(own)
@@ -392,6 +397,18 @@ class Federation(Network):
 
         return advance
 
+    def once(self, what: str, of: Sequence[Tensor], work: Callable[[], Outcome]) -> Outcome:
+        """The outcome of some work on tensors, which is not done again when it is asked for a
+        second time in a round.
+        """
+        refs, versions, outcome = self._known.get(what, ([], [], None))
+        if [r() is t for r, t in zip(refs, of, strict=False)] == [True] * len(of):
+            if versions == [t._version for t in of]:
+                return cast(Outcome, outcome)
+        found = work()
+        self._known[what] = [ref(t) for t in of], [t._version for t in of], found
+        return found
+
     # -- what is recorded --------------------------------------------------------------------------
 
     def score(self, point: str, models: Tensor | Mixture) -> None:
@@ -399,22 +416,23 @@ class Federation(Network):
         that are scored.
         """
         for suffix, split in (("", "test"), ("/val", "val")) if self.scoring else ():
-            correct, total = self.correct(models, split)
-            if int(total.sum()):
-                self.scores[point + suffix] = Score(self.active.cpu(), correct.cpu(), total)
+            if any(len(getattr(self.data, split)[client]) for client in self.members):
+                correct, total = self.correct(models, split)
+                self.scores[point + suffix] = Score(torch.tensor(self.members), correct, total)
 
     def correct(self, models: Tensor | Mixture, split: str) -> tuple[Tensor, Tensor]:
         """How many samples of their own split the active clients' models get right, and how many
         there are  [K] on the device, [K].
         """
-        own = [getattr(self.data, split)[client] for client in self.active.tolist()]
+        own = [getattr(self.data, split)[client] for client in self.members]
         with self.lowering.active(self.device):
             hits = count_correct(self.model, self.layout, models, self.data, own, self.chunk)
         return hits, torch.tensor([len(part) for part in own])
 
     def note(self, name: str, value: float | Tensor) -> None:
         """Keep one number of this round."""
-        self.notes[name] = float(value)
+        on_gpu = isinstance(value, Tensor) and value.is_cuda
+        self.notes[name] = value if on_gpu else float(value)  # a GPU is asked once, for all
 
     def tally(self, name: str, hits: Tensor) -> None:
         """Count, over the rounds, where `hits` ([K, D] for the active clients, or [D]) is true, if
