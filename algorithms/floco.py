@@ -169,8 +169,7 @@ class FLOCO(Method[HP]):
         """Points of the simplex for every mini-batch of every active client  [K, steps, V]."""
         epochs = self.hp.plus_epochs if purpose == "plus" else fed.protocol.epochs
         steps = int(
-            epochs
-            * steps_per_epoch(fed.sizes, fed.protocol.batch, fed.protocol.skip_single).amax()
+            epochs * steps_per_epoch(fed.sizes, fed.protocol.batch, fed.protocol.skip_single).amax()
         )  # of anybody, so that recorded steps find as many in every round
         shape = (max(steps, 1), self.hp.endpoints)
         points = []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -57,6 +58,18 @@ class Plan:
     index: list[Tensor]
     epoch: list[int]
     draws: list[dict[str, Tensor]]
+    blocks: dict[int, dict[str, np.ndarray]] = field(default_factory=dict, compare=False)
+    """The same as blocks [s, B], by the width B that was asked for."""
+
+    def block(self, width: int) -> dict[str, np.ndarray]:
+        """Indices and draws as blocks; short batches are filled up with their first entry."""
+        if width not in self.blocks:
+            lengths = np.array([len(part) for part in self.index], dtype=np.int64)
+            found = {"index": _filled(self.index, lengths, width)}
+            for name in self.draws[0]:
+                found[name] = _filled([own[name] for own in self.draws], lengths, width)
+            self.blocks[width] = found
+        return self.blocks[width]
 
     def first(self, steps: int | None) -> Plan:
         """At most so many batches."""
@@ -100,6 +113,15 @@ def steps_per_epoch(held: Tensor, batch: int, skip_single: bool) -> Tensor:
     if batch == 1 and skip_single:
         return torch.zeros_like(held)
     return held // batch + (held % batch > int(skip_single)).long()
+
+
+def _filled(parts: Sequence[Tensor], lengths: np.ndarray, width: int) -> np.ndarray:
+    """Short vectors as rows of a block, each filled up with its first entry  [s, B]."""
+    values = np.concatenate([part.numpy() for part in parts])
+    starts = np.cumsum(lengths) - lengths
+    rows = np.repeat(values[starts][:, None], width, axis=1)
+    rows[np.arange(width) < lengths[:, None]] = values
+    return rows
 
 
 def longest_plan(data: ClientData, schedule: Schedule) -> tuple[int, bool]:

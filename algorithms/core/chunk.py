@@ -138,9 +138,7 @@ class Chunk:
         else:
             torch._foreach_add_(values, steps, alpha=-options.lr)
 
-    def _fuses(
-        self, values: list[Tensor], steps: list[Tensor], masks: list[Tensor | None]
-    ) -> bool:
+    def _fuses(self, values: list[Tensor], steps: list[Tensor], masks: list[Tensor | None]) -> bool:
         """Whether one kernel can make the step: on a GPU, in single precision, everything trains,
         and gradients lie in memory as parameters do.
         """

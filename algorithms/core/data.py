@@ -13,6 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+READY = 2 << 30
+"""Bytes that a GPU may spend on normalised images, so that no step has to normalise its own."""
+
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
     """A tensor of the host on a device. A GPU fetches it from pinned memory when it gets there, so
@@ -68,6 +71,8 @@ class ClientData:
     classes: int
     shape: tuple[int, int, int] | None = None  # (C, H, W) that images are repeated and padded to
     augment: Augmentation | None = None
+    ready: Tensor | None = None
+    """All images normalised  [n, H, W, C], where a GPU has room for them."""
 
     @property
     def clients(self) -> int:
@@ -99,12 +104,20 @@ class ClientData:
             name: [part.cpu() for part in getattr(self, name)] for name in ("train", "test", "val")
         }  # orders are drawn there
         fields |= {name: getattr(self, name).to(device, dtype) for name in ("scale", "shift")}
+        if device.type == "cuda" and self.augment is None:
+            size = fields["images"].numel() * fields["scale"].element_size()
+            if size <= READY:
+                fields["ready"] = fields["images"].to(dtype) * fields["scale"] + fields["shift"]
         return ClientData(**fields, classes=self.classes, shape=self.shape, augment=self.augment)
 
     def inputs(self, index: Tensor, draws: dict[str, Tensor] | None = None) -> Tensor:
         """Normalised images of an index list of any shape  [..., C, H, W], channels-last in
         memory.
         """
+        if self.ready is not None:
+            x = self.ready[index.flatten()].permute(0, 3, 1, 2)
+            x = x if self.shape is None else _fit(x, self.shape)
+            return x.unflatten(0, index.shape)
         pixels = self.images[index.flatten()].to(self.scale.dtype)  # [M, H, W, C]
         if draws is None or self.augment is None:
             x = (pixels * self.scale + self.shift).permute(0, 3, 1, 2)

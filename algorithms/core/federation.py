@@ -15,41 +15,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.batches import (
-    Batch,
-    Plan,
-    Schedule,
-    batch_at,
-    longest_plan,
-    plan_batches,
-    plan_pass,
-)
-from repfl.algorithms.core.chunk import (
-    Chunk,
-    Objective,
-    Sgd,
-    cross_entropy,
-    tensor_masks,
-    trained_parts,
-)
+from repfl.algorithms.core.batches import Batch, Schedule, plan_pass
+from repfl.algorithms.core.chunk import Chunk, Objective, Sgd, cross_entropy
 from repfl.algorithms.core.data import ClientData, sent
 from repfl.algorithms.core.evaluate import Mixture, Score, count_correct
-from repfl.algorithms.core.lanes import LanePool, Work
+from repfl.algorithms.core.local import Held, LocalTraining
 from repfl.algorithms.core.lowering import Lowering
 from repfl.algorithms.core.model import Model
 from repfl.algorithms.core.network import Network
 from repfl.algorithms.core.recipe import Recipe, cohort_size
 from repfl.algorithms.core.rng import Streams, cohort, flbench_cohort
 from repfl.algorithms.core.topology import Topology
-from repfl.algorithms.core.train import (
-    Advance,
-    Rows,
-    Step,
-    Trained,
-    placed,
-    run_chunk,
-    taken,
-)
+from repfl.algorithms.core.train import Step, Trained
 
 PASS_BATCH = 500
 Outcome = TypeVar("Outcome")
@@ -76,11 +53,15 @@ class Federation(Network):
         self.lowering = Lowering(**lowering)
         self.model, self.recipe, self.dtype = model.at(self.lowering.precision), recipe, dtype
         self.data = data.to(self.device, dtype)
-        self.lanes = self._lane_pool()
         self.streams = Streams(seed)
+        self._local = LocalTraining(
+            self.model, self.layout, self.data, self.lowering, self.streams, self.protocol.batch
+        )
+        self.lanes = self._local.lanes
         self.sizes = torch.tensor([len(part) for part in data.train], device=self.device)  # [N]
         self.round = 0
         self.called = self.active
+        self._cohort: list[int] = []
         """The participants in the order in which they were drawn; `active` is ascending."""
         self.trained: Tensor | None = None
         self.notes: dict[str, float | Tensor] = {}
@@ -115,15 +96,10 @@ class Federation(Network):
         """Open a round: draw its cohort (or call everybody), clear what belonged to the last
         one.
         """
-        size = cohort_size(self.N, self.recipe.participation)
-        draw = (
-            flbench_cohort(self.streams.seed, self.N, size, round_)
-            if self.recipe.sampling == "flbench"
-            else None
-        )
-        drawn = cohort(self.streams, self.N, size, round_) if draw is None else draw
+        drawn = self._drawn(round_)
         self.called = self.everybody if everybody else sent(drawn, self.device)
         present = torch.arange(self.N) if everybody else drawn.sort().values
+        self._cohort = [] if everybody else present.tolist()
         self.call(sent(present, self.device), present.tolist())
         self.round, self.scoring, self.trained, self.notes, self.scores = (
             round_,
@@ -134,6 +110,16 @@ class Federation(Network):
         )
         self.ledger.open_round()
         self._known.clear()
+
+    def _drawn(self, round_: int) -> Tensor:
+        """The cohort of a round, in the order in which it is drawn  [K]."""
+        size = cohort_size(self.N, self.recipe.participation)
+        draw = (
+            flbench_cohort(self.streams.seed, self.N, size, round_)
+            if self.recipe.sampling == "flbench"
+            else None
+        )
+        return cohort(self.streams, self.N, size, round_) if draw is None else draw
 
     def over(self, train: Sequence[Tensor]) -> Federation:
         """A federation apart, for preparations: the same model, images and protocol, other clients
@@ -287,14 +273,20 @@ class Federation(Network):
             p.batch,
             p.skip_single,
         )
-        plans = [
-            plan_batches(self.data, self.streams, client, schedule).first(steps)
-            for client in self.members
-        ]
+        plans = self._local.planned(schedule, self.members, steps)
         options = replace(self.sgd, **sgd)
-        return self._run(
-            step, plans, models, extras or {}, trainable, keep, options, in_place, same, schedule
-        )
+        held = Held(models, extras or {}, trainable, keep, in_place)
+        done = self._local.run(step, plans, held, options, schedule, same)
+        if self._local.ahead and self.round < self.rounds:
+            self._local.plan_ahead(schedule, self._expected(), steps)
+        return done
+
+    def _expected(self) -> list[int]:
+        """Who may be active in the next round where these clients are in this one."""
+        if self.members != self._cohort:
+            return self.members
+        found: list[int] = self._drawn(self.round + 1).sort().values.tolist()
+        return found
 
     def visit(
         self,
@@ -322,91 +314,18 @@ class Federation(Network):
         plans = [
             plan_pass(held if pick is None else held[pick[r]], batch) for r, held in enumerate(own)
         ]
-        return self._run(step, plans, models, extras or {}, trainable, (), self.sgd)
-
-    def _run(
-        self,
-        step: Step,
-        plans: list[Plan],
-        models: Mapping[str, Tensor],
-        extras: Mapping[str, Tensor],
-        trainable: Tensor | None,
-        keep: tuple[str, ...],
-        sgd: Sgd,
-        in_place: bool = False,
-        same: Hashable | None = None,
-        schedule: Schedule | None = None,
-    ) -> Trained:
-        """Run a step over rows with their plans, a chunk at a time, long plans first."""
-        out = Rows(models, extras, plans, keep, in_place)
-        own_masks = trainable is not None and trainable.dim() == 2
-        parts = self._parts(trainable)
-
-        def start(where: Tensor | slice) -> Chunk:
-            mask = trainable[where] if own_masks and trainable is not None else trainable
-            known = trained_parts(self.layout, mask) if parts is None else parts
-            masks = tensor_masks(self.layout, mask, known)
-            rows, more = taken(models, where), taken(extras, where)
-            return Chunk(self.model, self.layout, rows, more, sgd, masks)
-
-        with self.lowering.active(self.device):
-            if schedule is not None and self.lanes is not None:
-                longest, short = longest_plan(self.data, schedule)
-                if same is not None:
-                    what = tuple((parts or {}).items()), own_masks, longest, short, keep
-                    same = (same, replace(sgd, lr=0.0), what)
-                width = self.protocol.batch
-                self.lanes.train(
-                    Work(step, start, plans, width, longest, short, keep, same), out
-                )
-                return out.trained
-            for rows in out.chunks(self.chunk if schedule is None else self.lowering.chunk):
-                where, held = placed(rows, self.device), [plans[row] for row in rows]
-                local = start(where)
-                for event in run_chunk(local, held, self._exactly(step, held), keep):
-                    if event is not None:
-                        out.collect(local, rows, where, event)
-        return out.trained
-
-    def _lane_pool(self) -> LanePool | None:
-        """What trains clients side by side, where lanes are asked for."""
-        how = self.lowering
-        return (
-            LanePool(how.lanes, how.chunk, how.lanes_on(self.device), self.data, self.device)
-            if how.lanes
-            else None
-        )
-
-    def _parts(self, trainable: Tensor | None) -> dict[str, bool] | None:
-        """What a mask lets train: which tensors, and which of them as a whole. Masks of their own
-        may mask any tensor where steps are recorded or the device would have to be asked; none:
-        every chunk finds out for itself.
-        """
-        if trainable is None or trainable.dim() == 1:
-            return trained_parts(self.layout, trainable)
-        if self.lanes is None and self.device.type != "cuda":
-            return None
-        return {s.name: False for s in self.layout if s.kind != "stat"}
-
-    def _exactly(self, step: Step, plans: Sequence[Plan]) -> Advance:
-        """Steps on batches as they come, short ones included."""
-
-        def advance(local: Chunk, done: int, active: int, most: int) -> int:
-            step(local, batch_at(self.data, plans[:active], done))
-            return 1
-
-        return advance
+        return self._local.run(step, plans, Held(models, extras or {}, trainable), self.sgd)
 
     def once(self, what: str, of: Sequence[Tensor], work: Callable[[], Outcome]) -> Outcome:
         """The outcome of some work on tensors, which is not done again when it is asked for a
         second time in a round.
         """
         refs, versions, outcome = self._known.get(what, ([], [], None))
-        if [r() is t for r, t in zip(refs, of, strict=False)] == [True] * len(of):
-            if versions == [t._version for t in of]:
-                return cast(Outcome, outcome)
+        now = [t._version for t in of]
+        if versions == now and all(r() is t for r, t in zip(refs, of, strict=True)):
+            return cast(Outcome, outcome)
         found = work()
-        self._known[what] = [ref(t) for t in of], [t._version for t in of], found
+        self._known[what] = [ref(t) for t in of], now, found
         return found
 
     # -- what is recorded --------------------------------------------------------------------------

@@ -90,32 +90,17 @@ def tables(plans: Sequence[Plan], width: int) -> dict[str, Tensor]:
     """Plans as blocks [S, K, B]: sample indices, lengths and augmentation draws; places past a
     client's end hold anything valid.
     """
-    lengths = [np.array([len(part) for part in plan.index], dtype=np.int64) for plan in plans]
-    steps = max(map(len, lengths))
+    blocks = [plan.block(width) if plan.index else {} for plan in plans]
+    longest = max(blocks, key=lambda block: len(block.get("index", ())))
+    steps = len(longest["index"])
     counts = np.zeros((steps, len(plans)), dtype=np.int64)
-    for client, own in enumerate(lengths):
-        counts[: len(own), client] = own
-    index = _block([plan.index for plan in plans], lengths, steps, width)
-    found = {"index": index, "length": torch.from_numpy(counts)}
-    longest = max(plans, key=lambda plan: len(plan.index))
-    for name in longest.draws[0] if steps else ():
-        parts = [[draws[name] for draws in plan.draws] for plan in plans]
-        found[name] = _block(parts, lengths, steps, width)
-    return found
-
-
-def _block(
-    parts: Sequence[Sequence[Tensor]], lengths: Sequence[np.ndarray], steps: int, width: int
-) -> Tensor:
-    """Lists of short vectors as one block; each is filled up with its own first entry, and their
-    list with its first vector  [S, K, B].
-    """
-    some = next(own[0] for own in parts if own).numpy()
-    block = np.empty((steps, len(parts), width), dtype=some.dtype)
-    for client, (own, held) in enumerate(zip(parts, lengths, strict=True)):
-        values = np.concatenate([part.numpy() for part in own])
-        starts = np.cumsum(held) - held
-        rows = np.repeat(values[starts][:, None], width, axis=1)
-        rows[np.arange(width) < held[:, None]] = values
-        block[: len(rows), client], block[len(rows) :, client] = rows, rows[0]
-    return torch.from_numpy(block)
+    found = {
+        name: np.empty((steps, len(plans), width), dtype=held.dtype)
+        for name, held in longest.items()
+    }
+    for client, (plan, own) in enumerate(zip(plans, blocks, strict=True)):
+        counts[: len(plan.index), client] = [len(part) for part in plan.index]
+        for name, held in found.items():
+            rows = own.get(name, longest[name][:1])
+            held[: len(rows), client], held[len(rows) :, client] = rows, rows[0]
+    return {name: torch.from_numpy(held) for name, held in (found | {"length": counts}).items()}

@@ -61,7 +61,9 @@ class LaneMemory:
     held: dict[int, tuple[Chunk, Player]] = field(default_factory=dict)
     """What trains here, by the number of clients in a chunk."""
 
-    def take(self, work: Work, data: ClientData, group: Group, device: torch.device) -> tuple[Chunk, Player]:
+    def take(
+        self, work: Work, data: ClientData, group: Group, device: torch.device
+    ) -> tuple[Chunk, Player]:
         """Take in a chunk: in the memory of the one before it, if that fits."""
         local = work.start(group.where)
         before, player = self.held.get(len(group.rows), (None, None))

@@ -69,15 +69,13 @@ class Ledger:
 
     @property
     def round(self) -> dict[str, Tensor]:
-        """Bytes of this round by line, on the CPU  [N] each. A GPU is asked once for all of them.
-        """
+        """Bytes of this round by line, on the CPU  [N] each. A GPU is asked once for all of them."""
         if self._open:
             lines, clients, amounts = zip(*self._open, strict=True)
             both = torch.stack([torch.cat(clients), torch.cat(amounts)]).cpu()
-            for line, (who, much) in zip(
-                lines, (part.unbind() for part in both.split([len(c) for c in clients], 1)), strict=True
-            ):
-                self._round[line].index_add_(0, who, much)
+            parts = both.split([len(who) for who in clients], dim=1)
+            for line, part in zip(lines, parts, strict=True):
+                self._round[line].index_add_(0, part[0], part[1])
             self._open = []
         return self._round
 

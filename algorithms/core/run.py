@@ -100,9 +100,9 @@ class Run:
             if t is not None and t.is_floating_point()
         ]
         sums = [t.sum().double() for t in floats]
-        if sums and not bool(torch.stack(sums).isfinite().all()):  # one question to the device
-            if not all(bool(torch.isfinite(t).all()) for t in floats):  # large numbers may be fine
-                raise Diverged(round_)
+        fine = not sums or bool(torch.stack(sums).isfinite().all())  # one question to the device
+        if not fine and not all(bool(torch.isfinite(t).all()) for t in floats):
+            raise Diverged(round_)  # a sum alone may overflow
 
     def _trace(self) -> None:
         """Where the recipe asks for it: two entries of every weight tensor of every trained model,

@@ -212,7 +212,8 @@ def test_a_feed_gives_the_batches_of_the_plans(augmentation: str) -> None:
             active = sum(len(plan.index) > step for plan in plans)
             wanted = batch_at(data, plans[:active], step)
             (found,) = feed.next(feed.ragged(step))
-            got = Batch(found.x[:active], found.y[:active], None if found.valid is None else found.valid[:active])
+            valid = None if found.valid is None else found.valid[:active]
+            got = Batch(found.x[:active], found.y[:active], valid)
             width = wanted.y.shape[1]
             assert torch.equal(got.x[:, :width], wanted.x)
             assert torch.equal(got.y[:, :width], wanted.y)

@@ -42,7 +42,8 @@ STRICT = {
 """Calls that refuse even numbers of the host."""
 ASKS_FOR_NUMBERS = {"tensor", "arange", "full", "zeros", "ones", "linspace"}
 SIMPLE = {
-    *("shape", "dtype", "requires_grad", "is_leaf", "ndim", "layout", "itemsize", "_version", "dim"),
+    *("shape", "dtype", "requires_grad", "is_leaf", "ndim", "layout", "itemsize", "_version"),
+    *("dim",),
     *("size", "stride", "__len__", "numel", "nelement", "is_floating_point", "is_contiguous"),
     *("element_size", "untyped_storage", "data_ptr", "storage_offset", "is_complex", "names"),
     *("is_inference", "is_sparse", "is_quantized", "is_meta", "is_nested", "output_nr", "grad_fn"),
@@ -113,9 +114,7 @@ class Calls(TorchFunctionMode):
             report.found("mismatch", f"{name}() of a cuda tensor")
         picks = name == "where" and len(args) == 1
         counts = (
-            name == "repeat_interleave"
-            and kwargs.get("output_size") is None
-            and on_gpu(args[-1])
+            name == "repeat_interleave" and kwargs.get("output_size") is None and on_gpu(args[-1])
         )
         if name in ASKS or picks or counts:
             self.machine.waits(name, copies=True)
@@ -155,9 +154,10 @@ class Calls(TorchFunctionMode):
         writes |= {memory_of(t) for t in made if memory_of(t) not in clock.memory}
         if name.endswith("_") and not name.endswith("__") and before:
             writes.add(memory_of(before[0][0]))
-        if made and not writes and {memory_of(t) for t in made} <= {memory_of(t) for t, _ in before}:
+        given = [t for t, _ in before]
+        if made and not writes and set(map(memory_of, made)) <= set(map(memory_of, given)):
             return  # a view
-        spans = {span[1:] + (span[0]._cdata,): span for span in map(span_of, [*(t for t, _ in before), *made])}
+        spans = {(span[0]._cdata, *span[1:]): span for span in map(span_of, (*given, *made))}
         clock.use(spans.values(), writes, name)
 
     # -- moving ------------------------------------------------------------------------------------
@@ -331,7 +331,9 @@ def _device(value: Any) -> torch.device | None:
 def _parts(index: Any) -> list[Any]:
     """The parts of an index that choose something."""
     parts = index if isinstance(index, tuple) else (index,)
-    return [p for p in parts if p is not Ellipsis and not (isinstance(p, slice) and p == slice(None))]
+    return [
+        p for p in parts if p is not Ellipsis and not (isinstance(p, slice) and p == slice(None))
+    ]
 
 
 def _masks(index: Any) -> list[Any]:

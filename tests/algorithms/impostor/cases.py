@@ -115,10 +115,11 @@ def differences(one: Run, other: Run) -> list[str]:
     ]
     if rows[0].keys() != rows[1].keys():
         found.append("not the same curves")
-    for key in rows[0].keys() & rows[1].keys():
-        if abs(rows[0][key] - rows[1][key]) > 1e-6 * max(1.0, abs(rows[0][key])):
-            found.append(f"curve {key} differs")
-    return found
+    return found + [
+        f"curve {key} differs"
+        for key in rows[0].keys() & rows[1].keys()
+        if abs(rows[0][key] - rows[1][key]) > 1e-6 * max(1.0, abs(rows[0][key]))
+    ]
 
 
 def _gap(one: torch.Tensor, other: torch.Tensor) -> float:

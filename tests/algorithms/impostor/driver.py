@@ -25,9 +25,9 @@ GIB = 1 << 30
 def gpu() -> Iterator[Report]:
     """A machine with one GPU inside, and the report on how it was used."""
     machine = Machine()
-    with patch.multiple(torch.cuda, **_driver(machine)), _autocast():
-        with Kernels(machine), Calls(machine):
-            yield machine.report
+    driver = patch.multiple(torch.cuda, **_driver(machine))
+    with driver, _autocast(), Kernels(machine), Calls(machine):
+        yield machine.report
 
 
 @contextmanager

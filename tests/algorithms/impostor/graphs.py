@@ -1,5 +1,5 @@
-"""Graphs as tapes: the calls below autograd that were made during a capture, and that a replay makes
-again on the memory that they had.
+"""Graphs as tapes: the calls below autograd that were made during a capture, and that a replay
+makes again on the memory that they had.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls below autograd: each is a kernel, goes on the tape, and adds in an order that may change."""
+"""Calls below autograd: each is a kernel, may go on a tape, and may add in an order that changes."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ class Kernels(TorchDispatchMode):
     def _orders(self, name: str, args: Any) -> None:
         """Find sums whose order changes from run to run."""
         floats = any(t.is_floating_point() for t in tensors(args))
-        if name in ("index_put_", "_index_put_impl_", "index_put"):
-            if len(args) > 3 and args[3] is True and floats:
-                self.machine.report.found("order", "index_put accumulates in an order of its own")
+        adds = len(args) > 3 and args[3] is True
+        if name in ("index_put_", "_index_put_impl_", "index_put") and adds and floats:
+            self.machine.report.found("order", "index_put accumulates in an order of its own")
         if name not in RANDOM_ORDER or (not floats and name in WHOLE_NUMBERS_ARE_FINE):
             return
         if name == "max_pool2d_with_indices_backward" and not _overlapping(args):
