@@ -69,7 +69,7 @@ class Ledger:
 
     @property
     def round(self) -> dict[str, Tensor]:
-        """Bytes of this round by line, on the CPU  [N] each. A GPU is asked once for all of them."""
+        """Bytes of this round by line, on the CPU  [N] each; a GPU is asked once for all."""
         if self._open:
             lines, clients, amounts = zip(*self._open, strict=True)
             both = torch.stack([torch.cat(clients), torch.cat(amounts)]).cpu()

@@ -21,11 +21,11 @@ WAYS: dict[str, dict[str, Any]] = {
     "loop": {"chunk": 1},
     "stack": {"chunk": 6, "lanes": 1},
     "grouped": {"chunk": 6, "lanes": 1, "conv": "grouped"},
-    "lanes": {"lanes": 3},
+    "lanes": {"lanes": 2},
     "stacks in lanes": {"chunk": 3, "lanes": 2},
 }
-SIZES = (25, 7, 0, 40, 1, 16)
-ROUNDS = 4
+SIZES = (25, 7, 0, 17, 1)
+ROUNDS = 3
 POINTS = ("start", "pre_agg", "post_agg")
 
 
@@ -38,7 +38,7 @@ class Seen:
 
 
 def fresh(name: str, hp: dict[str, Any] | None = None, **how: Any) -> Run:
-    """A method on six small clients that are as unequal as real ones, not yet started."""
+    """A method on five small clients that are as unequal as real ones, not yet started."""
     entry = methods()[name]
     net = how.pop("model", "tiny-bn" if "bn" in entry.needs else "tiny")
     protocol = {"rounds": ROUNDS, "evaluation": {"points": POINTS}, "participation": 1.0}
@@ -80,6 +80,7 @@ def seen(
             report.round = run.round + 1
             run.step()
             report.alive[run.round] = torch.cuda.memory_allocated()
+        report.round = 0
         for key, value in run.state.items():
             if not on_gpu(value):
                 report.found("mismatch", f"state {key!r} is left on the cpu", name)
@@ -125,3 +126,17 @@ def differences(one: Run, other: Run) -> list[str]:
 def _gap(one: torch.Tensor, other: torch.Tensor) -> float:
     a, b = one.double(), other.double()
     return float((a - b).abs().max() / a.abs().max().clamp(min=1e-12)) if a.numel() else 0.0
+
+
+LATE = 3
+"""From this round on everything has been recorded and allocated."""
+
+
+def faults(found: Seen, wanted: Run | None = None) -> set[str]:
+    """What is wrong with a run on the impostor: kinds of findings, and what it should not do."""
+    report, lanes = found.report, found.run.fed.lanes
+    kinds = report.kinds()
+    kinds |= {"refused"} if lanes is not None and lanes.refusals else set()
+    kinds |= {"wrong"} if wanted is not None and differences(found.run, wanted) else set()
+    kinds |= {"captures"} if report.total("captures", LATE) else set()
+    return kinds | ({"grows"} if report.alive[LATE] > report.alive[LATE - 1] else set())

@@ -1,4 +1,4 @@
-"""Calls below autograd: each is a kernel, may go on a tape, and may add in an order that changes."""
+"""Calls below autograd: each is a kernel, may go on a tape, may add in an order that changes."""
 
 from __future__ import annotations
 

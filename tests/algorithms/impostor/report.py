@@ -54,7 +54,8 @@ class Report:
         self.findings[Finding(kind, text, where or site())] += 1
 
     def count(self, what: str, how: str, amount: int = 1) -> None:
-        self.counts[Count(self.round, self.phase, what, how, site())] += amount
+        where = site() if what in ("waits", "copies") else ""
+        self.counts[Count(self.round, self.phase, what, how, where)] += amount
 
     def total(self, what: str, round_: int | None = None, phase: str | None = None) -> int:
         """How much was counted, in all or in one round, in all or in one phase."""

@@ -16,6 +16,7 @@ GPU, HOST = torch.device("cuda", 0), torch.device("cpu")
 class Cuda(Tensor):
     """A tensor that says it is on the GPU."""
 
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[attr-defined]
     device = property(lambda self: GPU)  # type: ignore[assignment]
     is_cuda = property(lambda self: True)  # type: ignore[assignment]
     is_cpu = property(lambda self: False)  # type: ignore[assignment]
