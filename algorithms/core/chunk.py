@@ -92,7 +92,8 @@ class Chunk:
             return {}
         leaves = {name: params[name].requires_grad_(True) for name in self.masks}
         losses = objective(self, batch, params)
-        grads = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
+        total = losses.squeeze(0) if len(losses) == 1 else losses.sum()
+        grads = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
         for leaf in leaves.values():
             leaf.requires_grad_(False)
         named = {

@@ -84,7 +84,7 @@ class Graph:
                     f"a graph uses memory {tuple(handle.shape)} that the program has freed",
                     self.where[key],
                 )
-            spans.append((storage, 0, storage.nbytes()))
+            spans.append((storage, 0, storage.nbytes(), False))
         machine.clock.use(spans, self.writes, "a graph")
         machine.report.count("replays", "graph")
         machine.report.count("played", "kernels", self.kernels)

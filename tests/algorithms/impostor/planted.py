@@ -96,7 +96,7 @@ def _replaced(reload: Any) -> Any:
 
 
 def _never(takes: Any) -> Any:
-    return lambda self, other: False if self.pace is not None and other.pace is None else True
+    return lambda self, other: self.pace is None or other.pace is not None
 
 
 KEPT: list[Any] = []

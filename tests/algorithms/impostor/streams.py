@@ -20,8 +20,8 @@ DEFAULT = 0
 LISTED = {"__getitem__", "__setitem__"}
 """Calls that touch listed rows; lanes share the rows of one tensor out among themselves."""
 
-Span = tuple[Any, int, int]
-"""A storage, and the bytes in question."""
+Span = tuple[Any, int, int, bool]
+"""A storage, the bytes in question, and whether some between them are not."""
 
 
 class Stream:
@@ -169,9 +169,9 @@ class Clock:
         stream = self.current
         self.now[stream] += 1
         tick, own = self.now[stream], self.view(stream)
-        for storage, start, stop in spans:
+        for storage, start, stop, gaps in spans:
             memory, writing = self.born(storage), storage._cdata in writes
-            use = Use(stream, start, stop, what in LISTED)
+            use = Use(stream, start, stop, gaps or what in LISTED)
             if _unseen(memory.written, use, own):
                 self.report.found("race", f"{what} uses what another stream may still write")
             if writing and _unseen(memory.read, use, own):

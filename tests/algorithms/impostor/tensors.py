@@ -64,12 +64,13 @@ def memory_of(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def span_of(tensor: Tensor) -> tuple[Any, int, int]:
-    """The storage of a tensor, and from which byte to which it reaches."""
+def span_of(tensor: Tensor) -> tuple[Any, int, int, bool]:
+    """The storage of a tensor, from which byte to which it reaches, and whether with gaps."""
     size = tensor.element_size()
     start = tensor.storage_offset() * size
     last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    return tensor.untyped_storage(), start, start + (last + 1) * size if tensor.numel() else start
+    stop = start + (last + 1) * size if tensor.numel() else start
+    return tensor.untyped_storage(), start, stop, tensor.numel() <= last
 
 
 def bytes_of(storage: Any) -> Tensor:
