@@ -18,7 +18,7 @@ from tests.algorithms.impostor.tensors import (
     leaves,
     memory_of,
     on_gpu,
-    span_of,
+    spans_of,
     tensors,
     version,
 )
@@ -157,8 +157,8 @@ class Calls(TorchFunctionMode):
         given = [t for t, _ in before]
         if made and not writes and set(map(memory_of, made)) <= set(map(memory_of, given)):
             return  # a view
-        spans = {(span[0]._cdata, *span[1:]): span for span in map(span_of, (*given, *made))}
-        clock.use(spans.values(), writes, name)
+        spans = [span for t in (*given, *made) for span in spans_of(t)]
+        clock.use({(span[0]._cdata, *span[1:]): span for span in spans}.values(), writes, name)
 
     # -- moving ------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 import torch
 from torch import Tensor
@@ -35,7 +36,6 @@ class Graph:
         self.outside: dict[int, Tensor] = {}
         """Memory that was there before the capture, by one handle of the tape's on each."""
         self.where: dict[int, str] = {}
-        self.held: Counter[int] = Counter()
         self.inside: set[int] = set()
         self.before: list[tuple[Any, Tensor]] = []
         self.writes: set[int] = set()
@@ -54,7 +54,9 @@ class Graph:
         machine = self.machine
         machine.capture = None
         handles = {id(t): t for t in (*tensors(self.calls), *self.outside.values())}
-        self.held = Counter(memory_of(t) for t in handles.values())
+        held = Counter(memory_of(t) for t in handles.values())
+        machine.handles.update(held)
+        finalize(self, machine.handles.subtract, held)
         if machine.clock.current != self.stream:
             machine.report.found("capture", "a capture ends on another stream than it began on")
         with unwatched():
@@ -78,7 +80,7 @@ class Graph:
         for key, handle in self.outside.items():
             storage = handle.untyped_storage()
             users = torch._C._storage_Use_Count(storage._cdata)  # type: ignore[attr-defined]
-            if users <= self.held[key] + 1:  # the tape's handles and `storage`: nobody else
+            if users <= machine.handles[key] + 1:  # the tapes' handles and `storage`: nobody else
                 machine.report.found(
                     "dangling",
                     f"a graph uses memory {tuple(handle.shape)} that the program has freed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from torch import Tensor
@@ -19,6 +20,8 @@ class Machine:
         self.report = Report()
         self.clock = Clock(self.report)
         self.capture: Graph | None = None
+        self.handles: Counter[int] = Counter()
+        """Handles that tapes hold on memory."""
         self.on_gpu = False
         """The call that is being made computes on the GPU."""
         self.pinned: dict[int, tuple[Any, int] | None] = {}

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core import data, feed, graphs, train
+from repfl.algorithms.core import data, feed, graphs, lanes, train
 from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.federation import Federation
 
@@ -89,14 +89,14 @@ def _paceless(prepare: Any) -> Any:
 def _replaced(reload: Any) -> Any:
     def reloaded(self: Any, plans: Any, sent: Any = None) -> bool:
         fits = reload(self, plans, sent)
-        self.place = self.place.clone()
+        self.columns = self.columns.clone()
         return bool(fits)
 
     return reloaded
 
 
-def _never(takes: Any) -> Any:
-    return lambda self, other: self.pace is None or other.pace is not None
+def _forgets(take: Any) -> Any:
+    return lambda self, *args: (self.held.clear(), take(self, *args))[1]
 
 
 KEPT: list[Any] = []
@@ -116,7 +116,8 @@ def _one_buffer(sent: Any) -> Any:
     def reused(tensor: Tensor, device: torch.device) -> Tensor:
         if device.type != "cuda" or tensor.is_cuda or not tensor.numel():
             return sent(tensor, device)
-        pinned = PINNED.setdefault("buffer", buffer.pin_memory())
+        with torch.inference_mode(False):
+            pinned = PINNED.setdefault("buffer", buffer.pin_memory())
         size = tensor.numel() * tensor.element_size()
         pinned[:size] = tensor.contiguous().view(-1).view(torch.uint8)
         return pinned[:size].to(device, non_blocking=True).view(tensor.dtype).view(tensor.shape)
@@ -139,7 +140,7 @@ FAULTS = (
     Fault("a chunk leaves the memory that graphs know", "wrong", Chunk, "reload", _moves),
     Fault("a learning rate is recorded", "wrong", graphs.Player, "prepare", _paceless),
     Fault("graphs outlive their memory", "dangling", feed.Feed, "reload", _replaced),
-    Fault("steps are recorded in every round", "captures", Chunk, "takes", _never),
+    Fault("steps are recorded in every round", "captures", lanes.LaneMemory, "take", _forgets),
     Fault("memory grows", "grows", train.Rows, "collect", _keeps),
     Fault("pinned memory is used again too soon", "race", data, "sent", _one_buffer),
 )

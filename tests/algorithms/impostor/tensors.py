@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 import torch
@@ -64,13 +65,23 @@ def memory_of(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def span_of(tensor: Tensor) -> tuple[Any, int, int, bool]:
-    """The storage of a tensor, from which byte to which it reaches, and whether with gaps."""
-    size = tensor.element_size()
-    start = tensor.storage_offset() * size
-    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    stop = start + (last + 1) * size if tensor.numel() else start
-    return tensor.untyped_storage(), start, stop, tensor.numel() <= last
+def spans_of(tensor: Tensor) -> list[tuple[Any, int, int, bool]]:
+    """The storage of a tensor with every stretch of bytes that it has there, and whether with gaps:
+    rows that lie apart are told apart, if they are few.
+    """
+    size, storage = tensor.element_size(), tensor.untyped_storage()
+    shape, strides = list(tensor.shape), list(tensor.stride())
+    starts = [tensor.storage_offset()] if tensor.numel() else []
+    while shape and _reach(shape, strides) > prod(shape) and len(starts) * shape[0] <= 64:
+        starts = [start + row * strides[0] for start in starts for row in range(shape[0])]
+        shape, strides = shape[1:], strides[1:]
+    reach = _reach(shape, strides)
+    gaps = reach > prod(shape)
+    return [(storage, start * size, (start + reach) * size, gaps) for start in starts]
+
+
+def _reach(shape: list[int], strides: list[int]) -> int:
+    return 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
 
 
 def bytes_of(storage: Any) -> Tensor:
