@@ -69,9 +69,13 @@ class Kernels(TorchDispatchMode):
             if kernels:
                 machine.report.operations[name] += kernels
             return machine.capture.note(func, args, kwargs, kernels)
+        out = func(*args, **kwargs)
         if kernels:
             machine.report.count("launches", name, kernels)
-        return func(*args, **kwargs)
+            if machine.report.meter is not None:
+                seconds, _ = machine.report.meter(func, args, kwargs, out)
+                machine.report.seconds[machine.report.round] += seconds
+        return out
 
     def _kernels(self, func: Any, name: str, args: Any) -> int:
         """How many kernels a call is; a list of tensors that are laid out differently is one kernel

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+from repfl.algorithms.core.graphs import STEPS
 
 ROOT = Path(__file__).resolve().parents[3]
 OWN = str(Path(__file__).resolve().parent)
@@ -38,6 +40,17 @@ class Count(NamedTuple):
     site: str
 
 
+class Recorded(NamedTuple):
+    """What a graph holds, or one step of it on average."""
+
+    kernels: float
+    seconds: float
+    operations: float
+
+
+LENGTH = max(STEPS)
+
+
 class Report:
     """Findings and counts; who runs something says where it is."""
 
@@ -48,6 +61,11 @@ class Report:
         """Bytes on the device at the end of every round."""
         self.operations: Counter[str] = Counter()
         """Operations in one pass of every graph that was captured."""
+        self.meter: Callable[..., tuple[float, float]] | None = None
+        """Seconds and operations of a kernel, where these are asked for."""
+        self.seconds: Counter[int] = Counter()
+        """Of kernels that Python issues, by round."""
+        self.graphs: list[Recorded] = []
         self.round, self.phase = 0, "start"
 
     def found(self, kind: str, text: str, where: str = "") -> None:
@@ -63,6 +81,19 @@ class Report:
             n
             for count, n in self.counts.items()
             if count.what == what and round_ in (None, count.round) and phase in (None, count.phase)
+        )
+
+    def per_step(self, short: bool) -> Recorded:
+        """One step on average over graphs of the longest runs; short batches are recorded alone and
+        take more kernels than full ones.
+        """
+        graphs = sorted(self.graphs, key=lambda graph: (graph.seconds, graph.kernels))
+        one = [graph for graph in graphs if graph.operations < 2 * graphs[-1].operations / LENGTH]
+        if short:
+            return one[-1]
+        longest = graphs[-1]
+        return Recorded(
+            longest.kernels / LENGTH, longest.seconds / LENGTH, longest.operations / LENGTH
         )
 
     def kinds(self) -> set[str]:
