@@ -11,7 +11,7 @@ from weakref import finalize
 import torch
 from torch import Tensor
 
-from tests.algorithms.impostor.report import Recorded, site
+from tests.algorithms.impostor.report import Work, site
 from tests.algorithms.impostor.streams import DEFAULT
 from tests.algorithms.impostor.tensors import (
     Cuda,
@@ -39,7 +39,7 @@ class Graph:
         self.inside: set[int] = set()
         self.before: list[tuple[Any, Tensor]] = []
         self.writes: set[int] = set()
-        self.kernels, self.seconds, self.operations = 0, 0.0, 0.0
+        self.kernels, self.work = 0, list[Work]()
         self.broken = False
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
@@ -70,7 +70,7 @@ class Graph:
         self.before = []
         machine.report.count("captures", f"{self.kernels} kernels")
         machine.report.count("nodes", "captured", self.kernels)
-        machine.report.graphs.append(Recorded(self.kernels, self.seconds, self.operations))
+        machine.report.graphs.append(self.work)
         if self.broken:
             raise RuntimeError("operation failed due to a previous error during capture")
 
@@ -128,8 +128,7 @@ class Graph:
             self.calls.append((func, taped_args, taped_kwargs, fresh))
         self.kernels += kernels
         if kernels and self.machine.report.meter is not None:
-            seconds, operations = self.machine.report.meter(func, args, kwargs, out)
-            self.seconds, self.operations = self.seconds + seconds, self.operations + operations
+            self.work.append(self.machine.report.meter(func, args, kwargs, out))
         return out
 
     def _known(self, tensor: Tensor) -> bool:

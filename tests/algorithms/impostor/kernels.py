@@ -72,9 +72,10 @@ class Kernels(TorchDispatchMode):
         out = func(*args, **kwargs)
         if kernels:
             machine.report.count("launches", name, kernels)
-            if machine.report.meter is not None:
-                seconds, _ = machine.report.meter(func, args, kwargs, out)
-                machine.report.seconds[machine.report.round] += seconds
+            report = machine.report
+            if report.meter is not None:
+                work = report.meter(func, args, kwargs, out)
+                report.issued[report.round, report.phase].append(work)
         return out
 
     def _kernels(self, func: Any, name: str, args: Any) -> int:

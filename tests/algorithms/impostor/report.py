@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-
-from repfl.algorithms.core.graphs import STEPS
 
 ROOT = Path(__file__).resolve().parents[3]
 OWN = str(Path(__file__).resolve().parent)
@@ -40,15 +38,13 @@ class Count(NamedTuple):
     site: str
 
 
-class Recorded(NamedTuple):
-    """What a graph holds, or one step of it on average."""
+class Work(NamedTuple):
+    """What one operation does."""
 
-    kernels: float
-    seconds: float
+    kernels: int
+    moved: int
+    """Bytes."""
     operations: float
-
-
-LENGTH = max(STEPS)
 
 
 class Report:
@@ -61,11 +57,12 @@ class Report:
         """Bytes on the device at the end of every round."""
         self.operations: Counter[str] = Counter()
         """Operations in one pass of every graph that was captured."""
-        self.meter: Callable[..., tuple[float, float]] | None = None
-        """Seconds and operations of a kernel, where these are asked for."""
-        self.seconds: Counter[int] = Counter()
-        """Of kernels that Python issues, by round."""
-        self.graphs: list[Recorded] = []
+        self.meter: Callable[..., Work] | None = None
+        """What an operation does, where that is asked for."""
+        self.issued: dict[tuple[int, str], list[Work]] = defaultdict(list)
+        """What Python issues, by round and phase."""
+        self.graphs: list[list[Work]] = []
+        """What every graph holds."""
         self.round, self.phase = 0, "start"
 
     def found(self, kind: str, text: str, where: str = "") -> None:
@@ -81,19 +78,6 @@ class Report:
             n
             for count, n in self.counts.items()
             if count.what == what and round_ in (None, count.round) and phase in (None, count.phase)
-        )
-
-    def per_step(self, short: bool) -> Recorded:
-        """One step on average over graphs of the longest runs; short batches are recorded alone and
-        take more kernels than full ones.
-        """
-        graphs = sorted(self.graphs, key=lambda graph: (graph.seconds, graph.kernels))
-        one = [graph for graph in graphs if graph.operations < 2 * graphs[-1].operations / LENGTH]
-        if short:
-            return one[-1]
-        longest = graphs[-1]
-        return Recorded(
-            longest.kernels / LENGTH, longest.seconds / LENGTH, longest.operations / LENGTH
         )
 
     def kinds(self) -> set[str]:
