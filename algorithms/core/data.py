@@ -5,14 +5,17 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
+_NORMALISED = WeakIdKeyDictionary()
+"""Images on a GPU -> the scale they were normalised by, and what came of it."""
 READY = 2 << 30
 """Bytes that a GPU may spend on normalised images, so that no step has to normalise its own."""
 
@@ -71,7 +74,7 @@ class ClientData:
     classes: int
     shape: tuple[int, int, int] | None = None  # (C, H, W) that images are repeated and padded to
     augment: Augmentation | None = None
-    ready: Tensor | None = None
+    ready: Tensor | None = field(default=None, init=False)
     """All images normalised  [n, H, W, C], where a GPU has room for them."""
 
     @property
@@ -104,11 +107,20 @@ class ClientData:
             name: [part.cpu() for part in getattr(self, name)] for name in ("train", "test", "val")
         }  # orders are drawn there
         fields |= {name: getattr(self, name).to(device, dtype) for name in ("scale", "shift")}
+        there = ClientData(**fields, classes=self.classes, shape=self.shape, augment=self.augment)
         if device.type == "cuda" and self.augment is None:
-            size = fields["images"].numel() * fields["scale"].element_size()
-            if size <= READY:
-                fields["ready"] = fields["images"].to(dtype) * fields["scale"] + fields["shift"]
-        return ClientData(**fields, classes=self.classes, shape=self.shape, augment=self.augment)
+            object.__setattr__(there, "ready", there._normalised())
+        return there
+
+    def _normalised(self) -> Tensor | None:
+        """All images normalised, once for all federations on the same images."""
+        if self.images.numel() * self.scale.element_size() > READY:
+            return None
+        scale, ready = _NORMALISED.get(self.images, (None, None))
+        if scale is not self.scale:
+            ready = self.images.to(self.scale.dtype) * self.scale + self.shift
+            _NORMALISED[self.images] = self.scale, ready
+        return ready
 
     def inputs(self, index: Tensor, draws: dict[str, Tensor] | None = None) -> Tensor:
         """Normalised images of an index list of any shape  [..., C, H, W], channels-last in

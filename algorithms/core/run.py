@@ -271,4 +271,6 @@ def _on_the_host(
         for (point, score), correct in zip(scores.items(), host, strict=False)
     }
     numbers = dict(zip(kept, (float(part) for part in host[len(hits) :]), strict=True))
-    return found, {name: numbers.get(name, value) for name, value in notes.items()}
+    return found, {
+        name: numbers[name] if isinstance(value, Tensor) else value for name, value in notes.items()
+    }

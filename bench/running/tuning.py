@@ -47,7 +47,8 @@ def settled(options: Options, cell: Cell) -> Options:
             known = _read()  # another process may have measured it meanwhile
             if key not in known:
                 known |= {key: _measured(job)}
-                if any("microseconds" in trial for trial in known[key]["trials"]):
+                trials = known[key]["trials"]
+                if not (trials and all("refused" in trial for trial in trials)):
                     _write(known)  # what failed here and now may work another time
     _chosen.append((key, known[key]["choice"]))
     return replace(options, **known[key]["choice"])

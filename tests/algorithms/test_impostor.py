@@ -7,11 +7,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 
 from repfl.algorithms.core.method import methods
 from repfl.algorithms.core.run import Run
-from tests.algorithms.impostor import budget, cases
+from tests.algorithms.impostor import budget, cases, estimate, planted
 from tests.algorithms.impostor.cases import LATE, WAYS
 from tests.algorithms.impostor.planted import FAULTS, Fault
 
@@ -70,10 +71,37 @@ def test_a_planted_fault_is_seen(fault: Fault) -> None:
     assert fault.kind in cases.faults(found, wanted)
 
 
+def test_a_failed_capture_must_close_its_pool() -> None:
+    found = cases.seen("fedavg", fault=planted.untidy, **WAYS["lanes"])
+    assert {"refused", "capture"} <= cases.faults(found)
+
+
 def test_without_a_fault_nothing_is_seen() -> None:
     protocol = {"lr_decay": 0.5}
     found = cases.seen("fedavg", **WAYS["lanes"], **protocol)
     assert cases.faults(found, cases.computed("fedavg", **protocol)) == set()
+
+
+def test_a_step_of_the_papers_model_is_few_kernels_in_few_graphs() -> None:
+    report = estimate.counted(clients=2, cohort=1, tests=4)
+    graph = max(report.graphs, key=len)
+    assert sum(work.kernels for work in graph) / estimate.LONGEST <= 36
+    steps = estimate.LONGEST
+    assert report.total("replays", estimate.WARM) <= steps
+    assert report.total("waits", estimate.WARM) <= 3
+
+
+def test_a_run_of_full_batches_is_issued_in_few_graphs() -> None:
+    full, short = np.array([[39, 3]]), np.array([[1, 0]])
+    cell = estimate.Cell(9, 2, 1, 1, 5, 9, full, short, 0.0)
+    assert estimate.replays(cell).tolist() == [5 * (2 + 1 + 3 + 1 + 3)]
+
+
+@pytest.mark.slow
+def test_fedobps_cell_is_estimated_at_fifteen_seconds_at_most() -> None:
+    cell = estimate.paper_cell()
+    report = estimate.counted(cell.clients, cell.cohort, cell.tests)
+    assert estimate.total(report, cell, estimate.Card()) <= 15
 
 
 def variants() -> list[tuple[str, str]]:

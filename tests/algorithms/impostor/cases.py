@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +65,7 @@ def computed(name: str, hp: dict[str, Any] | None = None, **how: Any) -> Run:
 def seen(
     name: str,
     hp: dict[str, Any] | None = None,
-    fault: Callable[[], ExitStack] | None = None,
+    fault: Callable[[], AbstractContextManager[Any]] | None = None,
     **how: Any,
 ) -> Seen:
     """The whole run on the impostor, with a fault or without."""
@@ -74,7 +74,7 @@ def seen(
             held.enter_context(fault())
         report = held.enter_context(gpu())
         run = fresh(name, hp, device="cuda", **how)
-        _phases(run, report)
+        phases(run, report)
         run.start()
         while not run.done:
             report.round = run.round + 1
@@ -88,7 +88,7 @@ def seen(
     return Seen(run, report)
 
 
-def _phases(run: Run, report: Report) -> None:
+def phases(run: Run, report: Report) -> None:
     """Tell the report what a run is doing."""
     parts = ((run.method, "round", "train"), (run, "_score_start", "score"))
     for owner, name, phase in (*parts, (run, "_score_end", "score"), (run, "_check", "check")):

@@ -26,7 +26,12 @@ def gpu() -> Iterator[Report]:
     """A machine with one GPU inside, and the report on how it was used."""
     machine = Machine()
     driver = patch.multiple(torch.cuda, **_driver(machine))
-    with driver, _autocast(), Kernels(machine), Calls(machine):
+
+    def close(device: int, pool: Any) -> None:
+        machine.open_pool = False
+
+    pools = patch.object(torch._C, "_cuda_endAllocateToPool", close, create=True)
+    with driver, pools, _autocast(), Kernels(machine), Calls(machine):
         yield machine.report
 
 

@@ -29,7 +29,7 @@ from repfl.bench.cells.cell import build_cell
 from repfl.bench.pages import parts
 from repfl.bench.running.clients import clients_of
 from repfl.bench.trust import contract
-from tests.algorithms.impostor.cases import _phases
+from tests.algorithms.impostor.cases import phases
 from tests.algorithms.impostor.driver import gpu
 from tests.algorithms.impostor.report import Report, Work
 from tests.algorithms.impostor.tensors import leaves, tensors
@@ -120,7 +120,7 @@ def counted(clients: int, cohort: int, tests: int) -> Report:
     with gpu() as report:
         report.meter = metered
         run = Run(build("fedobp", {}), recipe, held, model, seed=0, device="cuda", lanes=cohort)
-        _phases(run, report)
+        phases(run, report)
         run.start()
         while not run.done:
             report.round = run.round + 1

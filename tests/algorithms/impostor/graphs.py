@@ -48,6 +48,8 @@ class Graph:
             raise RuntimeError("CUDA graphs must be captured on a non-default stream")
         if machine.capture is not None:
             raise RuntimeError("captures do not nest")
+        if machine.open_pool:
+            machine.report.found("capture", "a failed capture has left its memory pool open")
         self.stream, machine.capture = machine.clock.current, self
 
     def capture_end(self) -> None:
@@ -72,6 +74,7 @@ class Graph:
         machine.report.count("nodes", "captured", self.kernels)
         machine.report.graphs.append(self.work)
         if self.broken:
+            machine.open_pool = True
             raise RuntimeError("operation failed due to a previous error during capture")
 
     def replay(self) -> None:

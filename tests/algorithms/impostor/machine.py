@@ -22,6 +22,8 @@ class Machine:
         self.capture: Graph | None = None
         self.handles: Counter[int] = Counter()
         """Handles that tapes hold on memory."""
+        self.open_pool = False
+        """A capture has failed and still takes what is allocated, as before torch 2.15."""
         self.on_gpu = False
         """The call that is being made computes on the GPU."""
         self.pinned: dict[int, tuple[Any, int] | None] = {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -28,6 +28,14 @@ class Fault(NamedTuple):
 
     def planted(self) -> AbstractContextManager[Any]:
         return patch.object(self.owner, self.name, self.wrap(getattr(self.owner, self.name)))
+
+
+@contextmanager
+def untidy() -> Iterator[None]:
+    """Captures fail, and nobody closes what they have opened."""
+    asks = patch.object(Chunk, "sgd", _asks(Chunk.sgd))
+    with asks, patch.object(graphs.CudaLane, "_close", lambda self: None):
+        yield
 
 
 def _host_weights(mean: Any) -> Any:
