@@ -22,8 +22,6 @@ from repfl.algorithms.core.recipe import Recipe
 
 WIDEST = 32
 """Clients at once at most, and clients in a trial: a larger cohort repeats them."""
-HOPELESS = 4.0
-"""A way that takes so many times as long as the best one rules out wider ones of its kind."""
 REPEATS = 3
 """Local trainings per trial; the first records, the last is timed."""
 FILL = 0.85
@@ -89,8 +87,8 @@ def tune(ways: Sequence[Lowering], measure: Callable[[Lowering], float]) -> list
             continue
         trials.append(Trial(way, seconds))
         best = min(best, seconds)
-        if seconds > HOPELESS * best:
-            full[kind] = way.together
+        if seconds * way.together > best * max(each.together for each in ways):
+            full[kind] = way.together  # even if twice as wide were twice as fast
     return sorted(trials, key=lambda trial: trial.seconds)  # stable: of equals the narrower
 
 

@@ -302,11 +302,14 @@ class Calls(TorchFunctionMode):
     # -- hooks -------------------------------------------------------------------------------------
 
     def on_register_hook(self, func: Any, args: Any, kwargs: Any) -> Any:
-        def hook(grad: Tensor) -> Any:
-            with Calls(self.machine):
-                return args[1](claim(grad) if on_gpu(args[0]) else grad)
+        tensor, inner = args
+        here = on_gpu(tensor)
 
-        return self._run(func, (args[0], hook), kwargs)
+        def hook(grad: Tensor) -> Any:  # holds no tensor: that would keep itself alive
+            with Calls(self.machine):
+                return inner(claim(grad) if here else grad)
+
+        return self._run(func, (tensor, hook), kwargs)
 
     def on_get_device(self, func: Any, args: Any, kwargs: Any) -> int:
         return 0 if on_gpu(args[0]) else -1

@@ -41,7 +41,8 @@ def fresh(name: str, hp: dict[str, Any] | None = None, **how: Any) -> Run:
     """A method on five small clients that are as unequal as real ones, not yet started."""
     entry = methods()[name]
     net = how.pop("model", "tiny-bn" if "bn" in entry.needs else "tiny")
-    protocol = {"rounds": ROUNDS, "evaluation": {"points": POINTS}, "participation": 1.0}
+    scored = {"points": POINTS, "finetuned_every": 1}
+    protocol = {"rounds": ROUNDS, "evaluation": scored, "participation": 1.0}
     protocol |= {key: how.pop(key) for key in list(how) if key in PROTOCOL}
     data = contract.toy_data(how.pop("sizes", SIZES))
     model = models.build(net, channels=1, size=8, classes=data.classes)
