@@ -67,10 +67,14 @@ class Use(NamedTuple):
     start: int
     stop: int
     listed: bool
+    """Some rows of these."""
+    part: bool
+    """Not all of the storage; lanes list and slice rows of their own."""
 
     def meets(self, other: Use) -> bool:
         apart = self.stop <= other.start or other.stop <= self.start
-        return not apart and not (self.listed and other.listed)
+        rows = (self.listed and other.part) or (self.part and other.listed)
+        return not apart and not rows and not (self.listed and other.listed)
 
     def covers(self, other: Use) -> bool:
         return not self.listed and self.start <= other.start and other.stop <= self.stop
@@ -171,7 +175,8 @@ class Clock:
         tick, own = self.now[stream], self.view(stream)
         for storage, start, stop, gaps in spans:
             memory, writing = self.born(storage), storage._cdata in writes
-            use = Use(stream, start, stop, gaps or what in LISTED)
+            part = stop - start < storage.nbytes()
+            use = Use(stream, start, stop, gaps or what in LISTED, part)
             if _unseen(memory.written, use, own):
                 self.report.found("race", f"{what} uses what another stream may still write")
             if writing and _unseen(memory.read, use, own):
