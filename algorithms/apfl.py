@@ -90,7 +90,8 @@ class APFL(Method[HP]):
         start = partial.received(state, fed, fed.exchanged)
         extras = {"alpha": state["alpha"][fed.active], "left": self.adaptive_steps(fed)}
         step = self.step if self.hp.mode == "paper" else self.flbench_step
-        done = fed.loop(step, {"w": start, "v": state["v"][fed.active]}, extras=extras)
+        models = {"w": start, "v": state["v"][fed.active]}
+        done = fed.loop(step, models, extras=extras, same=self.hp.mode)
         v, alpha = state["v"].clone(), state["alpha"].clone()
         v[fed.active], alpha[fed.active] = done.models["v"], done.extras["alpha"]
         fed.score("pre_agg", self.mixture(done.models["v"], done.theta, done.extras["alpha"]))
@@ -120,6 +121,7 @@ class APFL(Method[HP]):
             for n in v
         }
         grads = local.grad(batch, of="m")
+        del local.models["m"]
         local.sgd({n: across(alpha, g) * g for n, g in grads.items()}, of="v")
         self.adapt(local, slope(local, grads))
 
@@ -145,7 +147,7 @@ class APFL(Method[HP]):
     def adapt(self, local: Chunk, slopes: Tensor) -> None:
         """One gradient step of alpha, in the steps in which it adapts."""
         alpha, left = local.extras["alpha"], local.extras["left"]
-        moved = (alpha - local.options.lr * slopes).clamp(0, 1)
+        moved = (alpha - local.rate * slopes).clamp(0, 1)
         local.extras |= {"alpha": torch.where(left > 0, moved, alpha), "left": left - 1}
 
     # -- what is scored ----------------------------------------------------------------------------
@@ -164,7 +166,8 @@ class APFL(Method[HP]):
         alpha = torch.full((fed.N,), self.hp.alpha, dtype=fed.dtype, device=fed.device)
         extras = {"alpha": alpha, "left": self.adaptive_steps(fed)}
         step = self.step if self.hp.mode == "paper" else self.flbench_step
-        done = fed.loop(step, {"w": theta, "v": theta}, extras=extras, stream="join")
+        models = {"w": theta, "v": theta}
+        done = fed.loop(step, models, extras=extras, stream="join", same=self.hp.mode)
         w = torch.where(fed.exchanged, theta, done.theta)
         return self.mixture(done.models["v"], w, done.extras["alpha"])
 

@@ -137,6 +137,7 @@ class DFedPGP(Method[HP]):
             epochs=hp.body_epochs,
             first_epoch=hp.head_epochs,
             in_place=True,
+            same="push",
         )
         fed.trained = w
         return w

@@ -107,7 +107,9 @@ class DisPFL(Method[HP]):
             grads = local.grad(batch)
             local.sgd(local.clipped(grads, clip, frozen_too=True) if clip else grads)
 
-        fed.trained = fed.loop(step, {"w": w}, trainable=mask, clip=0.0, in_place=True).theta
+        fed.trained = fed.loop(
+            step, {"w": w}, trainable=mask, clip=0.0, in_place=True, same=("sparse", clip)
+        ).theta
         fed.tally("mask", mask)
         return {"w": w, "sent": mask, "mask": self.evolved(fed, w, mask)}
 
@@ -159,7 +161,13 @@ class DisPFL(Method[HP]):
 
         with fed.among(fed.everybody[rows]):
             found = fed.loop(
-                screen, {"w": w[rows]}, epochs=1, steps=1, stream="screen", keep=("last_grad",)
+                screen,
+                {"w": w[rows]},
+                epochs=1,
+                steps=1,
+                stream="screen",
+                keep=("last_grad",),
+                same="screen",
             ).last_grad
         assert found is not None
         return found

@@ -120,8 +120,7 @@ class FedOBP(Method[HP]):
         return state
 
     def round(self, state: State, fed: Federation) -> State:
-        scores = self.scores(state, fed)
-        mask = self.mask(state, fed, scores)
+        scores, mask = self.decided(state, fed)
         start = self.merged(state, fed, mask)
         if self.hp.decoupling == "server" and self.hp.score != "fisher":
             fed.down(start, fed.exchanged & ~mask, code="shorter")
@@ -133,7 +132,7 @@ class FedOBP(Method[HP]):
             "last": end,
             "change": (start - end).abs(),
             "score": scores,
-            "seen": torch.tensor(True, device=fed.device),
+            "seen": torch.ones((), dtype=torch.bool, device=fed.device),
         }
         for name in state.keys() - new.keys():
             new[name] = state[name].clone()
@@ -159,6 +158,17 @@ class FedOBP(Method[HP]):
             seen, (1 - self.hp.ema) * now + self.hp.ema * state["score"][fed.active], now
         )
 
+    def decided(self, state: State, fed: Federation) -> tuple[Tensor, Tensor]:
+        """Scores, and which entries are personal; participants are scored with the models that
+        they then train, so both need it  [K, D] each.
+        """
+
+        def work() -> tuple[Tensor, Tensor]:
+            scores = self.scores(state, fed)
+            return scores, self.mask(state, fed, scores)
+
+        return fed.once("mask", [fed.active, *state.values()], work)
+
     def mask(self, state: State, fed: Federation, scores: Tensor) -> Tensor:
         """Which entries of the active clients are personal  [K, D] bool."""
         eligible = fed.layout.head if self.hp.cls else fed.layout.learnable
@@ -181,13 +191,13 @@ class FedOBP(Method[HP]):
             group[0].name.rsplit(".", 1)[0]: slice(group[0].start, group[-1].stop)
             for group in fed.layout.layers
         }
-        shares = torch.stack([count[span].sum() for span in spans.values()]).tolist()
-        fed.note("personal", sum(shares))
+        shares = torch.stack([count[span].sum() for span in spans.values()])
+        fed.note("personal", shares.double().sum())
         for layer, number in zip(spans, shares, strict=True):
             fed.note(f"personal/{layer}", number)
 
     def personal(self, state: State, fed: Federation) -> Tensor:
-        return self.merged(state, fed, self.mask(state, fed, self.scores(state, fed)))
+        return self.merged(state, fed, self.decided(state, fed)[1])
 
     def join(self, state: State, fed: Federation) -> Tensor:
         """A newcomer trains the global model, which then is its last one, and is scored as all

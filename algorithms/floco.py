@@ -157,7 +157,12 @@ class FLOCO(Method[HP]):
             "step": torch.zeros_like(fed.active),
         }
         return fed.loop(
-            self.step, {"w": start}, extras=extras, trainable=self.trainable(fed), stream=stream
+            self.step,
+            {"w": start},
+            extras=extras,
+            trainable=self.trainable(fed),
+            stream=stream,
+            same="simplex",
         )
 
     def trainable(self, fed: Federation) -> Tensor:
@@ -170,9 +175,8 @@ class FLOCO(Method[HP]):
         """Points of the simplex for every mini-batch of every active client  [K, steps, V]."""
         epochs = self.hp.plus_epochs if purpose == "plus" else fed.protocol.epochs
         steps = int(
-            epochs
-            * steps_per_epoch(fed.n_train, fed.protocol.batch, fed.protocol.skip_single).amax()
-        )
+            epochs * steps_per_epoch(fed.sizes, fed.protocol.batch, fed.protocol.skip_single).amax()
+        )  # of anybody, so that recorded steps find as many in every round
         shape = (max(steps, 1), self.hp.endpoints)
         points = []
         for client, place in zip(
@@ -192,14 +196,18 @@ class FLOCO(Method[HP]):
         """The endpoints join the tensors that train, so the chain rule, momentum and clipping treat
         them like any other.
         """
-        local.models["w"].setdefault(ENDS, local.extras["ends"])
-        local.masks.setdefault(ENDS, None)
+        joining = {"w": "ends"} | ({"anchor": "anchor"} if "anchor" in local.models else {})
+        for model, extra in joining.items():
+            local.models[model][ENDS] = local.extras[extra]
+        local.masks[ENDS] = None
         grads = local.grad(batch, self.loss)
         if "anchor" in local.models:
-            local.models["anchor"].setdefault(ENDS, local.extras["anchor"])
             grads = local.pull(grads, "anchor", self.hp.plus_lam)
         local.sgd(grads)
-        local.extras |= {"ends": local.models["w"][ENDS], "step": local.extras["step"] + 1}
+        local.extras |= {"step": local.extras["step"] + 1}
+        for model, extra in joining.items():
+            local.extras[extra] = local.models[model].pop(ENDS)
+        del local.masks[ENDS]
 
     def loss(self, local: Chunk, batch: Batch, params: Params) -> Tensor:
         """Cross-entropy with the head at this batch's point  [K]."""
@@ -229,6 +237,7 @@ class FLOCO(Method[HP]):
             trainable=self.trainable(fed),
             epochs=self.hp.plus_epochs,
             first_epoch=fed.protocol.epochs,
+            same="plus",
         )
         own, ends = state["plus"].clone(), state["plus_ends"].clone()
         own[fed.active], ends[fed.active] = trained.theta, trained.extras["ends"]

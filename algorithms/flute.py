@@ -152,16 +152,19 @@ class FLUTE(Method[HP]):
             {"w": start},
             extras=extras,
             trainable=fed.layout.head if self.hp.detach else None,
+            same="collapse",
         ).theta
 
     def step(self, local: Chunk, batch: Batch) -> None:
         before = local.extras["before"]  # [K], head-only steps still to come
         joint = (before <= 0).to(local.extras["joint"].dtype)
         local.extras |= {"before": before - 1, "joint": joint}
+        whole = dict(local.masks)
         for name in local.masks:
             if not local.layout[name].head:
                 local.masks[name] = joint.view(-1, *[1] * len(local.layout[name].shape))
         local.sgd(local.grad(batch, self.loss))
+        local.masks = whole
 
     def loss(self, local: Chunk, batch: Batch, params: Params) -> Tensor:
         """Cross-entropy and the three regularisers  [K]."""

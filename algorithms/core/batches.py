@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.data import ClientData, sent
 from repfl.algorithms.core.ops import Mode
 from repfl.algorithms.core.rng import Streams
 
@@ -57,6 +58,18 @@ class Plan:
     index: list[Tensor]
     epoch: list[int]
     draws: list[dict[str, Tensor]]
+    blocks: dict[int, dict[str, np.ndarray]] = field(default_factory=dict, compare=False)
+    """The same as blocks [s, B], by the width B that was asked for."""
+
+    def block(self, width: int) -> dict[str, np.ndarray]:
+        """Indices and draws as blocks; short batches are filled up with their first entry."""
+        if width not in self.blocks:
+            lengths = np.array([len(part) for part in self.index], dtype=np.int64)
+            found = {"index": _filled(self.index, lengths, width)}
+            for name in self.draws[0]:
+                found[name] = _filled([own[name] for own in self.draws], lengths, width)
+            self.blocks[width] = found
+        return self.blocks[width]
 
     def first(self, steps: int | None) -> Plan:
         """At most so many batches."""
@@ -102,6 +115,21 @@ def steps_per_epoch(held: Tensor, batch: int, skip_single: bool) -> Tensor:
     return held // batch + (held % batch > int(skip_single)).long()
 
 
+def _filled(parts: Sequence[Tensor], lengths: np.ndarray, width: int) -> np.ndarray:
+    """Short vectors as rows of a block, each filled up with its first entry  [s, B]."""
+    values = np.concatenate([part.numpy() for part in parts])
+    starts = np.cumsum(lengths) - lengths
+    rows = np.repeat(values[starts][:, None], width, axis=1)
+    rows[np.arange(width) < lengths[:, None]] = values
+    return rows
+
+
+def longest_plan(data: ClientData, schedule: Schedule) -> tuple[int, bool]:
+    """The most batches that any client's plan may have, and whether any plan has short ones."""
+    sizes, batch = [len(own) for own in data.train], schedule.batch
+    return schedule.epochs * -(-max(sizes) // batch), any(n % batch for n in sizes)
+
+
 def plan_pass(own: Tensor, batch: int) -> Plan:
     """All samples once, in their own order and unaugmented."""
     index = list(own.split(batch)) if len(own) else []
@@ -122,13 +150,14 @@ def batch_at(data: ClientData, plans: Sequence[Plan], step: int) -> Batch:
     """The given step's batch of every client."""
     parts, device = [plan.index[step] for plan in plans], data.labels.device
     width = max(map(len, parts))
-    index, valid = padded(parts, width).to(device), None
+    index, valid = sent(padded(parts, width), device), None
     if any(len(p) < width for p in parts):
-        valid = (torch.arange(width) < torch.tensor([len(p) for p in parts])[:, None]).to(device)
+        counts = torch.tensor([len(p) for p in parts])
+        valid = sent(torch.arange(width) < counts[:, None], device)
     draws = None
     if plans[0].draws[step]:
         draws = {
-            k: padded([plan.draws[step][k] for plan in plans], width).flatten(0, 1).to(device)
+            k: sent(padded([plan.draws[step][k] for plan in plans], width).flatten(0, 1), device)
             for k in plans[0].draws[step]
         }
     return Batch(data.inputs(index, draws), data.labels[index], valid)

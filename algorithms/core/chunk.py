@@ -62,19 +62,24 @@ class Chunk:
         models: Mapping[str, Tensor],
         extras: Mapping[str, Tensor],
         sgd: Sgd,
-        trainable: Tensor | None,
+        masks: Mapping[str, Tensor | None],
     ) -> None:
         self.model = model
         self.layout = layout
         self.models: dict[str, Params] = {name: layout.split(flat) for name, flat in models.items()}
         self.extras: dict[str, Tensor] = dict(extras)
         self.options = sgd
-        self.masks = tensor_masks(layout, trainable)
+        self.masks: dict[str, Tensor | None] = dict(masks)
         self.pace: Tensor | None = None
-        """Minus the learning rate, where recorded steps must follow its schedule."""
+        """The learning rate, where recorded steps must follow its schedule."""
         self.buffers: dict[str, list[Tensor]] = {}
         self.keeps_gradient = False
         self.kept: Params = {}
+
+    @property
+    def rate(self) -> float | Tensor:
+        """The learning rate, for steps that use it themselves."""
+        return self.options.lr if self.pace is None else self.pace
 
     def grad(self, batch: Batch, objective: Objective = cross_entropy, of: str = "w") -> Params:
         """Gradients of every client's loss with respect to the trainable tensors of one of its
@@ -87,7 +92,8 @@ class Chunk:
             return {}
         leaves = {name: params[name].requires_grad_(True) for name in self.masks}
         losses = objective(self, batch, params)
-        grads = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
+        total = losses.squeeze(0) if len(losses) == 1 else losses.sum()
+        grads = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
         for leaf in leaves.values():
             leaf.requires_grad_(False)
         named = {
@@ -118,6 +124,9 @@ class Chunk:
         values = [self.models[of][name] for name in grads]
         masks = [self.masks[name] for name in grads]
         steps = list((self.clipped(grads, options.clip) if options.clip else grads).values())
+        if scale is None and options is self.options and self._fuses(values, steps, masks):
+            self._fused(of, values, steps)
+            return
         if options.weight_decay:
             steps = list(torch._foreach_add(steps, values, alpha=options.weight_decay))
         steps = [g if mask is None else g * mask for g, mask in zip(steps, masks, strict=True)]
@@ -126,9 +135,41 @@ class Chunk:
         if scale is not None:
             steps = [_rescaled(step, scale) for step in steps]
         if self.pace is not None and options is self.options:
-            torch._foreach_add_(values, torch._foreach_mul(steps, self.pace))
+            torch._foreach_sub_(values, torch._foreach_mul(steps, self.pace))
         else:
             torch._foreach_add_(values, steps, alpha=-options.lr)
+
+    def _fuses(self, values: list[Tensor], steps: list[Tensor], masks: list[Tensor | None]) -> bool:
+        """Whether one kernel can make the step: on a GPU, in single precision, everything trains,
+        and gradients lie in memory as parameters do.
+        """
+        return (
+            self.pace is not None
+            and self.pace.is_cuda
+            and self.pace.dtype == torch.float32
+            and all(mask is None for mask in masks)
+            and all(v.stride() == s.stride() for v, s in zip(values, steps, strict=True))
+        )
+
+    def _fused(self, of: str, values: list[Tensor], steps: list[Tensor]) -> None:
+        """Weight decay, momentum and the step in one kernel."""
+        options, buffers = self.options, list[Tensor]()
+        if options.momentum:
+            if of not in self.buffers:
+                self.buffers[of] = [torch.zeros_like(step) for step in steps]
+            buffers = self.buffers[of]
+        torch._fused_sgd_(
+            values,
+            steps,
+            buffers,
+            weight_decay=options.weight_decay,
+            momentum=options.momentum,
+            lr=cast(Tensor, self.pace),
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+            is_first_step=False,
+        )
 
     def _with_momentum(self, of: str, steps: list[Tensor], momentum: float) -> list[Tensor]:
         if of not in self.buffers:
@@ -179,7 +220,7 @@ class Chunk:
         for buffer in self.buffers.values():
             torch._foreach_zero_(buffer)
         if self.pace is not None:
-            self.pace.fill_(-other.options.lr)
+            self.pace.fill_(other.options.lr)
         self.keeps_gradient, self.kept = False, {}
 
     def narrow(self, active: int) -> None:
@@ -213,19 +254,31 @@ def _rescaled(x: Tensor, scale: Tensor) -> Tensor:
     return x * scale.view(-1, *[1] * (x.dim() - 1))
 
 
-def tensor_masks(layout: Layout, trainable: Tensor | None) -> dict[str, Tensor | None]:
+def trained_parts(layout: Layout, trainable: Tensor | None) -> dict[str, bool]:
+    """The tensors that train, and which of them do as a whole."""
+    learnable = [s for s in layout if s.kind != "stat"]
+    if trainable is None:
+        return {s.name: True for s in learnable}
+    rows = trainable if trainable.dim() == 2 else trainable[None]
+    parts = [rows[:, s.start : s.stop] for s in learnable]
+    ends = torch.stack(
+        [torch.stack((part.any(), part.all())) for part in parts]
+    ).tolist()  # one question to the device
+    return {s.name: whole for s, (some, whole) in zip(learnable, ends, strict=True) if some}
+
+
+def tensor_masks(
+    layout: Layout, trainable: Tensor | None, parts: Mapping[str, bool]
+) -> dict[str, Tensor | None]:
     """The tensors that train, each with the mask of its trainable entries [1 or K, *shape] (none:
     all of them).
     """
     if trainable is None:
-        return {s.name: None for s in layout if s.kind != "stat"}
+        return dict.fromkeys(parts)
     rows = trainable if trainable.dim() == 2 else trainable[None]
-    parts = {s: rows[:, s.start : s.stop] for s in layout if s.kind != "stat"}
-    ends = torch.stack(
-        [torch.stack((part.any(), part.all())) for part in parts.values()]
-    ).tolist()  # one question to the device
-    trains = {s: whole for s, (some, whole) in zip(parts, ends, strict=True) if some}
-    return {
-        s.name: None if whole else parts[s].reshape(-1, *s.shape).clone()
-        for s, whole in trains.items()
-    }  # own memory: see `reload`
+    masks: dict[str, Tensor | None] = {}
+    for name, whole in parts.items():
+        s = layout[name]
+        own = None if whole else rows[:, s.start : s.stop].reshape(-1, *s.shape).clone()
+        masks[name] = own  # own memory: see `reload`
+    return masks

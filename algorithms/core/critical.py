@@ -32,7 +32,7 @@ def critical(
     for place in layout.tensors(within):
         part = scores[:, place]
         bar = kth_largest(part, int(share * part.shape[1]))
-        if cutoff != "off" and bool((bar <= PRACTICALLY_ZERO).any()):
+        if cutoff != "off" and (part.is_cuda or bool((bar <= PRACTICALLY_ZERO).any())):
             least = torch.where(part > floor, part, float("inf")).amin(dim=1, keepdim=True)
             found = (
                 torch.isfinite(least)
@@ -58,7 +58,7 @@ def collaborators(overlap: Tensor, progress: float) -> Tensor:
     = t / beta goes to 1  [K, K] bool.
     """
     others = ~torch.eye(len(overlap), dtype=torch.bool, device=overlap.device)
-    if not bool(others.any()):
+    if len(overlap) < 2:
         return others
     mean, most = overlap[others].mean(), overlap[others].max()
     return (overlap >= mean + progress * (most - mean)) & others

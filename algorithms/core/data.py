@@ -5,13 +5,44 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+_NORMALISED = WeakIdKeyDictionary()
+"""Images on a GPU -> the scale they were normalised by, and what came of it."""
+READY = 2 << 30
+"""Bytes that a GPU may spend on normalised images, so that no step has to normalise its own."""
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the host on a device. A GPU fetches it from pinned memory when it gets there, so
+    that the host need not wait.
+    """
+    if device.type != "cuda" or tensor.is_cuda:
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def sent_together(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
+    """Several tensors of the host on a device, in one copy."""
+    if device.type != "cuda" or not tensors:
+        return [t.to(device) for t in tensors]
+    parts = [np.frombuffer(t.contiguous().numpy().tobytes(), dtype=np.uint8) for t in tensors]
+    starts = np.cumsum([0, *(-(-len(part) // 16) * 16 for part in parts)])  # aligned
+    packed = np.empty(starts[-1], dtype=np.uint8)
+    for part, start in zip(parts, starts, strict=False):
+        packed[start : start + len(part)] = part
+    moved = sent(torch.from_numpy(packed), device)
+    return [
+        moved[start : start + len(part)].view(t.dtype).view(t.shape)
+        for t, part, start in zip(tensors, parts, starts, strict=False)
+    ]
 
 
 class Augmentation(Protocol):
@@ -43,6 +74,8 @@ class ClientData:
     classes: int
     shape: tuple[int, int, int] | None = None  # (C, H, W) that images are repeated and padded to
     augment: Augmentation | None = None
+    ready: Tensor | None = field(default=None, init=False)
+    """All images normalised  [n, H, W, C], where a GPU has room for them."""
 
     @property
     def clients(self) -> int:
@@ -74,12 +107,29 @@ class ClientData:
             name: [part.cpu() for part in getattr(self, name)] for name in ("train", "test", "val")
         }  # orders are drawn there
         fields |= {name: getattr(self, name).to(device, dtype) for name in ("scale", "shift")}
-        return ClientData(**fields, classes=self.classes, shape=self.shape, augment=self.augment)
+        there = ClientData(**fields, classes=self.classes, shape=self.shape, augment=self.augment)
+        if device.type == "cuda" and self.augment is None:
+            object.__setattr__(there, "ready", there._normalised())
+        return there
+
+    def _normalised(self) -> Tensor | None:
+        """All images normalised, once for all federations on the same images."""
+        if self.images.numel() * self.scale.element_size() > READY:
+            return None
+        scale, ready = _NORMALISED.get(self.images, (None, None))
+        if scale is not self.scale:
+            ready = self.images.to(self.scale.dtype) * self.scale + self.shift
+            _NORMALISED[self.images] = self.scale, ready
+        return ready
 
     def inputs(self, index: Tensor, draws: dict[str, Tensor] | None = None) -> Tensor:
         """Normalised images of an index list of any shape  [..., C, H, W], channels-last in
         memory.
         """
+        if self.ready is not None:
+            x = self.ready[index.flatten()].permute(0, 3, 1, 2)
+            x = x if self.shape is None else _fit(x, self.shape)
+            return x.unflatten(0, index.shape)
         pixels = self.images[index.flatten()].to(self.scale.dtype)  # [M, H, W, C]
         if draws is None or self.augment is None:
             x = (pixels * self.scale + self.shift).permute(0, 3, 1, 2)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from repfl.algorithms.core.batches import padded
-from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.data import ClientData, sent_together
 from repfl.algorithms.core.layout import Layout
 from repfl.algorithms.core.model import Model
 from repfl.algorithms.core.ops import EVAL
 
 BATCH = 500
+WIDEST = 576
+"""Numbers that a layer holds of one pixel at most: patches of 64 maps under windows of 3 x 3."""
+AT_ONCE = 1 << 29
+"""Numbers that a pass over several clients' samples may hold in its widest layer: 2 GiB of them in
+single precision."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class Score:
     """Correct and total counts of some clients on one split."""
 
     clients: Tensor  # [K]
-    correct: Tensor  # [K]
+    correct: Tensor  # [K], on the device until all scores of a round are there
     total: Tensor  # [K]
 
 
@@ -48,16 +53,15 @@ def count_correct(
     mixture = models.parts if isinstance(models, Mixture) else ((None, models),)
     correct = torch.zeros(len(parts), dtype=torch.int64, device=data.labels.device)
     order = sorted((k for k in range(len(parts)) if len(parts[k])), key=lambda k: -len(parts[k]))
-    for first in range(0, len(order), chunk):
-        members = order[first : first + chunk]
+    groups = [order[first : first + chunk] for first in range(0, len(order), chunk)]
+    for members, index, lengths in _arrived(groups, parts, correct.device):
         nets = [
             (None if weight is None else weight[members], layout.split(flat[members]))
             for weight, flat in mixture
         ]
-        index = padded([parts[k] for k in members], len(parts[members[0]])).to(data.labels.device)
-        lengths = torch.tensor([len(parts[k]) for k in members], device=index.device)[:, None]
-        for start in range(0, index.shape[1], BATCH):
-            columns = index[:, start : start + BATCH]
+        width = samples_at_once(data, len(members))
+        for start in range(0, index.shape[1], width):
+            columns = index[:, start : start + width]
             x = data.inputs(columns)
             logits = [
                 model.logits(net, x, EVAL)
@@ -69,6 +73,30 @@ def count_correct(
             real = torch.arange(start, start + columns.shape[1], device=index.device) < lengths
             correct[members] += (hits & real).sum(1)
     return correct
+
+
+def samples_at_once(data: ClientData, clients: int) -> int:
+    """Samples of every client that are scored in one pass, within the memory that several clients
+    may take together.
+    """
+    if clients == 1:
+        return BATCH
+    _, height, width = data.input_shape
+    return max(1, min(BATCH, AT_ONCE // (clients * WIDEST * height * width)))
+
+
+def _arrived(
+    groups: list[list[int]], parts: Sequence[Tensor], device: torch.device
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Groups of clients on a device, by one copy: who they are, their samples padded to a common
+    length, how many each has.
+    """
+    listed = [torch.tensor(members) for members in groups]
+    index = [padded([parts[k] for k in own], len(parts[own[0]])) for own in groups]
+    lengths = [torch.tensor([len(parts[k]) for k in own])[:, None] for own in groups]
+    arrived = sent_together([*listed, *index, *lengths], device)
+    many = len(groups)
+    return zip(arrived[:many], arrived[many : 2 * many], arrived[2 * many :], strict=True)
 
 
 def summary(score: Score) -> dict[str, float]:

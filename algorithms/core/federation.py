@@ -6,28 +6,30 @@ sees vectors: one client is a row of length D, the cohort is [K, D], everybody i
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, cast
+from weakref import ref
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.batches import Batch, Plan, Schedule, batch_at, plan_batches, plan_pass
-from repfl.algorithms.core.chunk import Chunk, Objective, Sgd, cross_entropy, tensor_masks
-from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.batches import Batch, Schedule, plan_pass
+from repfl.algorithms.core.chunk import Chunk, Objective, Sgd, cross_entropy
+from repfl.algorithms.core.data import ClientData, sent
 from repfl.algorithms.core.evaluate import Mixture, Score, count_correct
-from repfl.algorithms.core.lanes import LanePool, Work
+from repfl.algorithms.core.local import Held, LocalTraining
 from repfl.algorithms.core.lowering import Lowering
 from repfl.algorithms.core.model import Model
 from repfl.algorithms.core.network import Network
 from repfl.algorithms.core.recipe import Recipe, cohort_size
 from repfl.algorithms.core.rng import Streams, cohort, flbench_cohort
 from repfl.algorithms.core.topology import Topology
-from repfl.algorithms.core.train import Advance, Rows, Step, Trained, run_chunk
+from repfl.algorithms.core.train import Step, Trained
 
 PASS_BATCH = 500
+Outcome = TypeVar("Outcome")
 
 
 class Federation(Network):
@@ -51,14 +53,19 @@ class Federation(Network):
         self.lowering = Lowering(**lowering)
         self.model, self.recipe, self.dtype = model.at(self.lowering.precision), recipe, dtype
         self.data = data.to(self.device, dtype)
-        self.lanes = self._lane_pool()
         self.streams = Streams(seed)
+        self._local = LocalTraining(
+            self.model, self.layout, self.data, self.lowering, self.streams, self.protocol.batch
+        )
+        self.lanes = self._local.lanes
         self.sizes = torch.tensor([len(part) for part in data.train], device=self.device)  # [N]
         self.round = 0
         self.called = self.active
+        self._cohort: list[int] = []
         """The participants in the order in which they were drawn; `active` is ascending."""
         self.trained: Tensor | None = None
-        self.notes: dict[str, float] = {}
+        self.notes: dict[str, float | Tensor] = {}
+        self._known: dict[str, tuple[list[ref[Tensor]], list[int], Any]] = {}
         self.tallies: dict[str, Tensor] = {}
         self.scores: dict[str, Score] = {}
         self.scoring = False
@@ -89,15 +96,11 @@ class Federation(Network):
         """Open a round: draw its cohort (or call everybody), clear what belonged to the last
         one.
         """
-        size = cohort_size(self.N, self.recipe.participation)
-        draw = (
-            flbench_cohort(self.streams.seed, self.N, size, round_)
-            if self.recipe.sampling == "flbench"
-            else None
-        )
-        drawn = cohort(self.streams, self.N, size, round_) if draw is None else draw
-        self.called = self.everybody if everybody else drawn.to(self.device)
-        self.active = self.called.sort().values
+        drawn = self._drawn(round_)
+        self.called = self.everybody if everybody else sent(drawn, self.device)
+        present = torch.arange(self.N) if everybody else drawn.sort().values
+        self._cohort = [] if everybody else present.tolist()
+        self.call(sent(present, self.device), present.tolist())
         self.round, self.scoring, self.trained, self.notes, self.scores = (
             round_,
             scoring,
@@ -106,6 +109,17 @@ class Federation(Network):
             {},
         )
         self.ledger.open_round()
+        self._known.clear()
+
+    def _drawn(self, round_: int) -> Tensor:
+        """The cohort of a round, in the order in which it is drawn  [K]."""
+        size = cohort_size(self.N, self.recipe.participation)
+        draw = (
+            flbench_cohort(self.streams.seed, self.N, size, round_)
+            if self.recipe.sampling == "flbench"
+            else None
+        )
+        return cohort(self.streams, self.N, size, round_) if draw is None else draw
 
     def over(self, train: Sequence[Tensor]) -> Federation:
         """A federation apart, for preparations: the same model, images and protocol, other clients
@@ -259,15 +273,20 @@ class Federation(Network):
             p.batch,
             p.skip_single,
         )
-        plans = [
-            plan_batches(self.data, self.streams, client, schedule).first(steps)
-            for client in self.active.tolist()
-        ]
+        plans = self._local.planned(schedule, self.members, steps)
         options = replace(self.sgd, **sgd)
-        same = same and (same, replace(options, lr=0.0), self._parts(trainable))
-        return self._run(
-            step, plans, models, extras or {}, trainable, keep, options, in_place, same, feeds=True
-        )
+        held = Held(models, extras or {}, trainable, keep, in_place)
+        done = self._local.run(step, plans, held, options, schedule, same)
+        if self._local.ahead and self.round < self.rounds:
+            self._local.plan_ahead(schedule, self._expected(), steps)
+        return done
+
+    def _expected(self) -> list[int]:
+        """Who may be active in the next round where these clients are in this one."""
+        if self.members != self._cohort:
+            return self.members
+        found: list[int] = self._drawn(self.round + 1).sort().values.tolist()
+        return found
 
     def visit(
         self,
@@ -290,72 +309,24 @@ class Federation(Network):
         `batch.still` as the mode of a forward pass that must not touch BN statistics.
         """
         parts = getattr(self.data, split)
-        owners = (self.active if of is None else of).tolist()
+        owners = self.members if of is None else of.tolist()
         own = [parts[client][:limit] for client in owners]
         plans = [
             plan_pass(held if pick is None else held[pick[r]], batch) for r, held in enumerate(own)
         ]
-        return self._run(step, plans, models, extras or {}, trainable, (), self.sgd)
+        return self._local.run(step, plans, Held(models, extras or {}, trainable), self.sgd)
 
-    def _run(
-        self,
-        step: Step,
-        plans: list[Plan],
-        models: Mapping[str, Tensor],
-        extras: Mapping[str, Tensor],
-        trainable: Tensor | None,
-        keep: tuple[str, ...],
-        sgd: Sgd,
-        in_place: bool = False,
-        same: Hashable | None = None,
-        feeds: bool = False,
-    ) -> Trained:
-        """Run a step over rows with their plans, a chunk at a time, long plans first."""
-        out = Rows(models, extras, plans, keep, in_place)
-
-        def start(rows: list[int]) -> Chunk:
-            mask = trainable[rows] if trainable is not None and trainable.dim() == 2 else trainable
-            return Chunk(
-                self.model, self.layout, out.of(models, rows), out.of(extras, rows), sgd, mask
-            )
-
-        with self.lowering.active(self.device):
-            if feeds and self.lanes is not None:
-                self.lanes.train(
-                    Work(step, start, plans, self.protocol.batch, "epochs" in keep, same), out
-                )
-                return out.trained
-            for rows in out.chunks(self.lowering.chunk if feeds else self.chunk):
-                local, own = start(rows), [plans[row] for row in rows]
-                for event in run_chunk(
-                    local, own, self._exactly(step, own), by_epoch="epochs" in keep
-                ):
-                    if event is not None:
-                        out.collect(local, rows, *event)
-        return out.trained
-
-    def _lane_pool(self) -> LanePool | None:
-        """What trains clients side by side, where lanes are asked for."""
-        how = self.lowering
-        return (
-            LanePool(how.lanes, how.chunk, how.lanes_on(self.device), self.data, self.device)
-            if how.lanes
-            else None
-        )
-
-    def _parts(self, trainable: Tensor | None) -> Hashable:
-        """What a mask for all clients lets train, as far as recorded steps care: which tensors, and
-        which of them in part.
+    def once(self, what: str, of: Sequence[Tensor], work: Callable[[], Outcome]) -> Outcome:
+        """The outcome of some work on tensors, which is not done again when it is asked for a
+        second time in a round.
         """
-        if self.lanes is None or trainable is None or trainable.dim() == 2:
-            return None
-        return tuple(
-            (name, mask is None) for name, mask in tensor_masks(self.layout, trainable).items()
-        )
-
-    def _exactly(self, step: Step, plans: Sequence[Plan]) -> Advance:
-        """Steps on batches as they come, short ones included."""
-        return lambda local, done, active: step(local, batch_at(self.data, plans[:active], done))
+        refs, versions, outcome = self._known.get(what, ([], [], None))
+        now = [t._version for t in of]
+        if versions == now and all(r() is t for r, t in zip(refs, of, strict=True)):
+            return cast(Outcome, outcome)
+        found = work()
+        self._known[what] = [ref(t) for t in of], now, found
+        return found
 
     # -- what is recorded --------------------------------------------------------------------------
 
@@ -364,22 +335,23 @@ class Federation(Network):
         that are scored.
         """
         for suffix, split in (("", "test"), ("/val", "val")) if self.scoring else ():
-            correct, total = self.correct(models, split)
-            if int(total.sum()):
-                self.scores[point + suffix] = Score(self.active.cpu(), correct.cpu(), total)
+            if any(len(getattr(self.data, split)[client]) for client in self.members):
+                correct, total = self.correct(models, split)
+                self.scores[point + suffix] = Score(torch.tensor(self.members), correct, total)
 
     def correct(self, models: Tensor | Mixture, split: str) -> tuple[Tensor, Tensor]:
         """How many samples of their own split the active clients' models get right, and how many
         there are  [K] on the device, [K].
         """
-        own = [getattr(self.data, split)[client] for client in self.active.tolist()]
+        own = [getattr(self.data, split)[client] for client in self.members]
         with self.lowering.active(self.device):
             hits = count_correct(self.model, self.layout, models, self.data, own, self.chunk)
         return hits, torch.tensor([len(part) for part in own])
 
     def note(self, name: str, value: float | Tensor) -> None:
         """Keep one number of this round."""
-        self.notes[name] = float(value)
+        on_gpu = isinstance(value, Tensor) and value.is_cuda
+        self.notes[name] = value if on_gpu else float(value)  # a GPU is asked once, for all
 
     def tally(self, name: str, hits: Tensor) -> None:
         """Count, over the rounds, where `hits` ([K, D] for the active clients, or [D]) is true, if

@@ -7,11 +7,11 @@ the same shapes and a recorded step can be played again on the next batch withou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from repfl.algorithms.core.batches import Batch, Plan
 from repfl.algorithms.core.data import ClientData
@@ -21,89 +21,86 @@ class Feed:
     """The batches of a chunk of clients, one step after the other."""
 
     def __init__(
-        self, data: ClientData, plans: Sequence[Plan], width: int, device: torch.device
+        self,
+        data: ClientData,
+        plans: Sequence[Plan],
+        width: int,
+        device: torch.device,
+        room: int = 1,
+        sent: Mapping[str, Tensor] | None = None,
     ) -> None:
-        self.data, self.width, self.device = data, width, device
+        """`room`: for how many steps at least; `sent`: the plans' tables, where they are on the
+        device already.
+        """
+        self.data, self.width = data, width
         self.place = torch.zeros(1, dtype=torch.int64, device=device)
         self.columns = torch.arange(width, device=device)
+        own = tables(plans, width) if sent is None else sent
         self.tables = {
-            name: _grown(table).to(device) for name, table in _tables(plans, width).items()
+            name: torch.empty(
+                (max(room, len(table)), *table.shape[1:]), dtype=table.dtype, device=device
+            ).copy_(table[:1])
+            for name, table in own.items()
         }  # each [S, K, ...]
-        self.lengths = _lengths(plans)
+        self.ahead = torch.arange(len(self.tables["index"]), device=device)
+        self.reload(plans, own)
 
-    def reload(self, plans: Sequence[Plan]) -> bool:
+    def reload(self, plans: Sequence[Plan], sent: Mapping[str, Tensor] | None = None) -> bool:
         """Take over other plans for as many clients in the same memory; tells whether they fit."""
-        tables = _tables(plans, self.width)
-        fits = tables.keys() == self.tables.keys() and all(
+        own = tables(plans, self.width) if sent is None else sent
+        fits = own.keys() == self.tables.keys() and all(
             len(table) <= len(self.tables[name]) and table.shape[1:] == self.tables[name].shape[1:]
-            for name, table in tables.items()
+            for name, table in own.items()
         )
         if fits:
-            for name, table in tables.items():
+            for name, table in own.items():
                 self.tables[name][: len(table)].copy_(table)
-            self.lengths = _lengths(plans)
+            self.lengths = [[len(part) for part in plan.index] for plan in plans]
             self.place.zero_()
         return fits
 
-    def ragged(self, done: int, active: int) -> bool:
-        """Whether any of the first clients has a short batch in the step after `done` others."""
-        return any(lengths[done] < self.width for lengths in self.lengths[:active])
+    def ragged(self, done: int) -> bool:
+        """Whether any client has a short batch in the step after `done` others, or none at all."""
+        return any(len(own) <= done or own[done] < self.width for own in self.lengths)
 
-    def left(self, done: int, active: int) -> int:
-        """How many steps the first clients still make together after `done` others."""
-        return min(len(lengths) for lengths in self.lengths[:active]) - done
+    def alike(self, done: int, most: int) -> int:
+        """How many steps after `done` others are of one kind, ragged or not."""
+        first = self.ragged(done)
+        return next((n for n in range(1, most) if self.ragged(done + n) != first), most)
 
-    def next(self, active: int, ragged: bool) -> Batch:
-        """The batch of the first clients at the place reached; the next call finds the one after
-        it.
+    def next(self, ragged: bool, steps: int = 1) -> list[Batch]:
+        """The batches at the place reached, fetched together; the next call finds those after
+        them.
         """
-        row = {
-            name: table.index_select(0, self.place)[0, :active]
+        rows = self.ahead[:steps] + self.place
+        self.place += steps
+        picked = {
+            name: table.index_select(0, rows)
             for name, table in self.tables.items()
-        }  # each [K, ...]
-        self.place += 1
-        index, length = row.pop("index"), row.pop("length")
-        draws = {name: draw.flatten(0, 1) for name, draw in row.items()} or None
-        return Batch(
-            self.data.inputs(index, draws),
-            self.data.labels[index],
-            self.columns < length[:, None] if ragged else None,
-        )
+            if ragged or name != "length"
+        }  # each [steps, K, ...]
+        index, length = picked.pop("index"), picked.pop("length", None)
+        draws = {name: draw.flatten(0, 2) for name, draw in picked.items()} or None
+        x, y = self.data.inputs(index, draws), self.data.labels[index]
+        real = None if length is None else self.columns < length[..., None]
+        return [Batch(x[n], y[n], None if real is None else real[n]) for n in range(steps)]
 
 
-def _lengths(plans: Sequence[Plan]) -> list[list[int]]:
-    return [[len(part) for part in plan.index] for plan in plans]
-
-
-def _tables(plans: Sequence[Plan], width: int) -> dict[str, Tensor]:
+def tables(plans: Sequence[Plan], width: int) -> dict[str, Tensor]:
     """Plans as blocks [S, K, B]: sample indices, lengths and augmentation draws; places past a
     client's end hold anything valid.
     """
-    steps = max(len(plan.index) for plan in plans)
-    tables = {"index": _block([plan.index for plan in plans], steps, width)}
-    tables["length"] = torch.tensor(
-        [own + [0] * (steps - len(own)) for own in _lengths(plans)]
-    ).T.contiguous()
-    longest = max(plans, key=lambda plan: len(plan.index))
-    for name in longest.draws[0] if steps else ():
-        tables[name] = _block(
-            [[draws[name] for draws in plan.draws] for plan in plans], steps, width
-        )
-    return tables
-
-
-def _block(parts: Sequence[Sequence[Tensor]], steps: int, width: int) -> Tensor:
-    """Lists of short vectors as one block, each filled up with its own first entry  [S, K, B]."""
-    rows = []
-    for own in parts:
-        block = pad_sequence([*own, own[0].new_zeros(width)], batch_first=True)[:-1]  # [s, B]
-        filled = torch.arange(width) < torch.tensor([len(part) for part in own])[:, None]
-        block = torch.where(filled, block, block[:, :1])
-        rows.append(torch.cat([block, block[:1].expand(steps - len(block), -1)]))
-    return torch.stack(rows, dim=1)
-
-
-def _grown(table: Tensor) -> Tensor:
-    """The same table with room for more steps, so that it serves clients with more samples too."""
-    room = 1 << (len(table) - 1).bit_length() if len(table) else 1
-    return torch.cat([table, table[:1].expand(room - len(table), *table.shape[1:])])
+    blocks = [plan.block(width) if plan.index else {} for plan in plans]
+    longest = max(blocks, key=lambda block: len(block.get("index", ())))
+    steps = len(longest["index"])
+    counts = np.zeros((steps, len(plans)), dtype=np.int64)
+    found = {
+        name: np.empty((steps, len(plans), width), dtype=held.dtype)
+        for name, held in longest.items()
+    }
+    for client, (plan, own) in enumerate(zip(plans, blocks, strict=True)):
+        counts[: len(plan.index), client] = [len(part) for part in plan.index]
+        for name, held in found.items():
+            rows = own.get(name, longest[name][:1])
+            held[: len(rows), client], held[len(rows) :, client] = rows, rows[0]
+    return {name: torch.from_numpy(held) for name, held in (found | {"length": counts}).items()}

@@ -1,18 +1,19 @@
 """Steps that are recorded once and played again: CUDA graphs, without which a GPU waits for the
 host between kernels.
 
-A step of a given kind (so many clients, full or short batch, gradient kept or not) runs as it is
-the first time, is recorded the second time and played from then on. Recording needs fixed
-addresses: what a step binds anew is copied back to where it was. A step that cannot be recorded,
-because it asks the host, runs as it is for good; the result is the same.
+Every kind of step (full or short batch, gradient kept or not) is recorded before a lane's first
+training, alone and in runs, and played from then on. Recording needs fixed addresses: what a step
+binds anew is copied back to where it was. Clients that finish early keep their place in a chunk,
+so that it keeps its records. A step that cannot be recorded, because it asks the host, runs as it
+is for good; the result is the same.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet, finalize
 
 import torch
@@ -23,10 +24,8 @@ from repfl.algorithms.core.feed import Feed
 from repfl.algorithms.core.train import Step
 
 Play = Callable[[], None]
-Kind = tuple[int, bool, bool]
-"""How many clients are active, whether a batch is short, whether the gradient is kept."""
-
-
+STEPS = (16, 4, 1)
+"""Steps that one record may hold: the host issues a run of equal steps in few calls."""
 WORTH = 6
 """Steps that must be ahead for a record to pay that serves one local training only."""
 
@@ -93,11 +92,20 @@ class CudaLane:
             try:
                 work()
             except BaseException:
-                with suppress(RuntimeError):
+                try:
                     graph.capture_end()
+                except RuntimeError:
+                    self._close()
                 raise
             graph.capture_end()
         return graph
+
+    def _close(self) -> None:
+        """End what a failed capture has begun: before torch 2.15 its pool stays open, and takes
+        all that this thread allocates from then on.
+        """
+        with suppress(RuntimeError, AttributeError):
+            torch._C._cuda_endAllocateToPool(self.device.index or 0, self.pool)
 
     def fork(self) -> None:
         self.stream.wait_stream(torch.cuda.current_stream(self.device))
@@ -106,74 +114,113 @@ class CudaLane:
         torch.cuda.current_stream(self.device).wait_stream(self.stream)
 
 
+class Kind(NamedTuple):
+    """What distinguishes one record from another."""
+
+    ragged: bool
+    """Some batch is short, or a client of the chunk has finished."""
+    keeps: bool
+    """The gradient is kept."""
+    steps: int
+    """Steps that are played at once."""
+
+
 class Player:
     """Makes the steps of one chunk, by playing records of them where it can."""
 
-    def __init__(self, step: Step, feed: Feed, lane: Lane, lasting: bool) -> None:
-        self.step, self.feed, self.lane, self.lasting = step, feed, lane, lasting
-        self.met: set[Kind] = set()
+    def __init__(self, step: Step, feed: Feed, lane: Lane, wanted: Collection[Kind]) -> None:
+        """`wanted`: what to record, if anything."""
+        self.step, self.feed, self.lane = step, feed, lane
+        self.wanted = sorted(wanted, key=lambda kind: -kind.steps)
         self.records: dict[Kind, tuple[Play, dict[str, Tensor]]] = {}
         self.home: Slots = {}
         """The memory that the records read and write."""
         self.refused = ""
         lane.players.add(self)
 
-    def __call__(self, local: Chunk, done: int, active: int) -> None:
-        """The step after `done` others, with the first `active` clients."""
-        kind = (active, self.feed.ragged(done, active), local.keeps_gradient)
+    def prepare(self, local: Chunk, fresh: Callable[[], Chunk]) -> Chunk:
+        """Make a step of every kind unrecorded, as libraries want it, on numbers that are then put
+        back, and record all kinds. Returns the chunk that is to train.
+        """
+        for ragged, keeps in {(kind.ragged, kind.keeps) for kind in self.wanted}:
+            local.keeps_gradient = keeps
+            self._make(local, Kind(ragged, keeps, 1))
+        self.feed.place.zero_()
+        start = fresh()
+        if not local.takes(start):
+            self.refused = CHANGES
+            start.pace = local.pace
+            return start
+        local.reload(start)
+        self._record(local)
+        return local
+
+    def __call__(self, local: Chunk, done: int, active: int, most: int) -> int:
+        """One step after `done` others, or several at once; returns how many."""
         if self.lane.broken:
             for player in self.lane.players:
                 player.forget()
             self.lane.broken = False
-        if kind not in self.records:
-            self._at_home(local)
-            worth = self.lasting or self.feed.left(done, active) >= WORTH
-            if kind in self.met and worth and not self.refused:
-                self._record(local, kind)
-        if kind in self.records:
-            play, local.kept = self.records[kind]
-            play()
-        else:
-            self.met.add(kind)
-            self._make(local, kind)
-            if self.home and not settle(local, self.home):
-                self.forget()
+        if self.wanted and not self.records and not self.refused:
+            self._record(local)
+        ragged, keeps = self.feed.ragged(done), local.keeps_gradient
+        alike = self.feed.alike(done, most)
+        for kind in self.wanted:
+            if kind[:2] == (ragged, keeps) and kind.steps <= alike and kind in self.records:
+                play, local.kept = self.records[kind]
+                play()
+                return kind.steps
+        self._make(local, Kind(ragged, keeps, 1))
+        if self.home and not settle(local, self.home):
+            self.forget()
+            self.refused = CHANGES
+        return 1
 
     def forget(self) -> None:
         """Drop all records."""
         self.records, self.home = {}, {}
 
-    def _at_home(self, local: Chunk) -> None:
-        """Forget records of memory that the chunk has left, as it does when clients finish."""
-        now = slots(local) if self.home else {}
-        if any(now.get(key) is not tensor for key, tensor in self.home.items()):
-            self.forget()
-
     def _make(self, local: Chunk, kind: Kind) -> None:
-        active, ragged, _ = kind
-        self.step(local, self.feed.next(active, ragged))
+        for batch in self.feed.next(kind.ragged, kind.steps):
+            self.step(local, batch)
 
-    def _record(self, local: Chunk, kind: Kind) -> None:
-        """Record a kind of step, or note why that cannot be done."""
-        home, kept = slots(local), local.kept
+    def _record(self, local: Chunk) -> None:
+        """Record every kind that is wanted, or note why that cannot be done."""
+        home, kept, keeps = slots(local), local.kept, local.keeps_gradient
+        for kind in self.wanted:
+            local.keeps_gradient = kind.keeps
 
-        def work() -> None:
-            self._make(local, kind)
-            if not settle(local, home):
-                raise RuntimeError("the step changes what the chunk holds")
+            def work(kind: Kind = kind) -> None:
+                self._make(local, kind)
+                if not settle(local, home):
+                    raise RuntimeError(CHANGES)
 
-        try:
-            play = self.lane.record(work)
-        except torch.OutOfMemoryError:
-            raise
-        except (RuntimeError, NotImplementedError) as error:
-            restore(local, home)
-            local.kept, self.refused = (
-                kept,
-                str(error).splitlines()[0] if str(error) else type(error).__name__,
-            )
-        else:
-            self.records[kind], self.home = (play, local.kept), home
+            try:
+                self.records[kind] = (self.lane.record(work), local.kept)
+            except torch.OutOfMemoryError:
+                raise
+            except (RuntimeError, NotImplementedError) as error:
+                restore(local, home)
+                self.forget()
+                text = str(error)
+                self.refused = text.splitlines()[0] if text else type(error).__name__
+                break
+            self.home = home
+        local.kept, local.keeps_gradient = kept, keeps
+
+
+CHANGES = "the step changes what the chunk holds"
+
+
+def kinds(longest: int, width: int, *, short: bool, keeps: bool) -> set[Kind]:
+    """What chunks of so many clients need records of, whose clients make `longest` steps at most
+    and may have short batches.
+    """
+    runs = {steps for steps in STEPS if steps <= longest}
+    found = {Kind(False, False, steps) for steps in runs}
+    if short or width > 1:
+        found |= {Kind(True, False, steps) for steps in (runs if width > 1 else {1})}
+    return found | {Kind(kind.ragged, True, 1) for kind in found if keeps}
 
 
 # -- where a chunk keeps its tensors ---------------------------------------------------------------

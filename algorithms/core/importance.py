@@ -4,6 +4,7 @@ the entries above the bar.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import ceil
 from typing import Literal
 
@@ -34,7 +35,7 @@ def above_quantile(
     """
     values = normalised(layout, scores, within, norm)
     if scope == "global":
-        return (values > quantile(values[:, _places(within)], q)) & within
+        return (values > quantile(_inside(layout, values, within), q)) & within
     mask = torch.zeros(values.shape, dtype=torch.bool, device=values.device)
     for place in layout.tensors(within):
         mask[:, place] = values[:, place] > quantile(values[:, place], q)
@@ -48,7 +49,7 @@ def normalised(layout: Layout, scores: Tensor, within: Tensor, norm: Norm) -> Te
     if norm == "none":
         return torch.where(within, scores, 0.0)
     scaled = torch.zeros_like(scores)
-    for place in layout.tensors(within) if norm == "layer" else [_places(within)]:
+    for place in layout.tensors(within) if norm == "layer" else [_span(layout, within)]:
         part = scores[:, place]
         least, most = part.aminmax(dim=1, keepdim=True)
         span = most - least
@@ -56,11 +57,22 @@ def normalised(layout: Layout, scores: Tensor, within: Tensor, norm: Norm) -> Te
     return scaled
 
 
-def _places(within: Tensor) -> Tensor | slice:
-    """The entries of a mask [D]; where these are all, no copy is made of what they are taken
-    from.
+def _span(layout: Layout, within: Tensor) -> Tensor | slice:
+    """The entries of a mask of whole tensors [D], without a copy of what they are taken from where
+    they lie side by side.
     """
-    return slice(None) if bool(within.all()) else within
+    tensors = list(layout.tensors(within))
+    start, stop = (tensors[0].start, tensors[-1].stop) if tensors else (0, 0)
+    gaps = any(one.stop != other.start for one, other in pairwise(tensors))
+    return within if gaps else slice(start, stop)
+
+
+def _inside(layout: Layout, values: Tensor, within: Tensor) -> Tensor:
+    """The entries of a mask of whole tensors, tensor after tensor  [K, n]."""
+    span = _span(layout, within)
+    if isinstance(span, slice):
+        return values[:, span]
+    return torch.cat([values[:, place] for place in layout.tensors(within)], dim=1)
 
 
 def quantile(rows: Tensor, q: float) -> Tensor:
@@ -74,7 +86,7 @@ def quantile(rows: Tensor, q: float) -> Tensor:
     rank = torch.tensor(q, dtype=rows.dtype) * (rows.shape[1] - 1)
     below, above = int(rank), ceil(rank)
     low, high = _at_ranks(rows, below, above)
-    return torch.lerp(low, high, (rank - below).to(rows.device))
+    return torch.lerp(low, high, float(rank - below))
 
 
 def _at_ranks(rows: Tensor, *ranks: int) -> list[Tensor]:
@@ -82,6 +94,18 @@ def _at_ranks(rows: Tensor, *ranks: int) -> list[Tensor]:
     each.
     """
     if rows.is_cuda:
-        return [rows.kthvalue(rank + 1, dim=1, keepdim=True).values for rank in ranks]
+        return _from_an_end(rows, *ranks)
     found = [np.partition(row, ranks)[list(ranks)] for row in rows.numpy()]  # both in one pass
     return list(torch.from_numpy(np.stack(found)).split(1, dim=1))
+
+
+def _from_an_end(rows: Tensor, *ranks: int) -> list[Tensor]:
+    """`_at_ranks` on a GPU, where the k-th value takes one block of threads per row: one selection
+    from whichever end is nearer has both.
+    """
+    size = rows.shape[1]
+    from_top = min(ranks) >= size // 2
+    count = size - min(ranks) if from_top else max(ranks) + 1
+    found = rows.topk(count, dim=1, largest=from_top).values  # sorted from that end
+    places = [size - 1 - rank if from_top else rank for rank in ranks]
+    return [found[:, place : place + 1] for place in places]

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 
 from repfl.algorithms.core.batches import Plan
 from repfl.algorithms.core.chunk import Chunk
-from repfl.algorithms.core.data import ClientData
-from repfl.algorithms.core.feed import Feed
-from repfl.algorithms.core.graphs import Lane, Player
+from repfl.algorithms.core.data import ClientData, sent_together
+from repfl.algorithms.core.feed import Feed, tables
+from repfl.algorithms.core.graphs import WORTH, Kind, Lane, Player, kinds
 from repfl.algorithms.core.train import Rows, Step, run_chunk
 
 REMEMBERED = 6
@@ -29,13 +30,27 @@ class Work:
     """What one local training does to every chunk."""
 
     step: Step
-    start: Callable[[list[int]], Chunk]
+    start: Callable[[Tensor | slice], Chunk]
     """The chunk of some rows, before its first step."""
     plans: Sequence[Plan]
     width: int
-    by_epoch: bool
+    longest: int
+    """Steps of the client of the federation that makes the most."""
+    short: bool
+    """Some client of the federation has short batches."""
+    keep: tuple[str, ...] = ()
     same: Hashable | None = None
     """Equal for works whose steps do the same; none: this work is unlike any other."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rows that make a chunk, and what of them lies on the device."""
+
+    rows: list[int]
+    where: Tensor | slice
+    plans: list[Plan]
+    tables: dict[str, Tensor]
 
 
 @dataclass
@@ -43,35 +58,42 @@ class LaneMemory:
     """A lane with the memory and the records of the chunks that train in it."""
 
     lane: Lane
-    local: Chunk | None = None
-    player: Player | None = None
+    held: dict[int, tuple[Chunk, Player]] = field(default_factory=dict)
+    """What trains here, by the number of clients in a chunk."""
 
-    def take(self, work: Work, data: ClientData, rows: list[int], device: torch.device) -> Chunk:
+    def take(
+        self, work: Work, data: ClientData, group: Group, device: torch.device
+    ) -> tuple[Chunk, Player]:
         """Take in a chunk: in the memory of the one before it, if that fits."""
-        plans = [work.plans[row] for row in rows]
-        local = work.start(rows)
+        local = work.start(group.where)
+        before, player = self.held.get(len(group.rows), (None, None))
         if (
-            self.local is not None
-            and self.player is not None
-            and self.local.takes(local)
-            and self.player.feed.reload(plans)
+            before is not None
+            and player is not None
+            and before.takes(local)
+            and player.feed.reload(group.plans, group.tables)
         ):
-            self.local.reload(local)
-            return self.local
-        local.pace = torch.tensor(
-            -local.options.lr, dtype=next(iter(local.models["w"].values())).dtype, device=device
-        )
-        self.local, self.player = (
-            local,
-            Player(
-                work.step, Feed(data, plans, work.width, device), self.lane, work.same is not None
-            ),
-        )
-        return local
+            before.reload(local)
+            return before, player
+        some = next(iter(local.models["w"].values()))
+        local.pace = torch.full((), local.options.lr, dtype=some.dtype, device=device)
+        ahead = max(len(plan.index) for plan in group.plans)
+        wanted: set[Kind] = set()
+        if work.same is not None or ahead >= WORTH:
+            longest = ahead if work.same is None else work.longest
+            keeps = "last_grad" in work.keep
+            wanted = kinds(longest, len(group.rows), short=work.short, keeps=keeps)
+        room = 1 if work.same is None else work.longest
+        feed = Feed(data, group.plans, work.width, device, room, group.tables)
+        player = Player(work.step, feed, self.lane, wanted)
+        if wanted:
+            local = player.prepare(local, lambda: work.start(group.where))
+        self.held[len(group.rows)] = local, player
+        return local, player
 
-    def leave(self) -> None:
-        """Forget the chunk and its records."""
-        self.local = self.player = None
+    def refusals(self) -> set[str]:
+        """Why steps are not recorded."""
+        return {player.refused for _, player in self.held.values() if player.refused}
 
 
 class LanePool:
@@ -92,8 +114,7 @@ class LanePool:
 
     def train(self, work: Work, out: Rows) -> None:
         """Train all rows, a chunk to a lane, and collect them."""
-        groups = ([row for row in rows if work.plans[row].index] for rows in out.chunks(self.size))
-        waiting = deque(rows for rows in groups if rows)
+        waiting = deque(self._groups(work, out))
         free = self._memories_for(work, len(waiting))
         busy: deque[tuple[LaneMemory, Iterator[None]]] = deque()
         for memory in free:
@@ -115,24 +136,40 @@ class LanePool:
             for memory in used:
                 memory.lane.join()
         for memory in used:
-            if memory.player is not None and memory.player.refused:
-                self.refusals.add(memory.player.refused)
+            self.refusals |= memory.refusals()
             if work.same is None:
-                memory.leave()
+                memory.held.clear()
 
-    def _course(self, memory: LaneMemory, work: Work, rows: list[int], out: Rows) -> Iterator[None]:
-        """One chunk from its first step to its last; yields after every step."""
-        local = memory.take(work, self.data, rows, self.device)
-        assert memory.player is not None
-        plans = [work.plans[row] for row in rows]
-        for event in run_chunk(local, plans, memory.player, by_epoch=work.by_epoch):
+    def _groups(self, work: Work, out: Rows) -> list[Group]:
+        """The rows that have something to train on, in chunks; all that the device must know of
+        them travels at once.
+        """
+        parts = ([row for row in rows if work.plans[row].index] for rows in out.chunks(self.size))
+        chunks = [rows for rows in parts if rows]
+        plans = [[work.plans[row] for row in rows] for rows in chunks]
+        held = [tables(own, work.width) for own in plans]
+        listed = [torch.tensor(rows) for rows in chunks]
+        arrived = iter(
+            sent_together([*listed, *(t for own in held for t in own.values())], self.device)
+        )
+        places = [next(arrived) for _ in chunks]
+        return [
+            Group(
+                rows,
+                slice(rows[0], rows[0] + 1) if len(rows) == 1 else place,
+                own,
+                {name: next(arrived) for name in names},
+            )
+            for rows, place, own, names in zip(chunks, places, plans, held, strict=True)
+        ]
+
+    def _course(self, memory: LaneMemory, work: Work, group: Group, out: Rows) -> Iterator[None]:
+        """One chunk from its first step to its last; yields after every few steps."""
+        local, player = memory.take(work, self.data, group, self.device)
+        for event in run_chunk(local, group.plans, player, work.keep, narrows=False):
             if event is not None:
-                out.collect(local, rows, *event)
+                out.collect(local, group.rows, group.where, event)
             yield
-        if local.clients != len(
-            rows
-        ):  # some finished early: the memory no longer has everybody's shape
-            memory.leave()
 
     def _memories_for(self, work: Work, chunks: int) -> list[LaneMemory]:
         """Free lanes for so many chunks, with their records if such work was done before."""

@@ -12,6 +12,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+from repfl.algorithms.core.data import sent
 
 Kind = Literal["conv", "linear", "bias", "norm", "stat"]
 """conv and linear are weights; bias belongs to either; norm is an affine pair's weight or bias;
@@ -58,6 +61,7 @@ class Layout:
         self.slices: tuple[Slice, ...] = tuple(slices)
         self.size = start
         self._device = device
+        self._inside = WeakIdKeyDictionary()
 
     @cached_property
     def device(self) -> torch.device:
@@ -186,10 +190,16 @@ class Layout:
     # -- per-tensor selection ----------------------------------------------------------------------
 
     def tensors(self, within: Tensor) -> Iterator[slice]:
-        """The places of the tensors that lie inside a mask made of whole tensors."""
-        for s in self.slices:
-            if within[s.start]:
-                yield slice(s.start, s.stop)
+        """The places of the tensors that lie inside a mask made of whole tensors. The device is
+        asked once for a mask that lives on.
+        """
+        known = self._inside.get(within)
+        if known is None or known[0] != within._version:
+            starts = sent(torch.tensor([s.start for s in self.slices]), within.device)
+            self._inside[within] = known = within._version, within[starts].tolist()
+        return (
+            slice(s.start, s.stop) for s, held in zip(self.slices, known[1], strict=True) if held
+        )
 
 
 def blocks(rows: int, size: int = 16) -> Iterator[slice]:
@@ -205,6 +215,8 @@ def kth_largest(scores: Tensor, count: int) -> Tensor:
         return torch.full(
             (scores.shape[0], 1), float("inf"), dtype=scores.dtype, device=scores.device
         )
+    if scores.is_cuda:  # the k-th value takes one block of threads per row
+        return scores.topk(count, dim=1, sorted=False).values.amin(1, keepdim=True)
     return scores.kthvalue(scores.shape[1] - count + 1, dim=1, keepdim=True).values
 
 

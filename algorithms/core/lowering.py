@@ -16,9 +16,9 @@ from repfl.algorithms.core.graphs import CudaLane, Lane
 from repfl.algorithms.core.ops import Convolution
 
 Precision = Literal["default", "fp32", "tf32", "bf16", "fp64"]
-"""default: what PyTorch does by itself (TF32 in cuDNN's convolutions, float32 in matrix products);
-fp32: no TF32 anywhere; bf16: forward passes in bfloat16, everything else in float32. Servers'
-algebra is never rounded to TF32.
+"""default: on a GPU TF32 in clients' convolutions and matrix products alike, so that it means the
+same whichever of them a convolution becomes; fp32: no TF32 anywhere; bf16: forward passes in
+bfloat16, everything else in float32. Servers' algebra is never rounded to TF32.
 """
 
 
@@ -62,10 +62,10 @@ PRECISIONS: tuple[str, ...] = get_args(Precision)
 @contextmanager
 def _tensor_cores(precision: Precision, device: torch.device) -> Iterator[None]:
     """Allow or forbid TF32 in convolutions and matrix products."""
-    if device.type != "cuda" or precision not in ("fp32", "tf32"):
+    if device.type != "cuda" or precision not in ("default", "fp32", "tf32"):
         yield
         return
-    wanted = "tf32" if precision == "tf32" else "ieee"
+    wanted = "ieee" if precision == "fp32" else "tf32"
     switches = (torch.backends.cudnn.conv, torch.backends.cuda.matmul)  # type: ignore[attr-defined]
     before = [switch.fp32_precision for switch in switches]
     for switch in switches:

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from repfl.algorithms.core.data import sent
+
 Code = Literal["none", "bitmap", "index", "shorter"]
 """How positions are told: not at all; by a bitmap; by a list of those that travel; or by the
 shortest of these two and a list of those that stay behind.
@@ -56,13 +58,35 @@ class Ledger:
 
     def __init__(self, clients: int) -> None:
         self.clients = clients
-        self.round = dict.fromkeys(self.LINES, torch.zeros(0, dtype=torch.int64))
-        self.edges: Tensor | None = None
+        self._edges: Tensor | None = None
         self.open_round()
 
     def open_round(self) -> None:
         """Forget the bytes of the previous round; edges go on."""
-        self.round = {line: torch.zeros(self.clients, dtype=torch.int64) for line in self.LINES}
+        self._round = {line: torch.zeros(self.clients, dtype=torch.int64) for line in self.LINES}
+        self._open: list[tuple[str, Tensor, Tensor]] = []
+        """What a GPU has counted and the host has not read: line, clients, amounts."""
+
+    @property
+    def round(self) -> dict[str, Tensor]:
+        """Bytes of this round by line, on the CPU  [N] each; a GPU is asked once for all."""
+        if self._open:
+            lines, clients, amounts = zip(*self._open, strict=True)
+            both = torch.stack([torch.cat(clients), torch.cat(amounts)]).cpu()
+            parts = both.split([len(who) for who in clients], dim=1)
+            for line, part in zip(lines, parts, strict=True):
+                self._round[line].index_add_(0, part[0], part[1])
+            self._open = []
+        return self._round
+
+    @property
+    def edges(self) -> Tensor | None:
+        """Bytes from every sender to every receiver, over all rounds  [N, N] on the CPU."""
+        return None if self._edges is None else self._edges.cpu()
+
+    @edges.setter
+    def edges(self, edges: Tensor | None) -> None:
+        self._edges = edges
 
     def bill(
         self, direction: Direction, clients: Tensor, values: Tensor | int, codes: Tensor | int = 0
@@ -72,16 +96,24 @@ class Ledger:
             (f"{direction}_values", FLOAT * torch.as_tensor(values)),
             (f"{direction}_codes", torch.as_tensor(codes)),
         ):
-            self.round[line].index_add_(
-                0, clients.cpu(), amount.to("cpu", torch.int64).expand(len(clients)).contiguous()
-            )
+            if not clients.is_cuda:
+                self._round[line].index_add_(
+                    0, clients, amount.to("cpu", torch.int64).expand(len(clients)).contiguous()
+                )
+            elif amount.is_cuda:
+                self._open.append((line, clients, amount.long().expand(len(clients))))
+            elif amount.dim():
+                self._open.append((line, clients, sent(amount.long(), clients.device)))
+            elif int(amount):
+                self._open.append((line, clients, torch.full_like(clients, int(amount))))
 
     def bill_edges(self, sends: Tensor, values: Tensor, codes: Tensor) -> None:
         """Every true entry [receiver, sender] of `sends` [N, N] carries the sender's message."""
-        sends, everyone = sends.cpu(), torch.arange(self.clients)
-        values, codes = values.cpu().expand(self.clients), codes.cpu().expand(self.clients)
+        device, everyone = sends.device, torch.arange(self.clients, device=sends.device)
+        values = values.to(device).expand(self.clients)
+        codes = codes.to(device).expand(self.clients)
         self.bill("up", everyone, values * sends.sum(0), codes * sends.sum(0))
         self.bill("down", everyone, (sends * values).sum(1), (sends * codes).sum(1))
-        if self.edges is None:
-            self.edges = torch.zeros(self.clients, self.clients, dtype=torch.int64)
-        self.edges += sends * (FLOAT * values + codes)
+        if self._edges is None:
+            self._edges = torch.zeros(self.clients, self.clients, dtype=torch.int64)
+        self._edges = self._edges.to(device) + sends * (FLOAT * values + codes)

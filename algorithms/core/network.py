@@ -25,8 +25,19 @@ class Network:
         self.layout, self.protocol, self.device = layout, protocol, device
         self.N = clients
         self.everybody = torch.arange(clients, device=device)
-        self.active = self.everybody
+        self.call(self.everybody, list(range(clients)))
         self.ledger = Ledger(clients)
+
+    def call(self, clients: Tensor, members: list[int] | None = None) -> None:
+        """Make clients the active ones; who knows them as numbers saves asking the device."""
+        self.active, self._members = clients, members
+
+    @property
+    def members(self) -> list[int]:
+        """The active clients as numbers."""
+        if self._members is None:
+            self._members = self.active.tolist()
+        return self._members
 
     @property
     def K(self) -> int:
@@ -50,13 +61,14 @@ class Network:
         )
 
     @contextmanager
-    def among(self, clients: Tensor) -> Iterator[None]:
+    def among(self, clients: Tensor, members: list[int] | None = None) -> Iterator[None]:
         """Make other clients the active ones for a while."""
-        before, self.active = self.active, clients
+        before = self.active, self._members
+        self.call(clients, members)
         try:
             yield
         finally:
-            self.active = before
+            self.call(*before)
 
     def down(
         self,
@@ -151,7 +163,8 @@ class Network:
         """Bill so many float32 numbers that client j sends to every other client i with
         `graph[i, j]`  [N, N] bool.
         """
-        self._bill_edges(graph, torch.tensor(count), torch.tensor(0))
+        told = torch.full((), count, device=self.device)
+        self._bill_edges(graph, told, torch.zeros_like(told))
 
     def _bill_edges(self, graph: Tensor, values: Tensor, codes: Tensor) -> None:
         self.ledger.bill_edges(

@@ -80,16 +80,16 @@ def conv2d(
 def _conv_grouped(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int
 ) -> Tensor:
-    """Clients as groups of one convolution."""
+    """Clients as groups of one convolution. On a GPU both operands are laid out channels-first: for
+    channels-last ones cuDNN has no quick grouped kernel.
+    """
     clients, batch, channels, height, width = x.shape
     wide = x.transpose(0, 1).reshape(batch, clients * channels, height, width)
+    kernels = weight.flatten(0, 1)
+    if x.device.type == "cuda":
+        wide, kernels = wide.contiguous(), kernels.contiguous()
     out = F.conv2d(
-        wide,
-        weight.flatten(0, 1),
-        None if bias is None else bias.flatten(),
-        stride,
-        padding,
-        groups=clients,
+        wide, kernels, None if bias is None else bias.flatten(), stride, padding, groups=clients
     )
     return out.unflatten(1, (clients, -1)).transpose(0, 1)
 
@@ -97,20 +97,30 @@ def _conv_grouped(
 def _conv_matmul(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int
 ) -> Tensor:
-    """Patches as columns, then one batched matrix product."""
-    batch, height = x.shape[1], x.shape[3]
+    """Patches as rows, then one batched matrix product.
+
+    Pixels lie channels-last, so a patch is copied in long runs; channels are filled up to a
+    multiple of four, the least that tensor cores take, and lower precision begins before patches
+    are copied.
+    """
+    if torch.is_autocast_enabled(x.device.type):
+        x = x.to(torch.get_autocast_dtype(x.device.type))
     high, wide = weight.shape[3:]
-    patches = (
-        F.pad(x, (padding,) * 4).unfold(3, high, stride).unfold(4, wide, stride)
-    )  # [K, B, C, H', W', h, w], a view
-    columns = (
-        patches.permute(0, 2, 5, 6, 1, 3, 4).flatten(4).flatten(1, 3)
-    )  # [K, C*h*w, B*L], copied once for all samples
-    out = torch.bmm(weight.flatten(2), columns)  # [K, O, B*L]
-    if bias is not None:
-        out = out + bias[:, :, None]
-    rows = (height + 2 * padding - weight.shape[3]) // stride + 1
-    return out.unflatten(2, (batch, rows, -1)).transpose(1, 2)
+    room = -x.shape[2] % 4
+    pixels = x.permute(0, 1, 3, 4, 2)  # [K, B, H, W, C]
+    kernels = weight.permute(0, 3, 4, 2, 1)  # [K, h, w, C, O]
+    if room or padding:
+        pixels = F.pad(pixels, (0, room, *(padding,) * 4))
+    if room:
+        kernels = F.pad(kernels, (0, 0, 0, room))
+    patches = pixels.unfold(2, high, stride).unfold(3, wide, stride)  # [K, B, H', W', C, h, w]
+    rows = patches.permute(0, 1, 2, 3, 5, 6, 4).flatten(4).flatten(1, 3)  # [K, B*L, h*w*C], a copy
+    columns = kernels.flatten(1, 3)  # [K, h*w*C, O]
+    if bias is None:
+        out = torch.bmm(rows, columns)  # [K, B*L, O]
+    else:
+        out = torch.baddbmm(bias[:, None, :], rows, columns)
+    return out.unflatten(1, (x.shape[1], *patches.shape[2:4])).permute(0, 1, 4, 2, 3)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ on the CPU.
 from __future__ import annotations
 
 import random
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -48,10 +49,16 @@ def flbench_cohort(seed: int, clients: int, size: int, round_: int) -> Tensor:
     """FL-bench's participants in the order of its draw: one Python generator, seeded once, samples
     round after round  [K].
     """
-    stream = random.Random(seed)
-    for _ in range(round_ - 1):
-        stream.sample(range(clients), size)
-    return torch.tensor(stream.sample(range(clients), size))
+    stream, drawn = _replayed(seed, clients, size)
+    while len(drawn) < round_:
+        drawn.append(stream.sample(range(clients), size))
+    return torch.tensor(drawn[round_ - 1])
+
+
+@lru_cache(maxsize=8)
+def _replayed(seed: int, clients: int, size: int) -> tuple[random.Random, list[list[int]]]:
+    """FL-bench's generator and what it has drawn so far."""
+    return random.Random(seed), []
 
 
 # -- random numbers by the million -----------------------------------------------------------------

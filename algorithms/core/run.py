@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import count
 from time import perf_counter
 from typing import Any
 
@@ -97,8 +99,10 @@ class Run:
             for t in (*self.state.values(), self.fed.trained)
             if t is not None and t.is_floating_point()
         ]
-        if not all(bool(torch.isfinite(t.sum())) or bool(torch.isfinite(t).all()) for t in floats):
-            raise Diverged(round_)
+        sums = [t.sum().double() for t in floats]
+        fine = not sums or bool(torch.stack(sums).isfinite().all())  # one question to the device
+        if not fine and not all(bool(torch.isfinite(t).all()) for t in floats):
+            raise Diverged(round_)  # a sum alone may overflow
 
     def _trace(self) -> None:
         """Where the recipe asks for it: two entries of every weight tensor of every trained model,
@@ -144,8 +148,9 @@ class Run:
     def _score_everybody(self) -> None:
         """Score all clients, a block at a time so that their models never exist all at once."""
         fed, parts = self.fed, []
-        for block in fed.everybody.split(max(fed.chunk, 16)):
-            with fed.among(block):
+        width = max(fed.chunk, 16)
+        for first, block in zip(count(step=width), fed.everybody.split(width), strict=False):
+            with fed.among(block, list(range(first, first + len(block)))):
                 fed.score("post_agg", self.method.personal(self.state, fed))
             parts.append(
                 {split: fed.scores.pop(f"post_agg{split}", None) for split in ("", "/val")}
@@ -171,7 +176,8 @@ class Run:
 
     def _record(self, round_: int, *, train: float, evaluate: float) -> None:
         fed = self.fed
-        for point, score in fed.scores.items():
+        scores, notes = _on_the_host(fed.scores, fed.notes)
+        for point, score in scores.items():
             self.rows += [
                 (round_, f"{point}/{name}", value) for name, value in summary(score).items()
             ]
@@ -185,7 +191,7 @@ class Run:
             (round_, f"traffic/{line}", float(fed.ledger.round[line].sum()))
             for line in Ledger.LINES
         ]
-        self.rows += [(round_, f"note/{name}", value) for name, value in fed.notes.items()]
+        self.rows += [(round_, f"note/{name}", value) for name, value in notes.items()]
         self.rows += [(round_, "time/train", train), (round_, "time/evaluate", evaluate)]
 
     @property
@@ -249,3 +255,22 @@ class Run:
             if k.startswith("tally/")
         }
         self.fed.ledger.edges = tensors.get("edges")
+
+
+def _on_the_host(
+    scores: Mapping[str, Score], notes: Mapping[str, float | Tensor]
+) -> tuple[dict[str, Score], dict[str, float]]:
+    """What a round has recorded, brought from the device in one copy."""
+    hits = [score.correct.double() for score in scores.values()]
+    kept = {name: value for name, value in notes.items() if isinstance(value, Tensor)}
+    told = [value.double().reshape(1) for value in kept.values()]
+    parts = [*hits, *told]
+    host = torch.cat(parts).cpu().split([len(part) for part in parts]) if parts else ()
+    found = {
+        point: Score(score.clients, correct.long(), score.total)
+        for (point, score), correct in zip(scores.items(), host, strict=False)
+    }
+    numbers = dict(zip(kept, (float(part) for part in host[len(hits) :]), strict=True))
+    return found, {
+        name: numbers[name] if isinstance(value, Tensor) else value for name, value in notes.items()
+    }

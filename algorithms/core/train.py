@@ -10,58 +10,94 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from repfl.algorithms.core.batches import Batch, Plan
 from repfl.algorithms.core.chunk import Chunk
+from repfl.algorithms.core.data import sent
 
 Step = Callable[[Chunk, Batch], None]
 """One mini-batch of a chunk: reads and writes the chunk and nothing else, so that it may be
 recorded once and played again.
 """
 
-Advance = Callable[[Chunk, int, int], None]
-"""Make the step after `done` others with the first `active` clients: (chunk, done, active)."""
+Advance = Callable[[Chunk, int, int, int], int]
+"""Make the step after `done` others with the first `active` clients, and more where that is
+quicker: (chunk, done, active, how many at most) -> how many were made.
+"""
 
-Event = tuple[int, int]
-"""(number of finished steps, number of clients that go on)."""
+
+class Event(NamedTuple):
+    """Clients finish, or end an epoch."""
+
+    done: int
+    """Steps so far."""
+    present: int
+    """Clients that have made all of them: the first so many."""
+    remaining: int
+    """Clients that go on."""
 
 
 def run_chunk(
-    local: Chunk, plans: Sequence[Plan], advance: Advance, *, by_epoch: bool = False
+    local: Chunk,
+    plans: Sequence[Plan],
+    advance: Advance,
+    keep: tuple[str, ...] = (),
+    *,
+    narrows: bool = True,
 ) -> Iterator[Event | None]:
-    """Train a chunk whose plans are sorted from long to short, one step at a time.
+    """Train a chunk whose plans are sorted from long to short, a step or a few at a time.
 
-    Yields an event when clients finish and, with `by_epoch`, when an epoch of any of them ends;
-    otherwise none. The caller reads what it needs, and clients beyond those that go on then leave
-    the chunk.
+    Yields an event when clients finish and, where `keep` asks for epochs, when an epoch of any of
+    them ends; otherwise none. The caller reads what it needs of those present. Clients that do not
+    go on then leave the chunk; where it does not narrow they train on, and nobody reads them again.
     """
     lengths = [len(plan.index) for plan in plans]
     done, active = 0, sum(n > 0 for n in lengths)
-    yield done, active
-    local.narrow(active)
+    yield Event(done, len(plans), active)
+    if narrows:
+        local.narrow(active)
     while active:
-        last = done + 1 == lengths[active - 1]
-        local.keeps_gradient = last
-        advance(local, done, active)
-        done += 1
-        ends = by_epoch and any(
-            done < n and plan.epoch[done] != plan.epoch[done - 1]
-            for n, plan in zip(lengths[:active], plans, strict=False)
-        )
-        if not (last or ends):
-            yield None
-            continue
+        ends = [lengths[active - 1]]
+        if "epochs" in keep:
+            ends += [end for plan in plans[:active] if (end := _epoch_end(plan, done))]
+        until = min(ends)
+        gradient = "last_grad" in keep and until == lengths[active - 1]
+        while done < until:
+            local.keeps_gradient = gradient and done + 1 == until
+            most = until - done - (gradient and not local.keeps_gradient)
+            done += advance(local, done, active, most)
+            if done < until:
+                yield None
         remaining = sum(n > done for n in lengths[:active])
-        yield done, remaining
-        if 0 < remaining < active:
+        yield Event(done, active, remaining)
+        if narrows and 0 < remaining < active:
             local.narrow(remaining)
         active = remaining
 
 
+def _epoch_end(plan: Plan, done: int) -> int | None:
+    """After how many steps in all the epoch under way is over."""
+    return next(
+        (n for n in range(done + 1, len(plan.epoch)) if plan.epoch[n] != plan.epoch[n - 1]), None
+    )
+
+
 # -- what comes out --------------------------------------------------------------------------------
+
+
+def taken(values: Mapping[str, Tensor], where: Tensor | slice) -> dict[str, Tensor]:
+    """Copies of some rows of every tensor."""
+    found = {name: value[where] for name, value in values.items()}
+    return {n: v.clone() for n, v in found.items()} if isinstance(where, slice) else found
+
+
+def placed(rows: Sequence[int], device: torch.device) -> Tensor | slice:
+    """Rows of tensors on a device: a single one needs no list of places there."""
+    return slice(rows[0], rows[0] + 1) if len(rows) == 1 else sent(torch.tensor(rows), device)
 
 
 @dataclass(frozen=True)
@@ -110,27 +146,22 @@ class Rows:
         order = sorted(range(len(self.plans)), key=lambda row: -len(self.plans[row].index))
         return (order[first : first + size] for first in range(0, len(order), size))
 
-    @staticmethod
-    def of(values: Mapping[str, Tensor], rows: list[int]) -> dict[str, Tensor]:
-        """The given rows of every tensor."""
-        return {name: value[rows] for name, value in values.items()}
-
-    def collect(self, local: Chunk, rows: list[int], steps: int, remaining: int) -> None:
+    def collect(self, local: Chunk, rows: list[int], where: Tensor | slice, event: Event) -> None:
         """Take over the clients that finish now and, if wanted, the models of those that end an
-        epoch.
+        epoch. `where` are the rows on the device.
         """
-        present = local.clients
-        if self.epochs is not None and steps:
-            self._collect_epochs(local.flat("w"), rows[:present], steps)
-        gone = rows[remaining:present]
-        if not gone:
+        done, present, remaining = event
+        if self.epochs is not None and done:
+            self._collect_epochs(local.flat("w"), rows[:present], done)
+        if remaining == present:
             return
+        gone = where if isinstance(where, slice) else where[remaining:present]
         for name, flat in self.models.items():
-            flat[gone] = local.flat(name)[remaining:]
+            flat[gone] = local.flat(name)[remaining:present]
         for name, value in self.extras.items():
-            value[gone] = local.extras[name][remaining:]
+            value[gone] = local.extras[name][remaining:present]
         if self.last_grad is not None and local.kept:
-            self.last_grad[gone] = local.layout.spread(local.kept)[remaining:]
+            self.last_grad[gone] = local.layout.spread(local.kept)[remaining:present]
 
     def _collect_epochs(self, flat: Tensor, rows: list[int], steps: int) -> None:
         assert self.epochs is not None

@@ -21,9 +21,9 @@ from repfl.algorithms.core.model import Model
 from repfl.algorithms.core.recipe import Recipe
 
 WIDEST = 32
-"""Clients at once at most."""
+"""Clients at once at most, and clients in a trial: a larger cohort repeats them."""
 REPEATS = 3
-"""Local trainings per trial; the first two record, the others are timed."""
+"""Local trainings per trial; the first records, the last is timed."""
 FILL = 0.85
 """Share of the free memory that a choice may need."""
 
@@ -68,24 +68,41 @@ def tune(ways: Sequence[Lowering], measure: Callable[[Lowering], float]) -> list
     """
     trials: list[Trial] = []
     full: dict[tuple[bool, str], int] = {}
+    best = float("inf")
     for way in ways:
         kind = (way.chunk == 1, way.conv)
         if way.together >= full.get(kind, way.together + 1):
-            trials.append(Trial(way, float("inf"), "a narrower one did not fit"))
+            trials.append(Trial(way, float("inf"), "a narrower one was too large or too slow"))
             continue
         try:
-            trials.append(Trial(way, measure(way)))
+            seconds = measure(way)
         except (RuntimeError, MemoryError) as error:
-            if "memory" in str(error).lower() or isinstance(error, MemoryError):
+            if lost(error):
+                raise
+            if exhausted(error):
                 full[kind] = way.together
-            trials.append(
-                Trial(
-                    way,
-                    float("inf"),
-                    str(error).splitlines()[0] if str(error) else type(error).__name__,
-                )
-            )
+            text = str(error)
+            note = text.splitlines()[0] if text else type(error).__name__
+            trials.append(Trial(way, float("inf"), note))
+            continue
+        trials.append(Trial(way, seconds))
+        best = min(best, seconds)
+        if seconds * way.together > best * max(each.together for each in ways):
+            full[kind] = way.together  # even if twice as wide were twice as fast
     return sorted(trials, key=lambda trial: trial.seconds)  # stable: of equals the narrower
+
+
+def exhausted(error: BaseException) -> bool:
+    """Whether memory has run out; an illegal access to it is something else."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or (
+        "out of memory" in str(error).lower()
+    )
+
+
+def lost(error: BaseException) -> bool:
+    """Whether nothing more can be computed on the device in this process."""
+    text = str(error).lower()
+    return "illegal memory access" in text or "device-side assert" in text
 
 
 def measure(job: Job, way: Lowering) -> float:
@@ -93,24 +110,26 @@ def measure(job: Job, way: Lowering) -> float:
     unequal size.
     """
     device = torch.device(job.device)
-    training = replace(job.recipe.training, rounds=1, epochs=2)
+    training = replace(job.recipe.training, rounds=1, epochs=1)
     recipe = replace(job.recipe, participation=1.0, sampling="keyed", training=training)
-    sizes = [training.batch * (4 + client % 5) - client % 3 for client in range(job.cohort)]
+    clients = min(job.cohort, WIDEST)
+    sizes = [training.batch * (4 + client % 5) - client % 3 for client in range(clients)]
     fed = Federation(
         job.model, _noise(job, sizes), recipe, seed=0, device=device, dtype=job.dtype, **vars(way)
     )
-    fed.begin(1, scoring=False)
+    fed.begin(1, scoring=True)
     start = fed.new_model().expand(fed.N, -1)
     free = _free(device)
     for _ in range(REPEATS - 1):
         fed.train(start)
+    fed.correct(start, "test")  # takes memory of its own
     if _peak(device) > FILL * free:
         raise MemoryError(f"takes more than {FILL:.0%} of the free memory")
     _wait(device)
     begun = perf_counter()
     fed.train(start)
     _wait(device)
-    return (perf_counter() - begun) / sum(2 * -(-size // training.batch) for size in sizes)
+    return (perf_counter() - begun) / sum(-(-size // training.batch) for size in sizes)
 
 
 def _noise(job: Job, sizes: Sequence[int]) -> ClientData:
@@ -121,12 +140,13 @@ def _noise(job: Job, sizes: Sequence[int]) -> ClientData:
     )
     labels = torch.from_numpy(rng.integers(0, job.classes, sum(sizes)))
     train = list(torch.arange(sum(sizes)).split(list(sizes)))
+    test = [torch.arange(min(500, sum(sizes)))] * len(train)
     nothing = [part[:0] for part in train]
     return ClientData(
         images,
         labels,
         train,
-        nothing,
+        test,
         nothing,
         torch.full((channels,), 1 / 255),
         torch.zeros(channels),

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from repfl.bench.errors import UserError
 
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+"""Queues to a GPU, read when CUDA starts: with the usual eight, lanes wait for each other."""
 MOST = 8
 """Cells on one GPU at most, where their number is found by measurement."""
 

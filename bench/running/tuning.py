@@ -27,7 +27,7 @@ from repfl.datasets.core.paths import expanded
 if TYPE_CHECKING:
     from repfl.algorithms.core.tuning import Job
 
-VERSION = 1
+VERSION = 2
 AGREED = {"chunk": 32, "lanes": 0, "conv": "auto"}
 """Where nothing could be measured."""
 
@@ -47,14 +47,34 @@ def settled(options: Options, cell: Cell) -> Options:
             known = _read()  # another process may have measured it meanwhile
             if key not in known:
                 known |= {key: _measured(job)}
-                _write(known)
+                trials = known[key]["trials"]
+                if not (trials and all("refused" in trial for trial in trials)):
+                    _write(known)  # what failed here and now may work another time
+    _chosen.append((key, known[key]["choice"]))
     return replace(options, **known[key]["choice"])
+
+
+_chosen: list[tuple[str, dict[str, Any]]] = []
+"""Which remembered choice this process has taken last."""
 
 
 def smaller(options: Options) -> Options | None:
     """Half as many clients at once, for a device whose memory has run out; none: it was one
-    already.
+    already. A remembered choice is halved too, so that the next cell does not start too large.
     """
+    less = _half(options)
+    key, choice = _chosen[-1] if _chosen else ("", {})
+    if less is not None and choice and all(getattr(options, n) == v for n, v in choice.items()):
+        with _alone():
+            known = _read()
+            if known.get(key, {}).get("choice") == choice:
+                known[key]["choice"] = {name: getattr(less, name) for name in choice}
+                _write(known)
+        _chosen[-1] = key, {name: getattr(less, name) for name in choice}
+    return less
+
+
+def _half(options: Options) -> Options | None:
     if options.lanes > 1:
         return replace(options, lanes=options.lanes // 2)
     if options.chunk > 1:

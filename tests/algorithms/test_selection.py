@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from repfl.algorithms.core import importance
-from repfl.algorithms.core.layout import _above_a_bar, _first_in_order, counted
+from repfl.algorithms.core.layout import _above_a_bar, _first_in_order, counted, kth_largest
 
 
 @pytest.mark.parametrize("kinds", [2, 5, 1000], ids=["mostly ties", "some ties", "hardly any"])
@@ -39,3 +39,24 @@ def test_quantile_of_many_ties_is_numpys(q: float) -> None:
     rows = torch.from_numpy(np.random.default_rng(0).integers(0, 4, (3, 101))).double()
     expected = np.quantile(rows.numpy(), q, axis=1, keepdims=True)
     assert importance.quantile(rows, q).numpy() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kinds", [2, 5, 100_000], ids=["mostly ties", "some ties", "hardly any"])
+@pytest.mark.parametrize("size", [1, 2, 101, 4000])
+def test_selecting_from_an_end_finds_what_partitioning_finds_bit_for_bit(
+    kinds: int, size: int
+) -> None:
+    rng = np.random.default_rng(kinds)
+    rows = torch.from_numpy(rng.integers(0, kinds, (3, size))).float() / 7
+    for below in {0, size // 3, size // 2, size - 1}:
+        ranks = below, min(below + 1, size - 1)
+        found, wanted = importance._from_an_end(rows, *ranks), importance._at_ranks(rows, *ranks)
+        assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("kinds", [2, 5, 100_000], ids=["mostly ties", "some ties", "hardly any"])
+def test_the_least_of_the_largest_is_the_kth_largest(kinds: int) -> None:
+    scores = torch.from_numpy(np.random.default_rng(kinds).integers(0, kinds, (4, 300))).float()
+    for count in (1, 2, 150, 299, 300):
+        least = scores.topk(count, dim=1, sorted=False).values.amin(1, keepdim=True)
+        assert torch.equal(least, kth_largest(scores, count))

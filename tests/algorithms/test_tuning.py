@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 import torch
 
 from repfl.algorithms import models
+from repfl.algorithms.core.evaluate import AT_ONCE, WIDEST, samples_at_once
 from repfl.algorithms.core.lowering import Lowering
 from repfl.algorithms.core.tuning import Job, candidates, measure, tune
 from repfl.bench.trust.tape import TapeLane
@@ -36,6 +40,32 @@ def test_a_way_that_does_not_fit_rules_out_wider_ones_of_its_kind_only() -> None
         16,
         32,
     }
+
+
+def test_a_hopeless_way_rules_out_wider_ones_of_its_kind() -> None:
+    tried: list[Lowering] = []
+
+    def measured(way: Lowering) -> float:
+        tried.append(way)
+        return 9.0 if way.conv == "grouped" else 1.0 / way.together
+
+    trials = tune(list(candidates(32, "default")), measured)
+    assert [way.chunk for way in tried if way.conv == "grouped"] == [4]
+    assert trials[0].lowering.together == 32
+
+
+def test_a_lost_device_is_no_shortage_of_memory() -> None:
+    def measured(way: Lowering) -> float:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        tune([Lowering(1, 4), Lowering(1, 8)], measured)
+
+
+def test_scoring_stays_within_its_memory() -> None:
+    data = replace(toys.data(), shape=(3, 32, 32))
+    assert samples_at_once(data, 1) == 500
+    assert 32 * samples_at_once(data, 32) * WIDEST * 32 * 32 <= AT_ONCE
 
 
 def test_a_way_that_fails_is_out_and_says_why() -> None:

@@ -83,6 +83,27 @@ def test_a_damaged_memory_is_measured_anew(counted: list[Any], text: str) -> Non
     assert len(counted) == 1
 
 
+def test_a_tuning_in_which_nothing_ran_is_not_remembered(
+    counted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting, refused = tuning._measured, [{"chunk": 1, "refused": "the driver is old"}]
+    monkeypatch.setattr(tuning, "_measured", lambda job: counting(job) | {"trials": refused})
+    for attempts in (1, 2):
+        assert tuning.settled(OPEN, task("fedavg").cell).lanes == 8
+        assert len(counted) == attempts
+
+
+def test_memory_that_runs_out_lowers_the_choice_for_the_next_cell(counted: list[Any]) -> None:
+    cell = task("fedavg").cell
+    first = tuning.settled(OPEN, cell)
+    less = tuning.smaller(first)
+    assert less is not None
+    assert tuning.settled(OPEN, cell).lanes == less.lanes == 4
+    tuning.smaller(Options(device="cuda:0", chunk=2))  # what the user chose is not remembered
+    assert tuning.settled(OPEN, cell).lanes == 4
+    assert len(counted) == 1
+
+
 def test_memory_that_runs_out_halves_lanes_then_chunks_then_ends() -> None:
     options: Options | None = Options(device="cuda:0", chunk=2, lanes=4)
     seen = []
