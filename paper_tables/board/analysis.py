@@ -55,7 +55,7 @@ def standing(scores: pd.DataFrame, column: str) -> Standing:
     complete = wide.dropna()
     rows, studies = complete.shape
     df = (rows - 1) * (studies - 1)
-    if df < 1:
+    if min(rows, studies) < 2:
         return Standing(wide.mean(axis="columns"), nan)
     rest = complete.sub(complete.mean(axis="columns"), axis="index")
     rest = rest - rest.mean(axis="index")
