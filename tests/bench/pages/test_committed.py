@@ -33,7 +33,7 @@ def test_no_claim_is_judged_below_the_paper_s_scale_unless_it_is_free_of_scale(
     paper: str, scale: str
 ) -> None:
     claims = [claim for result in committed.of(paper, scale) for claim in result.claims]
-    assert claims
+    assert claims or not (grids.folder(paper) / "published").exists()
     for claim in claims:
         assert claim.free or claim.holds is None, claim.id
         assert claim.free or not render.standing(claim).startswith(("holds", "does not")), claim.id

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from repfl.bench.cells import grid as grids
+from repfl.bench.evidence import best
 from repfl.bench.pages import committed, floors, parts, results
-from repfl.bench.report import overview
+from repfl.bench.report import overview, sheet
 from repfl.paper_tables.core.published import load
 from repfl.paper_tables.core.verdict import Kind
 
@@ -54,11 +55,11 @@ def test_the_totals_are_the_sums_of_the_papers() -> None:
 
 @pytest.mark.parametrize("paper", ["pfeddst", "star-pfl"])
 def test_the_first_screen_of_the_report_counts_what_the_page_counts(paper: str) -> None:
-    made = committed.of(paper, "paper")
-    (found,) = overview.summaries(made, {})
+    made = best.merged([*committed.of(paper, "desk"), *committed.of(paper, "paper")])
+    (found,) = overview.summaries([sheet.of(result, {}) for result in made], {})
     counted = results.counts(paper)
     assert found.published == sum(each.total() for each in counted.values())
-    assert found.tables + found.figures == sum(found.verdicts.values())
+    assert len(found.numbers) == sum(found.verdicts.values())
     assert found.sentences == counted[results.SENTENCE].total()
     assert {kind: count for kind, (count, _) in found.kinds.items() if count} == {
         str(Kind.TEXT) if kind == results.SENTENCE else kind: each.total()
