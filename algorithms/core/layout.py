@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -61,7 +61,11 @@ class Layout:
         self.slices: tuple[Slice, ...] = tuple(slices)
         self.size = start
         self._device = device
-        self._inside = WeakIdKeyDictionary()
+
+    @cached_property
+    def _inside(self) -> Any:
+        """By mask: its version, and where tensors begin in it."""
+        return WeakIdKeyDictionary()
 
     @cached_property
     def device(self) -> torch.device:

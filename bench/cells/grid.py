@@ -298,6 +298,11 @@ def files(root: Path | None = None) -> dict[str, Path]:
     return found if root else found | OUTSIDE
 
 
+def printed() -> list[str]:
+    """The papers that print numbers; the board is ours alone."""
+    return [paper for paper, path in files().items() if (path.parent / "published").is_dir()]
+
+
 def folder(paper: str, root: Path | None = None) -> Path:
     """A paper's folder, whether there is anything in it or not."""
     outside = None if root else OUTSIDE.get(paper)

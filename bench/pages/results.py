@@ -97,7 +97,7 @@ def block() -> str:
     """The page's block."""
     tables = committed.everything("paper")
     personal, shared = list(printed(tables)), list(printed(tables, one_model=True))
-    papers = list(grids.files())
+    papers = grids.printed()
     lines = [*total_lines(papers), "", *verdict_lines(papers), "", FLOORS, ""]
     lines += floor_lines(personal, "personal models")
     if shared:

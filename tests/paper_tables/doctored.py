@@ -34,6 +34,14 @@ class Doctored:
         found: Arrays = self.inner.arrays(cell, reduce)
         return found
 
+    def trials(self) -> pd.DataFrame:
+        found: pd.DataFrame = self.inner.trials()
+        return found
+
+    def clients(self, ids: Sequence[str]) -> pd.DataFrame:
+        found: pd.DataFrame = self.inner.clients(ids)
+        return found
+
     def set(self, field: str, value: Any) -> None:
         """Give all cells a field."""
         self.cells[field] = [value] * len(self.cells)

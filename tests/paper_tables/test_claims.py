@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from repfl.bench.cells.grid import files
+from repfl.bench.cells.grid import files, printed
 from repfl.bench.pages import claims as page
 from repfl.paper_tables.core.claims import (
     OPEN,
@@ -70,7 +70,7 @@ def claims(paper: str, scale: str) -> list[Claim]:
 
 
 @pytest.mark.parametrize("scale", ["smoke", "desk"])
-@pytest.mark.parametrize("paper", list(files()))
+@pytest.mark.parametrize("paper", printed())
 def test_below_the_paper_s_scale_only_what_is_free_of_scale_is_judged(
     paper: str, scale: str
 ) -> None:
@@ -91,7 +91,7 @@ def test_a_claim_gives_a_verdict_at_the_paper_s_scale_or_free_of_it(found: bool 
     assert at("paper").suggests is None
 
 
-@pytest.mark.parametrize("paper", list(files()))
+@pytest.mark.parametrize("paper", printed())
 def test_ids_are_unique_the_same_at_every_scale_and_in_the_table_of_all_claims(paper: str) -> None:
     ids = {scale: [c.id for c in claims(paper, scale)] for scale in ("smoke", "desk", "paper")}
     assert len(set(ids["paper"])) == len(ids["paper"])

@@ -160,6 +160,19 @@ PAPERS: Mapping[str, Mapping[str, Any]] = {
             "tallies": ["mask", "server"],
         },
     },
+    "board": {
+        "dataset": "digits",
+        "model": "tiny-bn",
+        "clients": 8,
+        "partition": {
+            "rule": "class-dirichlet",
+            "val_share": 0.25,
+            "options": {"alpha": 0.5, "minimum": 10},
+        },
+        "training": {"rounds": 4, "epochs": 2, "batch": 16, "lr": 0.1, "momentum": 0.5},
+        "newcomers": {"share": 0.25, "samples": 12, "epochs": 2},
+        "evaluation": {"every": 2, "points": ["post_agg"], "rule": "best-val"},
+    },
 }
 """The papers' protocols in small. A clip that is met, batches of one sample that are skipped,
 clients of unequal size, rounds that do not count although they are better: every option is there to
@@ -196,6 +209,7 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
 """The papers' models, for a few steps."""
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {**COMMON, **PAPERS, **MODELS}
+EVERYBODY = "*"
 ROWS: Mapping[str, Sequence[str]] = {
     "fedobp": (
         "local",
@@ -239,6 +253,7 @@ ROWS: Mapping[str, Sequence[str]] = {
         *("local", "fedavg", "fedper", "fedbn", "pfedsd", "fedcac", "fedpurin"),
         "fedpurin[grad_dtype=float32,cutoff=code,rest=own]",
     ),
+    "board": (EVERYBODY,),
     **dict.fromkeys(MODELS, ("fedavg",)),
 }
 """Whom the recipes of papers and models are for: the rows of the papers' tables, once. What a
@@ -277,7 +292,9 @@ def method_of(key: str) -> str:
 
 
 def places(methods: Sequence[str] = ()) -> list[tuple[GateCell, Planned]]:
-    """Every method with the common recipes and all seeds, its variants once, the papers' rows."""
+    """Every method with the common recipes and all seeds, with the board's, its variants once, and
+    the papers' rows.
+    """
     from repfl.algorithms.core.method import methods as registry
 
     known = registry()
@@ -301,7 +318,11 @@ def _of_method(name: str, entry: Entry) -> Iterator[tuple[GateCell, Planned]]:
 
 def _rows(name: str) -> Iterable[tuple[str, dict[str, Any]]]:
     """The papers' rows of a method: recipe and options."""
-    rows = ((recipe, *parse_spec(row)) for recipe, specs in ROWS.items() for row in specs)
+    rows = (
+        (recipe, *(parse_spec(row) if row != EVERYBODY else (name, {})))
+        for recipe, specs in ROWS.items()
+        for row in specs
+    )
     return ((recipe, options) for recipe, method, options in rows if method == name)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.evidence import best
 from repfl.bench.pages import committed, floors, parts, results
 from repfl.bench.report import overview, sheet
 from repfl.paper_tables.core.published import load
@@ -55,8 +54,8 @@ def test_the_totals_are_the_sums_of_the_papers() -> None:
 
 @pytest.mark.parametrize("paper", ["pfeddst", "star-pfl"])
 def test_the_first_screen_of_the_report_counts_what_the_page_counts(paper: str) -> None:
-    made = best.merged([*committed.of(paper, "desk"), *committed.of(paper, "paper")])
-    (found,) = overview.summaries([sheet.of(result, {}) for result in made], {})
+    made = committed.of(paper, "paper")
+    (found,) = overview.summaries([sheet.of(each, {}) for each in made], {})
     counted = results.counts(paper)
     assert found.published == sum(each.total() for each in counted.values())
     assert len(found.numbers) == sum(found.verdicts.values())

@@ -108,7 +108,7 @@ def test_a_report_names_what_it_could_not_use_and_shows_the_rest(
         break
     assert said.code == 1
     assert "its bytes are not those that were written" in " ".join(said.out.split())
-    page = (tmp_path / "out" / "index.html").read_text()
+    page = (tmp_path / "out" / "tests" / "table1.html").read_text()
     assert str(path) in page
     rows = (tmp_path / "out" / "tests" / "table1.csv").read_text().splitlines()
     assert sum("its bytes are not those" in row for row in rows) == 1

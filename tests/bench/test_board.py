@@ -1,0 +1,133 @@
+"""The board from its grid to its page, on embedded digits, and who may stand on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from repfl.bench.cells import grid as grids
+from repfl.bench.cells.plan import Selection, plan, unique
+from repfl.bench.evidence.artefacts import make
+from repfl.bench.evidence.library import Library
+from repfl.bench.records.store import Store
+from repfl.paper_tables.core.result import Figure, Table
+from tests.bench.conftest import Said, forgotten
+
+Here = Callable[..., Said]
+FEW = ("--method", "local", "--method", "fedavg-ft", "--method", "fedobp")
+PEEKING = """
+from repfl.algorithms.core.method import register
+from repfl.algorithms.fedavg import FedAvg
+
+
+@register("test-peeking", title="P", paper="none", year=2026, family="test", sends="as FedAvg")
+class Peeking(FedAvg):
+    "Adds what it sees of the test labels."
+
+    def round(self, state, fed):
+        after = super().round(state, fed)
+        seen = fed.data.labels[fed.data.test[0]].float().mean().to(after["theta"].dtype)
+        return {**after, "theta": after["theta"] + 0.001 * seen}
+"""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three methods of the board's self-test, computed."""
+    from repfl.bench.cli.main import call
+
+    folder = tmp_path_factory.mktemp("board") / "results"
+    where = ["--results", str(folder), "--executor", "inline"]
+    assert call(["board", "run", "--small", *FEW, *where]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(results: Path) -> dict[str, Table | Figure]:
+    methods = [name for name in FEW if name != "--method"]
+    planned = plan(Selection(papers=["board"], methods=methods))
+    found = make(planned, Library(Store(results)))
+    assert not found.problems, found.problems
+    return {each.name: each for each in found.results if isinstance(each, Table | Figure)}
+
+
+def test_every_artefact_is_made_of_digits_and_says_so(made: dict[str, Table | Figure]) -> None:
+    assert set(made) == set(grids.read(grids.files()["board"]).file.artefacts)
+    accuracy = made["table1"]
+    assert isinstance(accuracy, Table)
+    assert [column.label for column in accuracy.layout.columns] == ["embedded digits"]
+    assert accuracy.layout.rows == ("Local", "FedAvg + FT", "FedOBP")
+    assert accuracy.frame["ours"].between(10, 100).all()
+
+
+def test_what_is_shown_is_what_validation_chose(
+    made: dict[str, Table | Figure], results: Path
+) -> None:
+    trials = made["fig4"]
+    assert isinstance(trials, Figure)
+    groups = trials.data.groupby(["method", "study"])
+    assert (groups["chosen"].sum() == 1).all()
+    best = groups["validation"].transform("max")
+    assert (
+        trials.data.loc[trials.data["chosen"], "validation"] == best[trials.data["chosen"]]
+    ).all()
+    assert len(trials.data) == 3 * 2 * 2
+
+
+def test_harm_is_measured_by_local_training_and_newcomers_are_scored(
+    made: dict[str, Table | Figure],
+) -> None:
+    table = made["table2"]
+    assert isinstance(table, Table)
+    values = table.frame.set_index(["row", "column"])["ours"]
+    assert pd.isna(values["Local", "digits/harm"])
+    assert 0 <= values["FedAvg + FT", "digits/harm"] <= 100
+    assert 10 <= values["FedAvg + FT", "digits/newcomers"] <= 100
+
+
+def test_costs_are_those_of_the_chosen_runs(made: dict[str, Table | Figure]) -> None:
+    table = made["table3"]
+    assert isinstance(table, Table)
+    values = table.frame.set_index(["row", "column"])["ours"]
+    assert values["Local", "traffic"] == 0
+    assert values["FedAvg + FT", "traffic"] > 0
+    assert (values.xs("seconds", level="column") > 0).all()
+
+
+def test_every_method_has_the_same_number_of_trials_of_a_declared_space() -> None:
+    planned = unique(
+        item for item in plan(Selection(papers=["board"], scale="paper")) if item.trial
+    )
+    counts = pd.Series([(item.cell.method, item.column) for item in planned]).value_counts()
+    assert set(counts) == {15}
+    assert len(counts) == 28 * 3
+
+
+def test_a_method_of_ones_own_has_the_same_budget(here: Here, tmp_path: Path) -> None:
+    said = here("board", "plan", "--small", "--method", "fedavg[weighting=uniform]")
+    assert said.code == 2
+    own = here("board", "plan", "--small", "--method", "ditto")
+    assert re.search(r"board/table1 +4 ", own.out), own.out
+
+
+def test_a_method_that_looks_at_test_images_is_refused(here: Here, tmp_path: Path) -> None:
+    path = tmp_path / "peeking.py"
+    path.write_text(PEEKING)
+    with forgotten():
+        said = here(
+            "board", "run", "--small", "--method", "test-peeking", "--plugin", path,
+            "--results", tmp_path / "results",
+        )  # fmt: skip
+    assert said.code == 2
+    assert "cannot stand on the board: training depends on test images" in said.err
+    assert not (tmp_path / "results").exists()
+
+
+def test_an_action_that_the_board_has_not_names_the_nearest(here: Here) -> None:
+    said = here("board", "repot")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "report" in said.err
