@@ -184,15 +184,29 @@ def _artefacts(grid: Grid, selection: Selection) -> Iterator[Planned]:
     )
     if selection.scale not in grid.file.scales:
         return
+    blocks: dict[str, list[Planned]] = {}
     for name, artefact in grid.file.artefacts.items():
         if whole or name in asked:
-            yield from cells_of(grid, name, artefact, selection.scale)
+            yield from cells_of(grid, name, artefact, selection.scale, blocks)
 
 
-def cells_of(grid: Grid, name: str, artefact: Artefact, scale: str) -> Iterator[Planned]:
-    """The planned cells of one artefact at one scale."""
+def cells_of(
+    grid: Grid,
+    name: str,
+    artefact: Artefact,
+    scale: str,
+    blocks: dict[str, list[Planned]] | None = None,
+) -> Iterator[Planned]:
+    """The planned cells of one artefact at one scale; `blocks` are those planned already, which
+    artefacts that are like others share.
+    """
+    blocks = {} if blocks is None else blocks
     for cells in grid.cells(name, scale):
-        yield from _of_block(grid, (name, artefact.kind), scale, cells)
+        key = repr((cells.at, cells.rows, cells.columns))
+        if key not in blocks:
+            blocks[key] = list(_of_block(grid, (name, artefact.kind), scale, cells))
+        for item in blocks[key]:
+            yield replace(item, artefact=name, kind=artefact.kind)
 
 
 def _of_block(

@@ -26,13 +26,13 @@ def fig1(evidence: Evidence) -> Figure:
     data = pd.DataFrame({"method": ranks.index, "rank": ranks.to_numpy(), "critical": critical})
 
     def draw(sheet: Sheet) -> Canvas:
-        canvas = sheet(7, 1.2 + 0.2 * max(6, len(ranks)))
+        canvas = sheet(6, 1.2 + 0.2 * max(6, len(ranks)))
         axes = canvas.subplots()
         if ranks.empty:
             figures.not_run(axes)
             return canvas
         places = np.arange(len(ranks))[::-1]
-        axes.barh(places, ranks.to_numpy(), color=figures.PALETTE[0], alpha=0.85, height=0.65)
+        axes.plot(ranks.to_numpy(), places, "o", color=figures.PALETTE[0], markersize=6)
         axes.axvspan(ranks.iloc[0], ranks.iloc[0] + critical, color="0.5", alpha=0.18, linewidth=0)
         axes.set_yticks(places, [figures.literal(str(name)) for name in ranks.index])
         axes.set_xlabel("average rank over recipes and studies (1 is best)")
@@ -63,7 +63,7 @@ def fig2(evidence: Evidence) -> Figure:
         axes.set_yticks(range(len(names)), names)
         axes.grid(visible=False)
         bar = canvas.colorbar(image, ax=axes, shrink=0.7)
-        bar.set_label("a client is better off with the row's method (share of clients)")
+        bar.set_label("clients better off with the row's method")
         return canvas
 
     what = (
