@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,6 +34,17 @@ def tables(session: nox.Session) -> None:
     """Write the report from stored records only."""
     install(session)
     session.run("repfl", "report", *session.posargs)
+
+
+@nox.session
+def site(session: nox.Session) -> None:
+    """All pages and the report as one static folder, `site/`."""
+    install(session, "site")
+    session.run("repfl", "report", *session.posargs)
+    session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
+    cache = shutil.ignore_patterns(".cache")
+    shutil.copytree("report", Path("site", "report"), ignore=cache, dirs_exist_ok=True)
+    session.log(f"start here: {Path('site', 'index.html').resolve()}")
 
 
 @nox.session

@@ -1,4 +1,4 @@
-"""What the README promises works as it is written there."""
+"""What the README and the guide promise works as it is written there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ import pytest
 
 from repfl.bench.cli.main import call
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+GUIDE = (ROOT / "bench" / "GUIDE.md").read_text()
+PAGES = ["README.md", "CONTRIBUTING.md", "bench/GUIDE.md", "bench/OWN.md", "bench/SCALING.md"]
+PAGES += ["paper_tables/MEASURED.md", "paper_tables/RESULTS.md", "paper_tables/board/PROTOCOL.md"]
+FINDINGS = re.findall(
+    r"^\* (.*?)\n  \(\[\w+\]\(([\w./]+)#([\w-]+)\)\)\.$",
+    README.split("## Three findings\n")[1].split("\n## ")[0],
+    flags=re.MULTILINE | re.DOTALL,
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +41,8 @@ def test_the_example_method_keeps_the_contract(
 
 def test_the_variant_of_a_published_method_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     file = "bench/examples/header_first.py"
-    assert file in README
-    assert (
-        call(["methods", "header-first", "--plugin", str(Path(__file__).parent.parent / file)]) == 0
-    )
+    assert file.removeprefix("bench/") in GUIDE
+    assert call(["methods", "header-first", "--plugin", str(ROOT / file)]) == 0
     assert "header-first" in capsys.readouterr().out
 
 
@@ -53,22 +60,59 @@ def test_the_example_method_gets_a_row_beside_the_papers_methods(
         assert float(rows[row]["ours"]) > 0
 
 
-def test_every_command_of_the_readme_exists() -> None:
-    blocks = "\n".join(re.findall(r"```\n(.*?)```", README, flags=re.DOTALL))
-    named = set(re.findall(r"^repfl (\w+)", blocks, flags=re.MULTILINE)) | set(
-        re.findall(r"`repfl (\w+)", README)
+def named(page: str) -> set[str]:
+    """The commands that a page tells readers to run."""
+    text = (ROOT / page).read_text()
+    blocks = "\n".join(re.findall(r"```(?:bash)?\n(.*?)```", text, flags=re.DOTALL))
+    said = r"^(?:\$ )?repfl (\w+)"
+    return set(re.findall(said, blocks, flags=re.MULTILINE)) | set(
+        re.findall(r"`repfl (\w+)", text)
     )
-    assert named
-    for command in sorted(named):
+
+
+def test_every_command_of_the_pages_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    assert named("README.md")
+    assert len(named("bench/GUIDE.md")) > 10
+    for command in sorted(set().union(*map(named, PAGES))):
         assert call([command, "--help"]) == 0, command
 
 
-def test_the_readme_names_the_published_code_that_methods_are_held_against() -> None:
-    files = (Path(__file__).parent / "references").glob("*.py")
+def test_the_guide_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    from repfl.bench.cli.main import command_line
+
+    said = named("bench/GUIDE.md") | set(re.findall(r"\| (\w+)", GUIDE))
+    known = {name for name, command in command_line().commands.items() if not command.hidden}
+    assert known - said == set()
+
+
+def test_the_readme_is_short_and_has_three_short_findings() -> None:
+    assert len(README.splitlines()) < 120
+    assert len(FINDINGS) == 3
+    assert all(len(words.split()) < 20 for words, _, _ in FINDINGS)
+
+
+@pytest.mark.parametrize(("words", "page", "place"), FINDINGS)
+def test_the_numbers_of_a_finding_stand_where_it_leads(words: str, page: str, place: str) -> None:
+    """Numbers of a setting (CIFAR-10) and names of tables are no numbers of a finding."""
+    sections = re.split(r"^#+ (?=.*$)", (ROOT / page).read_text(), flags=re.MULTILINE)
+    (section,) = [
+        each
+        for each in sections
+        if re.sub(r"[^\w -]", "", each.split("\n")[0].lower()).replace(" ", "-") == place
+    ]
+    spelt = {"two": "2", "seven": "seven", "ten": "ten"}
+    counted = re.findall(r"(?<![\w-])(?:\d+|two|seven|ten)(?!\w)", words.lower())
+    assert counted
+    for number in counted:
+        assert re.search(rf"\b{spelt.get(number, number)}\b", section, flags=re.IGNORECASE), number
+
+
+def test_the_guide_names_the_published_code_that_methods_are_held_against() -> None:
+    files = (ROOT / "tests" / "references").glob("*.py")
     used = {
         name
         for file in files
         for name in re.findall(r'"([\w.-]+/[\w.-]+)", "[0-9a-f]{7}"', file.read_text())
     }
-    section = README.split("## Why believe a method here")[1].split("\n## ")[0]
+    section = GUIDE.split("## Why believe a method here")[1].split("\n## ")[0]
     assert set(re.findall(r"\(https://github.com/([\w.-]+/[\w.-]+)\)", section)) == used != set()

@@ -1,3 +1,3 @@
-"""What the README and the papers' pages say of results, written from the values that travel with
+"""What RESULTS.md and the papers' pages say of results, written from the values that travel with
 the code.
 """

@@ -1,6 +1,6 @@
 """Write every part of the pages that quotes results.
 
-python -m repfl.bench.pages             the README's results and figure, STATISTICS.md; coverage and
+python -m repfl.bench.pages             RESULTS.md and its figure, STATISTICS.md; coverage and
                                         excerpts in every paper's own page, and its CLAIMS.md
 python -m repfl.bench.pages --floors    first compute the floors again, as far as the data are here
 """
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> None:
         )
     if arguments:
         floors.keep()
-    parts.write(results.README, "results", results.block())
+    parts.write(results.PAGE, "results", results.block())
     results.draw(results.FIGURE)
     parts.write(statistics.PAGE, "operating", statistics.block())
     statistics.draw(statistics.FIGURE)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from repfl.bench.cells import grid as grids
 from repfl.bench.pages import coverage, results
 
 BLOCKS = re.compile(
@@ -21,6 +22,8 @@ BLOCKS = re.compile(
 )
 SENTENCE = re.compile(r"(?<=[.!?:])[)*]*\s+(?=[A-Z*\"(\[`])")
 SHORTEST = 40
+README = grids.ROOT.parent / "README.md"
+GUIDE = README.with_name("bench") / "GUIDE.md"
 
 
 def statements(text: str) -> Iterator[tuple[int, str]]:
@@ -46,8 +49,13 @@ def statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def draw(count: int, seed: int) -> list[tuple[Path, int, str]]:
-    """So many statements of the README and the papers' pages, in their order."""
-    pages = [results.README, *(coverage.page_of(paper) for paper in coverage.documented())]
+    """So many statements of README, GUIDE, RESULTS and the papers' pages, in their order."""
+    pages = [
+        README,
+        GUIDE,
+        results.PAGE,
+        *(coverage.page_of(paper) for paper in coverage.documented()),
+    ]
     every = [
         (page, line, words)
         for page in pages
@@ -58,4 +66,4 @@ def draw(count: int, seed: int) -> list[tuple[Path, int, str]]:
 
 if __name__ == "__main__":
     for page, line, words in draw(*map(int, sys.argv[1:3])):
-        print(f"{page.relative_to(results.README.parent)}:{line}: {words}")
+        print(f"{page.relative_to(README.parent)}:{line}: {words}")

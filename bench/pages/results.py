@@ -1,4 +1,4 @@
-"""What the README says of the results: verdicts per paper, and published accuracies that a constant
+"""What paper_tables/RESULTS.md says: verdicts per paper, and published accuracies that a constant
 reaches.
 """
 
@@ -16,7 +16,7 @@ from repfl.bench.pages import committed, floors
 from repfl.paper_tables.core.result import Result, Table, shown, stated
 from repfl.paper_tables.core.verdict import ACCURACY_UNITS, UNJUDGED, Kind, Verdict, at_floor
 
-README = grids.ROOT.parent / "README.md"
+PAGE = grids.ROOT / "RESULTS.md"
 FIGURE = grids.ROOT / "floors.png"
 NAMES = {
     "fedobp": "FedOBP",
@@ -29,6 +29,7 @@ SEED_UNKNOWN = frozenset({"fedselect", "pfeddst"})
 """Papers whose clients depend on a seed that nobody has stated, so that the floor of their columns
 is not known either.
 """
+FLOORS = "## Printed accuracies and their floor"
 WORDS = {Verdict.OTHER_SCALE: "not comparable (desk scale)"}
 
 
@@ -93,11 +94,11 @@ def _one_model(paper: str, column: str, method: str) -> bool:
 
 
 def block() -> str:
-    """The README's block."""
+    """The page's block."""
     tables = committed.everything("paper")
     personal, shared = list(printed(tables)), list(printed(tables, one_model=True))
     papers = grids.printed()
-    lines = [*total_lines(papers), "", *verdict_lines(papers), ""]
+    lines = [*total_lines(papers), "", *verdict_lines(papers), "", FLOORS, ""]
     lines += floor_lines(personal, "personal models")
     if shared:
         lines += ["", *floor_lines(shared, "one model for all clients")]
@@ -148,7 +149,7 @@ def verdict_lines(papers: Sequence[str]) -> list[str]:
     head = ["paper", "kind of number", "numbers", *(WORDS.get(v, str(v)) for v in Verdict)]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for paper in papers:
-        link = f"[{NAMES.get(paper, paper)}](paper_tables/{paper.replace('-', '_')}/README.md)"
+        link = f"[{NAMES.get(paper, paper)}]({paper.replace('-', '_')}/README.md)"
         for kind, given in counts(paper).items():
             lines.append(_line(link, kind, given.total(), (given[str(v)] for v in Verdict)))
     return lines

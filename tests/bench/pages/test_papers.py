@@ -7,7 +7,7 @@ import re
 import pytest
 
 from repfl.bench.errors import UserError
-from repfl.bench.pages import committed, coverage, excerpts, parts, results
+from repfl.bench.pages import committed, coverage, excerpts, lot, parts, results
 from tests.bench.report import sample
 
 ASKED = """Before.
@@ -58,7 +58,12 @@ def test_a_papers_page_opens_with_what_comes_out_and_ends_with_how_to_contest_it
 
 
 def test_links_between_the_pages_lead_to_headings_that_exist() -> None:
-    pages = [results.README, *(coverage.page_of(paper) for paper in coverage.documented())]
+    pages = [
+        lot.README,
+        lot.GUIDE,
+        results.PAGE,
+        *(coverage.page_of(paper) for paper in coverage.documented()),
+    ]
     found = [
         (page, target, place)
         for page in pages

@@ -1,4 +1,4 @@
-"""The README's results: from committed measured values and floors, never typed."""
+"""The page of results: from committed measured values and floors, never typed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from repfl.paper_tables.core.published import load
 from repfl.paper_tables.core.verdict import Kind
 
 
-def readme() -> str:
-    found = parts.read(results.README, "results")
+def page() -> str:
+    found = parts.read(results.PAGE, "results")
     assert found
     return found
 
 
 @pytest.mark.parametrize("paper", ["pfeddst", "star-pfl"])
-def test_the_readme_counts_what_the_tables_say(paper: str) -> None:
-    assert all(line in readme() for line in results.verdict_lines([paper]))
+def test_the_page_counts_what_the_tables_say(paper: str) -> None:
+    assert all(line in page() for line in results.verdict_lines([paper]))
 
 
 PAPERS = ["fedpurin", "fedselect", "pfeddst", "star-pfl"]
@@ -53,7 +53,7 @@ def test_the_totals_are_the_sums_of_the_papers() -> None:
 
 
 @pytest.mark.parametrize("paper", ["pfeddst", "star-pfl"])
-def test_the_first_screen_of_the_report_counts_what_the_readme_counts(paper: str) -> None:
+def test_the_first_screen_of_the_report_counts_what_the_page_counts(paper: str) -> None:
     made = committed.of(paper, "paper")
     (found,) = overview.summaries([sheet.of(each, {}) for each in made], {})
     counted = results.counts(paper)
@@ -95,8 +95,8 @@ def test_a_printed_number_has_the_verdict_of_the_largest_scale_that_measured_it(
 
 
 @pytest.mark.slow
-def test_the_readme_block_is_up_to_date() -> None:
-    assert results.block() in readme()
+def test_the_block_is_up_to_date() -> None:
+    assert results.block() in page()
 
 
 def test_what_a_constant_reaches_is_told_by_column() -> None:

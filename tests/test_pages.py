@@ -1,0 +1,72 @@
+"""`nox -s site`: the repository's Markdown files as a site in which every link leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+import repfl
+
+ROOT = Path(__file__).parents[1]
+LIMIT = 40 * 2**20
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as the session builds it, without the report."""
+    pytest.importorskip("mkdocstrings", reason="the site needs the extra `site`")
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    out = tmp_path_factory.mktemp("pages") / "site"
+    build(load_config(str(ROOT / "mkdocs.yml"), strict=True, site_dir=str(out)))
+    return out
+
+
+def test_every_page_of_the_repository_is_there_and_small(built: Path) -> None:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("bench/*.md"), *ROOT.glob("paper_tables/*/*.md")]:
+        name = page.relative_to(ROOT).with_suffix(".html")
+        there = built / (name.with_name("index.html") if page.stem == "README" else name)
+        assert there.is_file(), name
+    assert sum(file.stat().st_size for file in built.rglob("*") if file.is_file()) < LIMIT
+
+
+def test_every_link_and_picture_leads_to_a_file(built: Path) -> None:
+    """The report lies beside the pages once the session has written it."""
+    seen = 0
+    for page in built.rglob("*.html"):
+        if page.name == "404.html":  # shown at any address, so its links begin at the host
+            continue
+        for target in re.findall(r'(?:href|src)="?([^"\s>]+)', page.read_text("utf-8")):
+            path = unquote(target.partition("#")[0].partition("?")[0])
+            if re.match(r"\w+:", target) or not path:
+                continue
+            there = (page.parent / path).resolve()
+            if there != (built / "report" / "index.html").resolve():
+                assert there.exists(), (page.name, target)
+            seen += 1
+    assert seen > 100
+
+
+def test_nothing_of_a_page_is_fetched_from_elsewhere(built: Path) -> None:
+    for page in built.rglob("*.html"):
+        text = page.read_text("utf-8")
+        fetched = re.findall(r'<(?:script|img|iframe)[^>]* src="?(https?:[^"\s>]+)', text)
+        fetched += re.findall(r'<link[^>]* rel="?stylesheet"?[^>]*href="?(https?:[^"\s>]+)', text)
+        assert fetched == [], page.name
+
+
+def test_the_page_on_python_has_every_public_name(built: Path) -> None:
+    text = (built / "api.html").read_text("utf-8")
+    assert [name for name in repfl.__all__ if not re.search(rf'id="?[\w.]+\.{name}\b', text)] == []
+
+
+def test_each_kind_of_thing_to_add_has_a_page(built: Path) -> None:
+    asked = re.findall(r"^## An? (.*)$", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)
+    assert {"method", "dataset", "model", "grid of experiments", "paper"} <= set(asked)
+    for kind in asked:
+        page = (built / f"yours-{kind.replace(' ', '-')}.html").read_text("utf-8")
+        assert f"repfl new {kind.split()[0]}" in re.sub(r"<[^>]+>", "", page)
