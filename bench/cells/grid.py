@@ -290,17 +290,23 @@ def _no_name(what: str, name: str, place: str) -> UserError:
 
 
 def files(root: Path | None = None) -> dict[str, Path]:
-    """Every paper's grid file, by paper; without a root, those of plugins too."""
+    """Every paper's grid file, by paper, the board's after those that print numbers; without a
+    root, those of plugins too.
+    """
     found = {
         path.parent.name.replace("_", "-"): path
-        for path in sorted((root or ROOT).glob("*/grid.toml"))
+        for path in sorted((root or ROOT).glob("*/grid.toml"), key=_order)
     }
     return found if root else found | OUTSIDE
 
 
 def printed() -> list[str]:
     """The papers that print numbers; the board is ours alone."""
-    return [paper for paper, path in files().items() if (path.parent / "published").is_dir()]
+    return [paper for paper, path in files().items() if not _order(path)[0]]
+
+
+def _order(path: Path) -> tuple[bool, Path]:
+    return not (path.parent / "published").is_dir(), path
 
 
 def folder(paper: str, root: Path | None = None) -> Path:
