@@ -221,7 +221,7 @@ def test_a_package_of_another_project_with_a_folders_name_changes_nothing(tmp_pa
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "__init__.py").write_text("foreign = True")
     code = (
-        f"import sys; sys.path.append({str(tmp_path)!r}); import datasets; "
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import datasets; "
         "assert datasets.foreign; from repfl.bench.cli.main import main; main(['methods'])"
     )
     command = [sys.executable, "-c", code]
