@@ -44,7 +44,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
     made = Made()
     for paper in dict.fromkeys(item.paper for item in planned):
         mine = [item for item in planned if item.paper == paper]
-        published = _published(paper, made)
+        published = published_by(paper, made)
         known = measured.read(paper, mine[0].scale, root)
         recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
         made.problems += known.problems
@@ -56,7 +56,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
             cells = selection.settled(shown, found)
             tried = [item for item in shown if item.trial]
             evidence = StoredEvidence(cells, found, published, noise.fitted(root), tried)
-            made.results.append(_one(cells[0], evidence, made))
+            made.results.append(one(cells[0], evidence, made))
         whole = _whole(paper, mine, made)
         results = [result for result in made.results if result.paper == paper]
         made.problems += placed.unplaced(paper, published, results, whole)
@@ -83,7 +83,7 @@ def _use(cell: str, library: Library, known: measured.Measured, made: Made) -> N
         made.measured.add(cell)
 
 
-def _published(paper: str, made: Made) -> pd.DataFrame:
+def published_by(paper: str, made: Made) -> pd.DataFrame:
     from repfl.paper_tables.core.published import read_published
 
     found = read_published(grids.folder(paper) / "published")
@@ -91,7 +91,7 @@ def _published(paper: str, made: Made) -> pd.DataFrame:
     return found.frame
 
 
-def _one(first: Planned, evidence: StoredEvidence, made: Made) -> Result:
+def one(first: Planned, evidence: StoredEvidence, made: Made) -> Result:
     """One artefact, or the reason why there is none."""
     from repfl.paper_tables.core.result import Absent
 

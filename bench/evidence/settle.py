@@ -242,12 +242,12 @@ def scene(planned: Sequence[Planned], library: Library) -> Scene:
     done = _done(first.values(), library, known)
     for items in _by_artefact(planned).values():
         made = artefacts.Made()
-        published = artefacts._published(items[0].paper, made)
+        published = artefacts.published_by(items[0].paper, made)
         whole = (Known(library, known[items[0].paper]), published, model)
-        supposed = artefacts._one(items[0], Supposed(items, *whole), made)
+        supposed = artefacts.one(items[0], Supposed(items, *whole), made)
         real = None
         if any(item.cell.id in done for item in items):
-            real = artefacts._one(items[0], StoredEvidence(items, *whole), made)
+            real = artefacts.one(items[0], StoredEvidence(items, *whole), made)
         numbers += _numbers(supposed, real, first, model)
         for cell, share in _shares(supposed, real, items, done).items():
             sentences[cell] = sentences.get(cell, 0.0) + share

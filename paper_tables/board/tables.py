@@ -46,7 +46,7 @@ def table2(evidence: Evidence) -> Table:
         column
         for key, label in view.columns.items()
         for column in (
-            Column(f"{key}/decile", "worst tenth", label),
+            Column(f"{key}/decile", "tenth percentile", label),
             Column(f"{key}/harm", "harmed", label, "% of clients", 1, "low"),
             Column(f"{key}/loss", "they lose", label, "points", 1, "low"),
             Column(f"{key}/newcomers", "newcomers", label),
@@ -68,8 +68,8 @@ def table2(evidence: Evidence) -> Table:
         view,
         "table2",
         "Clients: the worst off, the harmed, the newcomers",
-        f"Worst tenth: accuracy that nine of ten clients exceed. Harmed: clients below their own"
-        f" {ALONE} model, tuned alike in the same study, and how much they lose on average."
+        "Tenth percentile: accuracy that nine of ten clients exceed. Harmed: clients below their"
+        f" own {ALONE} model, tuned alike in the same study, and how much they lose on average."
         " Newcomers: mean accuracy of clients that join after the last round.",
         columns,
         found,

@@ -15,24 +15,10 @@ from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.library import Library
 from repfl.bench.records.store import Store
 from repfl.paper_tables.core.result import Figure, Table
-from tests.bench.conftest import Said, forgotten
+from tests.bench.conftest import PEEKING, Said, forgotten
 
 Here = Callable[..., Said]
 FEW = ("--method", "local", "--method", "fedavg-ft", "--method", "fedobp")
-PEEKING = """
-from repfl.algorithms.core.method import register
-from repfl.algorithms.fedavg import FedAvg
-
-
-@register("test-peeking", title="P", paper="none", year=2026, family="test", sends="as FedAvg")
-class Peeking(FedAvg):
-    "Adds what it sees of the test labels."
-
-    def round(self, state, fed):
-        after = super().round(state, fed)
-        seen = fed.data.labels[fed.data.test[0]].float().mean().to(after["theta"].dtype)
-        return {**after, "theta": after["theta"] + 0.001 * seen}
-"""
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.trust.contract import Broken, Situation, billed, blind
-from tests.bench.conftest import ROOT, environment
+from tests.bench.conftest import PEEKING, ROOT, environment
 
 PLUGIN = """
 from repfl.algorithms.core.method import Method, register
@@ -115,22 +115,6 @@ for promise, name in ((contract.deterministic, "test-restless"), (contract.bille
         "two runs differ",
         "clients learn from one that sends nothing",
     ], done
-
-
-PEEKING = """
-from repfl.algorithms.core.method import register
-from repfl.algorithms.fedavg import FedAvg
-
-
-@register("test-peeking", title="P", paper="none", year=2026, family="test", sends="as FedAvg")
-class Peeking(FedAvg):
-    "Trains on test images too."
-
-    def round(self, state, fed):
-        after = super().round(state, fed)
-        seen = fed.data.labels[fed.data.test[0]].double().mean().to(after["theta"].dtype)
-        return {**after, "theta": after["theta"] + 0.001 * seen}
-"""
 
 
 def test_a_method_that_looks_at_test_images_is_seen(
