@@ -21,6 +21,7 @@ from repfl.bench.records import checkpoint, provenance
 from repfl.bench.records.locks import claim, holder
 from repfl.bench.records.store import FINAL, Record, Store, stored_result
 from repfl.bench.running import products
+from repfl.bench.running.memory import keep_freed_memory
 from repfl.bench.running.metrics import summarise
 from repfl.bench.running.norms import by_group, norms
 from repfl.bench.running.task import GRACE, Clocks, Options, Outcome, Task, Tell
@@ -44,8 +45,9 @@ class _Limit(BaseException):
 
 def prepare_process(options: Options) -> None:
     """Settings that all processes share, so that where a cell runs changes nothing: one thread,
-    deterministic kernels.
+    deterministic kernels, an allocator that keeps what it has.
     """
+    keep_freed_memory()
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     import torch
     from threadpoolctl import threadpool_limits
