@@ -94,6 +94,7 @@ class Summary:
     year: int
     sheets: tuple[Sheet, ...]
     open: Mapping[str, Any]
+    sources: str = ""
 
     @property
     def numbers(self) -> list[Number]:
@@ -156,6 +157,7 @@ def summaries(
             int(papers.get(paper, {}).get("year") or 0),
             tuple(sheet for sheet in sheets if sheet.paper == paper),
             (open_ or {}).get(paper, {}),
+            str(papers.get(paper, {}).get("sources", "")),
         )
         for paper in dict.fromkeys(sheet.paper for sheet in sheets)
     ]

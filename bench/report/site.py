@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
 from repfl.bench.report import compare, numbers, overview
+from repfl.bench.report.links import linked
 from repfl.bench.report.sheet import Number, Sheet, slug
 from repfl.bench.report.write import Book
 from repfl.paper_tables.core.verdict import RULE, Kind
@@ -78,7 +79,12 @@ def _environment(book: Book) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"emphasise": emphasise, "embedded": embedded, "span": overview.span}
+    environment.filters |= {
+        "emphasise": emphasise,
+        "embedded": embedded,
+        "span": overview.span,
+        "linked": linked,
+    }
     scripts = ("plot.js", "app.js", "number.js", "compare.js")
     environment.globals |= {
         "style": Markup((TEMPLATES / "style.css").read_text("utf-8")),
@@ -151,6 +157,7 @@ def _artefact(sheet: Sheet, book: Book) -> dict[str, Any]:
         "same": same,
         "names": names,
         "data": _data(sheet, book),
+        "sources": str(book.papers.get(sheet.paper, {}).get("sources", "")),
     }
 
 

@@ -83,7 +83,7 @@ def write(out: Path) -> Book:
         for seed, cell in enumerate(number.ids, 1)
         if number.measured
     }
-    told = {"title": "A <i>paper</i>", "year": 2025}
+    told = {"title": "A <i>paper</i>", "year": 2025, "sources": "arXiv 2102.07078, code: none"}
     book = Book(
         sheets,
         {"paper-a": told, "paper-b": {"title": "Another one"}},

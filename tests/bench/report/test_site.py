@@ -69,7 +69,7 @@ def broken(folder: Path) -> list[str]:
     for path, text in texts.items():
         for link in {unescape(link) for link in re.findall(r'(?:href|src)="([^"]+)"', text)}:
             name, _, anchor = link.partition("#")
-            if link.startswith("data:"):
+            if link.startswith(("data:", "https:")):
                 continue
             target = (path.parent / unquote(name)).resolve() if name else path.resolve()
             missing = anchor and target in known and unquote(anchor) not in known[target]
