@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
-from repfl.bench.report import compare, numbers, overview
+from repfl.bench.report import compare, numbers, overview, ranking
 from repfl.bench.report.links import linked
 from repfl.bench.report.sheet import Number, Sheet, slug
 from repfl.bench.report.write import Book
@@ -57,12 +57,13 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
         yield page(sheet.page, "artefact.html.j2", **_artefact(sheet, book))
     for name, lines in _by_method(book).items():
         facts = book.methods.get(name, {})
-        told = {"name": name, "what": "Methods", "facts": facts, "lines": lines}
-        yield page(f"methods/{slug(name)}.html", "listing.html.j2", **told)
+        shown = {"name": name, "what": "Methods", "facts": facts, "lines": lines}
+        yield page(f"methods/{slug(name)}.html", "listing.html.j2", **shown)
     for name, lines in _by_dataset(book).items():
-        told = {"name": name, "what": "Datasets", "facts": {}, "lines": lines}
-        yield page(f"datasets/{slug(name)}.html", "listing.html.j2", **told)
-    yield page("compare.html", "compare.html.j2", data=compare.runs(book))
+        shown = {"name": name, "what": "Datasets", "facts": {}, "lines": lines}
+        yield page(f"datasets/{slug(name)}.html", "listing.html.j2", **shown)
+    told: dict[str, Any] = {"data": compare.runs(book), "rankings": list(ranking.rankings(book))}
+    yield page("compare.html", "compare.html.j2", **told)
     if book.test:
         cells = [cell for row in book.test["rows"] for cell in row["cells"] if cell]
         counts = {name: sum(cell[name] for cell in cells) for name in ("here", "planned")}
