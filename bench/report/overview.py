@@ -193,6 +193,10 @@ def whole(found: Sequence[Summary]) -> str:
         f" {sum(n.verdict == Verdict.OTHER_SCALE for n in trained):,} were only measured in a"
         " smaller or different setting."
     )
+    if sentences := sum(summary.sentences for summary in found):
+        told.append(
+            f"{_count(sentences, 'more stands', 'more stand')} in sentences, judged as claims."
+        )
     return " ".join(told)
 
 
@@ -262,5 +266,5 @@ def span(hours: float) -> str:
     return _count(max(1, round(hours * 60)), "minute")
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _count(number: int, what: str, many: str = "") -> str:
+    return f"{number:,} {what if number == 1 else many or what + 's'}"

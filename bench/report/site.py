@@ -65,11 +65,11 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
     told: dict[str, Any] = {"data": compare.runs(book), "rankings": list(ranking.rankings(book))}
     yield page("compare.html", "compare.html.j2", **told)
     if book.test:
-        cells = [cell for row in book.test["rows"] for cell in row["cells"] if cell]
-        counts = {name: sum(cell[name] for cell in cells) for name in ("here", "planned")}
-        yield page(
-            "selftest.html", "selftest.html.j2", here=counts["here"], cells=counts["planned"]
-        )
+        rows = [row["all"] for row in book.test["rows"]]
+        counts = {name: sum(row[name] for row in rows) for name in ("here", "planned", "fell")}
+        learning = sum(row["above"] > 0 for row in rows)
+        shown = {"here": counts["here"], "cells": counts["planned"], "fell": counts["fell"]}
+        yield page("selftest.html", "selftest.html.j2", learning=learning, **shown)
     known = {word: told.removeprefix(f"{word}: ") for word, told in numbers.MEANING.items()}
     told = {"rule": RULE, "meanings": known, "operating": book.operating}
     yield page("how.html", "how.html.j2", provenance=book.provenance, **told)
@@ -83,6 +83,7 @@ def _environment(book: Book) -> Environment:
     environment.filters |= {
         "emphasise": emphasise,
         "embedded": embedded,
+        "slug": slug,
         "span": overview.span,
         "linked": linked,
     }
