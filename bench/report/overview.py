@@ -69,6 +69,22 @@ def differing(sheets: Sequence[Sheet]) -> list[tuple[Sheet, Number]]:
     return sorted(found, key=lambda pair: -_off(pair[1]))
 
 
+def places(
+    by_dataset: Mapping[str, Sequence[tuple[Sheet, Number]]],
+) -> list[tuple[str, int, int, int]]:
+    """Per data set: how many trained numbers the papers have on it, and of how many we have a value
+    at the paper's own scale, and at a smaller one.
+    """
+    found = []
+    for name, lines in by_dataset.items():
+        mine = [n for _, n in lines if n.source and n.kind in (Kind.TRAINED, Kind.LOGGED)]
+        real = [n.verdict for n in mine if n.measured]
+        small = real.count(str(Verdict.OTHER_SCALE))
+        if mine:
+            found.append((name, len(mine), len(real) - small, small))
+    return found
+
+
 def _off(number: Number) -> float:
     return abs(number.gap or 0.0) / max(abs(number.printed or 0.0), 1e-9)
 
@@ -194,9 +210,7 @@ def whole(found: Sequence[Summary]) -> str:
         " smaller or different setting."
     )
     if sentences := sum(summary.sentences for summary in found):
-        told.append(
-            f"{_count(sentences, 'more stands', 'more stand')} in sentences, judged as claims."
-        )
+        told.append(f"The other {sentences:,} stand in sentences, which are judged as claims.")
     return " ".join(told)
 
 
@@ -266,5 +280,5 @@ def span(hours: float) -> str:
     return _count(max(1, round(hours * 60)), "minute")
 
 
-def _count(number: int, what: str, many: str = "") -> str:
-    return f"{number:,} {what if number == 1 else many or what + 's'}"
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

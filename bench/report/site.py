@@ -13,11 +13,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
-from repfl.bench.report import compare, numbers, overview, ranking
+from repfl.bench.report import compare, numbers, overview, ranking, wire
 from repfl.bench.report.links import linked
 from repfl.bench.report.sheet import Number, Sheet, slug
 from repfl.bench.report.write import Book
-from repfl.paper_tables.core.verdict import RULE, Kind
+from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
 
 TEMPLATES = Path(__file__).parent / "templates"
 SCALES = {
@@ -57,7 +57,8 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
         yield page(sheet.page, "artefact.html.j2", **_artefact(sheet, book))
     for name, lines in _by_method(book).items():
         facts = book.methods.get(name, {})
-        shown = {"name": name, "what": "Methods", "facts": facts, "lines": lines}
+        shown: dict[str, Any] = {"name": name, "what": "Methods", "facts": facts, "lines": lines}
+        shown["sent"] = wire.sent(lines, book)
         yield page(f"methods/{slug(name)}.html", "listing.html.j2", **shown)
     for name, lines in _by_dataset(book).items():
         shown = {"name": name, "what": "Datasets", "facts": {}, "lines": lines}
@@ -136,6 +137,8 @@ def _first_screen(book: Book, summaries: list[overview.Summary]) -> dict[str, An
         "counts": {name: f"{shown.count(name):,}" for name in overview.OUTCOMES},
         "runs": len(book.runs),
         "differing": overview.differing(book.sheets),
+        "exact": EXACT,
+        "places": overview.places(_by_dataset(book)),
         "points": [
             [n.printed, n.value, f"{s.page}#{n.id}", f"{s.key}: {n.row}, {n.where}", n.scale]
             for s in book.sheets
@@ -154,6 +157,7 @@ def _artefact(sheet: Sheet, book: Book) -> dict[str, Any]:
     picture = next((file for file in sheet.files if file.endswith(".png")), "")
     return {
         "s": sheet,
+        "sentence": overview.summaries([sheet], {})[0].sentence if sheet.judged else "",
         "cells": sheet.at(),
         "picture": picture,
         "same": same,
@@ -185,6 +189,7 @@ def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
         "logged": sheet.logged,
         "lines": sheet.lines,
         "command": sheet.command,
+        "notes": sheet.notes,
         "scales": SCALES,
         "records": book.records,
         "source": f"paper_tables/{sheet.paper.replace('-', '_')}",
@@ -201,7 +206,7 @@ def _by_method(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
     found: dict[str, list[tuple[Sheet, Number]]] = {}
     for sheet in book.sheets:
         for number in sheet.numbers:
-            if number.method:
+            if number.method and number.kind != Kind.LOOKUP:
                 found.setdefault(number.method, []).append((sheet, number))
     return dict(sorted(found.items()))
 

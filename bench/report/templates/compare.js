@@ -78,13 +78,13 @@
       const mine = found.get(run.row);
       if (runs.length > 2) mine.beaten.push(100 * (runs.filter(o => o.value < run.value).length + (runs.filter(o => o.value === run.value).length - 1) / 2) / (runs.length - 1));
       if (run.harm !== undefined) mine.harm.push(run.harm);
-      if (run.bytes) mine.bytes.push(run.bytes / 1e6);
+      const plain = runs.find(o => o.method === "fedavg")?.bytes;
+      if (run.bytes && plain) mine.bytes.push(100 * run.bytes / plain);
     }
-    const cell = (values, digits) => values.length ? [told(mean(values), digits), mean(values)] : ["–", -1e300];
-    const counted = values => values.length ? [`${told(mean(values), 1)} (${values.length})`, mean(values)] : cell(values);
+    const counted = values => values.length ? [`${told(mean(values), 1)} (${values.length})`, mean(values)] : ["–", -1e300];
     const shown = [...found].filter(([, v]) => v.beaten.length).sort((p, q) => (p[1].beaten.length < FEW) - (q[1].beaten.length < FEW) || mean(q[1].beaten) - mean(p[1].beaten));
-    document.getElementById("ranks").replaceChildren(grid(["Method", "Others beaten, % (runs)", "Harm, % of clients (runs)", "MB per run"],
-      shown.map(([row, v]) => [row, counted(v.beaten), counted(v.harm), cell(v.bytes, 1)])));
+    document.getElementById("ranks").replaceChildren(grid(["Method", "Others beaten, % (runs)", "Harm, % of clients (runs)", "Bytes, % of FedAvg's (runs)"],
+      shown.map(([row, v]) => [row, counted(v.beaten), counted(v.harm), counted(v.bytes)])));
   }
   if (rows.length) {
     for (const select of selects.slice(0, 2)) select.append(...rows.map(row => el("option", {}, row)));
@@ -96,6 +96,6 @@
     selects[1].value = named(b) || other || busiest[0];
     for (const select of selects.slice(0, 3)) select.addEventListener("change", compare);
     selects[3].addEventListener("change", profile);
-    compare(); addEventListener("resize", profile);
+    compare(); addEventListener("resize", profile); addEventListener("hashchange", () => location.reload());
   } else if (selects[0]) document.getElementById("verdict").append(el("p", { class: "absent" }, "No run of a table has been measured yet."));
 }

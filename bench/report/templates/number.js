@@ -55,6 +55,7 @@
       parts.push(el("details", {}, el("summary", {}, "Provenance of the first run"), facts([["cell", runs[0][0]], ["commit", first.commit + (first.dirty ? " with changes" : "")], ["torch", first.torch], ["precision", first.precision],
         ["partition", first.partition], ["parameters", first.parameters], ["reported round", first.round], ["peak memory", first.memory ? size(first.memory) : ""]])));
     }
+    if (n.verdict === "differs" && data.notes.length) parts.push(el("h2", {}, "Notes of the table"), el("ul", { class: "notes" }, data.notes.map(note => el("li", {}, note))));
     parts.push(el("h2", {}, "Do it yourself"));
     if (first) parts.push(el("p", {}, "Repeat the first run:"), command(first.command));
     if (want) parts.push(el("p", {}, `Improve the evidence: ${want.cells} cell${want.cells === 1 ? "" : "s"} missing, about ${time(want.seconds)} of one processor core:`), command(want.command));

@@ -10,7 +10,13 @@ from repfl.bench.report.write import Book, write_artefacts
 from repfl.paper_tables.core.result import Table
 from tests.bench.report import sample
 
-RECIPE = {"dataset": "cifar10", "model": "cnn4", "partition": {"rule": "dirichlet"}, "clients": 20}
+RECIPE = {
+    "dataset": "cifar10",
+    "model": "cnn4",
+    "partition": {"rule": "dirichlet"},
+    "clients": 20,
+    "training": {"rounds": 200},
+}
 CELLS = {"planned": 2, "done": 2, "here": 0, "fell": 0, "above": 1, "value": 91.0, "floor": 40.0}
 TESTED = {
     "columns": [{"rule": "n-cls", "dealt": [2], "models": ["tiny"], "clients": [8]}],
