@@ -14,7 +14,7 @@ from repfl.paper_tables.core.verdict import EXACT, UNJUDGED, Kind, Verdict
 AGAIN = (Verdict.EQUAL, Verdict.REPRODUCED)
 OUTCOMES = {
     "again": "comes out again",
-    "near": "agrees, within a wide interval",
+    "near": "not contradicted, but the interval is wide",
     "unsure": "too few runs to tell",
     "off": "differs",
     "scaled": "measured on real data, but not comparable",
@@ -261,7 +261,7 @@ def _told(summary: Summary) -> Iterator[str]:
             yield f"{other} have a value of ours that cannot be compared directly."
     holds, fails, open_ = summary.held
     if summary.claims:
-        yield f"Of {len(summary.claims)} claims {holds} hold, {fails} fail, {open_} are open."
+        yield f"Of {len(summary.claims)} claims {holds} hold, {fails} do not, {open_} are open."
     yield from _cost(summary)
 
 

@@ -5,7 +5,7 @@
   const MEANING = {
     "equal": "Comes out again: ours equals the printed digits.",
     "reproduced": "Comes out again: the 95 % interval of the difference lies within one point.",
-    "consistent": "Agrees as far as can be told: the interval contains zero, but is too wide to say more.",
+    "consistent": "Not contradicted: the interval contains zero, but is too wide to say more.",
     "inconclusive": "Cannot be told: there are too few runs, or their interval is too wide.",
     "differs": "Differs: the 95 % interval of the difference leaves out zero and reaches beyond what counts as equal.",
     "not comparable": "Not comparable.",
