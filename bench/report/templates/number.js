@@ -62,7 +62,7 @@
     if (!first && !want) parts.push(command(data.command));
     place.replaceChildren(...parts);
     const curves = runs.filter(([, run]) => run.curve.length).map(([, run]) => ({ name: `ours, seed ${run.seed} (${run.scale} scale)`, points: run.curve }));
-    if (data.logged[n.source]) curves.push({ name: "the authors' log", points: data.logged[n.source], dash: true });
+    if (data.logged[n.source]) curves.push({ name: `the authors' log${/log/.test(n.source) ? "" : ", whose settings may be others (see the notes of the table)"}`, points: data.logged[n.source], dash: true });
     chart(place.querySelector("#curve"), curves, { x: "round", y: "accuracy in %", height: 260 });
     bars(place.querySelector("#spread"), first?.clients || [], { x: "accuracy of a client in %", y: `clients, seed ${first?.seed}` });
   }
