@@ -20,7 +20,7 @@ MEANING = {
     "recomputed": "recomputed on the same platform, with equal bits",
     "confirmed": "confirmed by another contributor or platform within the noise of a run",
     "stale": "stale: nobody has shown yet that today's code computes the same",
-    "desk": "desk scale: real data, but fewer rounds, clients or seeds than the paper's",
+    "desk": "desk scale: real data, but fewer rounds, clients or seeds, or a smaller model",
 }
 Mark = Literal["best", "second", ""]
 

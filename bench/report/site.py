@@ -21,8 +21,8 @@ from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
 
 TEMPLATES = Path(__file__).parent / "templates"
 SCALES = {
-    "paper": "exactly the paper's protocol",
-    "desk": "the real data and the paper's model, but fewer rounds, clients or seeds",
+    "paper": "the paper's protocol, as far as it is known",
+    "desk": "the real data, but fewer rounds, clients or seeds, or a smaller model",
     "smoke": "embedded digits, tiny models and few rounds: a self-test",
 }
 PERCENT = ("%", "percent", "")

@@ -81,6 +81,13 @@ document.getElementById("theme").addEventListener("click", () => {
     if (event.key === "Escape") for (const menu of document.querySelectorAll("nav details[open]")) { menu.open = false; menu.querySelector("summary").focus(); }
   });
 }
+for (const key of document.querySelectorAll("#keys button")) {
+  key.addEventListener("click", () => {
+    const alone = key.getAttribute("aria-pressed") !== "true";
+    for (const other of document.querySelectorAll("#keys button")) other.setAttribute("aria-pressed", String(alone && other === key));
+    for (const dot of document.querySelectorAll("a.dot")) dot.classList.toggle("faded", alone && !dot.classList.contains(key.dataset.only));
+  });
+}
 {
   const points = embedded("points"), place = document.getElementById("scatter");
   if (points && place) {

@@ -214,6 +214,19 @@ def test_two_methods_are_compared_in_pairs(watched: Watched, folder: Path) -> No
     assert "Ours" in unquote(page.url)
 
 
+def test_a_kind_of_dot_can_be_seen_alone(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "index.html")
+    shown = page.locator("a.dot:not(.faded)")
+    every = shown.count()
+    key = page.locator("#keys button", has_text="differs")
+    key.click()
+    assert key.get_attribute("aria-pressed") == "true"
+    assert 0 < shown.count() < every
+    assert shown.count() == page.locator("a.dot.off").count()
+    key.click()
+    assert shown.count() == every
+
+
 def test_two_methods_in_the_search_lead_to_their_comparison(watched: Watched, folder: Path) -> None:
     page = watched.open(folder / "index.html")
     page.locator("#search").fill("local fedavg")
