@@ -54,7 +54,7 @@ class HP:
 @register(
     "apfl",
     title="APFL",
-    paper="Deng et al., Adaptive Personalized Federated Learning, 2020",
+    paper="Deng et al., Adaptive Personalized Federated Learning, 2020, arXiv 2003.13461",
     year=2020,
     family="mixture",
     sends="the whole model down and up; personal models and mixing weights stay",

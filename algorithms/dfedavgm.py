@@ -47,7 +47,7 @@ class HP:
 @register(
     "dfedavgm",
     title="DFedAvgM",
-    paper="Sun, Li and Wang, Decentralized Federated Averaging, TPAMI 2022",
+    paper="Sun, Li and Wang, Decentralized Federated Averaging, TPAMI 2022, arXiv 2104.11375",
     year=2022,
     family="decentralised",
     needs=("p2p",),

@@ -47,8 +47,8 @@ class HP:
     "dfedpgp",
     title="DFedPGP",
     paper=(
-        "Liu et al., Decentralized Directed Collaboration for Personalized Federated Learning, CVPR"
-        " 2024"
+        "Liu et al., Decentralized Directed Collaboration for Personalized Federated Learning,"
+        " CVPR 2024, arXiv 2405.17876; code read in a copy: SafeAI-Wshuai/pDFL at 2a92034"
     ),
     year=2024,
     family="decentralised",

@@ -52,7 +52,8 @@ class HP:
     title="Dis-PFL",
     paper=(
         "Dai et al., DisPFL: Towards Communication-Efficient Personalized Federated Learning via"
-        " Decentralized Sparse Training, ICML 2022"
+        " Decentralized Sparse Training, ICML 2022, arXiv 2206.00187; code: rong-dai/DisPFL at"
+        " e2f47d4"
     ),
     year=2022,
     family="decentralised",

@@ -39,7 +39,10 @@ class HP:
 @register(
     "ditto",
     title="Ditto",
-    paper="Li et al., Ditto: Fair and Robust Federated Learning Through Personalization, ICML 2021",
+    paper=(
+        "Li et al., Ditto: Fair and Robust Federated Learning Through Personalization, ICML 2021,"
+        " arXiv 2012.04221; code: litian96/ditto at 26d9b29"
+    ),
     year=2021,
     family="regularised",
     sends="as FedAvg: the whole model down and up; personal models stay",

@@ -68,8 +68,9 @@ class HP:
     "fedala",
     title="FedALA",
     paper=(
-        "Zhang et al., FedALA: Adaptive Local Aggregation for Personalized Federated Learning, AAAI"
-        " 2023"
+        "Zhang et al., FedALA: Adaptive Local Aggregation for Personalized Federated Learning,"
+        " AAAI 2023, https://ojs.aaai.org/index.php/AAAI/article/view/26330; code: TsingZ0/PFLlib"
+        " at d832e76"
     ),
     year=2023,
     family="mixture",

@@ -55,7 +55,8 @@ class HP:
     title="FedAP",
     paper=(
         "Lu et al., Personalized Federated Learning with Adaptive Batchnorm for Healthcare, IEEE"
-        " Transactions on Big Data 2022"
+        " Transactions on Big Data 2022, arXiv 2112.00734; code: microsoft/PersonalizedFL at"
+        " 441670e"
     ),
     year=2022,
     family="mixture",

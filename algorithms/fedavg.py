@@ -13,8 +13,8 @@ from repfl.algorithms.core.method import Method, State, register
     "fedavg",
     title="FedAvg",
     paper=(
-        "McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data,"
-        " AISTATS 2017"
+        "McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized"
+        " Data, AISTATS 2017, arXiv 1602.05629"
     ),
     year=2017,
     family="global",

@@ -30,7 +30,7 @@ class HP:
 @register(
     "fedavg-ft",
     title="FedAvg + FT",
-    paper="McMahan et al., AISTATS 2017, with local fine-tuning",
+    paper="McMahan et al., AISTATS 2017, with local fine-tuning, arXiv 1602.05629",
     year=2017,
     family="global",
     sends="as FedAvg; fine-tuning sends nothing",

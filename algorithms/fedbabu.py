@@ -32,7 +32,7 @@ class HP:
     title="FedBABU",
     paper=(
         "Oh et al., FedBABU: Toward Enhanced Representation for Federated Image Classification,"
-        " ICLR 2022"
+        " ICLR 2022, arXiv 2106.06042; code: jhoon-oh/FedBABU at e34c15b"
     ),
     year=2022,
     family="partial",

@@ -14,7 +14,7 @@ from repfl.algorithms.core.method import Method, State, register
     title="FedBN",
     paper=(
         "Li et al., FedBN: Federated Learning on Non-IID Features via Local Batch Normalization,"
-        " ICLR 2021"
+        " ICLR 2021, arXiv 2102.07623"
     ),
     year=2021,
     family="partial",

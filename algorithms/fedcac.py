@@ -38,8 +38,8 @@ class HP:
     "fedcac",
     title="FedCAC",
     paper=(
-        "Wu et al., Bold but Cautious: Unlocking the Potential of PFL through Cautiously Aggressive"
-        " Collaboration, ICCV 2023"
+        "Wu et al., Bold but Cautious: Unlocking the Potential of PFL through Cautiously"
+        " Aggressive Collaboration, ICCV 2023, arXiv 2309.11103"
     ),
     year=2023,
     family="mask",

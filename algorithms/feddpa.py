@@ -65,7 +65,7 @@ class HP:
     title="FedDPA",
     paper=(
         "Yang et al., Dynamic Personalized Federated Learning with Adaptive Differential Privacy,"
-        " NeurIPS 2023"
+        " NeurIPS 2023; code: xiyuanyang45/DynamicPFL at 4461ecb"
     ),
     year=2023,
     family="mask",

@@ -72,7 +72,8 @@ class HP:
     title="FedOBP",
     paper=(
         "Chen et al., FedOBP: Federated Optimal Brain Personalization through Cloud-Edge"
-        " Element-wise Decoupling, 2026"
+        " Element-wise Decoupling, 2026, arXiv 2604.16574; code: uglyghost/FedOBP at b55d0fa,"
+        " uglyghost/FedOBP_CODE at d433fcd"
     ),
     year=2026,
     family="mask",

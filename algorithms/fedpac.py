@@ -54,7 +54,8 @@ class HP:
     title="FedPAC",
     paper=(
         "Xu et al., Personalized Federated Learning with Feature Alignment and Classifier"
-        " Collaboration, ICLR 2023"
+        " Collaboration, ICLR 2023, https://openreview.net/forum?id=SXZr8aDKia; code:"
+        " JianXu95/FedPAC at 5770f4f"
     ),
     year=2023,
     family="prototype",

@@ -22,7 +22,9 @@ class HP:
 @register(
     "fedper",
     title="FedPer",
-    paper="Arivazhagan et al., Federated Learning with Personalization Layers, 2019",
+    paper=(
+        "Arivazhagan et al., Federated Learning with Personalization Layers, 2019, arXiv 1912.00818"
+    ),
     year=2019,
     family="partial",
     needs=("head",),

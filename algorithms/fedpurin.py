@@ -68,7 +68,7 @@ class HP:
     title="FedPURIN",
     paper=(
         "Xie et al., FedPURIN: Programmed Update and Reduced INformation for Sparse Personalized"
-        " Federated Learning"
+        " Federated Learning, arXiv 2510.16065; code: HikariX/FedPURIN at 2cefe0b"
     ),
     year=2025,
     family="mask",

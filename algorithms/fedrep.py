@@ -47,7 +47,7 @@ class HP:
     title="FedRep",
     paper=(
         "Collins et al., Exploiting Shared Representations for Personalized Federated Learning,"
-        " ICML 2021"
+        " ICML 2021, arXiv 2102.07078; code: lgcollins/FedRep at d82e629"
     ),
     year=2021,
     family="partial",

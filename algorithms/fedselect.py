@@ -91,7 +91,8 @@ class HP:
     title="FedSelect",
     paper=(
         "Tamirisa et al., FedSelect: Personalized Federated Learning with Customized Selection of"
-        " Parameters for Fine-Tuning, CVPR 2024"
+        " Parameters for Fine-Tuning, CVPR 2024, arXiv 2404.02478; code: lapisrocks/fedselect at"
+        " 0949f8a"
     ),
     year=2024,
     family="mask",

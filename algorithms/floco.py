@@ -58,7 +58,10 @@ class HP:
 @register(
     "floco",
     title="FLOCO",
-    paper="Grinwald et al., Federated Learning over Connected Modes, NeurIPS 2024",
+    paper=(
+        "Grinwald et al., Federated Learning over Connected Modes, NeurIPS 2024, arXiv"
+        " 2403.03333; code: dennis-grinwald/floco at a25b3a1"
+    ),
     year=2024,
     family="mixture",
     needs=("head",),

@@ -72,7 +72,8 @@ class HP:
     "flute",
     title="FLUTE",
     paper=(
-        "Liu et al., Federated Representation Learning in the Under-Parameterized Regime, ICML 2024"
+        "Liu et al., Federated Representation Learning in the Under-Parameterized Regime, ICML"
+        " 2024, arXiv 2406.04596"
     ),
     year=2024,
     family="partial",

@@ -37,7 +37,7 @@ class HP:
     title="LG-FedAvg",
     paper=(
         "Liang et al., Think Locally, Act Globally: Federated Learning with Local and Global"
-        " Representations, 2020"
+        " Representations, 2020, arXiv 2001.01523; code: pliang279/LG-FedAvg at 7af0568"
     ),
     year=2020,
     family="partial",

@@ -62,7 +62,8 @@ class HP:
     title="LotteryFL",
     paper=(
         "Li et al., LotteryFL: Empower Edge Intelligence with Personalized and"
-        " Communication-Efficient Federated Learning, SEC 2021"
+        " Communication-Efficient Federated Learning, SEC 2021, arXiv 2008.03371; code:"
+        " charleslipku/LotteryFL at 6b05c9c"
     ),
     year=2021,
     family="mask",

@@ -71,7 +71,10 @@ class HP:
 @register(
     "pfeddst",
     title="PFedDST",
-    paper="PFedDST: Personalized Federated Learning with Decentralized Selection Training, 2025",
+    paper=(
+        "PFedDST: Personalized Federated Learning with Decentralized Selection Training, 2025,"
+        " arXiv 2502.07750"
+    ),
     year=2025,
     family="decentralised",
     needs=("p2p", "head"),

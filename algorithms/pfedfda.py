@@ -55,7 +55,7 @@ class HP:
     title="pFedFDA",
     paper=(
         "McLaughlin and Su, Personalized Federated Learning via Feature Distribution Adaptation,"
-        " NeurIPS 2024"
+        " NeurIPS 2024, arXiv 2411.00329; code: cj-mclaughlin/pFedFDA at 73c7c40"
     ),
     year=2024,
     family="mixture",

@@ -74,8 +74,10 @@ class HP:
     "star-pfl",
     title="Star-PFL",
     paper=(
-        "Guo et al., Efficient Personalized Federated Learning on Selective Model Training, ICASSP"
-        " 2023"
+        "Guo et al., Efficient Personalized Federated Learning on Selective Model Training,"
+        " ICASSP 2023,"
+        " https://rc.signalprocessingsociety.org/conferences/icassp-2023/spsicassp23vid2068;"
+        " code: Guoyeting/Star-PFL at 0565c53"
     ),
     year=2023,
     family="mask",

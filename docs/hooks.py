@@ -4,7 +4,9 @@ them lead as they do in the repository. Whatever else a page links comes along a
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("*.md", "bench/*.md", "paper_tables/**/*.md", ".github/actions/*/*.md")
 YOURS = "CONTRIBUTING.md"
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+PAPER = re.compile(r"paper_tables/(\w+)/README\.md")
 CODE = re.compile(r"^(```|~~~).*?^\1", flags=re.DOTALL | re.MULTILINE)
 
 
@@ -47,7 +50,31 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         target = base / urllib.parse.unquote(match[2])
         return match[1] if target.is_dir() else match[0]
 
-    return re.sub(r"\[([^\]]*)\]\(([^)#\s:]+)\)", kept, markdown)
+    found = re.sub(r"\[([^\]]*)\]\(([^)#\s:]+)\)", kept, markdown)
+    paper = PAPER.fullmatch(page.file.src_uri)
+    return beside_report(found, paper[1].replace("_", "-")) if paper else found
+
+
+def beside_report(markdown: str, paper: str) -> str:
+    """A paper's page with a way to its numbers, below the title."""
+    title, rest = markdown.split("\n", 1)
+    link = f"../../report/{paper}/index.html"
+    return f'{title}\n\n<a href="{link}">Its numbers, one by one, in the report</a>\n{rest}'
+
+
+def on_post_build(config: Any) -> None:
+    """Put the report beside the pages, where REPFL_REPORT says that there is one."""
+    if report := os.environ.get("REPFL_REPORT"):
+        bring(Path(report), Path(config.site_dir) / "report")
+
+
+def bring(report: Path, to: Path) -> None:
+    """Copy a report, and show its links to the pages of this site: by itself it hides them."""
+    shutil.copytree(report, to, ignore=shutil.ignore_patterns(".cache"), dirs_exist_ok=True)
+    for page in to.rglob("*.html"):
+        up = "../" * len(page.relative_to(to).parts)
+        text = page.read_text("utf-8")
+        page.write_text(text.replace('hidden data-docs="', f'href="{up}'), encoding="utf-8")
 
 
 def pages() -> Iterator[Path]:

@@ -124,6 +124,13 @@ class GridFile(_Strict):
 
     title: str
     year: int
+    sources: str = Field(
+        default="",
+        description=(
+            "where the paper is, and the code that was read; `arXiv NUMBER`, `OWNER/NAME at COMMIT`"
+            " and addresses become links"
+        ),
+    )
     recipes: dict[str, dict[str, Any]]
     rows: dict[str, list[GridRow]] = {}
     columns: dict[str, list[str]] = {}

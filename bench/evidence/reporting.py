@@ -259,9 +259,9 @@ def _book(
 
 
 def _titled(item: Planned) -> dict[str, Any]:
-    """A paper's title and year, or those of a grid of one's own."""
+    """A paper's title, year and sources, or those of a grid of one's own."""
     file = grids.read(item.file or grids.files()[item.paper]).file
-    return {"title": file.title, "year": file.year}
+    return {"title": file.title, "year": file.year, "sources": file.sources}
 
 
 def _open(planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -97,37 +97,41 @@ def _shares(counts: Counts | None) -> list[float]:
 
 
 def self_test(planned: Iterable[Planned], runs: Mapping[str, Any]) -> dict[str, Any]:
-    """Smoke cells, each distinct one once: methods against recipes of the embedded digits. A cell
-    that several papers share stands in one column.
+    """Smoke cells, each distinct one once: methods against the rules by which digits are dealt. A
+    cell that several papers share counts once.
     """
-    columns: dict[str, dict[str, Any]] = {}
+    columns: dict[str, dict[str, set[Any]]] = {}
     rows: dict[str, dict[str, list[str]]] = {}
     for item in unique(planned):
         recipe = item.cell.recipe
-        name = ", ".join(
-            f"{key} {value}" for key, value in sorted(recipe["partition"]["options"].items())
-        )
-        key = repr((recipe["partition"]["rule"], name, recipe["model"], recipe["clients"]))
-        columns.setdefault(
-            key,
-            {
-                "rule": recipe["partition"]["rule"],
-                "options": name,
-                "model": recipe["model"],
-                "clients": recipe["clients"],
-            },
-        )
-        rows.setdefault(item.cell.method, {}).setdefault(key, []).append(item.cell.id)
+        rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
+        known = columns.setdefault(rule, {"dealt": set(), "models": set(), "clients": set()})
+        known["dealt"].update(options[key] for key in _TOLD if key in options)
+        known["models"].add(recipe["model"])
+        known["clients"].add(recipe["clients"])
+        rows.setdefault(item.cell.method, {}).setdefault(rule, []).append(item.cell.id)
+    told = [
+        {"rule": rule, **{name: sorted(values) for name, values in known.items()}}
+        for rule, known in columns.items()
+    ]
     table = [
-        {"method": method, "cells": [_tested(places.get(key, []), runs) for key in columns]}
+        {
+            "method": method,
+            "all": _tested([cell for ids in places.values() for cell in ids], runs),
+            "cells": [_tested(places.get(rule, []), runs) for rule in columns],
+        }
         for method, places in sorted(rows.items())
     ]
-    return {"columns": list(columns.values()), "rows": table}
+    return {"columns": told, "rows": table}
+
+
+_TOLD = ("alpha", "classes")
+"""What tells one deal of a rule from another."""
 
 
 def _tested(ids: Sequence[str], runs: Mapping[str, Any]) -> dict[str, Any] | None:
-    """How many runs there are of so many planned, the best accuracy, and whether one beat what
-    predicting the most frequent class gives.
+    """How many runs there are of so many planned, how many beat what predicting the most frequent
+    class gives, and the best accuracy.
     """
     if not ids:
         return None
@@ -141,5 +145,5 @@ def _tested(ids: Sequence[str], runs: Mapping[str, Any]) -> dict[str, Any] | Non
         "fell": sum(run["status"] in ("failed", "diverged") for run in known),
         "value": best and best["value"],
         "floor": best and best["floor"],
-        "learns": bool(best and best["floor"] is not None and best["value"] > best["floor"]),
+        "above": sum(run["floor"] is not None and run["value"] > run["floor"] for run in done),
     }

@@ -6,15 +6,17 @@ page are cut between their headings, and those that are longer go on in a second
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from math import isfinite
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import ceil
+from textwrap import wrap
 from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report import numbers
+from repfl.bench.report import numbers, submitted
+from repfl.bench.report.tex import WRAP, Look, Row, escape
 from repfl.paper_tables.core.result import Column, Table
+from repfl.paper_tables.core.verdict import Verdict
 
 STYLES = ("report", "paper")
 WIDTH = 500.0
@@ -23,77 +25,15 @@ GLYPH, GAP = 4.4, 6.0
 """Points of a character at footnote size, and between columns."""
 LINES = 52
 """Lines that a float may have beside its caption and notes."""
-TEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
-    "$": r"\$",
-    "{": r"\{",
-    "}": r"\}",
-    "<": r"$<$",
-    ">": r"$>$",
-    "^": r"\^{}",
-    "~": r"\~{}",
-    "[": "{[}",  # the first of a row would else belong to the line break before it
-    "*": "{*}",
-    "\n": " ",
-    "±": r"$\pm$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "×": r"$\times$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-    "→": r"$\rightarrow$",
-    "∞": r"$\infty$",
-    "α": r"$\alpha$",
-    "β": r"$\beta$",
-    "λ": r"$\lambda$",
-    "τ": r"$\tau$",
-    "θ": r"$\theta$",
-    "Δ": r"$\Delta$",
-    "·": r"$\cdot$",
-    "“": "``",
-    "”": "''",
-    numbers.MINUS: "$-$",
-    numbers.BLANK: "--",
-    **{mark: f"$^{{{word[0]}}}$" for word, mark in numbers.MARKS.items()},
-}
 MARKS = {"at the floor": "f", "best round on test": "b"}
 """What stands beside a verdict, as a letter."""
 MEANT = {"f": "the printed number is at the floor", "b": "both are the best round on test images"}
-WRAP = {"best": r"\textbf{%s}", "second": r"\underline{%s}", "": "%s"}
-
-
-def escape(text: str) -> str:
-    """Plain text for LaTeX."""
-    return re.sub("|".join(map(re.escape, TEX)), lambda m: TEX[m.group()], text)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of the table: a label, and one or more lines of texts, by column."""
-
-    lines: tuple[tuple[str, Mapping[str, str]], ...]
-    rule: bool = False
-    """Whether a rule stands above it."""
-
-
-@dataclass(frozen=True)
-class Look:
-    """What a style makes of a table."""
-
-    rows: Sequence[Row]
-    kinds: Mapping[str, str]
-    """The LaTeX type of every column."""
-    notes: Sequence[str]
-    packages: str
+SIUNITX = r"\sisetup{separate-uncertainty=true,group-digits=integer,detect-weight=true}"
 
 
 def latex(table: Table, style: str = "report") -> str:
     """The whole text of a table, for a class with two columns."""
-    look = _paper(table) if style == "paper" else _report(table)
+    look = submitted.look(table) if style == "paper" else _report(table)
     panels = _panels(table, look)
     floats: list[list[str]] = []
     room = 0
@@ -104,7 +44,8 @@ def latex(table: Table, style: str = "report") -> str:
             room = 0
         floats[-1].append(_tabular(table, look, columns, rows))
         room += size
-    texts = [_float(table, look, body, place) for place, body in enumerate(floats)]
+    kind = "table" if all(_fits(look, *panel) for panel in panels) else "table*"
+    texts = [_float(table, look, body, place, kind) for place, body in enumerate(floats)]
     return f"% \\usepackage{{{look.packages}}}\n" + "".join(texts)
 
 
@@ -117,40 +58,84 @@ def title(text: str) -> str:
 
 
 def _panels(table: Table, look: Look) -> list[tuple[list[Column], list[Row]]]:
-    """Columns that fit beside each other, with the rows that fit below each other. Headings stay
-    together where they can.
+    """Columns that fit beside each other, with the rows that fit below each other, and nothing that
+    is empty there. Headings stay together where they can, and are cut evenly where they cannot.
     """
     label = max(len(_seen(name)) for row in look.rows for name, _ in row.lines) * GLYPH + GAP
-
-    def width(column: Column) -> float:
-        texts = [texts.get(column.key, "") for row in look.rows for _, texts in row.lines]
-        return max(map(len, map(_seen, [*texts, column.label]))) * GLYPH + GAP
-
+    shown = [c for c in table.layout.columns if any(map(_says(c), look.rows))]
+    widths = {column.key: _width(look, column) for column in shown}
     parts: list[list[Column]] = []
-    used = WIDTH + 1
+    used = WIDTH
     for _, group in table.layout.groups:
-        whole = sum(map(width, group))
-        if used + whole > WIDTH or not parts:
-            parts.append([])
-            used = label
-        for column in group:
-            if parts[-1] and used + width(column) > WIDTH:
+        for some in _cut([c for c in group if c in shown], widths, WIDTH - label):
+            whole = sum(widths[c.key] for c in some)
+            if not parts or used + whole > WIDTH:
                 parts.append([])
                 used = label
-            parts[-1].append(column)
-            used += width(column)
-    deepest = max((len(row.lines) for row in look.rows), default=1)
-    many = max(1, (LINES - 3) // deepest)
+            parts[-1] += some
+            used += whole
     found = []
     for columns in parts:
-        rows = [row for row in look.rows if _says(row, columns)]
-        found += [(columns, rows[first : first + many]) for first in range(0, len(rows), many)]
+        for rows in _chunks([here for row in look.rows if (here := _within(row, columns))]):
+            filled = [c for c in columns if any(map(_says(c), rows))]
+            found += [(filled, rows)] if filled else []
     return found
 
 
-def _says(row: Row, columns: Sequence[Column]) -> bool:
-    """Whether a row has anything below these columns."""
-    return any(texts.get(column.key) for _, texts in row.lines for column in columns)
+def _fits(look: Look, columns: Sequence[Column], rows: Sequence[Row]) -> bool:
+    """Whether a panel is no wider than one of a page's two columns."""
+    label = max(len(_seen(name)) for row in rows for name, _ in row.lines) * GLYPH + GAP
+    return label + sum(_width(look, column) for column in columns) <= (WIDTH - 20) / 2
+
+
+def _width(look: Look, column: Column) -> float:
+    """About how wide a column is, in points."""
+    texts = [texts.get(column.key, "") for row in look.rows for _, texts in row.lines]
+    widest = max(map(len, map(_seen, [*texts, *_folded(look, column)])))
+    return widest * GLYPH + GAP
+
+
+def _folded(look: Look, column: Column) -> list[str]:
+    """The lines of a column's heading: not much wider than what stands below it."""
+    texts = [texts.get(column.key, "") for row in look.rows for _, texts in row.lines]
+    below = max(map(len, map(_seen, texts)), default=0)
+    return wrap(column.label, max(below, 11), break_long_words=False) or [""]
+
+
+def _cut(
+    group: Sequence[Column], widths: Mapping[str, float], room: float
+) -> Iterator[Sequence[Column]]:
+    """The columns of a heading in as few parts as fit, all about as many."""
+    for parts in range(1, len(group) + 1):
+        many = ceil(len(group) / parts)
+        found = [group[first : first + many] for first in range(0, len(group), many)]
+        if parts == len(group) or all(sum(widths[c.key] for c in f) <= room for f in found):
+            yield from found
+            return
+
+
+def _chunks(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows that fit below each other."""
+    found: list[list[Row]] = []
+    room = 0
+    for row in rows:
+        if len(row.lines) > room:
+            found.append([])
+            room = LINES - 3
+        found[-1].append(row)
+        room -= len(row.lines)
+    return found
+
+
+def _says(column: Column) -> Callable[[Row], bool]:
+    """Whether a row has anything in a column."""
+    return lambda row: not row.foot and any(texts.get(column.key) for _, texts in row.lines)
+
+
+def _within(row: Row, columns: Sequence[Column]) -> Row | None:
+    """The lines of a row that have anything below these columns."""
+    lines = [line for line in row.lines if any(line[1].get(c.key) for c in columns)]
+    return Row(tuple(lines), row.rule, row.foot) if lines else None
 
 
 def _seen(text: str) -> str:
@@ -168,8 +153,7 @@ def _tabular(table: Table, look: Look, columns: Sequence[Column], rows: Sequence
         spans = _spans([len(mine) for _, mine in groups])
         lines.append("".join(rf"\cmidrule(lr){{{first}-{last}}}" for first, last in spans))
     lines.append(
-        " & ".join([escape(table.layout.corner), *(f"{{{escape(c.label)}}}" for c in columns)])
-        + r" \\"
+        " & ".join([escape(table.layout.corner), *(_heading(look, c) for c in columns)]) + r" \\"
     )
     lines.append(r"\midrule")
     for place, row in enumerate(rows):
@@ -179,26 +163,37 @@ def _tabular(table: Table, look: Look, columns: Sequence[Column], rows: Sequence
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
+def _heading(look: Look, column: Column) -> str:
+    lines = [escape(line) for line in _folded(look, column)]
+    stacked = r"\shortstack[b]{" + "\\\\ ".join(lines) + "}"
+    return f"{{{lines[0] if len(lines) == 1 else stacked}}}"
+
+
 def _spans(widths: Sequence[int]) -> list[tuple[int, int]]:
     """First and last column of every heading; the first column of all names the rows."""
     ends = [1 + sum(widths[: place + 1]) for place in range(len(widths))]
     return [(end - width + 1, end) for end, width in zip(ends, widths, strict=True)]
 
 
-def _float(table: Table, look: Look, panels: Sequence[str], place: int) -> str:
+def _float(table: Table, look: Look, panels: Sequence[str], place: int, kind: str) -> str:
     """One float; the first has caption, label and notes."""
-    told = f"{title(table.title)}. {table.caption}" if not place else f"{title(table.title)}"
+    told = title(table.title) if place else f"{title(table.title)}. {look.caption}"
     told = f"{told[:1].upper()}{told[1:]}"
-    head = [r"\begin{table*}", r"\centering", r"\begin{threeparttable}", r"\footnotesize"]
-    head += [r"\setlength{\tabcolsep}{3pt}"]
-    head += [r"\sisetup{separate-uncertainty=true}"] if "siunitx" in look.packages else []
+    head = [rf"\begin{{{kind}}}", r"\centering"]
     head += [r"\addtocounter{table}{-1}"] if place else []
     head += [rf"\caption{{{escape(told)}{' (continued).' if place else ''}}}"]
     head += [] if place else [rf"\label{{tab:{table.paper}-{table.name}}}"]
+    head += [
+        r"\smallskip",
+        r"\begin{threeparttable}",
+        r"\footnotesize",
+        r"\setlength{\tabcolsep}{3pt}",
+    ]
+    head += [SIUNITX] if "siunitx" in look.packages else []
     body = ("\n\n" + r"\medskip" + "\n\n").join(panels)
     notes = [rf"\item {note}" for note in look.notes] if not place else []
-    told_notes = [r"\begin{tablenotes}", *notes, r"\end{tablenotes}"] if notes else []
-    tail = [*told_notes, r"\end{threeparttable}", r"\end{table*}"]
+    told_notes = [r"\begin{tablenotes}[para]", *notes, r"\end{tablenotes}"] if notes else []
+    tail = [*told_notes, r"\end{threeparttable}", rf"\end{{{kind}}}"]
     return "\n".join([*head, body, *tail]) + "\n"
 
 
@@ -212,7 +207,7 @@ def _report(table: Table) -> Look:
     floors = numbers.floors(table)
     if floors:
         texts = {c.key: _plain(floors.get(c.key), c.digits) for c in table.layout.columns}
-        rows.append(Row((("majority class", texts),), rule=True))
+        rows.append(Row((("majority class", texts),), rule=True, foot=True))
     used = {
         letter for name, letter in MARKS.items() if table.frame["mark"].str.contains(name).any()
     }
@@ -220,7 +215,7 @@ def _report(table: Table) -> Look:
     legend = numbers.legend(table.frame)
     notes = [*([escape(legend)] if legend else []), *told]
     kinds = dict.fromkeys((c.key for c in table.layout.columns), "c")
-    return Look(rows, kinds, notes, "booktabs,threeparttable")
+    return Look(rows, kinds, notes, "booktabs,threeparttable", table.caption)
 
 
 def _plain(value: float | None, digits: int) -> str:
@@ -236,6 +231,7 @@ def _judged_row(table: Table, row: str, best: Mapping[str, Any]) -> Row:
         return {
             c.key: WRAP[best[which].get((row, c.key), "")] % escape(show(cell, c.digits))
             for c, cell in known
+            if cell["source"] or which == "ours"
         }
 
     lines = [(escape(row), side("ours"))]
@@ -244,7 +240,8 @@ def _judged_row(table: Table, row: str, best: Mapping[str, Any]) -> Row:
         words = {c.key: _verdict(cell) for c, cell in known}
         lines.append((r"\quad published", side("published")))
         lines += [(r"\quad difference", gaps)] if any(gaps.values()) else []
-        lines.append((r"\quad verdict", words))
+        told = {word for word in words.values() if word} - {str(Verdict.MISSING)}
+        lines += [(r"\quad verdict", words)] if told else []
     return Row(tuple(lines), rule=_first_aside(table, row))
 
 
@@ -257,76 +254,3 @@ def _verdict(cell: pd.Series) -> str:
 
 def _first_aside(table: Table, row: str) -> bool:
     return bool(table.layout.aside) and row == table.layout.aside[0]
-
-
-# -- paper -----------------------------------------------------------------------------------------
-
-
-def _paper(table: Table) -> Look:
-    """Ours alone, with the deviation over seeds, in columns that align at the decimal point."""
-    best = numbers.marks(table, "ours", alone=True)
-    rows = []
-    left_out = table.layout.aside if table.printed else ()
-    for row in (name for name in table.layout.rows if name not in left_out):
-        cells = [(c, table.cell(row, c.key)) for c in table.layout.columns]
-        texts = {
-            c.key: _aligned(cell, c, best.get((row, c.key), ""))
-            for c, cell in cells
-            if cell is not None
-        }
-        rows.append(Row(((escape(row), texts),), rule=_first_aside(table, row)))
-    floors = numbers.floors(table)
-    if floors:
-        shown = {
-            c.key: f"{floors[c.key]:.{c.digits}f}"
-            for c in table.layout.columns
-            if c.key in floors and isfinite(floors[c.key])
-        }
-        rows.append(Row((("Majority class", shown),), rule=True))
-    kinds = {c.key: _kind(table, c) for c in table.layout.columns}
-    return Look(rows, kinds, list(_said(table, best)), "booktabs,siunitx,threeparttable")
-
-
-def _aligned(cell: pd.Series, column: Column, mark: str) -> str:
-    """A number as siunitx reads it."""
-    if not isfinite(cell["ours"]):
-        return "{--}"
-    text = f"{cell['ours']:.{column.digits}f}"
-    if isfinite(cell["std"]):
-        text += f" +- {cell['std']:.{column.digits}f}"
-    if mark:
-        return "{" + WRAP[mark] % rf"\num{{{text}}}" + "}"
-    return text
-
-
-def _kind(table: Table, column: Column) -> str:
-    """The column of siunitx that fits its numbers."""
-    mine = table.frame[(table.frame["column"] == column.key) & table.frame["ours"].notna()]
-    whole = max((len(f"{abs(value):.0f}") for value in mine["ours"]), default=2)
-    sign = "-" if (mine["ours"] < 0).any() else ""
-    widest = f"{mine['std'].max():.0f}" if mine["std"].notna().any() else ""
-    spread = f"({len(widest) + column.digits})" if widest else ""
-    form = f"{sign}{whole}.{column.digits}{spread}"
-    return f"S[table-format={form}]"
-
-
-def _said(table: Table, best: Mapping[tuple[str, str], str]) -> Any:
-    """What stands below a table."""
-    done = table.frame[table.frame["ours"].notna()]
-    if "best" in best.values():
-        yield r"Best in bold, second underlined, within each column."
-    if done["std"].notna().any():
-        counts = sorted({int(n) for n, s in zip(done["seeds"], done["std"], strict=True) if s == s})
-        yield (
-            "Mean and standard deviation over"
-            f" {' or '.join(map(str, counts))} runs with different seeds."
-        )
-    scales = sorted(set(done["scale"]) - {"paper"})
-    if scales:
-        where = {c.key: c.name for c in table.layout.columns}
-        names = dict.fromkeys(where[key] for key in done.loc[done["scale"] != "paper", "column"])
-        few = ", ".join(names) if len(names) <= 6 else f"{len(names)} columns"
-        yield escape(
-            f"In {few}, numbers are of the {' and '.join(scales)} scale: not the protocol of the"
-            " paper."
-        )

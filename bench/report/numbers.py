@@ -20,7 +20,7 @@ MEANING = {
     "recomputed": "recomputed on the same platform, with equal bits",
     "confirmed": "confirmed by another contributor or platform within the noise of a run",
     "stale": "stale: nobody has shown yet that today's code computes the same",
-    "desk": "desk scale: real data, but fewer rounds, clients or seeds than the paper's",
+    "desk": "desk scale: real data, but fewer rounds, clients or seeds, or a smaller model",
 }
 Mark = Literal["best", "second", ""]
 
@@ -54,13 +54,11 @@ def published(cell: pd.Series, digits: int) -> str:
 
 
 def ours(cell: pd.Series, digits: int, *, seeds: bool = True) -> str:
-    """Our number with its deviation and how many seeds it rests on."""
+    """Our number with its deviation and how many seeds it rests on, where training decides it."""
     text = spread(cell["ours"], cell["std"], digits)
-    return (
-        f"{text} ({int(cell['seeds'])}){founded(cell)}"
-        if seeds and isfinite(cell["ours"])
-        else text
-    )
+    if not seeds or not isfinite(cell["ours"]) or cell["kind"] in EXACT:
+        return text
+    return f"{text} ({int(cell['seeds'])}){founded(cell)}"
 
 
 def founded(cell: pd.Series) -> str:

@@ -14,7 +14,7 @@ from repfl.paper_tables.core.verdict import EXACT, UNJUDGED, Kind, Verdict
 AGAIN = (Verdict.EQUAL, Verdict.REPRODUCED)
 OUTCOMES = {
     "again": "comes out again",
-    "near": "agrees, within a wide interval",
+    "near": "not contradicted, but the interval is wide",
     "unsure": "too few runs to tell",
     "off": "differs",
     "scaled": "measured on real data, but not comparable",
@@ -69,6 +69,22 @@ def differing(sheets: Sequence[Sheet]) -> list[tuple[Sheet, Number]]:
     return sorted(found, key=lambda pair: -_off(pair[1]))
 
 
+def places(
+    by_dataset: Mapping[str, Sequence[tuple[Sheet, Number]]],
+) -> list[tuple[str, int, int, int]]:
+    """Per data set: how many trained numbers the papers have on it, and of how many we have a value
+    at the paper's own scale, and at a smaller one.
+    """
+    found = []
+    for name, lines in by_dataset.items():
+        mine = [n for _, n in lines if n.source and n.kind in (Kind.TRAINED, Kind.LOGGED)]
+        real = [n.verdict for n in mine if n.measured]
+        small = real.count(str(Verdict.OTHER_SCALE))
+        if mine:
+            found.append((name, len(mine), len(real) - small, small))
+    return found
+
+
 def _off(number: Number) -> float:
     return abs(number.gap or 0.0) / max(abs(number.printed or 0.0), 1e-9)
 
@@ -94,6 +110,7 @@ class Summary:
     year: int
     sheets: tuple[Sheet, ...]
     open: Mapping[str, Any]
+    sources: str = ""
 
     @property
     def numbers(self) -> list[Number]:
@@ -156,6 +173,7 @@ def summaries(
             int(papers.get(paper, {}).get("year") or 0),
             tuple(sheet for sheet in sheets if sheet.paper == paper),
             (open_ or {}).get(paper, {}),
+            str(papers.get(paper, {}).get("sources", "")),
         )
         for paper in dict.fromkeys(sheet.paper for sheet in sheets)
     ]
@@ -191,6 +209,8 @@ def whole(found: Sequence[Summary]) -> str:
         f" {sum(n.verdict == Verdict.OTHER_SCALE for n in trained):,} were only measured in a"
         " smaller or different setting."
     )
+    if sentences := sum(summary.sentences for summary in found):
+        told.append(f"The other {sentences:,} stand in sentences, which are judged as claims.")
     return " ".join(told)
 
 
@@ -241,7 +261,7 @@ def _told(summary: Summary) -> Iterator[str]:
             yield f"{other} have a value of ours that cannot be compared directly."
     holds, fails, open_ = summary.held
     if summary.claims:
-        yield f"Of {len(summary.claims)} claims {holds} hold, {fails} fail, {open_} are open."
+        yield f"Of {len(summary.claims)} claims {holds} hold, {fails} do not, {open_} are open."
     yield from _cost(summary)
 
 

@@ -13,15 +13,16 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
-from repfl.bench.report import compare, numbers, overview
+from repfl.bench.report import compare, numbers, overview, ranking, wire
+from repfl.bench.report.links import linked
 from repfl.bench.report.sheet import Number, Sheet, slug
 from repfl.bench.report.write import Book
-from repfl.paper_tables.core.verdict import RULE, Kind
+from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
 
 TEMPLATES = Path(__file__).parent / "templates"
 SCALES = {
-    "paper": "exactly the paper's protocol",
-    "desk": "the real data and the paper's model, but fewer rounds, clients or seeds",
+    "paper": "the paper's protocol, as far as it is known",
+    "desk": "the real data, but fewer rounds, clients or seeds, or a smaller model",
     "smoke": "embedded digits, tiny models and few rounds: a self-test",
 }
 PERCENT = ("%", "percent", "")
@@ -56,18 +57,20 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
         yield page(sheet.page, "artefact.html.j2", **_artefact(sheet, book))
     for name, lines in _by_method(book).items():
         facts = book.methods.get(name, {})
-        told = {"name": name, "what": "Methods", "facts": facts, "lines": lines}
-        yield page(f"methods/{slug(name)}.html", "listing.html.j2", **told)
+        shown: dict[str, Any] = {"name": name, "what": "Methods", "facts": facts, "lines": lines}
+        shown["sent"] = wire.sent(lines, book)
+        yield page(f"methods/{slug(name)}.html", "listing.html.j2", **shown)
     for name, lines in _by_dataset(book).items():
-        told = {"name": name, "what": "Datasets", "facts": {}, "lines": lines}
-        yield page(f"datasets/{slug(name)}.html", "listing.html.j2", **told)
-    yield page("compare.html", "compare.html.j2", data=compare.runs(book))
+        shown = {"name": name, "what": "Datasets", "facts": {}, "lines": lines}
+        yield page(f"datasets/{slug(name)}.html", "listing.html.j2", **shown)
+    told: dict[str, Any] = {"data": compare.runs(book), "rankings": list(ranking.rankings(book))}
+    yield page("compare.html", "compare.html.j2", **told)
     if book.test:
-        cells = [cell for row in book.test["rows"] for cell in row["cells"] if cell]
-        counts = {name: sum(cell[name] for cell in cells) for name in ("here", "planned")}
-        yield page(
-            "selftest.html", "selftest.html.j2", here=counts["here"], cells=counts["planned"]
-        )
+        rows = [row["all"] for row in book.test["rows"]]
+        counts = {name: sum(row[name] for row in rows) for name in ("here", "planned", "fell")}
+        learning = sum(row["above"] > 0 for row in rows)
+        shown = {"here": counts["here"], "cells": counts["planned"], "fell": counts["fell"]}
+        yield page("selftest.html", "selftest.html.j2", learning=learning, **shown)
     known = {word: told.removeprefix(f"{word}: ") for word, told in numbers.MEANING.items()}
     told = {"rule": RULE, "meanings": known, "operating": book.operating}
     yield page("how.html", "how.html.j2", provenance=book.provenance, **told)
@@ -78,7 +81,13 @@ def _environment(book: Book) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"emphasise": emphasise, "embedded": embedded, "span": overview.span}
+    environment.filters |= {
+        "emphasise": emphasise,
+        "embedded": embedded,
+        "slug": slug,
+        "span": overview.span,
+        "linked": linked,
+    }
     scripts = ("plot.js", "app.js", "number.js", "compare.js")
     environment.globals |= {
         "style": Markup((TEMPLATES / "style.css").read_text("utf-8")),
@@ -128,6 +137,8 @@ def _first_screen(book: Book, summaries: list[overview.Summary]) -> dict[str, An
         "counts": {name: f"{shown.count(name):,}" for name in overview.OUTCOMES},
         "runs": len(book.runs),
         "differing": overview.differing(book.sheets),
+        "exact": EXACT,
+        "places": overview.places(_by_dataset(book)),
         "points": [
             [n.printed, n.value, f"{s.page}#{n.id}", f"{s.key}: {n.row}, {n.where}", n.scale]
             for s in book.sheets
@@ -146,11 +157,13 @@ def _artefact(sheet: Sheet, book: Book) -> dict[str, Any]:
     picture = next((file for file in sheet.files if file.endswith(".png")), "")
     return {
         "s": sheet,
+        "sentence": overview.summaries([sheet], {})[0].sentence if sheet.judged else "",
         "cells": sheet.at(),
         "picture": picture,
         "same": same,
         "names": names,
         "data": _data(sheet, book),
+        "sources": str(book.papers.get(sheet.paper, {}).get("sources", "")),
     }
 
 
@@ -176,6 +189,7 @@ def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
         "logged": sheet.logged,
         "lines": sheet.lines,
         "command": sheet.command,
+        "notes": sheet.notes,
         "scales": SCALES,
         "records": book.records,
         "source": f"paper_tables/{sheet.paper.replace('-', '_')}",
@@ -192,7 +206,7 @@ def _by_method(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
     found: dict[str, list[tuple[Sheet, Number]]] = {}
     for sheet in book.sheets:
         for number in sheet.numbers:
-            if number.method:
+            if number.method and number.kind != Kind.LOOKUP:
                 found.setdefault(number.method, []).append((sheet, number))
     return dict(sorted(found.items()))
 

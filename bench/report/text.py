@@ -10,7 +10,7 @@ from rich.text import Text
 
 from repfl.bench.report import overview
 from repfl.bench.report.sheet import Head, Number, Sheet
-from repfl.paper_tables.core.verdict import Verdict
+from repfl.paper_tables.core.verdict import EXACT, Verdict
 
 BLANK = "\N{EN DASH}"
 COLOURS = {
@@ -126,7 +126,7 @@ def _text(cell: Number | None, *, judged: bool) -> Text:
     if judged:
         text.append(cell.published or BLANK, STYLES[cell.published_mark])
         text.append(" | ")
-    seeds = f" ({cell.seeds}){cell.founded}" if cell.measured else ""
+    seeds = f" ({cell.seeds}){cell.founded}" if cell.measured and cell.kind not in EXACT else ""
     text.append(f"{cell.ours or BLANK}{seeds}", STYLES[cell.ours_mark])
     if cell.verdict:  # marks are left to the files: screens are narrow
         text.append(f"\n{cell.difference} ").append(cell.verdict, COLOURS[Verdict(cell.verdict)])

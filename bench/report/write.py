@@ -21,7 +21,7 @@ class Book:
 
     sheets: Sequence[Sheet]
     papers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By paper: title, year."""
+    """By paper: title, year, and where it and its code are."""
     runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By cell, everything that is known of a run."""
     open: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

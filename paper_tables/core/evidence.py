@@ -191,7 +191,7 @@ def setting(cells: pd.DataFrame) -> str:
         )
         if not values:
             return ""
-        return f"{'/'.join(map(str, values))} {one if values == [1] else many}"
+        return f"{' or '.join(map(str, values))} {one if values == [1] else many}"
 
     data = (
         ", ".join(sorted({str(d) for d in cells["dataset"].dropna()})) if "dataset" in cells else ""

@@ -64,6 +64,8 @@ document.getElementById("theme").addEventListener("click", () => {
   const find = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = words.length ? every.filter(([name, kind]) => words.every(word => `${name} ${kind}`.toLowerCase().includes(word))).slice(0, 12) : [];
+    const methods = every.filter(([, kind]) => kind === "method").map(([name]) => name).filter(name => words.includes(name));
+    if (methods.length === 2) found.unshift([methods.join(" against "), "compare", `compare.html#${methods.map(encodeURIComponent).join("/")}`]);
     hits.replaceChildren(...found.map(([name, kind, link]) => el("li", {}, el("a", { href: root + link }, name, " ", el("small", {}, kind)))));
     hits.hidden = !words.length;
     if (words.length && !found.length) hits.append(el("li", {}, "Nothing has these words."));
@@ -77,6 +79,13 @@ document.getElementById("theme").addEventListener("click", () => {
   document.addEventListener("keydown", event => {
     if (event.key === "/" && !/INPUT|SELECT|TEXTAREA/.test(document.activeElement.tagName)) { event.preventDefault(); input.focus(); }
     if (event.key === "Escape") for (const menu of document.querySelectorAll("nav details[open]")) { menu.open = false; menu.querySelector("summary").focus(); }
+  });
+}
+for (const key of document.querySelectorAll("#keys button")) {
+  key.addEventListener("click", () => {
+    const alone = key.getAttribute("aria-pressed") !== "true";
+    for (const other of document.querySelectorAll("#keys button")) other.setAttribute("aria-pressed", String(alone && other === key));
+    for (const dot of document.querySelectorAll("a.dot")) dot.classList.toggle("faded", alone && !dot.classList.contains(key.dataset.only));
   });
 }
 {

@@ -1,7 +1,7 @@
-// Two methods over all columns, ranks, harm and bytes.
+// Two methods over all columns, shares beaten, harm and bytes.
 {
   const T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042];
-  const FEW = 3; // ranks of fewer runs say little, and stand last
+  const FEW = 3; // shares of fewer runs say little, and stand last
   const quantile = df => df < 1 ? NaN : T95[df - 1] ?? 1.96;
   const mean = values => values.reduce((a, b) => a + b, 0) / values.length;
   const interval = values => {
@@ -48,12 +48,14 @@
     } else {
       const all = interval(lines.map(line => line.gap[0])), wins = lines.filter(line => line.gap[0] > 0).length;
       said.replaceChildren(el("p", { class: "lead" }, `${a} is above ${b} in ${wins} of ${lines.length} column${lines.length === 1 ? "" : "s"}; mean difference ${between(all)} points${lines.length > 1 ? " over columns" : ""}. `,
-        Number.isNaN(all[1]) ? "One column cannot tell more." : all[1] > 0 ? `Over these columns ${a} is better.` : all[2] < 0 ? `Over these columns ${b} is better.` : "Over these columns the two cannot be told apart."));
+        Number.isNaN(all[1]) ? "One column cannot tell more." : all[1] > 0 || all[2] < 0 ? `The interval leaves out zero: on average over columns like these, ${all[1] > 0 ? a : b} is ahead.` : "The interval contains zero: on average over these columns, the two cannot be told apart."));
       place.replaceChildren(grid(["Column", "Scale", a, b, "Seeds", "Difference over seeds", "Difference over clients, first seed"], lines.map(line => [
         line.name, line.scale, [el("a", { href: root + line.link }, told(line.a)), line.a], [el("a", { href: root + line.other }, told(line.b)), line.b], [String(line.n), line.n],
         [between(line.gap), line.gap[0]], line.clients ? [between(line.clients), line.clients[0]] : "–"])));
     }
     selects[3].replaceChildren(...[...groups].map(([id, each]) => el("option", { value: id }, `${each[0][0].name} (${each[0][0].scale})`)));
+    const kept = [...groups].find(([, each]) => each[0].every(run => run.clients.length));
+    if (kept) selects[3].value = kept[0];
     profile(); ranks();
     history.replaceState(null, "", `#${encodeURIComponent(a)}/${encodeURIComponent(b)}`);
   }
@@ -71,17 +73,18 @@
   function ranks() {
     const places = new Map();
     for (const run of chosen()) { const at = places.get(key(run)) || []; at.push(run); places.set(key(run), at); }
-    const found = new Map(rows.map(row => [row, { ranks: [], harm: [], bytes: [] }]));
+    const found = new Map(rows.map(row => [row, { beaten: [], harm: [], bytes: [] }]));
     for (const runs of places.values()) for (const run of runs) {
       const mine = found.get(run.row);
-      if (runs.length > 2) mine.ranks.push(1 + runs.filter(o => o.value > run.value).length + (runs.filter(o => o.value === run.value).length - 1) / 2);
+      if (runs.length > 2) mine.beaten.push(100 * (runs.filter(o => o.value < run.value).length + (runs.filter(o => o.value === run.value).length - 1) / 2) / (runs.length - 1));
       if (run.harm !== undefined) mine.harm.push(run.harm);
-      if (run.bytes) mine.bytes.push(run.bytes / 1e6);
+      const plain = runs.find(o => o.method === "fedavg")?.bytes;
+      if (run.bytes && plain) mine.bytes.push(100 * run.bytes / plain);
     }
-    const cell = (values, digits) => values.length ? [told(mean(values), digits), mean(values)] : ["–", -1e300];
-    const shown = [...found].filter(([, v]) => v.ranks.length).sort((p, q) => (p[1].ranks.length < FEW) - (q[1].ranks.length < FEW) || mean(p[1].ranks) - mean(q[1].ranks));
-    document.getElementById("ranks").replaceChildren(grid(["Method", "Average rank", "Runs ranked", "Harm, % of clients", "MB per run"],
-      shown.map(([row, v]) => [row, cell(v.ranks, 2), [String(v.ranks.length), v.ranks.length], cell(v.harm, 1), cell(v.bytes, 1)])));
+    const counted = values => values.length ? [`${told(mean(values), 1)} (${values.length})`, mean(values)] : ["–", -1e300];
+    const shown = [...found].filter(([, v]) => v.beaten.length).sort((p, q) => (p[1].beaten.length < FEW) - (q[1].beaten.length < FEW) || mean(q[1].beaten) - mean(p[1].beaten));
+    document.getElementById("ranks").replaceChildren(grid(["Method", "Others beaten, % (runs)", "Harm, % of clients (runs)", "Bytes, % of FedAvg's (runs)"],
+      shown.map(([row, v]) => [row, counted(v.beaten), counted(v.harm), counted(v.bytes)])));
   }
   if (rows.length) {
     for (const select of selects.slice(0, 2)) select.append(...rows.map(row => el("option", {}, row)));
@@ -93,6 +96,6 @@
     selects[1].value = named(b) || other || busiest[0];
     for (const select of selects.slice(0, 3)) select.addEventListener("change", compare);
     selects[3].addEventListener("change", profile);
-    compare(); addEventListener("resize", profile);
+    compare(); addEventListener("resize", profile); addEventListener("hashchange", () => location.reload());
   } else if (selects[0]) document.getElementById("verdict").append(el("p", { class: "absent" }, "No run of a table has been measured yet."));
 }

@@ -5,7 +5,7 @@
   const MEANING = {
     "equal": "Comes out again: ours equals the printed digits.",
     "reproduced": "Comes out again: the 95 % interval of the difference lies within one point.",
-    "consistent": "Agrees as far as can be told: the interval contains zero, but is too wide to say more.",
+    "consistent": "Not contradicted: the interval contains zero, but is too wide to say more.",
     "inconclusive": "Cannot be told: there are too few runs, or their interval is too wide.",
     "differs": "Differs: the 95 % interval of the difference leaves out zero and reaches beyond what counts as equal.",
     "not comparable": "Not comparable.",
@@ -55,13 +55,14 @@
       parts.push(el("details", {}, el("summary", {}, "Provenance of the first run"), facts([["cell", runs[0][0]], ["commit", first.commit + (first.dirty ? " with changes" : "")], ["torch", first.torch], ["precision", first.precision],
         ["partition", first.partition], ["parameters", first.parameters], ["reported round", first.round], ["peak memory", first.memory ? size(first.memory) : ""]])));
     }
+    if (n.verdict === "differs" && data.notes.length) parts.push(el("h2", {}, "Notes of the table"), el("ul", { class: "notes" }, data.notes.map(note => el("li", {}, note))));
     parts.push(el("h2", {}, "Do it yourself"));
     if (first) parts.push(el("p", {}, "Repeat the first run:"), command(first.command));
     if (want) parts.push(el("p", {}, `Improve the evidence: ${want.cells} cell${want.cells === 1 ? "" : "s"} missing, about ${time(want.seconds)} of one processor core:`), command(want.command));
     if (!first && !want) parts.push(command(data.command));
     place.replaceChildren(...parts);
     const curves = runs.filter(([, run]) => run.curve.length).map(([, run]) => ({ name: `ours, seed ${run.seed} (${run.scale} scale)`, points: run.curve }));
-    if (data.logged[n.source]) curves.push({ name: "the authors' log", points: data.logged[n.source], dash: true });
+    if (data.logged[n.source]) curves.push({ name: `the authors' log${/log/.test(n.source) ? "" : ", whose settings may be others (see the notes of the table)"}`, points: data.logged[n.source], dash: true });
     chart(place.querySelector("#curve"), curves, { x: "round", y: "accuracy in %", height: 260 });
     bars(place.querySelector("#spread"), first?.clients || [], { x: "accuracy of a client in %", y: `clients, seed ${first?.seed}` });
   }

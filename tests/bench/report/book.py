@@ -10,18 +10,17 @@ from repfl.bench.report.write import Book, write_artefacts
 from repfl.paper_tables.core.result import Table
 from tests.bench.report import sample
 
-RECIPE = {"dataset": "cifar10", "model": "cnn4", "partition": {"rule": "dirichlet"}, "clients": 20}
+RECIPE = {
+    "dataset": "cifar10",
+    "model": "cnn4",
+    "partition": {"rule": "dirichlet"},
+    "clients": 20,
+    "training": {"rounds": 200},
+}
+CELLS = {"planned": 2, "done": 2, "here": 0, "fell": 0, "above": 1, "value": 91.0, "floor": 40.0}
 TESTED = {
-    "columns": [{"rule": "n-cls", "options": "", "model": "tiny", "clients": 8}],
-    "rows": [
-        {
-            "method": "fedavg",
-            "cells": [
-                {"planned": 2, "done": 2, "here": 0, "fell": 0, "value": 91.0, "floor": 40.0}
-                | {"learns": True}
-            ],
-        }
-    ],
+    "columns": [{"rule": "n-cls", "dealt": [2], "models": ["tiny"], "clients": [8]}],
+    "rows": [{"method": "fedavg", "all": CELLS, "cells": [CELLS]}],
 }
 
 
@@ -83,7 +82,7 @@ def write(out: Path) -> Book:
         for seed, cell in enumerate(number.ids, 1)
         if number.measured
     }
-    told = {"title": "A <i>paper</i>", "year": 2025}
+    told = {"title": "A <i>paper</i>", "year": 2025, "sources": "arXiv 2102.07078, code: none"}
     book = Book(
         sheets,
         {"paper-a": told, "paper-b": {"title": "Another one"}},

@@ -7,7 +7,9 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from functools import cache
+from math import nan
 from pathlib import Path
 
 import pytest
@@ -31,8 +33,20 @@ KNOWN = {
         "midrule",
         "bottomrule",
         "medskip",
+        "shortstack",
+        "smallskip",
     ),
-    *("multicolumn", "cmidrule", "quad", "textbf", "underline", "textbackslash", "num", "pm"),
+    *(
+        "multicolumn",
+        "cmidrule",
+        "quad",
+        "textbf",
+        "underline",
+        "bfseries",
+        "textbackslash",
+        "num",
+        "pm",
+    ),
     *("leq", "geq", "times", "uparrow", "downarrow", "rightarrow", "infty", "cdot"),
     *("alpha", "beta", "lambda", "tau", "theta", "Delta"),
 }
@@ -128,7 +142,7 @@ def test_a_caption_does_not_number_what_latex_numbers() -> None:
 def test_a_table_to_be_submitted_has_our_numbers_and_no_verdicts() -> None:
     text = latex.latex(sample.small_table(), "paper")
     assert "FedAvg & {\\underline{\\num{85.00 +- 1.00}}} &" in text
-    assert r"{\textbf{\num{85.83 +- 0.76}}}" in text
+    assert r"\bfseries 85.83 +- 0.76" in text
     assert "81.97" not in text  # printed
     assert "Ours, dense" not in text  # a row of ours that the paper has not
     assert not re.search("published|differs|consistent|inconclusive|verdict", text)
@@ -138,9 +152,35 @@ def test_a_table_to_be_submitted_has_our_numbers_and_no_verdicts() -> None:
 
 def test_a_number_of_a_smaller_scale_is_never_submitted_in_silence() -> None:
     table = sample.small_table(sample.SmallEvidence("desk"))
-    assert "numbers are of the desk scale: not the protocol of the paper" in latex.latex(
+    assert "The numbers are of the desk scale: not the protocol of the paper" in latex.latex(
         table, "paper"
     )
+
+
+def test_a_column_without_a_number_is_not_submitted_and_that_is_said() -> None:
+    found = {key: value for key, value in sample.FOUND.items() if key[1] != "hard"}
+    gone = {key: (nan, nan, nan) for key in sample.FOUND if key[1] == "hard"}
+    table = sample.small_table(sample.SmallEvidence("paper", found | gone))
+    text = latex.latex(table, "paper")
+    assert r"\item Left out, without any number: CIFAR-10: $\alpha$ = 0.5." in text
+    assert r"\begin{tabular}{lS[table-format=2.2(3)]S[table-format=2.2(3)]}" in text
+    assert "Left out" not in latex.latex(sample.small_table(), "paper")
+
+
+def test_numbers_of_two_scales_in_a_column_are_told_apart() -> None:
+    small, full = (sample.small_table(sample.SmallEvidence(s)) for s in ("desk", "paper"))
+    mixed = (full.frame["row"] == "FedAvg") & (full.frame["column"] == "easy")
+    frame = small.frame.where(~mixed, full.frame)
+    text = latex.latex(replace(small, frame=frame), "paper")
+    assert "of the desk scale, but for FedAvg in CIFAR-10, $\\alpha$ = 0.1: not" in text
+
+
+def test_headings_are_folded_and_wide_groups_are_cut_evenly() -> None:
+    wide = next(table for table in everything() if table.key == "star-pfl/table3")
+    text = latex.latex(wide)
+    assert r"{\shortstack[b]{one client\\ $\uparrow$, on the\\ wire}}" in text
+    columns = [len(each.split("{", 1)[1]) - 2 for each in re.findall(r"tabular\}\{l.*", text)]
+    assert columns == [6, 6]
 
 
 def test_what_is_too_wide_is_cut_and_keeps_its_number() -> None:

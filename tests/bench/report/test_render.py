@@ -177,8 +177,8 @@ def test_the_first_screen_counts_in_words() -> None:
     )
     assert found[0].sentence == (
         "8 of 9 trained numbers were compared at the paper's scale (3 consistent, 2 different, 3"
-        " undecided). Of 3 claims 1 hold, 1 fail, 1 are open. Still to run: 3 cells, about 2 hours"
-        " of one processor core."
+        " undecided). Of 3 claims 1 hold, 1 do not, 1 are open. Still to run: 3 cells, about 2"
+        " hours of one processor core."
     )
 
 

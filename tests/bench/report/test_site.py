@@ -69,7 +69,7 @@ def broken(folder: Path) -> list[str]:
     for path, text in texts.items():
         for link in {unescape(link) for link in re.findall(r'(?:href|src)="([^"]+)"', text)}:
             name, _, anchor = link.partition("#")
-            if link.startswith("data:"):
+            if link.startswith(("data:", "https:")):
                 continue
             target = (path.parent / unquote(name)).resolve() if name else path.resolve()
             missing = anchor and target in known and unquote(anchor) not in known[target]
@@ -212,6 +212,50 @@ def test_two_methods_are_compared_in_pairs(watched: Watched, folder: Path) -> No
     page.locator("#second").select_option("Ours & co_")
     assert page.locator("#pairs tbody tr").count() == 2
     assert "Ours" in unquote(page.url)
+
+
+def test_a_kind_of_dot_can_be_seen_alone(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "index.html")
+    shown = page.locator("a.dot:not(.faded)")
+    every = shown.count()
+    key = page.locator("#keys button", has_text="differs")
+    key.click()
+    assert key.get_attribute("aria-pressed") == "true"
+    assert 0 < shown.count() < every
+    assert shown.count() == page.locator("a.dot.off").count()
+    key.click()
+    assert shown.count() == every
+
+
+def test_two_methods_in_the_search_lead_to_their_comparison(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "index.html")
+    page.locator("#search").fill("local fedavg")
+    page.locator("#hits a", has_text="against").click()
+    page.wait_for_url("**/compare.html#**")
+    first, second = (page.locator(f"#{name}").input_value() for name in ("first", "second"))
+    assert {first, second} == {"FedAvg", "Separate"}
+    page.locator("#search").fill("fedpurin fedavg")
+    page.locator("#hits a", has_text="against").click()  # from this page too
+    page.wait_for_function("document.getElementById('second').value === 'Ours & co_'")
+
+
+def test_the_first_screen_says_why_a_number_differs_and_what_is_measured_on_what(
+    watched: Watched, folder: Path
+) -> None:
+    page = watched.open(folder / "index.html")
+    assert page.locator("#data tbody tr").all_inner_texts() == [
+        "cifar10\t6\t5\t0",
+        "cifar100\t3\t3\t0",
+    ]
+    page.locator("#differing tbody a").first.click()
+    assert "Notes of the table" in page.locator("#number").inner_text()
+
+
+def test_a_method_says_what_it_sends_beside_fedavg(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "methods" / "local.html")
+    line = page.locator("table").first.locator("tbody tr").first.inner_text()
+    assert "0.009" in line, line
+    assert "128.6 %" in line, line
 
 
 @pytest.mark.parametrize("width", [390, 800, 1400])

@@ -1,0 +1,37 @@
+"""The self-test: what runs and learns on the embedded digits, by the rule that deals them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from repfl.bench.cells.plan import Selection, plan, unique
+from repfl.bench.evidence.runs import self_test
+
+
+def run(value: float | None, status: str = "done") -> dict[str, Any]:
+    return {"value": value, "floor": 50.0, "status": status, "from": "computed here"}
+
+
+def test_every_distinct_cell_is_counted_once_below_the_rule_that_deals_its_data() -> None:
+    planned = plan(Selection(scale="smoke", papers=["fedpurin", "fedselect"]))
+    table = self_test(planned, {})
+    rules = [column["rule"] for column in table["columns"]]
+    assert sorted(rules) == ["class-shards", "client-dirichlet"]
+    assert table["columns"][rules.index("client-dirichlet")]["dealt"][:2] == [0.01, 0.1]
+    cells = list(unique(planned))
+    assert sum(row["all"]["planned"] for row in table["rows"]) == len(cells)
+    by_rule = [row["cells"][rules.index("class-shards")] for row in table["rows"]]
+    dealt = [item for item in cells if item.cell.recipe["partition"]["rule"] == "class-shards"]
+    assert sum(each["planned"] for each in by_rule if each) == len(dealt)
+    assert {row["all"]["done"] for row in table["rows"]} == {0}
+
+
+def test_what_is_above_the_floor_and_what_fell_is_counted() -> None:
+    planned = plan(Selection(scale="smoke", papers=["fedpurin"], methods=["fedbn"]))
+    first, second, third, *_ = [item.cell.id for item in unique(planned)]
+    told = {first: run(80.0), second: run(40.0), third: run(None, "failed")}
+    (row,) = self_test(planned, told)["rows"]
+    assert row["method"] == "fedbn"
+    assert {name: row["all"][name] for name in ("done", "above", "fell", "here", "value")} == {
+        "done": 2, "above": 1, "fell": 1, "here": 3, "value": 80.0,
+    }  # fmt: skip

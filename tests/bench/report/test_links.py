@@ -1,0 +1,48 @@
+"""Names of papers and code in a text, and where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repfl.algorithms.core.method import methods
+from repfl.bench.cells import grid as grids
+from repfl.bench.report.links import linked, named
+
+PAPERS = [paper for paper in grids.files() if paper != "board"]
+
+
+def test_what_a_text_names_gets_its_address() -> None:
+    told = "One <b>, arXiv 2102.07078; code: some-one/Some_Code at 0abc123, https://a.org/x?id=Y."
+    assert dict(named(told)) == {
+        "arXiv 2102.07078": "https://arxiv.org/abs/2102.07078",
+        "some-one/Some_Code at 0abc123": "https://github.com/some-one/Some_Code/tree/0abc123",
+        "https://a.org/x?id=Y": "https://a.org/x?id=Y",
+    }
+    assert linked(told) == (
+        'One &lt;b&gt;, <a href="https://arxiv.org/abs/2102.07078">arXiv 2102.07078</a>; code: '
+        '<a href="https://github.com/some-one/Some_Code/tree/0abc123">some-one/Some_Code at '
+        '0abc123</a>, <a href="https://a.org/x?id=Y">a.org</a>.'
+    )
+
+
+@pytest.mark.parametrize("text", ["1/2 at most", "and/or at defaced town", "arXiv 12", "<script>"])
+def test_other_text_has_no_address(text: str) -> None:
+    assert list(named(text)) == []
+    assert "<" not in linked(text)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_paper_says_where_it_is_and_its_page_links_the_same(paper: str) -> None:
+    file = grids.files()[paper]
+    found = [address for _, address in named(grids.read(file).file.sources)]
+    assert len(found) >= 2
+    head = Path(file).with_name("README.md").read_text("utf-8").split("\n## ")[0]
+    assert [address for address in found if f"({address})" not in head] == []
+
+
+def test_nearly_every_method_says_where_its_paper_or_code_is() -> None:
+    without = {name for name, known in methods().items() if not list(named(known.paper))}
+    assert without & {"local", "pfedsd"} == {"local", "pfedsd"}  # nothing found that could be named
+    assert len(without) == 2
