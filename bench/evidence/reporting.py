@@ -245,9 +245,12 @@ def _book(
     runs = {cell: run for part in parts for cell, run in part["runs"].items()}
     judged = any(sheet.judged for sheet in sheets)
     names = sorted({item.cell.method for item in asked.planned})
+    firsts: dict[str, Planned] = {}
+    for item in asked.planned:
+        firsts.setdefault(item.paper, item)
     return Book(
         sheets,
-        {item.paper: _titled(item) for item in asked.planned},
+        {paper: _titled(item) for paper, item in firsts.items()},
         runs,
         _open(asked.planned, runs) if asked.best else {},
         test,
