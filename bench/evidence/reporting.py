@@ -297,7 +297,7 @@ def _tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
         known = measured.read(paper, mine[0].scale)
         problems += known.problems
         recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
-        told |= runs.told(mine, Known(library, known))
+        told |= runs.outcomes(mine, Known(library, known))
     problems += library.problems
     return {"table": runs.self_test(planned, told) if planned else {}, "problems": problems}
 

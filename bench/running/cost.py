@@ -137,8 +137,15 @@ def spent_by(record: Record) -> float | None:
 
 
 def static(item: Planned) -> float:
-    """Seconds of a cell without a look at any store or machine, hence equal everywhere, always."""
-    return Speeds().seconds(item.cell)
+    """Seconds of a cell without a look at any store or machine, hence equal everywhere, always:
+    worked out once per cell, since artefacts share them.
+    """
+    if item.cell.id not in _STATIC:
+        _STATIC[item.cell.id] = Speeds().seconds(item.cell)
+    return _STATIC[item.cell.id]
+
+
+_STATIC: dict[str, float] = {}
 
 
 def estimates(planned: Iterable[Planned], store: Store, device: str = "cpu") -> dict[str, float]:
