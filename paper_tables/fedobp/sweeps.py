@@ -95,14 +95,14 @@ def points(evidence: Evidence) -> pd.DataFrame:
     cells = evidence.cells.reindex(columns=list(NEEDED))
     cells = cells[cells["column"].isin(list(SHORTS))]
     rows, plain = [], cells.to_dict("records")  # at once: a frame of a few cells takes as long
-    for (_, column), places in cells.groupby(["row", "column"], sort=False).indices.items():
+    for places in cells.groupby(["row", "column"], sort=False).indices.values():
         first, planned = plain[places[0]], [plain[place] for place in places]
         done = [cell for cell in planned if cell["status"] == "done"]
         ours = tables.measure(evidence, cells.iloc[places])
         rows.append(
             ours
             | {
-                "column": SHORTS[str(column)],
+                "column": SHORTS[str(first["column"])],
                 "score": SCORE_OF[str(first["hp.score"])],
                 "version": VERSIONS[logged_way(first)],
                 "rounds": int(first["recipe.training.rounds"]),
