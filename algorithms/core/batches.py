@@ -138,6 +138,8 @@ def plan_pass(own: Tensor, batch: int) -> Plan:
 
 def padded(parts: Sequence[Tensor], width: int) -> Tensor:
     """Rows of unequal length as one block, filled with each row's first entry."""
+    if len(parts) == 1:
+        return parts[0].unsqueeze(0)
     return torch.stack(
         [
             torch.cat([p, p[:1].expand(width - len(p), *p.shape[1:])]) if len(p) < width else p

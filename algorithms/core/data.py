@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 _NORMALISED = WeakIdKeyDictionary()
-"""Images on a GPU -> the scale they were normalised by, and what came of it."""
-READY = 2 << 30
-"""Bytes that a GPU may spend on normalised images, so that no step has to normalise its own."""
+"""Images -> the scale they were normalised by, and what came of it."""
+READY = {"cuda": 2 << 30, "cpu": 64 << 20}
+"""Bytes that a device may spend on normalised images, so that no step has to normalise its own."""
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
@@ -75,7 +75,7 @@ class ClientData:
     shape: tuple[int, int, int] | None = None  # (C, H, W) that images are repeated and padded to
     augment: Augmentation | None = None
     ready: Tensor | None = field(default=None, init=False)
-    """All images normalised  [n, H, W, C], where a GPU has room for them."""
+    """All images normalised  [n, H, W, C], where a device has room for them."""
 
     @property
     def clients(self) -> int:
@@ -108,13 +108,14 @@ class ClientData:
         }  # orders are drawn there
         fields |= {name: getattr(self, name).to(device, dtype) for name in ("scale", "shift")}
         there = ClientData(**fields, classes=self.classes, shape=self.shape, augment=self.augment)
-        if device.type == "cuda" and self.augment is None:
+        if self.augment is None:
             object.__setattr__(there, "ready", there._normalised())
         return there
 
     def _normalised(self) -> Tensor | None:
         """All images normalised, once for all federations on the same images."""
-        if self.images.numel() * self.scale.element_size() > READY:
+        room = READY.get(self.images.device.type, 0)
+        if self.images.numel() * self.scale.element_size() > room:
             return None
         scale, ready = _NORMALISED.get(self.images, (None, None))
         if scale is not self.scale:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,22 +63,41 @@ class Model:
 
     def features(self, params: Params, x: Tensor, mode: Mode) -> Tensor:
         """x [K, B, C, H, W] -> what the head sees  [K, B, F]."""
-        if not self._half:
-            return self._body(params, x, mode)
-        with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
-            return self._body(params, x, mode).to(x.dtype)
+        if self._alone(x, mode):
+            return self._precisely(self._body, _bare(params), x.squeeze(0), mode).unsqueeze(0)
+        return self._precisely(self._body, params, x, mode)
 
     def head(self, params: Params, features: Tensor) -> Tensor:
         """features [K, B, F] -> logits [K, B, classes]."""
-        weight, bias = params[f"{self._head}.weight"], params[f"{self._head}.bias"]
-        if not self._half:
-            return ops.linear(features, weight, bias)
-        with torch.autocast(features.device.type, torch.bfloat16, cache_enabled=False):
-            return ops.linear(features, weight, bias).to(features.dtype)
+        return self._precisely(self._linear, params, features)
 
     def logits(self, params: Params, x: Tensor, mode: Mode) -> Tensor:
         """x [K, B, C, H, W] -> [K, B, classes]."""
-        return self.head(params, self.features(params, x, mode))
+        if not self._alone(x, mode):
+            return self.head(params, self.features(params, x, mode))
+        own = _bare(params)
+        return self.head(own, self._precisely(self._body, own, x.squeeze(0), mode)).unsqueeze(0)
+
+    def _alone(self, x: Tensor, mode: Mode) -> bool:
+        """Whether layers may go without the client axis: one client, nothing padded or tapped."""
+        return self.stacked and len(x) == 1 and mode.valid is None and mode.tap is None
+
+    def _linear(self, params: Params, features: Tensor) -> Tensor:
+        return ops.linear(features, params[f"{self._head}.weight"], params[f"{self._head}.bias"])
+
+    def _precisely(
+        self, layers: Callable[..., Tensor], params: Params, x: Tensor, *more: Any
+    ) -> Tensor:
+        """What layers compute in the model's precision, in the input's."""
+        if not self._half:
+            return layers(params, x, *more)
+        with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
+            return layers(params, x, *more).to(x.dtype)
+
+
+def _bare(params: Params) -> Params:
+    """One client's tensors without the client axis."""
+    return {name: value.squeeze(0) for name, value in params.items()}
 
 
 # -- building blocks of specs ----------------------------------------------------------------------

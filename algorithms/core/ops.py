@@ -1,10 +1,10 @@
 """Layers over a client axis: weights [K, ...], inputs [K, B, ...].
 
 This is the seam between mathematics and speed. One client (K = 1) takes PyTorch's ordinary path;
-several take one kernel for all of them. The client axis of a single client is squeezed, never
-indexed: the gradient of an index is a copy into zeros that forgets the channels-last order. A
-forward pass is described by a `Mode`: whether normalisation uses and updates batch statistics, and
-which samples are real.
+several take one kernel for all of them. A single client may also come without the axis, which saves
+every layer two views; it is squeezed, never indexed: the gradient of an index is a copy into zeros
+that forgets the channels-last order. A forward pass is described by a `Mode`: whether normalisation
+uses and updates batch statistics, and which samples are real.
 """
 
 from __future__ import annotations
@@ -60,15 +60,11 @@ def conv2d(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: int = 1, padding: int = 0
 ) -> Tensor:
     """x [K, B, C, H, W], weight [K, O, C, h, w] -> [K, B, O, H', W']."""
-    clients = weight.shape[0]
-    if clients == 1:
-        return F.conv2d(
-            x.squeeze(0),
-            weight.squeeze(0),
-            None if bias is None else bias.squeeze(0),
-            stride,
-            padding,
-        ).unsqueeze(0)
+    if weight.dim() == 4:
+        return F.conv2d(x, weight, bias, stride, padding)
+    if len(weight) == 1:
+        own = None if bias is None else bias.squeeze(0)
+        return F.conv2d(x.squeeze(0), weight.squeeze(0), own, stride, padding).unsqueeze(0)
     how = _CONVOLUTION.get()
     if how == "auto":
         how = "matmul" if x.device.type == "cuda" and weight[0, 0].numel() <= PATCH else "grouped"
@@ -125,30 +121,35 @@ def _conv_matmul(
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x [K, B, I], weight [K, O, I] -> [K, B, O]."""
-    if weight.shape[0] == 1:
+    if weight.dim() == 2:
+        return F.linear(x, weight, bias)
+    if len(weight) == 1:
         return F.linear(x.squeeze(0), weight.squeeze(0), bias.squeeze(0)).unsqueeze(0)
     return torch.baddbmm(bias[:, None, :], x, weight.transpose(1, 2))
 
 
 def max_pool(x: Tensor, size: int, stride: int | None = None, padding: int = 0) -> Tensor:
     """x [K, B, C, H, W], pooled over H and W."""
-    images = x.squeeze(0) if x.shape[0] == 1 else x.flatten(0, 1)
+    alone = x.dim() == 4
+    images = x if alone else x.squeeze(0) if len(x) == 1 else x.flatten(0, 1)
     if images.device.type == "cuda" and stride is not None and stride < size:
         images = (
             images.contiguous()
         )  # the channels-last kernel adds the gradients of overlapping windows in any order
     out = F.max_pool2d(images, size, stride, padding)
-    return out.unsqueeze(0) if x.shape[0] == 1 else out.unflatten(0, x.shape[:2])
+    return out if alone else out.unsqueeze(0) if len(x) == 1 else out.unflatten(0, x.shape[:2])
 
 
 def global_average(x: Tensor) -> Tensor:
     """x [K, B, C, H, W] -> [K, B, C]."""
-    return x.mean(dim=(3, 4))
+    return x.mean(dim=(-2, -1))
 
 
 def group_norm(x: Tensor, weight: Tensor, bias: Tensor, groups: int) -> Tensor:
     """Normalise each sample over groups of channels; x [K, B, C, H, W]."""
-    if x.shape[0] == 1:
+    if x.dim() == 4:
+        return F.group_norm(x, groups, weight, bias, EPSILON)
+    if len(x) == 1:
         return F.group_norm(
             x.squeeze(0), groups, weight.squeeze(0), bias.squeeze(0), EPSILON
         ).unsqueeze(0)
@@ -162,10 +163,14 @@ def batch_norm(x: Tensor, params: Params, name: str, mode: Mode) -> Tensor:
     Training updates the running statistics in place. A batch that offers one value per channel has
     no variance: it leaves them alone.
     """
-    weight, bias = params[f"{name}.weight"], params[f"{name}.bias"]
-    mean, var = params[f"{name}.mean"], params[f"{name}.var"]
-    one_client = x.shape[0] == 1 and mode.valid is None
-    if one_client and not (mode.train and x[0, :, 0].numel() == 1):
+    mean, var, weight, bias = (params[f"{name}.{p}"] for p in ("mean", "var", "weight", "bias"))
+    single = mode.train and x.numel() == mean.numel()
+    if x.dim() == 4:
+        if not single:
+            return F.batch_norm(x, mean, var, weight, bias, mode.train, BN_MOMENTUM, EPSILON)
+        stacked = {key: value.unsqueeze(0) for key, value in params.items()}
+        return batch_norm(x.unsqueeze(0), stacked, name, mode).squeeze(0)
+    if len(x) == 1 and mode.valid is None and not single:
         stats, affine = (mean.squeeze(0), var.squeeze(0)), (weight.squeeze(0), bias.squeeze(0))
         out = F.batch_norm(
             x.squeeze(0), *stats, *affine, mode.train, BN_MOMENTUM, EPSILON

@@ -28,4 +28,4 @@ def cnn4(channels: int, size: int, classes: int) -> Model:
 def _body(p: Params, x: Tensor, mode: Mode) -> Tensor:
     x = ops.max_pool(ops.conv2d(x, p["conv1.weight"], p["conv1.bias"]), 2).relu()
     x = ops.max_pool(ops.conv2d(x, p["conv2.weight"], p["conv2.bias"]), 2).relu()
-    return ops.linear(x.flatten(2), p["fc1.weight"], p["fc1.bias"]).relu()
+    return ops.linear(x.flatten(-3), p["fc1.weight"], p["fc1.bias"]).relu()

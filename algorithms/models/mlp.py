@@ -22,4 +22,4 @@ def mlp(channels: int, size: int, classes: int) -> Model:
 
 
 def _body(p: Params, x: Tensor, mode: Mode) -> Tensor:
-    return ops.linear(x.flatten(2), p["fc1.weight"], p["fc1.bias"]).relu()
+    return ops.linear(x.flatten(-3), p["fc1.weight"], p["fc1.bias"]).relu()

@@ -92,9 +92,8 @@ def _body(blocks: Blocks, cifar: bool) -> Callable[[Params, Tensor, Mode], Tenso
 
     def body(p: Params, x: Tensor, mode: Mode) -> Tensor:
         x = ops.conv2d(x, p["stem.weight"], stride=1 if cifar else 2, padding=1 if cifar else 3)
-        x = norm(x, p, "stem_norm", mode).relu()
-        if not cifar:
-            x = ops.max_pool(x, 3, 2, 1)
+        x = norm(x, p, "stem_norm", mode)
+        x = (x if cifar else ops.max_pool(x, 3, 2, 1)).relu()
         for block, stride, project in blocks:
             out = ops.conv2d(x, p[f"{block}.conv1.weight"], stride=stride, padding=1)
             out = norm(out, p, f"{block}.norm1", mode).relu()

@@ -19,8 +19,8 @@ def tiny(channels: int, size: int, classes: int) -> Model:
 
 
 def _body(p: Params, x: Tensor, mode: Mode) -> Tensor:
-    x = ops.max_pool(ops.conv2d(x, p["conv1.weight"], p["conv1.bias"]).relu(), 2)
-    return ops.linear(x.flatten(2), p["fc1.weight"], p["fc1.bias"]).relu()
+    x = ops.max_pool(ops.conv2d(x, p["conv1.weight"], p["conv1.bias"]), 2).relu()
+    return ops.linear(x.flatten(-3), p["fc1.weight"], p["fc1.bias"]).relu()
 
 
 def tiny_bn(channels: int, size: int, classes: int) -> Model:
@@ -40,7 +40,7 @@ def tiny_bn(channels: int, size: int, classes: int) -> Model:
 
 
 def _body_bn(p: Params, x: Tensor, mode: Mode) -> Tensor:
-    x = ops.batch_norm(ops.conv2d(x, p["conv1.weight"], padding=1), p, "bn1", mode).relu()
-    x = ops.max_pool(x, 2)
+    x = ops.batch_norm(ops.conv2d(x, p["conv1.weight"], padding=1), p, "bn1", mode)
+    x = ops.max_pool(x, 2).relu()
     x = ops.batch_norm(ops.conv2d(x, p["conv2.weight"], padding=1), p, "bn2", mode).relu()
-    return ops.linear(x.flatten(2), p["fc1.weight"], p["fc1.bias"]).relu()
+    return ops.linear(x.flatten(-3), p["fc1.weight"], p["fc1.bias"]).relu()

@@ -195,6 +195,7 @@ class StoredEvidence:
             "tier": "" if line is None else self._tier(line),
             "seconds": (origin.get("seconds") or {}).get("processor"),
             "peak_memory": origin.get("peak_memory"),
+            **flatten(origin.get("work") or {}, "work."),
             **flatten(recipe["partition"]["options"], "partition."),
             **flatten(item.cell.hp, "hp."),
             **flatten(recipe, "recipe."),

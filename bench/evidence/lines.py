@@ -33,7 +33,9 @@ from repfl.bench.trust.ledger import Standing
 
 AXES = ("method", "version", "hp", "column", "dataset", "model", "clients", "rounds", "seed")
 """For readers; what a cell is stands in the grid, and its id says so."""
-OUTCOME = ("partition", "samples", "seconds", "peak_memory", "finished", "digests")
+LATER = ("work",)
+"""Provenance that runs of early days have not, nor their files."""
+OUTCOME = ("partition", "samples", "seconds", "peak_memory", "finished", "digests", *LATER)
 """Provenance that every run has of its own."""
 ORIGIN = (
     "commit", "dirty", "sources", "libraries", "platform",
@@ -58,7 +60,7 @@ JSON = {
     "threads",
     "data",
 }
-JSON |= {"samples", "seconds", "peak_memory", "digests"}
+JSON |= {"samples", "seconds", "peak_memory", "digests", *LATER}
 """Fields that are written as JSON; the others are text."""
 KEY = 16
 """How many digits of a hash name a line."""
@@ -198,7 +200,11 @@ def checksum(
     row: Mapping[str, str], origin: Mapping[str, str], curves: Sequence[Mapping[str, str]]
 ) -> str:
     """Of the texts of the files, since a file does not tell 1 from "1"."""
-    said = {name: row[name] for name in CELLS if name not in ("origin", "checksum")}
+    said = {
+        name: row[name]
+        for name in CELLS
+        if name not in ("origin", "checksum") and (row[name] or name not in LATER)
+    }
     return _hash([said, {name: origin[name] for name in ORIGIN}, curves])[:KEY]
 
 
@@ -213,7 +219,7 @@ _as_json = json.JSONEncoder(sort_keys=True).encode
 
 def written(name: str, value: Any) -> str:
     """A field as its file has it."""
-    if name in JSON:
+    if name in JSON and (value is not None or name not in LATER):
         return _as_json(value)
     return "" if value is None else str(value)
 

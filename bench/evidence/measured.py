@@ -36,6 +36,7 @@ from repfl.bench.evidence.lines import (
     CURVES,
     JSON,
     KEY,
+    LATER,
     ORIGIN,
     ORIGINS,
     OUTCOME,
@@ -271,14 +272,17 @@ def _rows(found: Measured, name: str, fields: Sequence[str]) -> Iterator[Row]:
         return
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
-        if tuple(reader.fieldnames or ()) != tuple(fields):
-            told = ", ".join(reader.fieldnames or ())
+        named = reader.fieldnames or ()
+        early = dict.fromkeys((name for name in LATER if name not in named), "")
+        if list(named) != [name for name in fields if name not in early]:
+            told = ", ".join(named)
             found.problems.append(f"{path}:1: columns are {told}; expected {', '.join(fields)}")
             return
         for row in reader:
             try:
                 if None in row or None in row.values():
                     raise ValueError(f"has not {len(fields)} fields")
+                row |= {field: text for field, text in early.items() if field in fields}
                 yield Row(row, {field: _decoded(field, text) for field, text in row.items()})
             except ValueError as error:
                 found.problems.append(f"{path}:{reader.line_num}: {one_line(error)}")

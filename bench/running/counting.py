@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +14,12 @@ from repfl.algorithms.core.ops import Mode
 from repfl.algorithms.core.rng import Streams
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from repfl.algorithms.core.federation import Federation
+    from repfl.algorithms.core.method import Method
     from repfl.algorithms.core.model import Model
+    from repfl.algorithms.core.run import Run
 
 MATRICES = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}
 """Matrix products, and which argument their left factor is."""
@@ -47,6 +54,31 @@ class Counter(TorchDispatchMode):
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
+
+
+@contextmanager
+def counted(run: Run) -> Iterator[Counter]:
+    """What the method itself computes in a round that is made inside, its scores apart."""
+    method, counter = run.method, Counter()
+    run.method = cast("Method", _Watched(method, counter))
+    try:
+        yield counter
+    finally:
+        run.method = method
+
+
+class _Watched:
+    """A method whose rounds are counted."""
+
+    def __init__(self, method: Method, counter: Counter) -> None:
+        self._method, self._counter = method, counter
+
+    def round(self, state: dict[str, Tensor], fed: Federation) -> dict[str, Tensor]:
+        with self._counter:
+            return self._method.round(state, fed)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._method, name)
 
 
 def count(model: Model, shape: tuple[int, int, int], samples: int, *, train: bool) -> Counter:

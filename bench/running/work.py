@@ -21,6 +21,7 @@ from repfl.bench.records import checkpoint, provenance
 from repfl.bench.records.locks import claim, holder
 from repfl.bench.records.store import FINAL, Record, Store, stored_result
 from repfl.bench.running import products
+from repfl.bench.running.memory import keep_freed_memory
 from repfl.bench.running.metrics import summarise
 from repfl.bench.running.norms import by_group, norms
 from repfl.bench.running.task import GRACE, Clocks, Options, Outcome, Task, Tell
@@ -34,6 +35,10 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """What a process that computes cells must see before it imports its libraries."""
 
 
+MANY = 30
+"""Rounds of a run of which one is counted, which takes about half as long again."""
+
+
 class _Interrupted(Exception):
     """The user wants to stop; the checkpoint is written."""
 
@@ -44,8 +49,9 @@ class _Limit(BaseException):
 
 def prepare_process(options: Options) -> None:
     """Settings that all processes share, so that where a cell runs changes nothing: one thread,
-    deterministic kernels.
+    deterministic kernels, an allocator that keeps what it has.
     """
+    keep_freed_memory()
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     import torch
     from threadpoolctl import threadpool_limits
@@ -258,10 +264,13 @@ def _compute(
         earlier = _begin(run, store, task.cell.id, facts)
     tell(task.cell.id, run.round)
     saved = time.perf_counter()
-    sizes = [norms(run)] if options.norms else []
+    sizes, work = [norms(run)] if options.norms else [], dict[str, int]()
     while not run.done:
         with _alarm(options, begun.wall):
-            run.step()
+            if not work and options.device == "cpu" and run.fed.rounds >= MANY:
+                work = _counted_step(run)
+            else:
+                run.step()
         sizes += [norms(run)] if options.norms else []
         tell(task.cell.id, run.round)
         spent, interrupted = earlier.since(begun), not run.done and stop()
@@ -286,12 +295,21 @@ def _compute(
     origin = products.origin(task, options) | products.measured(
         run, clients, earlier.since(begun), options
     )
-    origin |= {"norms": by_group(sizes)} if sizes else {}
+    origin |= ({"norms": by_group(sizes)} if sizes else {}) | ({"work": work} if work else {})
     return _store(
         store,
         Record(task.cell.id, task.cell.json, "done", "", metrics, origin),
         products.siblings(run),
     )
+
+
+def _counted_step(run: Run) -> dict[str, int]:
+    """Make a round, and tell what its clients and its server multiply."""
+    from repfl.bench.running.counting import counted
+
+    with counted(run) as counter:
+        run.step()
+    return {"clients": run.fed.K, "multiply_adds": counter.products}
 
 
 @contextmanager

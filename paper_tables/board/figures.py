@@ -73,7 +73,10 @@ def fig2(evidence: Evidence) -> Figure:
     return _figure(view, "fig2", "Better off with which?", what, (draw, data))
 
 
-FRONTS = {"traffic": "KiB per client and round", "seconds": "processor seconds of a run"}
+FRONTS = {
+    "traffic": "KiB per client and round",
+    "work": "millions of multiply-adds per client and round",
+}
 
 
 def fig3(evidence: Evidence) -> Figure:
@@ -93,7 +96,7 @@ def fig3(evidence: Evidence) -> Figure:
         return canvas
 
     what = (
-        "Accuracy against bytes and against processor time, means over recipes and studies. The"
+        "Accuracy against bytes and against multiply-adds, means over recipes and studies. The"
         " line is the front: methods that no other beats at the same cost or less."
     )
     return _figure(view, "fig3", "What accuracy costs", what, (draw, data))

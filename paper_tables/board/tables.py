@@ -78,6 +78,7 @@ def table2(evidence: Evidence) -> Table:
 
 COSTS = (
     Column("traffic", "sent and received per round", "", "KiB per client", 0, "low"),
+    Column("work", "multiply-adds per round", "", "millions per client", 1, "low"),
     Column("seconds", "processor", "", "s per run", 0, "low"),
     Column("memory", "peak memory", "", "MiB", 0, "low"),
     Column("rounds", "rounds to 90 % of its best", "", "rounds", 1, "low"),
@@ -90,7 +91,7 @@ def table3(evidence: Evidence) -> Table:
     view = View(evidence)
     spread = analysis.spread_of_trials(view.trials)
     over = spread.unstack().reindex(columns=list(view.columns)).mean(axis=1, skipna=False)
-    means = {name: view.mean(name) for name in ("traffic", "seconds", "memory", "rounds")}
+    means = {name: view.mean(name) for name in ("traffic", "work", "seconds", "memory", "rounds")}
     means["spread"] = over
     found = {
         (method, name): (float(values.get(method, nan)), nan)
@@ -101,7 +102,9 @@ def table3(evidence: Evidence) -> Table:
         view,
         "table3",
         "Costs",
-        "Means over recipes and studies. Processor seconds are of one core and depend on the"
+        "Means over recipes and studies. Multiply-adds: of convolutions and matrix products"
+        " in a round of training, forward and backward, counted while it ran; what a method trains"
+        " before it is scored is not in them. Processor seconds are of one core and depend on the"
         " machine; compare them within this table alone. Spread: from the worst to the best of the"
         " trials in validation accuracy; it is how much tuning matters to the method.",
         COSTS,

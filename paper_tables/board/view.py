@@ -54,7 +54,6 @@ class View:
         here = self.clients.loc[self.clients["id"] == cell["id"], "accuracy"]
         sent = sum(float(cell.get(f"traffic.{line}", nan)) for line in LINES)
         visits = int(cell["recipe.training.rounds"]) * len(here)
-        memory = cell.get("peak_memory")
         return {
             "method": cell["row"],
             "column": cell["column"],
@@ -64,8 +63,11 @@ class View:
             "decile": float(here.quantile(0.1)),
             "newcomers": _newcomers(cell),
             "traffic": sent / visits / KIB if visits else nan,
-            "seconds": nan if cell.get("seconds") is None else float(cell["seconds"]),
-            "memory": float(memory) / KIB**2 if isinstance(memory, int | float) else nan,
+            "work": _number(cell.get("work.multiply_adds"))
+            / 1e6
+            / _number(cell.get("work.clients")),
+            "seconds": _number(cell.get("seconds")),
+            "memory": _number(cell.get("peak_memory")) / KIB**2,
             "rounds": analysis.rounds_to(self._curve(str(cell["id"]))),
         }
 
@@ -117,8 +119,12 @@ class View:
 
 LINE = (
     "method", "column", "study", "id", "value", "decile", "newcomers",
-    "traffic", "seconds", "memory", "rounds",
+    "traffic", "work", "seconds", "memory", "rounds",
 )  # fmt: skip
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else nan
 
 
 def _newcomers(cell: pd.Series) -> float:

@@ -130,9 +130,32 @@ def test_default_initialisation_has_pytorchs_bounds() -> None:
     assert params["conv1.bias"].abs().max() <= bound
 
 
+SIDES = {"tiny": 8, "tiny-bn": 8, "mlp": 8, "lenet5": 28}
+"""Of the images that models are tried on; 32 for the others."""
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("name", sorted(models.MODELS))
+def test_a_client_without_the_client_axis_gets_the_same_bits(name: str, samples: int) -> None:
+    """A tap keeps the axis in all layers; without one a single client goes without."""
+    size = SIDES.get(name, 32)
+    net = models.build(name, channels=3, size=size, classes=5)
+    x = torch.from_numpy(Streams(1).at("x").standard_normal((1, samples, 3, size, size))).float()
+    found = []
+    for tap in (None, lambda *layer: None):
+        params = net.layout.split(net.initial(Streams(0))[None])
+        leaves = [params[s.name].requires_grad_() for s in net.layout if s.kind != "stat"]
+        logits = net.logits(params, x, Mode(train=True, tap=tap))
+        grads = torch.autograd.grad(logits.square().sum(), leaves)
+        stats = [params[s.name] for s in net.layout if s.kind == "stat"]
+        found.append([logits.detach(), *grads, *stats])
+    for alone, with_axis in zip(*found, strict=True):
+        assert torch.equal(alone, with_axis)
+
+
 @pytest.mark.parametrize("name", sorted(models.MODELS))
 def test_stacked_clients_compute_what_single_ones_do(name: str) -> None:
-    size = 32 if name.startswith("resnet") or name == "cnn4" else 28 if name == "lenet5" else 8
+    size = SIDES.get(name, 32)
     net = models.build(name, channels=1, size=size, classes=5)
     flat = torch.stack([net.initial(Streams(0), client) for client in range(2)]).double()
     x = torch.from_numpy(Streams(1).at("x").standard_normal((2, 3, 1, size, size)))

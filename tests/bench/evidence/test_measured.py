@@ -23,6 +23,7 @@ from repfl.bench.evidence import measured, packing, recheck, tiers
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
+from repfl.bench.evidence.lines import LATER
 from repfl.bench.evidence.tiers import Tier
 from repfl.bench.records.digest import of_file
 from repfl.bench.records.store import Store
@@ -65,6 +66,21 @@ def forms(results: list[Result]) -> dict[str, Any]:
             r.claims,
         )  # type: ignore[arg-type]
     return texts
+
+
+def test_files_of_before_a_field_was_kept_still_hold(
+    small: tuple[list[Planned], Store, Path],
+) -> None:
+    items, store, root = small
+    (path, _), *_ = collect(items, store, root).files
+    now = measured.read("tests", "smoke", root)
+    rows = [line.split(",") for line in path.read_text().splitlines()]
+    assert rows[0][-2:] == [*LATER, "checksum"]
+    assert not any(row[-2] for row in rows[1:])
+    path.write_text("".join(",".join([*row[:-2], row[-1]]) + "\n" for row in rows))
+    early = measured.read("tests", "smoke", root)
+    assert not early.problems
+    assert [line.checksum for line in early.lines] == [line.checksum for line in now.lines]
 
 
 def test_collected_values_stand_in_for_records(
