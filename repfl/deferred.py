@@ -90,7 +90,11 @@ def _import(
     level: int = 0,
 ) -> Any:
     """`__import__` as the files of this package see it."""
-    if globals is None or locals is not globals or not _deferrable(name, globals["__name__"]):
+    if (
+        globals is None
+        or locals is not globals
+        or not _deferrable(name, fromlist or (), globals["__name__"])
+    ):
         return __import__(name, globals, locals, fromlist, level)
     if not fromlist:
         library, *ahead = name.split(".")
@@ -98,10 +102,13 @@ def _import(
     return SimpleNamespace(**{member: Deferred(globals, name, member) for member in fromlist})
 
 
-def _deferrable(name: str, importer: str) -> bool:
-    if name in sys.modules or (importer.startswith(METHODS) and COMPUTING in sys.modules):
+def _deferrable(name: str, fromlist: Sequence[str], importer: str) -> bool:
+    if not (name.partition(".")[0] in SLOW or f"{name}.".startswith(ENGINE)):
         return False
-    return name.partition(".")[0] in SLOW or f"{name}.".startswith(ENGINE)
+    if importer.startswith(METHODS) and COMPUTING in sys.modules:
+        return False
+    # a library may be there without the part that is asked of it, which is another file
+    return name not in sys.modules or not vars(sys.modules[name]).keys() >= set(fromlist)
 
 
 def _settle() -> None:

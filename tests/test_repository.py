@@ -8,10 +8,13 @@ import ast
 import json
 import os
 import re
+import runpy
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -99,6 +102,27 @@ def test_every_session_that_is_named_exists(path: Path) -> None:
     for text in scripts(path):
         for names in re.findall(r"nox -s ([a-z ]+)", text):
             assert set(names.split()) <= sessions
+
+
+def test_a_session_installs_again_only_what_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nox = SimpleNamespace(options=SimpleNamespace(), session=lambda function: function)
+    monkeypatch.setitem(sys.modules, "nox", nox)
+    install, asked = runpy.run_path(str(ROOT / "noxfile.py"))["install"], []
+    place = SimpleNamespace(location=str(tmp_path))
+    session = SimpleNamespace(install=lambda *words: asked.append(words[1]), virtualenv=place)
+    monkeypatch.chdir(tmp_path)
+    for name in ("pyproject.toml", "constraints.txt"):
+        Path(name).write_text("torch")
+    for extras in ((), (), ("dev",), (), ("dev",)):
+        install(session, *extras)
+    assert asked == [".", ".[dev]"]
+    for name in ("pyproject.toml", "constraints.txt"):
+        Path(name).write_text("torch, newer")
+        install(session)
+        install(session)
+    assert asked == [".", ".[dev]", ".", "."]
 
 
 def test_the_workflows_run_tests_lint_gate_and_report() -> None:

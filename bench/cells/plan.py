@@ -122,7 +122,7 @@ def plan(selection: Selection, *, beside: bool = False) -> list[Planned]:
     )
     shown = planned if beside and added and not found else found
     kept = _narrow(shown + added, planned, selection)
-    return [replace(item, skip=unmet(item.cell)) for item in kept]
+    return [replace(item, skip=why) if (why := unmet(item.cell)) else item for item in kept]
 
 
 def _asked(selection: Selection) -> str:
@@ -206,7 +206,8 @@ def cells_of(
         if key not in blocks:
             blocks[key] = list(_of_block(grid, (name, artefact.kind), scale, cells))
         for item in blocks[key]:
-            yield replace(item, artefact=name, kind=artefact.kind)
+            own = item.artefact == name
+            yield item if own else replace(item, artefact=name, kind=artefact.kind)
 
 
 def _of_block(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from repfl.bench.cells.plan import Planned, unique
@@ -13,7 +13,7 @@ from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.measured import read
 from repfl.bench.records.locks import held, holder
 from repfl.bench.records.store import FINAL, Store
-from repfl.bench.running.cost import forecast, measured
+from repfl.bench.running.cost import LOOKED_AT, forecast, measured
 from repfl.bench.trust import ledger
 
 
@@ -32,6 +32,8 @@ class Statuses:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        # most plans have the records that costs are learned from; larger ones are not kept whole
+        self.record = lru_cache(maxsize=2 * LOOKED_AT)(store.get)
         self._found: dict[str, Status] = {}
 
     def of(self, cell: str) -> Status:
@@ -42,7 +44,7 @@ class Statuses:
 
     def _look(self, cell: str) -> Status:
         try:
-            record = self.store.get(cell)
+            record = self.record(cell)
         except (Corrupt, UserError) as error:
             return Status("missing", one_line(error))
         if record is None:
@@ -68,17 +70,16 @@ def stale(planned: Sequence[Planned], statuses: Statuses) -> dict[str, str]:
     with the reason.
     """
     found = {}
-    files = {place: read(*place) for place in {(item.paper, item.scale) for item in planned}}
+    measured = cache(read)  # of what is in the store, no file is opened
     for item in planned:
-        status, lines = (
-            statuses.of(item.cell.id),
-            files[item.paper, item.scale].cells.get(item.cell.id, {}),
-        )
-        told = [ledger.of_line(line.record.provenance, item.cell.json) for line in lines.values()]
-        if status.status in FINAL:
+        if (status := statuses.of(item.cell.id)).status in FINAL:
             found[item.cell.id] = status.stale
-        elif told:
-            found[item.cell.id] = "" if any(each.current for each in told) else told[0].reason
+        else:
+            lines = measured(item.paper, item.scale).cells.get(item.cell.id, {})
+            made = (line.record.provenance for line in lines.values())
+            told = [ledger.of_line(each, item.cell.json) for each in made]
+            current = any(each.current for each in told)
+            found[item.cell.id] = "" if current or not told else told[0].reason
     return {cell: reason for cell, reason in found.items() if reason}
 
 
@@ -111,10 +112,10 @@ def overview(
 ) -> dict[str, Any]:
     """The plan as plain data: every cell once per place, and totals over distinct cells."""
     statuses = Statuses(store)
+    speeds = measured(store, statuses.record)
     again = stale(unique(planned), statuses)
     planned = [item for item in planned if not only_stale or item.cell.id in again]
     cells = unique(planned)
-    speeds = measured(store)
     costs = {item.cell.id: speeds["cpu"].seconds(item.cell) for item in cells}
     standing = {item.cell.id: statuses.planned(item) for item in cells}
     open_cells = [

@@ -4,7 +4,7 @@ embedded digits, so it stands in for no number here; it is a self-test of its ow
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,14 +35,9 @@ def with_evidence(
     for item in planned:
         if item.cell.id in own or item.cell.id in known[item.paper, item.scale]:
             kept.setdefault(item.key, set()).add(item.scale)
-    for item in planned:
-        kept.setdefault(item.key, {_highest(planned, item.key)})
+    for item in sorted(planned, key=lambda item: _rank(item.scale)):
+        kept.setdefault(item.key, {item.scale})
     return [item for item in planned if item.scale in kept[item.key]]
-
-
-def _highest(planned: Iterable[Planned], key: str) -> str:
-    scales = {item.scale for item in planned if item.key == key}
-    return next((scale for scale in REAL if scale in scales), next(iter(scales)))
 
 
 def merged(results: Sequence[Result]) -> list[Result]:
@@ -50,11 +45,11 @@ def merged(results: Sequence[Result]) -> list[Result]:
     groups: dict[str, list[Result]] = {}
     for result in results:
         groups.setdefault(result.key, []).append(result)
-    return [_merged(sorted(group, key=_place)) for group in groups.values()]
+    return [_merged(sorted(group, key=lambda each: _rank(each.scale))) for group in groups.values()]
 
 
-def _place(result: Result) -> int:
-    return REAL.index(result.scale) if result.scale in REAL else len(REAL)
+def _rank(scale: str) -> int:
+    return REAL.index(scale) if scale in REAL else len(REAL)
 
 
 def _merged(group: Sequence[Result]) -> Result:

@@ -245,9 +245,12 @@ def _book(
     runs = {cell: run for part in parts for cell, run in part["runs"].items()}
     judged = any(sheet.judged for sheet in sheets)
     names = sorted({item.cell.method for item in asked.planned})
+    firsts: dict[str, Planned] = {}
+    for item in asked.planned:
+        firsts.setdefault(item.paper, item)
     return Book(
         sheets,
-        {item.paper: _titled(item) for item in asked.planned},
+        {paper: _titled(item) for paper, item in firsts.items()},
         runs,
         _open(asked.planned, runs) if asked.best else {},
         test,
@@ -294,7 +297,7 @@ def _tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
         known = measured.read(paper, mine[0].scale)
         problems += known.problems
         recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
-        told |= runs.told(mine, Known(library, known))
+        told |= runs.outcomes(mine, Known(library, known))
     problems += library.problems
     return {"table": runs.self_test(planned, told) if planned else {}, "problems": problems}
 

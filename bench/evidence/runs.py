@@ -18,20 +18,27 @@ POINTS = 60
 """As many points of a curve are told; more cannot be seen."""
 
 
-def told(planned: Sequence[Planned], known: Known) -> dict[str, Any]:
-    """Every planned cell of which something is known, by its id."""
+def outcomes(planned: Sequence[Planned], known: Known) -> dict[str, dict[str, Any]]:
+    """What came of every planned cell of which something is known, by its id."""
     found = {}
     for item in unique(planned):
-        cell = item.cell.id
+        record, line = known.record(item.cell.id), known.line(item.cell.id)
+        if record is not None:
+            origin = "came with the code" if line else "computed here"
+            found[item.cell.id] = {**_facts(item, record), "from": origin}
+    return found
+
+
+def told(planned: Sequence[Planned], known: Known) -> dict[str, Any]:
+    """The same with how well it is founded, its curve and its clients."""
+    found = outcomes(planned, known)
+    for cell, run in found.items():
         record, line = known.record(cell), known.line(cell)
-        if record is None:
-            continue
+        assert record is not None
         standing = line.standing if line else _standing(record)
-        name = "/".join(judged(item.cell.recipe["evaluation"]))
+        name = "/".join(judged(run["recipe"]["evaluation"]))
         done = record.status == "done"
-        found[cell] = {
-            **_facts(item, record),
-            "from": "came with the code" if line else "computed here",
+        run |= {
             "tier": str(known.tiers[cell]) if line else "",
             "stale": "" if standing.current else standing.reason,
             "curve": _curve(known.curves(cell, [name]).get(name) if done else None),

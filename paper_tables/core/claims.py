@@ -16,7 +16,7 @@ from functools import cache, cached_property
 from math import isfinite, sqrt
 
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.statistics import LEVEL
@@ -141,7 +141,7 @@ def led_by(leads: Iterable[Form], stated: float, *, slack: float, margin: float)
 @cache
 def _quantile(level: float, df: float) -> float:
     """Half of a t interval, in standard errors."""
-    return float(stats.t.ppf((1 + level) / 2, df))
+    return float(special.stdtrit(df, (1 + level) / 2))
 
 
 @dataclass(frozen=True)

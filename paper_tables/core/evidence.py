@@ -88,14 +88,10 @@ def pick(
     evidence: Evidence, *, row: str | None = None, column: str | None = None, done: bool = False
 ) -> pd.DataFrame:
     """The planned cells of a table row, a column, or both."""
-    cells = evidence.cells
-    keep = pd.Series(True, index=cells.index)
-    if row is not None:
-        keep &= cells["row"] == row
-    if column is not None:
-        keep &= cells["column"] == column
-    if done:
-        keep &= cells["status"] == "done"
+    cells, keep = evidence.cells, np.ones(len(evidence.cells), dtype=bool)
+    for name, value in (("row", row), ("column", column), ("status", "done" if done else None)):
+        if value is not None:
+            keep &= cells[name].to_numpy(dtype=object) == value
     return cells[keep]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special, stats
 
 LEVEL = 0.95
 FEWEST = 3
@@ -78,20 +78,24 @@ def half_width(variance: Any, df: Any, share: Any, level: float = LEVEL) -> Any:
     """Half of a t interval; `share` is what is left of one run's variance, such as 1/n of a mean
     over n runs. Arrays go through.
     """
-    return stats.t.ppf((1 + level) / 2, df) * np.sqrt(np.asarray(variance) * share)
+    return special.stdtrit(df, (1 + level) / 2) * np.sqrt(np.asarray(variance) * share)
 
 
 def kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Kendall's tau-b between two rankings; none where one of them ranks nothing."""
     if len(first) < 2 or len(set(first)) < 2 or len(set(second)) < 2:
         return None
-    return float(stats.kendalltau(first, second).statistic)
+    orders = [np.sign(np.subtract.outer(ranks, ranks)) for ranks in (first, second)]
+    pairs = [np.count_nonzero(order) / 2 for order in orders]
+    tau = np.prod(orders, axis=0).sum() / 2 / np.sqrt(pairs[0]) / np.sqrt(pairs[1])
+    return float(np.clip(tau, -1, 1))
 
 
 def interquartile_mean(values: Sequence[float]) -> float:
     """The mean of the middle half."""
     kept = [v for v in values if np.isfinite(v)]
-    return float(stats.trim_mean(kept, 0.25)) if kept else nan
+    low, high = len(kept) // 4, len(kept) - len(kept) // 4
+    return float(np.partition(kept, (low, high - 1))[low:high].mean()) if kept else nan
 
 
 def average_ranks(wide: pd.DataFrame, best: str = "high") -> pd.Series:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from repfl.bench.running import devices
 from tests.bench.conftest import ROOT
 
 LOADED = "; import sys, json; print(json.dumps([m for m in {!r} if m in sys.modules]))"
@@ -58,6 +59,27 @@ def test_a_command_that_computes_nothing_imports_no_slow_library(command: list[s
     assert after(*command) == []
 
 
+def test_a_table_is_reported_without_a_library_that_it_does_not_use(tmp_path: Path) -> None:
+    asked = ["report", "--scale", "smoke", "--artefact", "fedpurin/table1"]
+    places = ["--results", str(tmp_path), "--out", str(tmp_path / "report")]
+    unused = ("torch", "matplotlib", "seaborn", "sklearn", "scipy.stats")
+    assert after(*asked, *places, libraries=(*unused, "scipy")) == ["scipy"]
+
+
+def test_devices_are_counted_without_pytorch_where_no_driver_is() -> None:
+    code = "from repfl.bench.running import devices; found, there = devices.gpus(),"
+    assert loaded(f"{code} devices._driver(); assert there or not found", "torch") == (
+        ["torch"] if devices._driver() else []
+    )
+
+
+def test_a_part_that_a_loaded_library_lacks_is_put_off_too(package: Path) -> None:
+    probe(package, "import slow_library\nslow_library.value")
+    names = probe(package, "from slow_library import inner, value", "later")
+    assert "slow_library.inner" not in sys.modules
+    assert eval("inner.two() == 2 and value == 3", dict(names))
+
+
 def test_methods_are_listed_without_numpy() -> None:
     assert after("methods", libraries=("numpy",)) == []
 
@@ -99,12 +121,12 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         del sys.modules[name]
 
 
-def probe(package: Path, text: str) -> dict[str, object]:
+def probe(package: Path, text: str, after: str = "") -> dict[str, object]:
     """The names of a module of ours with this text."""
     from importlib import import_module
 
-    (package / "probe.py").write_text(text)
-    return vars(import_module("repfl.probe"))
+    (package / f"probe{after}.py").write_text(text)
+    return vars(import_module(f"repfl.probe{after}"))
 
 
 @pytest.mark.parametrize(

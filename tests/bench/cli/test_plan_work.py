@@ -15,7 +15,7 @@ from repfl.bench.cells import cell as cells
 from repfl.bench.cells import grid
 from repfl.bench.cells.plan import Selection, plan
 from repfl.bench.cli import status
-from repfl.bench.records import sources
+from repfl.bench.records import sources, store
 from tests.bench.conftest import Said
 
 Here = Callable[..., Said]
@@ -59,6 +59,20 @@ def test_every_source_and_every_measured_file_is_read_once(
     assert set(parsed.values()) == {1}
     assert len(read) >= 5
     assert set(read.values()) == {1}
+
+
+def test_every_record_is_read_once_and_no_measured_line_beside_it(
+    here: Here, counted: Callable[..., Counter[Any]], tmp_path: Path
+) -> None:
+    asked = ("--artefact", "star-pfl/fig1", "--results", tmp_path)
+    assert here("run", *asked, "--executor", "inline").code == 0
+    decoded = counted(store, "decode", lambda data, path: path)
+    read, grids = counted(status, "read"), counted(grid, "_read", lambda path, changed: path)
+    assert here("plan", *asked).code == 0
+    assert len(decoded) == len(store.Store(tmp_path).ids()) == 1
+    assert set(decoded.values()) == {1}
+    assert not read
+    assert {path.parent.name for path in grids} == {"star_pfl"}
 
 
 def test_recipes_and_hyperparameters_are_validated_once_and_no_line_is_looked_up(

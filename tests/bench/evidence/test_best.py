@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from math import nan
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 
 from repfl.bench.cells.plan import Planned, Selection, plan
-from repfl.bench.evidence import best
+from repfl.bench.evidence import best, reporting
 from repfl.bench.evidence.library import Library
 from repfl.bench.records.store import Store
 from repfl.paper_tables.core.result import Absent, Claim, Result, Table
+from tests.bench.conftest import task
 from tests.bench.report import sample
 
 FOUND = sample.FOUND
@@ -90,6 +92,34 @@ def test_only_scales_of_which_something_is_known_are_made(tmp_path: Path) -> Non
     assert {item.scale for item in kept if item.artefact == "table2"} == {"desk"}
     nothing = best.with_evidence(items, Library(Store(tmp_path)), tmp_path)
     assert {item.scale for item in nothing} == {"paper"}
+
+
+def test_a_long_plan_is_gone_through_only_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many names as cells are looked at, and not as many as pairs of cells."""
+    items, asked = planned(papers=["star-pfl"]), Counter[str]()
+    name = Planned.key.fget  # type: ignore[attr-defined]
+
+    def counted(item: Planned) -> str:
+        asked[name(item)] += 1
+        return str(name(item))
+
+    monkeypatch.setattr(Planned, "key", property(counted))
+    assert best.with_evidence(items, Library(Store(tmp_path)))
+    assert len(items) > 100
+    assert 0 < asked.total() <= 4 * len(items)
+
+
+def test_the_self_test_reads_records_and_no_curves(
+    store: Store, compute: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = task()
+    compute(wanted)
+    monkeypatch.delattr(Store, "frame")
+    items = [Planned(wanted.cell, "tests", "table1", "table", "row", "two", "two", "smoke")]
+    (row,) = reporting._tested(items, store)["table"]["rows"]
+    assert [(cell["done"], cell["here"]) for cell in row["cells"]] == [(1, 1)]
 
 
 LIGHT = """

@@ -7,6 +7,7 @@ from math import isnan, nan
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from repfl.paper_tables.core import statistics as st
 
@@ -53,6 +54,16 @@ def test_kendall_counts_agreement_of_rankings() -> None:
     assert st.kendall([1, 2, 3], [1, 3, 2]) == pytest.approx(1 / 3)
     assert st.kendall([1, 1, 1], [1, 2, 3]) is None
     assert st.kendall([1], [1]) is None
+
+
+def test_rankings_middles_and_intervals_are_those_of_scipy() -> None:
+    """Written out, since its module of statistics takes as long to load as a table to make."""
+    rng = np.random.default_rng(0)
+    for count in range(2, 60):
+        one, other = rng.integers(0, 9, (2, count)) / 3
+        assert st.kendall(one, other) == stats.kendalltau(one, other).statistic
+        assert st.interquartile_mean(one) == stats.trim_mean(one, 0.25)
+        assert st.half_width(4.0, count / 2, 0.25) == stats.t.ppf(0.975, count / 2)
 
 
 def test_average_ranks_share_ties_and_skip_incomplete_columns() -> None:
