@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from scipy.optimize import nnls
 from torch import Tensor
 
 
@@ -16,8 +17,6 @@ def least_squares(columns: np.ndarray) -> np.ndarray:
     over s is q / (1 + q), increasing in q. So the direction of the non-negative least-squares
     solution b is the minimiser, and scipy's active-set method needs no tolerance.
     """
-    from scipy.optimize import nnls  # late: few methods need it, and it takes its time
-
     scale = np.abs(columns).max(initial=0.0)
     if scale == 0.0:
         return np.full(columns.shape[1], 1.0 / columns.shape[1])
