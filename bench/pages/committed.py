@@ -17,12 +17,14 @@ from repfl.paper_tables.core.result import Result, Table
 
 
 @cache
-def of(paper: str, scale: str) -> tuple[Result, ...]:
-    """The artefacts of one paper; none at a scale that its grid does not have."""
+def of(paper: str, scale: str, seed: int | None = None) -> tuple[Result, ...]:
+    """The artefacts of one paper, of all seeds or of one; none at a scale that its grid has not."""
     if scale not in grids.read(grids.files()[paper]).file.scales:
         return ()
+    seeds = [] if seed is None else [seed]
     made = artefacts.make(
-        plan(Selection(scale=scale, papers=[paper])), Library(Store(Path("no results here")))
+        plan(Selection(scale=scale, papers=[paper], seeds=seeds)),
+        Library(Store(Path("no results here"))),
     )
     if made.problems:
         raise Corrupt("; ".join(made.problems))
@@ -34,9 +36,10 @@ def everything(scale: str) -> list[Result]:
     return [result for paper in grids.files() for result in of(paper, scale)]
 
 
-def table(paper: str, name: str, scale: str) -> Table:
+def table(paper: str, name: str, scale: str, seed: int | None = None) -> Table:
     """One table."""
-    known = {result.name: result for result in of(paper, scale) if isinstance(result, Table)}
+    found = of(paper, scale, seed)
+    known = {result.name: result for result in found if isinstance(result, Table)}
     if name not in known:
         raise unknown("table", name, known, paper)
     return known[name]

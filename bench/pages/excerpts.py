@@ -15,7 +15,8 @@ An excerpt stands between a comment that says in TOML what to quote and `<!-- en
 
 `[columns]` and `[rows]` choose and rename. Without `[rows]` every row that has a number is quoted;
 `floor = true` adds the floor, and `printed = "in print"` puts what is printed beside each column,
-under that heading.
+under that heading. `seed = 1` quotes runs of this seed alone, so that rows of which some have more
+seeds are compared on the same clients; `spread = true` adds deviations and how many runs there are.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class Excerpt(BaseModel):
     corner: str = ""
     floor: bool = False
     printed: str = ""
+    seed: int | None = None
+    spread: bool = False
 
 
 def renewed(text: str, paper: str) -> str:
@@ -65,7 +68,7 @@ def renewed(text: str, paper: str) -> str:
             match[1]
             + match[2]
             + match[3]
-            + quoted(excerpt, committed.table(paper, excerpt.table, excerpt.scale))
+            + quoted(excerpt, committed.table(paper, excerpt.table, excerpt.scale, excerpt.seed))
             + match[5]
         )
 
@@ -95,22 +98,29 @@ def quoted(excerpt: Excerpt, table: Table) -> str:
             [
                 label,
                 *_entries(
-                    excerpt, [(c, _ours(table, row, c), _printed(table, row, c)) for c in columns]
+                    excerpt,
+                    [(_told(excerpt, table, row, c), _printed(table, row, c)) for c in columns],
                 ),
             ]
         )
     if excerpt.floor:
         floors = numbers.floors(table)
         lines.append(
-            [FLOOR, *_entries(excerpt, [(c, floors.get(c.key, nan), "") for c in columns])]
+            [
+                FLOOR,
+                *_entries(
+                    excerpt,
+                    [(numbers.plain(floors.get(c.key, nan), c.digits), "") for c in columns],
+                ),
+            ]
         )
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _entries(excerpt: Excerpt, row: Iterable[tuple[Column, float, str]]) -> Iterator[str]:
+def _entries(excerpt: Excerpt, row: Iterable[tuple[str, str]]) -> Iterator[str]:
     """A line's entries: ours, each followed by what is printed if that is wanted."""
-    for column, ours, printed in row:
-        yield numbers.plain(ours, column.digits)
+    for ours, printed in row:
+        yield ours
         if excerpt.printed:
             yield printed or "–"
 
@@ -124,6 +134,16 @@ def _check(what: str, named: Iterable[str], known: Collection[str], table: Table
 def _printed(table: Table, row: str, column: Column) -> str:
     cell = table.cell(row, column.key)
     return "" if cell is None else str(cell["printed"])
+
+
+def _told(excerpt: Excerpt, table: Table, row: str, column: Column) -> str:
+    """Our number, with what it rests on if that is wanted."""
+    cell = table.cell(row, column.key)
+    if excerpt.spread and cell is not None and isfinite(cell["ours"]):
+        runs = int(cell["seeds"])
+        told = numbers.spread(cell["ours"], cell["std"], column.digits)
+        return f"{told} ({runs} {'run' if runs == 1 else 'runs'})"
+    return numbers.plain(_ours(table, row, column), column.digits)
 
 
 def _ours(table: Table, row: str, column: Column) -> float:
