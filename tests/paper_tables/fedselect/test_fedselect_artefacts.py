@@ -4,17 +4,12 @@ says so.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from repfl.algorithms import models
-from repfl.bench.cells.grid import files
-from repfl.paper_tables.core.figures import sheet, style
-from repfl.paper_tables.core.result import Absent, Figure, Table
+from repfl.paper_tables.core.result import Figure, Table
 from repfl.paper_tables.fedselect import facts
 from repfl.paper_tables.fedselect.artefacts import ARTEFACTS
 from repfl.paper_tables.fedselect.facts import on_lattice
@@ -22,67 +17,7 @@ from repfl.paper_tables.fedselect.overlap import compare_masks, overlaps
 from repfl.paper_tables.fedselect.settings import DATASETS, METHODS
 from tests.paper_tables.fedselect.evidence import PAPER, claims, evidence, make, table
 
-NAMES = ("table1", "table2", "table3", "fig2", "fig3", "fig4")
 SCALES = ("smoke", "desk", "paper")
-FOLDER = files()[PAPER].parent
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_every_published_number_stands_in_exactly_one_place(scale: str) -> None:
-    results = [make(name, scale) for name in ARTEFACTS]
-    tables = [
-        source for r in results if isinstance(r, Table) for source in r.frame["source"] if source
-    ]
-    told = [source for r in results for c in r.claims for source in c.sources]
-    expected = [
-        f"{path.name}:{line}"
-        for path in (FOLDER / "published").glob("*.csv")
-        for line in range(2, 2 + len(pd.read_csv(path)))
-    ]
-    assert Counter(tables + told) == Counter(expected)
-    assert len(expected) == 40 + 16 + 32 + 9
-
-
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", ["fig2", "fig3", "fig4"])
-def test_every_figure_draws_something(name: str, scale: str) -> None:
-    figure = make(name, scale)
-    assert isinstance(figure, Figure)
-    assert len(figure.data)
-    assert figure.ids
-    with style():
-        canvas = figure.draw(sheet)
-    assert sum(len(a.lines) + len(a.images) for a in canvas.axes) >= 4
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
-    found = ARTEFACTS[name](evidence(name, fails=lambda item: True))
-    said = " ".join(
-        (found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ()))
-    )
-    assert "out of memory" in said
-    if isinstance(found, Table):
-        assert set(found.frame["verdict"].dropna()) == {"not measured"}
-    if isinstance(found, Figure):
-        with style():
-            found.draw(sheet)
-    assert isinstance(found, Absent) == (name == "fig4")
-
-
-def test_a_failed_seed_shows_with_its_reason_and_the_others_count() -> None:
-    found = ARTEFACTS["table1"](
-        evidence(
-            "table1",
-            "paper",
-            lambda i: i.row == "Ditto" and i.column == "mini" and i.cell.seed == 1,
-        )
-    )
-    assert isinstance(found, Table)
-    cell = found.cell("Ditto", "mini")
-    assert cell is not None
-    assert cell["seeds"] == 2
-    assert cell["reason"] == "failed (seed 1): out of memory"
 
 
 def test_smaller_scales_and_the_untrained_column_are_never_called_a_match() -> None:
@@ -136,7 +71,7 @@ FAIL_IN_PRINT = {
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_claims_that_fail_in_the_paper_s_own_numbers_are_these(scale: str) -> None:
-    found = [c for name in NAMES for c in make(name, scale).claims]
+    found = [c for r in PAPER.all(scale) for c in r.claims]
     assert {c.text for c in found if c.printed is False} == FAIL_IN_PRINT
     assert sum(bool(c.printed) for c in found) == 10
 
@@ -276,27 +211,3 @@ def test_clients_with_common_labels_are_told_apart_and_statistics_left_out() -> 
     assert claims("fig4")[
         "Clients that share a label overlap more than clients that share none"
     ].suggests
-
-
-def test_every_inconsistency_that_a_note_refers_to_stands_in_the_readme() -> None:
-    known = {
-        int(n)
-        for n in re.findall(
-            r"^\| (\d+) \|", (FOLDER / "README.md").read_text("utf-8"), flags=re.MULTILINE
-        )
-    }
-    assert known == set(range(1, 32))
-    results = [make(name, scale) for name in NAMES for scale in ("smoke", "paper")]
-    texts = [note for r in results for note in r.notes] + [
-        c.detail for r in results for c in r.claims
-    ]
-    texts += [str(reason) for r in results if isinstance(r, Table) for reason in r.frame["reason"]]
-    cited = {
-        int(n)
-        for line in texts
-        for part in re.findall(r"README, ([\d andto]+)", line)
-        for n in re.findall(r"\d+", part)
-    }
-    cited |= {int(n) for n in re.findall(r"\[(\d+)\]", (FOLDER / "grid.toml").read_text("utf-8"))}
-    assert cited <= known
-    assert len(cited) > 12
