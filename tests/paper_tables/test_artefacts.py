@@ -59,74 +59,95 @@ class Expected:
     """Lines of its published files."""
     marks: tuple[str, ...]
     """What its figures are drawn with."""
-    least: int
-    """Marks in every figure."""
-    points: int
-    """Rows in every figure's data."""
+    least: tuple[int, int]
+    """Marks, and rows of data, in every figure."""
     absent: str
     """Artefacts that are nothing without a result."""
     known: int
     """Inconsistencies in its README."""
     cited: int
     """How many of them notes, claims and the grid refer to, at least."""
-    cells: int
-    clients: int
-    """The most at the smoke scale."""
     guest: tuple[str, str]
     """A table, and a row that a method of somebody else's copies."""
     one: Seed
+    cells: tuple[int, int, int]
+    """Cells of each scale, at least."""
+    smoke: tuple[int, int]
+    """Cells, and clients of a cell, at the smoke scale, at most."""
+    desk: str
+    """Data sets of the desk scale."""
 
 
 EXPECTED = {
     "fedobp": Expected(
-        "table1 table2 table3 table4 table5 fig2 fig3 fig4 fig5 fig6 fig7",
-        32 + 32 + 104 + 104 + 32 + 72 + 449 + 20 + 24,
-        ("lines",),
-        *(3, 1),
-        "fig6",
-        *(31, 16, 140, 10),
-        ("table3", "FedAvg"),
-        Seed("table3", "APFL", "cifar10-dir0.1", 42, 3),
+        artefacts="table1 table2 table3 table4 table5 fig2 fig3 fig4 fig5 fig6 fig7",
+        numbers=32 + 32 + 104 + 104 + 32 + 72 + 449 + 20 + 24,
+        marks=("lines",),
+        least=(3, 1),
+        absent="fig6",
+        known=31,
+        cited=20,
+        guest=("table3", "FedAvg"),
+        one=Seed("table3", "APFL", "cifar10-dir0.1", 42, left=3),
+        cells=(101, 61, 2001),
+        smoke=(140, 10),
+        desk="cifar10 fashion_mnist mnist digits",
     ),
     "fedpurin": Expected(
-        "table1 table2 table3 fig2 fig3 fig4 fig5 fig6",
-        63 + 36 + 27 + 5,
-        ("lines", "patches", "images", "collections"),
-        *(4, 1),
-        "fig5 fig6",
-        *(21, 0, 140, 8),
-        ("table1", "FedAvg"),
-        Seed("table1", "pFedSD", "cifar10-dir0.5", 1, 1),
+        artefacts="table1 table2 table3 fig2 fig3 fig4 fig5 fig6",
+        numbers=63 + 36 + 27 + 5,
+        marks=("lines", "patches", "images", "collections"),
+        least=(4, 1),
+        absent="fig5 fig6",
+        known=21,
+        cited=0,
+        guest=("table1", "FedAvg"),
+        one=Seed("table1", "pFedSD", "cifar10-dir0.5", 1, left=2),
+        cells=(100, 100, 300),
+        smoke=(140, 8),
+        desk="cifar10 cifar100 fashion_mnist digits",
     ),
     "fedselect": Expected(
-        "table1 table2 table3 fig2 fig3 fig4",
-        40 + 16 + 32 + 9,
-        ("lines", "images"),
-        *(4, 1),
-        "fig4",
-        *(31, 13, 185, 10),
-        ("table1", "Ditto"),
-        Seed("table1", "Ditto", "mini", 1, 2),
+        artefacts="table1 table2 table3 fig2 fig3 fig4",
+        numbers=40 + 16 + 32 + 9,
+        marks=("lines", "images"),
+        least=(4, 1),
+        absent="fig4",
+        known=31,
+        cited=15,
+        guest=("table1", "Ditto"),
+        one=Seed("table1", "Ditto", "mini", 1, left=2),
+        cells=(151, 51, 381),
+        smoke=(185, 10),
+        desk="cifar10",
     ),
     "pfeddst": Expected(
-        "table2 fig2 fig3 fig4",
-        18,
-        ("lines", "patches"),
-        *(7, 21),
-        "fig2",
-        *(15, 11, 60, 12),
-        ("table2", "FedAvg"),
-        Seed("table2", "Dis-PFL", "cifar100/last", 1, 2),
+        artefacts="table2 fig2 fig3 fig4",
+        numbers=18,
+        marks=("lines", "patches"),
+        least=(7, 21),
+        absent="fig2",
+        known=15,
+        cited=11,
+        guest=("table2", "FedAvg"),
+        one=Seed("table2", "Dis-PFL", "cifar100/last", 1, left=2),
+        cells=(50, 40, 60),
+        smoke=(60, 12),
+        desk="cifar10 cifar100",
     ),
     "star-pfl": Expected(
-        "table2 table3 fig1 fig2",
-        36 + 36 + 3,
-        ("lines", "images"),
-        *(3, 21),
-        "fig1 fig2",
-        *(23, 11, 60, 20),
-        ("table2", "FedAvg"),
-        Seed("table2", "FedBN", "axial-dir1", 1, 2),
+        artefacts="table2 table3 fig1 fig2",
+        numbers=36 + 36 + 3,
+        marks=("lines", "images"),
+        least=(3, 21),
+        absent="fig1 fig2",
+        known=23,
+        cited=11,
+        guest=("table2", "FedAvg"),
+        one=Seed("table2", "FedBN", "axial-dir1", 1, left=2),
+        cells=(50, 50, 120),
+        smoke=(60, 20),
+        desk="organsmnist fashion_mnist digits",
     ),
 }
 NAMES = [(paper, name) for paper in PAPERS for name in EXPECTED[paper].artefacts.split()]
@@ -183,9 +204,10 @@ def test_every_figure_draws_something(paper: str, name: str, scale: str) -> None
     assert isinstance(figure, Figure)
     assert figure.key == f"{paper}/{name}"
     assert figure.ids
-    assert len(figure.data) >= expected.points
+    marks, rows = expected.least
+    assert len(figure.data) >= rows
     axes = draw(figure).axes
-    assert sum(len(getattr(a, kind)) for a in axes for kind in expected.marks) >= expected.least
+    assert sum(len(getattr(a, kind)) for a in axes for kind in expected.marks) >= marks
 
 
 @pytest.mark.parametrize(("paper", "name"), NAMES)
@@ -283,15 +305,24 @@ def test_every_inconsistency_that_a_note_refers_to_stands_in_the_readme(paper: P
 
 
 @of_papers
+def test_every_cell_of_every_scale_builds(paper: Paper) -> None:
+    for scale, least in zip(SCALES, EXPECTED[paper.name].cells, strict=True):
+        assert len(unique(planned(paper.name, scale))) >= least
+
+
+@of_papers
 def test_smoke_needs_no_data_and_stays_small(paper: Paper) -> None:
-    items, expected = unique(planned(paper.name, "smoke")), EXPECTED[paper.name]
-    assert len(items) <= expected.cells
+    items = unique(planned(paper.name, "smoke"))
+    cells, clients = EXPECTED[paper.name].smoke
     assert {item.cell.recipe["dataset"] for item in items} == {"digits"}
+    assert len(items) <= cells
+    assert max(item.cell.recipe["clients"] for item in items) <= clients
     assert max(item.cell.rounds for item in items) <= 8
-    assert max(item.cell.recipe["clients"] for item in items) <= expected.clients
 
 
 @of_papers
 def test_the_desk_scale_fits_an_afternoon_on_two_cores(paper: Paper, tmp_path: Path) -> None:
     items = unique(planned(paper.name, "desk"))
     assert total(items, estimates(items, Store(tmp_path))) <= 2 * 4 * 3600
+    used = {item.cell.recipe["dataset"] for item in items}
+    assert used == set(EXPECTED[paper.name].desk.split())

@@ -4,6 +4,7 @@ from them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
@@ -15,7 +16,7 @@ TINY = 2746
 LAYERS = (("conv1", 0.3), ("conv2", 0.05), ("fc1", 0.05), ("classifier", 0.6))
 
 
-def size(recipe: dict[str, Any]) -> int:
+def size(recipe: Mapping[str, Any]) -> int:
     """Parameters of the model that a cell trains."""
     if recipe["model"] == "tiny":
         return TINY

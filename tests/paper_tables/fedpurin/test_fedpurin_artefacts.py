@@ -1,5 +1,5 @@
-"""The FedPURIN artefacts from invented evidence: everything printed is shown, and what is missing
-says so.
+"""The FedPURIN artefacts from invented evidence: variants, claims, closed
+forms and the grid.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ GRID = read(files()["fedpurin"])
 def test_scored_points_are_the_sparsified_the_dense_and_the_aggregated_model() -> None:
     found = table("table1", "paper")
     values = [
-        found.cell(row, "cifar10-dir0.1")["ours"]
+        found.cell(row, "cifar10-dir0.1")["ours"]  # type: ignore[index]
         for row in ("FedPURIN", "FedPURIN, dense model", "FedPURIN, after aggregation")
-    ]  # type: ignore[index]
+    ]
     assert len(set(values)) == 3
     assert set(found.layout.aside) == {
         "FedPer, 40 clients",
@@ -43,7 +43,7 @@ def test_savings_are_open_until_the_full_runs_exist() -> None:
 
 
 def test_full_model_rows_come_from_the_ledger_and_flag_the_mask_slip() -> None:
-    """The invented traffic of the fakes has the true parameter counts, so the closed forms must
+    """The invented traffic has the true parameter counts, so the closed forms must
     come out; 19.06 must not.
     """
     found = table("table3")

@@ -1,6 +1,4 @@
-"""The PFedDST artefacts from invented evidence: everything printed is shown, claims answer at their
-scale, the grid is the protocol.
-"""
+"""The PFedDST artefacts from invented evidence: claims answer at their scale, the grid is the protocol."""
 
 from __future__ import annotations
 
@@ -22,9 +20,6 @@ SCALES = ("smoke", "desk", "paper")
 def holds(name: str, scale: str, words: str) -> bool | None:
     (claim,) = (c for c in make(name, scale).claims if words in c.text)
     return claim.holds
-
-
-# -- nothing printed is lost -----------------------------------------------------------------------
 
 
 def test_one_of_two_runs_of_figure_2_still_draws_and_leaves_its_claims_open() -> None:

@@ -1,6 +1,4 @@
-"""The Star-PFL artefacts from invented evidence: everything printed is shown, closed forms come
-out, and the grid is the protocol.
-"""
+"""The Star-PFL artefacts from invented evidence: closed forms come out, and the grid is the protocol."""
 
 from __future__ import annotations
 
@@ -16,9 +14,6 @@ from tests.paper_tables.planned import planned
 from tests.paper_tables.star_pfl.evidence import LEARNABLE, NORM, STATISTICS, table
 
 SCALES = ("smoke", "desk", "paper")
-
-
-# -- nothing printed is lost -----------------------------------------------------------------------
 
 
 # -- table 2 ---------------------------------------------------------------------------------------

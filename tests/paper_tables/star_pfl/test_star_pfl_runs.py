@@ -64,7 +64,7 @@ def test_updates_start_from_the_mean_of_the_last_values() -> None:
     evidence = invented("fig2")
     cell = str(evidence.cells["id"].iloc[0])
     held = rows(found).assign(id=cell)
-    evidence.rounds = lambda ids, *names: held[held["name"].str.startswith(names)]  # type: ignore[method-assign]
+    evidence.rounds = lambda ids, *names: held[held["name"].str.startswith(names)]
     traces = read_traces(evidence)
     assert isinstance(traces, Traces)
     assert sorted(traces.labels) == [label for label in range(10) for _ in range(2)]
