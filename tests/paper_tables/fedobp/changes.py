@@ -39,8 +39,8 @@ def drawn(evidence: Doctored, result: Result, turned: bool) -> Sequence[Claim]:
 
 
 def climbing(evidence: Doctored) -> None:
-    """Curves that rise until round 390."""
-    evidence.curve = lambda f: f.assign(round=13 * f["round"], value=f["round"] / 30)
+    """Curves that rise until round 384."""
+    evidence.curve = lambda f: f.assign(round=16 * f["round"], value=f["round"] / 24)
 
 
 def flat(evidence: Doctored) -> None:

@@ -1,4 +1,4 @@
-"""The FedSelect grid: it is the protocol, and the true model has the sizes that the README states."""
+"""The FedSelect grid is the protocol, and the true model has the sizes that the README states."""
 
 from __future__ import annotations
 

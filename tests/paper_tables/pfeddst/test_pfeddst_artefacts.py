@@ -1,4 +1,4 @@
-"""The PFedDST artefacts from invented evidence: claims answer at their scale, the grid is the protocol."""
+"""The PFedDST artefacts from invented evidence: claims answer at their scale; the grid."""
 
 from __future__ import annotations
 

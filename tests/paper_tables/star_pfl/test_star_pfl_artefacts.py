@@ -1,4 +1,4 @@
-"""The Star-PFL artefacts from invented evidence: closed forms come out, and the grid is the protocol."""
+"""The Star-PFL artefacts from invented evidence: closed forms come out; the grid."""
 
 from __future__ import annotations
 
