@@ -1,6 +1,4 @@
-"""The FedOBP artefacts from invented evidence: closed forms come out, and claims
-answer.
-"""
+"""The FedOBP artefacts from invented evidence: closed forms come out, claims answer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The FedPURIN artefacts from invented evidence: variants, claims, closed
-forms and the grid.
-"""
+"""The FedPURIN artefacts from invented evidence: variants, claims and the grid."""
 
 from __future__ import annotations
 

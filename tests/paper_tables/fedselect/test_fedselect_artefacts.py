@@ -1,6 +1,4 @@
-"""The FedSelect artefacts from invented evidence: variants, claims and
-masks.
-"""
+"""The FedSelect artefacts from invented evidence: variants, claims and masks."""
 
 from __future__ import annotations
 
