@@ -5,8 +5,9 @@ fixed results.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -19,11 +20,11 @@ from repfl.bench.evidence.measured import Measured
 from repfl.bench.records.store import Record
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.published import load
+from repfl.paper_tables.core.result import Claim, Result, Table
 
 SHOWN_ROUNDS = 24
 """Curves are cut here, to keep tests fast."""
-Curves = Callable[[Planned, int], dict[str, float]]
-"""What a paper's runs note in a round beyond accuracies and bytes."""
+Fails = Callable[[Planned], bool]
 
 
 def number(*key: object) -> float:
@@ -68,61 +69,92 @@ def metrics(item: Planned) -> dict[str, Any]:
 
 
 class Invented(harness.Library):
-    """A library in which every planned cell is done, unless told otherwise. It is its own store."""
+    """A library in which every planned cell is done, unless told otherwise. It is its own store.
+    Papers say what their runs note and leave.
+    """
 
-    def __init__(self, items: Sequence[Planned], curves: Curves) -> None:
+    def __init__(self, items: Sequence[Planned], fails: Fails | None) -> None:
         self.items = {item.cell.id: item for item in items}
         super().__init__(cast(Any, self))
-        self.noted, self.fate = curves, dict[str, tuple[str, str]]()
+        self.failed = {item.cell.id for item in items if fails is not None and fails(item)}
 
     def record(self, cell: str) -> Record | None:
-        status, reason = self.fate.get(cell, ("done", ""))
-        return Record(
-            cell,
-            self.items[cell].cell.json,
-            status,
-            reason,
-            metrics(self.items[cell]) if status == "done" else {},
-        )
+        item = self.items[cell]
+        if cell in self.failed:
+            return Record(cell, item.cell.json, "failed", "out of memory", {})
+        return Record(cell, item.cell.json, "done", "", metrics(item) | self.summary(item))
+
+    def summary(self, item: Planned) -> dict[str, Any]:
+        """What a paper's records sum up beyond accuracies."""
+        return {}
+
+    def noted(self, item: Planned, round_: int) -> dict[str, float]:
+        """What a paper's runs note in a round beyond accuracies."""
+        return {}
+
+    def shown(self, item: Planned) -> Iterable[int]:
+        """The rounds that are noted."""
+        return range(1, min(SHOWN_ROUNDS, item.cell.rounds) + 1)
 
     def frame(self, record: Record, name: str) -> pd.DataFrame:
         """Rising accuracies, and what the paper's runs note."""
         item, rows = self.items[record.id], []
-        last = min(SHOWN_ROUNDS, item.cell.rounds)
-        for round_ in range(1, last + 1):
+        shown = self.shown(item)
+        points, last = item.cell.recipe["evaluation"]["points"], max(shown)
+        for round_ in shown:
             rise = accuracy(item) * (1 - 0.5 * (1 - round_ / last) ** 2)
-            points = {f"{point}/mean": rise for point in item.cell.recipe["evaluation"]["points"]}
-            rows += [
-                (round_, key, value) for key, value in (points | self.noted(item, round_)).items()
-            ]
+            noted = {f"{point}/mean": rise for point in points} | self.noted(item, round_)
+            rows += [(round_, key, value) for key, value in noted.items()]
         return pd.DataFrame(rows, columns=["round", "name", "value"])
 
-    def diagnostics(self, record: Record) -> dict[str, np.ndarray]:
+    def diagnostics(self, item: Planned) -> dict[str, np.ndarray]:
         """What a run leaves beside its curves."""
         return {}
 
     def arrays(self, record: Record, reduce: Reduce) -> Arrays:
-        return reduce(self.diagnostics(record))
+        return reduce(self.diagnostics(self.items[record.id]))
 
 
-class Plans:
-    """One paper's invented evidence."""
+class Paper:
+    """One paper's artefacts from invented evidence."""
 
-    def __init__(self, paper: str, curves: Curves) -> None:
-        self.paper, self.curves = paper, curves
-        self.published = load(files()[paper].parent / "published")
+    def __init__(self, name: str, library: type[Invented]) -> None:
+        self.name, self.library, self.folder = name, library, files()[name].parent
+        self.published = load(self.folder / "published")
+        module = import_module(f"repfl.paper_tables.{self.folder.name}.artefacts")
+        self.artefacts: Mapping[str, Callable[[Evidence], Result]] = module.ARTEFACTS
+        self._whole: dict[tuple[str, str], Result] = {}
 
-    def evidence(
-        self,
-        artefact: str,
-        scale: str = "smoke",
-        fails: Callable[[Planned], bool] = lambda item: False,
-    ) -> Evidence:
+    def __str__(self) -> str:
+        return self.name
+
+    def evidence(self, name: str, scale: str = "smoke", fails: Fails | None = None) -> Any:
         """The evidence of one artefact; some of its cells have failed."""
-        items = [item for item in planned(self.paper, scale) if item.artefact == artefact]
-        library = Invented(items, self.curves)
-        library.fate = {item.cell.id: ("failed", "out of memory") for item in items if fails(item)}
-        return cast(
-            Evidence,
-            harness.StoredEvidence(items, harness.Known(library, Measured()), self.published),
-        )
+        items = [item for item in planned(self.name, scale) if item.artefact == name]
+        known = harness.Known(self.library(items, fails), Measured())
+        return harness.StoredEvidence(items, known, self.published)
+
+    def make(self, name: str, scale: str = "smoke", fails: Fails | None = None) -> Result:
+        """An artefact; without failures it is made once."""
+        if fails is not None:
+            return self.artefacts[name](self.evidence(name, scale, fails))
+        if (name, scale) not in self._whole:
+            self._whole[name, scale] = self.artefacts[name](self.evidence(name, scale))
+        return self._whole[name, scale]
+
+    def table(self, name: str, scale: str = "smoke", fails: Fails | None = None) -> Table:
+        return as_table(self.make(name, scale, fails))
+
+    def all(self, scale: str = "smoke") -> list[Result]:
+        """Every artefact of the paper."""
+        return [self.make(name, scale) for name in self.artefacts]
+
+    def claims(self, name: str, scale: str = "smoke") -> dict[str, Claim]:
+        """An artefact's claims by their text."""
+        return {claim.text: claim for claim in self.make(name, scale).claims}
+
+
+def as_table(found: Result) -> Table:
+    """An artefact that has to be a table."""
+    assert isinstance(found, Table)
+    return found

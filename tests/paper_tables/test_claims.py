@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from math import nan, sqrt
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from repfl.bench.cells.grid import files, printed
+from repfl.bench.cells.grid import printed
 from repfl.bench.pages import claims as page
 from repfl.paper_tables.core.claims import (
     OPEN,
@@ -29,8 +27,7 @@ from repfl.paper_tables.core.claims import (
     sentence,
     some,
 )
-from repfl.paper_tables.core.published import load
-from repfl.paper_tables.core.result import Claim, Result, Table
+from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.statistics import Expected, spread
 from repfl.paper_tables.fedobp import ablation
 from repfl.paper_tables.fedobp import accuracy as obp_accuracy
@@ -38,32 +35,11 @@ from repfl.paper_tables.fedpurin import claims as purin_claims
 from repfl.paper_tables.fedselect import accuracy as select_accuracy
 from repfl.paper_tables.star_pfl import accuracy as star_accuracy
 from repfl.paper_tables.star_pfl import savings
-from tests.paper_tables.fedobp import evidence as fedobp
-from tests.paper_tables.fedpurin import test_fedpurin_artefacts as fedpurin
-from tests.paper_tables.fedselect import evidence as fedselect
-from tests.paper_tables.pfeddst import test_pfeddst_artefacts as pfeddst
-from tests.paper_tables.star_pfl import test_star_pfl_artefacts as star_pfl
-
-INVENTED = {
-    "fedobp": fedobp.make,
-    "fedpurin": fedpurin.make,
-    "fedselect": fedselect.make,
-    "pfeddst": pfeddst.make,
-    "star-pfl": star_pfl.make,
-}
-
-
-@cache
-def invented(paper: str, scale: str) -> tuple[Result, ...]:
-    """All artefacts of a paper from made-up evidence."""
-    from importlib import import_module
-
-    module = import_module(f"repfl.paper_tables.{paper.replace('-', '_')}.artefacts")
-    return tuple(INVENTED[paper](name, scale) for name in module.ARTEFACTS)
+from tests.paper_tables.papers import PAPERS
 
 
 def claims(paper: str, scale: str) -> list[Claim]:
-    return [claim for result in invented(paper, scale) for claim in result.claims]
+    return [claim for result in PAPERS[paper].all(scale) for claim in result.claims]
 
 
 # -- the rule on scale -----------------------------------------------------------------------------
@@ -247,19 +223,13 @@ TABLES: dict[tuple[str, str], Judge] = {
 
 def doctored(paper: str, name: str, change: Callable[[pd.DataFrame], pd.Series]) -> list[Claim]:
     """A table's claims at the paper's scale, ours being what `change` makes of print."""
-    (table,) = (r for r in invented(paper, "smoke") if r.name == name)
-    assert isinstance(table, Table)
+    table = PAPERS[paper].table(name)
     printed = table.frame[table.frame["source"] != ""].reset_index(drop=True)
     ours = change(printed).astype(float)
     values = printed.assign(
         ours=ours, low=ours - 1e-4, high=ours + 1e-4, df=30.0, seeds=3, scale="paper"
     )
-    published = load(files()[paper].parent / "published")
-    given = (
-        fedselect.evidence(name, "paper")
-        if paper == "fedselect"
-        else SimpleNamespace(scale="paper", published=published)
-    )
+    given = PAPERS[paper].evidence(name, "paper")
     return [
         claim
         for claim in TABLES[paper, name](given, values)

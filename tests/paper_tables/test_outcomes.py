@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -26,18 +25,19 @@ from tests.paper_tables.doctored import Case, Change, Doctored
 from tests.paper_tables.fedobp import changes as fedobp
 from tests.paper_tables.fedpurin import changes as fedpurin
 from tests.paper_tables.fedselect import changes as fedselect
+from tests.paper_tables.papers import PAPERS
 from tests.paper_tables.pfeddst import changes as pfeddst
 from tests.paper_tables.solving import filled, solve
 from tests.paper_tables.star_pfl import changes as star_pfl
 
-PAPERS: dict[str, Any] = {
-    "fedobp": fedobp,
-    "fedpurin": fedpurin,
-    "fedselect": fedselect,
-    "pfeddst": pfeddst,
-    "star-pfl": star_pfl,
+CHANGES: dict[str, tuple[Case, ...]] = {
+    "fedobp": fedobp.CASES,
+    "fedpurin": fedpurin.CASES,
+    "fedselect": fedselect.CASES,
+    "pfeddst": pfeddst.CASES,
+    "star-pfl": star_pfl.CASES,
 }
-CASES = [(paper, case) for paper, changes in PAPERS.items() for case in changes.CASES]
+CASES = [(paper, case) for paper, cases in CHANGES.items() for case in cases]
 TIGHT, LOOSE = 1e-6, 1e4
 
 
@@ -64,6 +64,7 @@ class Rendered(NamedTuple):
 def rendered(paper: str) -> Rendered:
     """Everything of one paper from invented evidence, with an ear on every condition."""
     found: dict[str, Weighed] = {}
+    given = PAPERS[paper]
 
     def listen(
         frame: pd.DataFrame, name: str, text: str, condition: Condition, **given: Any
@@ -71,7 +72,6 @@ def rendered(paper: str) -> Rendered:
         found[name] = Weighed(frame, condition, given)
         return sentence(frame, name, text, condition, **given)
 
-    module = import_module(f"repfl.paper_tables.{paper.replace('-', '_')}.artefacts")
     asking = [m for m in sys.modules.values() if getattr(m, "sentence", None) is sentence]
     asking = [m for m in asking if m.__name__.startswith("repfl.paper_tables.")]
     before = {m: m.__dict__["sentence"] for m in asking if m is not core}
@@ -79,7 +79,7 @@ def rendered(paper: str) -> Rendered:
         for each in before:
             each.__dict__["sentence"] = listen
         results = {
-            name: make(PAPERS[paper].evidence(name)) for name, make in module.ARTEFACTS.items()
+            name: make(given.evidence(name, "paper")) for name, make in given.artefacts.items()
         }
     finally:
         for each, own in before.items():
@@ -95,7 +95,7 @@ def ids(paper: str) -> list[str]:
 
 @pytest.mark.parametrize("paper", printed())
 def test_every_claim_is_tried_both_ways(paper: str) -> None:
-    by_hand = [name for case in PAPERS[paper].CASES for name in case.ids]
+    by_hand = [name for case in CHANGES[paper] for name in case.ids]
     assert sorted([*rendered(paper).weighed, *by_hand]) == sorted(ids(paper))
 
 
@@ -124,7 +124,7 @@ def test_conditions_hold_and_fail_with_printed_numbers(paper: str) -> None:
 
 def judged(paper: str, case: Case, change: Change) -> dict[str, Claim]:
     """A case's claims on changed evidence."""
-    evidence = Doctored(PAPERS[paper].evidence(case.artefact))
+    evidence = Doctored(PAPERS[paper].evidence(case.artefact, "paper"))
     extra = change(evidence)
     result = rendered(paper).results[case.artefact]
     found: Sequence[Claim] = case.judge(evidence, result, extra)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -12,12 +11,6 @@ from repfl.paper_tables.core.result import Claim, Result
 from repfl.paper_tables.fedobp import ablation, accuracy, curves, downlink, facts, layers, optima
 from repfl.paper_tables.fedobp.settings import PRINTED
 from tests.paper_tables.doctored import Case, Doctored, as_it_is, frame, giving
-from tests.paper_tables.fedobp.evidence import FedObpEvidence
-
-
-def evidence(name: str) -> Any:
-    """An artefact's invented evidence at the paper's scale."""
-    return FedObpEvidence(name, "paper")
 
 
 def counts_agree(evidence: Doctored) -> None:
@@ -46,8 +39,8 @@ def drawn(evidence: Doctored, result: Result, turned: bool) -> Sequence[Claim]:
 
 
 def climbing(evidence: Doctored) -> None:
-    """Curves that rise until round 390."""
-    evidence.curve = lambda f: f.assign(round=13 * f["round"], value=f["round"] / 30)
+    """Curves that rise until round 384."""
+    evidence.curve = lambda f: f.assign(round=16 * f["round"], value=f["round"] / 24)
 
 
 def flat(evidence: Doctored) -> None:

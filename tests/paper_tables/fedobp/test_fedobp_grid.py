@@ -1,64 +1,24 @@
-"""The FedOBP grid: every cell builds, quantiles are Table II's, and the scales keep their
-budgets.
-"""
+"""The FedOBP grid: it is the protocol, and quantiles are Table II's."""
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from repfl.bench.cells.grid import files, read
-from repfl.bench.cells.plan import Planned, cells_of, unique
 from repfl.bench.evidence import artefacts
 from repfl.bench.evidence.library import Library
 from repfl.bench.records.store import Store
 from repfl.bench.running.clients import clients_of, make
-from repfl.bench.running.cost import estimates, total
 from repfl.bench.running.task import Options
 from repfl.datasets.core import registry
 from repfl.paper_tables.core.published import load
 from repfl.paper_tables.core.result import Table
 from repfl.paper_tables.fedobp import settings
 from repfl.paper_tables.fedobp.facts import official
-
-HOUR = 3600
-
-
-@cache
-def planned(scale: str) -> tuple[Planned, ...]:
-    """All cells of a scale, built and validated."""
-    grid = read(files()["fedobp"])
-    return tuple(
-        item
-        for name, artefact in grid.file.artefacts.items()
-        for item in cells_of(grid, name, artefact, scale)
-    )
-
-
-@pytest.mark.parametrize(("scale", "least"), [("smoke", 100), ("desk", 60), ("paper", 2000)])
-def test_every_cell_of_every_scale_builds(scale: str, least: int) -> None:
-    assert len(unique(planned(scale))) > least
-    assert {item.artefact for item in planned(scale)} == set(read(files()["fedobp"]).file.artefacts)
-
-
-def test_the_smoke_scale_is_small() -> None:
-    items = unique(planned("smoke"))
-    assert len(items) <= 140
-    assert all(item.cell.recipe["dataset"] == "digits" for item in items)
-
-
-def test_the_desk_scale_fits_an_afternoon_on_two_cores(tmp_path: Path) -> None:
-    items = unique(planned("desk"))
-    assert total(items, estimates(items, Store(tmp_path))) <= 2 * 4 * HOUR
-    assert {item.cell.recipe["dataset"] for item in items} == {
-        "cifar10",
-        "fashion_mnist",
-        "mnist",
-        "digits",
-    }
+from tests.paper_tables.planned import planned
 
 
 def test_runs_of_tables_three_and_four_use_the_quantiles_of_table_two() -> None:
@@ -71,13 +31,13 @@ def test_runs_of_tables_three_and_four_use_the_quantiles_of_table_two() -> None:
     }
     used = {
         (item.column, float(item.cell.hp["q"]))
-        for item in planned("paper")
+        for item in planned("fedobp", "paper")
         if item.artefact in ("table3", "table4") and item.row == settings.OURS
     }
     assert used == expected
     counted = {
         (item.row, float(item.cell.hp["q"]))
-        for item in planned("smoke")
+        for item in planned("fedobp", "smoke")
         if item.artefact == "table2"
     }
     labels = {
@@ -89,7 +49,9 @@ def test_runs_of_tables_three_and_four_use_the_quantiles_of_table_two() -> None:
 
 
 def test_main_rows_are_the_benchmark_s_baselines() -> None:
-    used = {item.row: item.cell.hp for item in planned("paper") if item.artefact == "table3"}
+    used = {
+        item.row: item.cell.hp for item in planned("fedobp", "paper") if item.artefact == "table3"
+    }
     assert used["LG-FedAvg"]["shared"] == "first"
     assert used["FLUTE"]["detach"] is True
     assert used["FedALA"]["worker"] == "shared"
@@ -101,7 +63,7 @@ def test_main_rows_are_the_benchmark_s_baselines() -> None:
 
 
 def test_the_paper_s_protocol_is_the_recipe_at_paper_scale() -> None:
-    for item in planned("paper"):
+    for item in planned("fedobp", "paper"):
         if item.artefact in ("table3", "table4") and not item.row.endswith(
             ("momentum 0.7", "100 rounds")
         ):
@@ -125,7 +87,7 @@ def test_the_paper_s_protocol_is_the_recipe_at_paper_scale() -> None:
 
 def test_figures_share_their_cells_with_the_tables() -> None:
     by_artefact = {
-        name: {i.cell.id for i in planned("paper") if i.artefact == name}
+        name: {i.cell.id for i in planned("fedobp", "paper") if i.artefact == name}
         for name in read(files()["fedobp"]).file.artefacts
     }
     assert (
@@ -140,7 +102,7 @@ def test_figures_share_their_cells_with_the_tables() -> None:
 def test_before_anything_has_run_every_artefact_says_what_is_missing(
     scale: str, tmp_path: Path
 ) -> None:
-    made = artefacts.make(planned(scale), Library(Store(tmp_path)), tmp_path)
+    made = artefacts.make(planned("fedobp", scale), Library(Store(tmp_path)), tmp_path)
     assert not made.problems
     assert {result.name for result in made.results} == set(read(files()["fedobp"]).file.artefacts)
     frames = [
@@ -155,7 +117,7 @@ def test_before_anything_has_run_every_artefact_says_what_is_missing(
 def test_official_sizes_are_those_of_the_data_sets_descriptions() -> None:
     named = {
         item.column.split("-dir")[0]: item.cell.recipe["dataset"]
-        for item in planned("paper")
+        for item in planned("fedobp", "paper")
         if item.artefact in ("fig2",)
     }
     for short, dataset in named.items():
@@ -172,7 +134,7 @@ def test_official_sizes_are_those_of_the_data_sets_descriptions() -> None:
 def test_real_masks_of_the_true_model_have_the_closed_form_size_up_to_a_tie(
     row: str, expected: int
 ) -> None:
-    item = next(i for i in planned("smoke") if i.artefact == "table2" and i.row == row)
+    item = next(i for i in planned("fedobp", "smoke") if i.artefact == "table2" and i.row == row)
     run = make(item.cell, clients_of(item.cell), Options())
     run.start()
     while not run.done:

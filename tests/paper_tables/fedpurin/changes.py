@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from repfl.paper_tables.core.result import Claim, Result
 from repfl.paper_tables.fedpurin import masks, traffic
 from tests.paper_tables.doctored import Case, Doctored, frame, giving
-from tests.paper_tables.fakes import FakeEvidence
-
-
-def evidence(name: str) -> Any:
-    """An artefact's invented evidence at the paper's scale."""
-    return FakeEvidence("fedpurin", name, "paper")
 
 
 def sent(evidence: Doctored, result: Result, ours: float | None) -> Sequence[Claim]:

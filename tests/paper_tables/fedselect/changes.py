@@ -13,12 +13,6 @@ from repfl.paper_tables.core.result import Claim, Result
 from repfl.paper_tables.fedselect import curves, facts, overlap
 from repfl.paper_tables.fedselect.artefacts import ARTEFACTS
 from tests.paper_tables.doctored import Case, Doctored, as_it_is, frame, giving
-from tests.paper_tables.fedselect import evidence as invented
-
-
-def evidence(name: str) -> Any:
-    """An artefact's invented evidence at the paper's scale."""
-    return invented.evidence(name, "paper")
 
 
 def off_the_lattice(evidence: Doctored) -> None:

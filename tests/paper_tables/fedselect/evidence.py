@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from repfl.bench.cells.plan import Planned
-from repfl.bench.evidence.library import Known, StoredEvidence
-from repfl.bench.evidence.measured import Measured
-from repfl.bench.records.store import Record
-from repfl.paper_tables.core.result import Claim, Result, Table
-from repfl.paper_tables.fedselect.artefacts import ARTEFACTS
-from tests.paper_tables.planned import Invented, Plans, planned
+from tests.paper_tables.planned import Invented, Paper
 
-PAPER = "fedselect"
 SIZE = 4000
 CLASSES = ((0, 1), (0, 1), (2, 3), (2, 3), (4, 5), (4, 5), (6, 7), (6, 7), (8, 9), (8, 9))
 """Two clients of every pair, so who is alike is known."""
@@ -34,29 +25,21 @@ def share(item: Planned) -> float:
     )
 
 
-def curves(item: Planned, round_: int) -> dict[str, float]:
-    """Notes and bytes of a round."""
-    kept = share(item) if round_ > 2 else 0.0
-    return {
-        "note/personal": kept,
-        "traffic/up_values": 4 * SIZE * (1 - kept),
-        "traffic/up_codes": SIZE / 8,
-    }
-
-
 class Library(Invented):
-    """Adds the notes and masks of FedSelect's runs."""
+    """The notes and masks of FedSelect's runs."""
 
-    def record(self, cell: str) -> Record | None:
-        found = super().record(cell)
-        if found is None or found.status != "done":
-            return found
-        return replace(
-            found, metrics={**found.metrics, "notes": {"personal": share(self.items[cell])}}
-        )
+    def summary(self, item: Planned) -> dict[str, Any]:
+        return {"notes": {"personal": share(item)}}
 
-    def diagnostics(self, record: Record) -> dict[str, np.ndarray]:
-        item = self.items[record.id]
+    def noted(self, item: Planned, round_: int) -> dict[str, float]:
+        kept = share(item) if round_ > 2 else 0.0
+        return {
+            "note/personal": kept,
+            "traffic/up_values": 4 * SIZE * (1 - kept),
+            "traffic/up_codes": SIZE / 8,
+        }
+
+    def diagnostics(self, item: Planned) -> dict[str, np.ndarray]:
         if "mask" not in item.cell.recipe["evaluation"]["tallies"]:
             return {}
         counts = np.zeros((10, 10), dtype=np.int64)
@@ -78,31 +61,5 @@ class Library(Invented):
         }
 
 
-PLANS = Plans(PAPER, curves)
-
-
-def evidence(
-    name: str, scale: str = "smoke", fails: Callable[[Planned], bool] = lambda item: False
-) -> Any:
-    """The evidence of one artefact; some of its cells have failed."""
-    items = [item for item in planned(PAPER, scale) if item.artefact == name]
-    library = Library(items, curves)
-    library.fate = {item.cell.id: ("failed", "out of memory") for item in items if fails(item)}
-    return StoredEvidence(items, Known(library, Measured()), PLANS.published)
-
-
-@cache
-def make(name: str, scale: str = "smoke") -> Result:
-    """An artefact from invented evidence."""
-    return ARTEFACTS[name](evidence(name, scale))
-
-
-def table(name: str, scale: str = "smoke") -> Table:
-    found = make(name, scale)
-    assert isinstance(found, Table)
-    return found
-
-
-def claims(name: str, scale: str = "smoke") -> dict[str, Claim]:
-    """Claims by their text."""
-    return {c.text: c for c in make(name, scale).claims}
+PAPER = Paper("fedselect", Library)
+evidence, make, table, claims = PAPER.evidence, PAPER.make, PAPER.table, PAPER.claims

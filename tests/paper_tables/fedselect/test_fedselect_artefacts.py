@@ -1,93 +1,24 @@
-"""The FedSelect artefacts from invented evidence: everything printed is shown, and what is missing
-says so.
-"""
+"""The FedSelect artefacts from invented evidence: variants, claims and masks."""
 
 from __future__ import annotations
-
-import re
-from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from repfl.algorithms import models
-from repfl.bench.cells.grid import files
-from repfl.paper_tables.core.figures import sheet, style
-from repfl.paper_tables.core.result import Absent, Figure, Table
+from repfl.paper_tables.core.result import Figure
 from repfl.paper_tables.fedselect import facts
-from repfl.paper_tables.fedselect.artefacts import ARTEFACTS
 from repfl.paper_tables.fedselect.facts import on_lattice
 from repfl.paper_tables.fedselect.overlap import compare_masks, overlaps
 from repfl.paper_tables.fedselect.settings import DATASETS, METHODS
 from tests.paper_tables.fedselect.evidence import PAPER, claims, evidence, make, table
 
-NAMES = ("table1", "table2", "table3", "fig2", "fig3", "fig4")
 SCALES = ("smoke", "desk", "paper")
-FOLDER = files()[PAPER].parent
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_every_published_number_stands_in_exactly_one_place(scale: str) -> None:
-    results = [make(name, scale) for name in ARTEFACTS]
-    tables = [
-        source for r in results if isinstance(r, Table) for source in r.frame["source"] if source
-    ]
-    told = [source for r in results for c in r.claims for source in c.sources]
-    expected = [
-        f"{path.name}:{line}"
-        for path in (FOLDER / "published").glob("*.csv")
-        for line in range(2, 2 + len(pd.read_csv(path)))
-    ]
-    assert Counter(tables + told) == Counter(expected)
-    assert len(expected) == 40 + 16 + 32 + 9
-
-
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", ["fig2", "fig3", "fig4"])
-def test_every_figure_draws_something(name: str, scale: str) -> None:
-    figure = make(name, scale)
-    assert isinstance(figure, Figure)
-    assert len(figure.data)
-    assert figure.ids
-    with style():
-        canvas = figure.draw(sheet)
-    assert sum(len(a.lines) + len(a.images) for a in canvas.axes) >= 4
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
-    found = ARTEFACTS[name](evidence(name, fails=lambda item: True))
-    said = " ".join(
-        (found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ()))
-    )
-    assert "out of memory" in said
-    if isinstance(found, Table):
-        assert set(found.frame["verdict"].dropna()) == {"not measured"}
-    if isinstance(found, Figure):
-        with style():
-            found.draw(sheet)
-    assert isinstance(found, Absent) == (name == "fig4")
-
-
-def test_a_failed_seed_shows_with_its_reason_and_the_others_count() -> None:
-    found = ARTEFACTS["table1"](
-        evidence(
-            "table1",
-            "paper",
-            lambda i: i.row == "Ditto" and i.column == "mini" and i.cell.seed == 1,
-        )
-    )
-    assert isinstance(found, Table)
-    cell = found.cell("Ditto", "mini")
-    assert cell is not None
-    assert cell["seeds"] == 2
-    assert cell["reason"] == "failed (seed 1): out of memory"
-
-
-def test_smaller_scales_and_the_untrained_column_are_never_called_a_match() -> None:
+def test_the_untrained_column_is_never_called_a_match() -> None:
     for name in ("table1", "table2", "table3"):
-        assert set(table(name, "smoke").frame["verdict"].dropna()) == {"not comparable"}
         full = table(name, "paper").frame.dropna(subset="verdict")
         office = full[full["column"] == "office"]
         assert set(office["verdict"]) == {"not comparable"}
@@ -112,15 +43,8 @@ def test_fedavg_is_one_model_and_its_own_statistics_stand_aside() -> None:
     assert {o.rows for o in found.orderings} == {10}
 
 
-def test_variants_stand_aside_and_a_guest_competes() -> None:
-    given = evidence("table1")
-    added = given.cells[given.cells["row"] == "Ditto"].assign(row="mine", method="mine")
-    given.cells = pd.concat([given.cells, added], ignore_index=True)
-    found = ARTEFACTS["table1"](given)
-    assert isinstance(found, Table)
-    assert "mine" in found.layout.rows
-    assert "mine" not in found.layout.aside
-    assert len(found.layout.aside) == 9
+def test_nine_variants_stand_aside() -> None:
+    assert len(table("table1").layout.aside) == 9
 
 
 # -- claims and closed forms -----------------------------------------------------------------------
@@ -136,7 +60,7 @@ FAIL_IN_PRINT = {
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_claims_that_fail_in_the_paper_s_own_numbers_are_these(scale: str) -> None:
-    found = [c for name in NAMES for c in make(name, scale).claims]
+    found = [c for r in PAPER.all(scale) for c in r.claims]
     assert {c.text for c in found if c.printed is False} == FAIL_IN_PRINT
     assert sum(bool(c.printed) for c in found) == 10
 
@@ -212,7 +136,7 @@ def test_no_limit_means_fedavg_only_if_every_seed_agrees() -> None:
         twin = given.cells[(given.cells["row"] == "FedAvg") & (given.cells["seed"] == seed)].iloc[0]
         given.cells.at[index, "value"] = twin["metrics"]["points"]["pre_agg"]["last"]["mean"]
         assert metrics["notes"]["personal"] == 0
-    assert next(c for c in ARTEFACTS["table2"](given).claims if c.text == words).holds is True
+    assert next(c for c in PAPER.artefacts["table2"](given).claims if c.text == words).holds is True
 
 
 def test_later_rounds_send_less_under_large_limits() -> None:
@@ -276,27 +200,3 @@ def test_clients_with_common_labels_are_told_apart_and_statistics_left_out() -> 
     assert claims("fig4")[
         "Clients that share a label overlap more than clients that share none"
     ].suggests
-
-
-def test_every_inconsistency_that_a_note_refers_to_stands_in_the_readme() -> None:
-    known = {
-        int(n)
-        for n in re.findall(
-            r"^\| (\d+) \|", (FOLDER / "README.md").read_text("utf-8"), flags=re.MULTILINE
-        )
-    }
-    assert known == set(range(1, 32))
-    results = [make(name, scale) for name in NAMES for scale in ("smoke", "paper")]
-    texts = [note for r in results for note in r.notes] + [
-        c.detail for r in results for c in r.claims
-    ]
-    texts += [str(reason) for r in results if isinstance(r, Table) for reason in r.frame["reason"]]
-    cited = {
-        int(n)
-        for line in texts
-        for part in re.findall(r"README, ([\d andto]+)", line)
-        for n in re.findall(r"\d+", part)
-    }
-    cited |= {int(n) for n in re.findall(r"\[(\d+)\]", (FOLDER / "grid.toml").read_text("utf-8"))}
-    assert cited <= known
-    assert len(cited) > 12

@@ -9,12 +9,6 @@ from repfl.paper_tables.core.result import Claim, Result
 from repfl.paper_tables.pfeddst import peers, speed
 from repfl.paper_tables.pfeddst.artefacts import ARTEFACTS
 from tests.paper_tables.doctored import Case, Doctored, as_it_is, frame, giving
-from tests.paper_tables.pfeddst.test_pfeddst_artefacts import PLANS
-
-
-def evidence(name: str) -> Any:
-    """An artefact's invented evidence at the paper's scale."""
-    return PLANS.evidence(name, "paper")
 
 
 def other_protocol(evidence: Doctored) -> None:

@@ -1,126 +1,25 @@
-"""The PFedDST artefacts from invented evidence: everything printed is shown, claims answer at their
-scale, the grid is the protocol.
-"""
+"""The PFedDST artefacts from invented evidence: claims answer at their scale; the grid."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from functools import cache
 from math import isnan
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from repfl.bench.cells.grid import files
-from repfl.bench.cells.plan import Planned, unique
-from repfl.bench.records.store import Store
-from repfl.bench.running.cost import estimates, total
 from repfl.paper_tables.core.figures import sheet, style
-from repfl.paper_tables.core.result import Absent, Figure, Result, Table
+from repfl.paper_tables.core.result import Figure
 from repfl.paper_tables.pfeddst import peers, settings, speed
-from repfl.paper_tables.pfeddst.artefacts import ARTEFACTS
 from repfl.paper_tables.pfeddst.curves import per_round
-from tests.paper_tables.planned import Plans, number, planned
+from tests.paper_tables.pfeddst.evidence import PAPER, evidence, make, table
+from tests.paper_tables.planned import planned
 
-PAPER = "pfeddst"
 SCALES = ("smoke", "desk", "paper")
-MODEL = 11_173_962
-
-
-def curves(item: Planned, round_: int) -> dict[str, float]:
-    """Bytes, and what chosen peers' models are worth where that is asked for; peers by header are
-    worth more.
-    """
-    found = {
-        "traffic/down_values": 4.0 * MODEL * item.cell.recipe["clients"],
-        "traffic/down_codes": 0.0,
-    }
-    if "peers" in item.cell.recipe["evaluation"]["tallies"]:
-        base = 0.6 if item.row == "header" else 0.3
-        found["note/peers/own"] = 0.95
-        found |= {
-            f"note/peers/{place}": base + 0.2 * number(item.row, round_, place)
-            for place in range(item.cell.hp["degree"])
-        }
-    return found
-
-
-PLANS = Plans(PAPER, curves)
-
-
-@cache
-def whole(name: str, scale: str) -> Result:
-    return ARTEFACTS[name](PLANS.evidence(name, scale))
-
-
-def make(name: str, scale: str = "smoke", fails: Callable[[Planned], bool] | None = None) -> Result:
-    return (
-        whole(name, scale) if fails is None else ARTEFACTS[name](PLANS.evidence(name, scale, fails))
-    )
-
-
-def table(scale: str = "smoke") -> Table:
-    found = make("table2", scale)
-    assert isinstance(found, Table)
-    return found
 
 
 def holds(name: str, scale: str, words: str) -> bool | None:
     (claim,) = (c for c in make(name, scale).claims if words in c.text)
     return claim.holds
-
-
-# -- nothing printed is lost -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scale", ["smoke", "paper"])
-def test_every_published_number_stands_in_exactly_one_place(scale: str) -> None:
-    results = [make(name, scale) for name in ARTEFACTS]
-    found = [
-        source for r in results if isinstance(r, Table) for source in r.frame["source"] if source
-    ]
-    found += [source for r in results for claim in r.claims for source in claim.sources]
-    assert Counter(found) == Counter(PLANS.published["source"])
-    assert len(found) == 18
-
-
-def test_the_grid_and_the_functions_name_the_same_artefacts() -> None:
-    assert (
-        set(ARTEFACTS)
-        == {item.artefact for item in planned(PAPER, "smoke")}
-        == {"table2", "fig2", "fig3", "fig4"}
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "scale"),
-    [(n, s) for n in ("fig2", "fig3", "fig4") for s in SCALES if (n, s) != ("fig4", "desk")],
-)
-def test_figures_draw_something(name: str, scale: str) -> None:
-    figure = make(name, scale)
-    assert isinstance(figure, Figure)
-    assert figure.key == f"{PAPER}/{name}"
-    assert len(figure.data) > 20
-    with style():
-        canvas = figure.draw(sheet)
-    assert sum(len(a.lines) + len(a.patches) for a in canvas.axes) > 6
-
-
-@pytest.mark.parametrize("name", list(ARTEFACTS))
-def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
-    found = make(name, fails=lambda item: True)
-    said = " ".join(
-        (found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ()))
-    )
-    assert "out of memory" in said
-    assert isinstance(found, Absent) == (name == "fig2")
-    if isinstance(found, Table):
-        assert set(found.frame["verdict"].dropna()) == {"not measured"}
-    if isinstance(found, Figure):
-        with style():
-            found.draw(sheet)
 
 
 def test_one_of_two_runs_of_figure_2_still_draws_and_leaves_its_claims_open() -> None:
@@ -139,12 +38,12 @@ def test_one_of_two_runs_of_figure_2_still_draws_and_leaves_its_claims_open() ->
 
 
 def test_the_two_printed_accuracies_stand_at_their_methods_last_round() -> None:
-    frame = table("paper").frame
+    frame = table("table2", "paper").frame
     printed = frame[frame["source"] != ""].set_index(["row", "column"])
     assert list(printed.index) == [("DFedPGP", "cifar100/last"), ("PFedDST", "cifar10/last")]
     assert list(printed["published"]) == [79.41, 92.25]
     assert set(printed["verdict"]) <= {"inconclusive", "differs"}
-    assert set(table("smoke").frame["verdict"].dropna()) == {"not comparable"}
+    assert set(table("table2").frame["verdict"].dropna()) == {"not comparable"}
 
 
 def test_quantities_are_read_off_a_curve() -> None:
@@ -164,12 +63,12 @@ def test_quantities_are_read_off_a_curve() -> None:
 
 
 def test_a_level_that_some_runs_never_reach_says_so() -> None:
-    reasons = set(table("paper").frame["reason"])
+    reasons = set(table("table2", "paper").frame["reason"])
     assert any(reason.startswith("reached in ") for reason in reasons)
 
 
 def test_added_rows_stand_aside_and_the_seven_methods_compete() -> None:
-    found = table("paper")
+    found = table("table2", "paper")
     assert found.layout.rows[:7] == settings.METHODS
     aside = set(found.layout.aside)
     assert {
@@ -184,7 +83,7 @@ def test_added_rows_stand_aside_and_the_seven_methods_compete() -> None:
 
 
 def test_mixed_models_come_from_the_same_runs() -> None:
-    found = table("paper")
+    found = table("table2", "paper")
     own, mixed = (
         found.cell("DFedPGP", "cifar10/last"),
         found.cell("DFedPGP, mixed models", "cifar10/last"),
@@ -235,9 +134,9 @@ def test_leads_are_judged_at_the_paper_scale_only_and_with_their_noise() -> None
 
 
 def test_work_counts_who_trains_and_for_how_long() -> None:
-    evidence = PLANS.evidence("fig3", "paper")
+    given = evidence("fig3", "paper")
     assert [
-        per_round(evidence, row, "cifar10") for row in ("FedAvg", "Dis-PFL", "DFedPGP", "PFedDST")
+        per_round(given, row, "cifar10") for row in ("FedAvg", "Dis-PFL", "DFedPGP", "PFedDST")
     ] == [50, 500, 600, 600]
 
 
@@ -245,7 +144,7 @@ def test_work_counts_who_trains_and_for_how_long() -> None:
 
 
 def test_the_paper_scale_is_the_protocol() -> None:
-    for item in planned(PAPER, "paper"):
+    for item in planned("pfeddst", "paper"):
         recipe, hp = item.cell.recipe, item.cell.hp
         assert (recipe["model"], recipe["clients"], recipe["participation"], recipe["augment"]) == (
             "resnet18-gn",
@@ -272,33 +171,17 @@ def test_the_paper_scale_is_the_protocol() -> None:
 
 def test_figures_share_the_runs_of_the_table() -> None:
     own = {
-        name: {item.cell.id for item in planned(PAPER, "paper") if item.artefact == name}
-        for name in ARTEFACTS
+        name: {item.cell.id for item in planned("pfeddst", "paper") if item.artefact == name}
+        for name in PAPER.artefacts
     }
     assert own["fig3"] | own["fig4"] <= own["table2"]
 
 
-def test_smoke_needs_no_data_and_stays_small() -> None:
-    items = unique(planned(PAPER, "smoke"))
-    assert len(items) <= 60
-    assert {item.cell.recipe["dataset"] for item in items} == {"digits"}
-
-
 def test_desk_clients_hold_the_protocol_s_classes_and_as_many_images_on_both_data_sets() -> None:
-    for item in planned(PAPER, "desk"):
+    for item in planned("pfeddst", "desk"):
         options = item.cell.recipe["partition"]["options"]
         assert options["classes"] == {"cifar10": 2, "cifar100": 5}[item.cell.recipe["dataset"]]
         assert (options["classes"] * options["train"], options["classes"] * options["test"]) == (
             100,
             200,
         )
-
-
-def test_the_desk_scale_fits_an_afternoon_on_two_cores(tmp_path: Path) -> None:
-    items = unique(planned(PAPER, "desk"))
-    assert total(items, estimates(items, Store(tmp_path))) <= 2 * 4 * 3600
-
-
-def test_every_inconsistency_that_notes_refer_to_is_in_the_readme() -> None:
-    text = (files()[PAPER].parent / "README.md").read_text("utf-8")
-    assert all(f"\n| {n} | " in text for n in range(1, 16))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -11,12 +10,6 @@ import numpy as np
 from repfl.paper_tables.core.result import Claim, Result
 from repfl.paper_tables.star_pfl import accuracy, savings, traces
 from tests.paper_tables.doctored import Case, Doctored, frame, giving
-from tests.paper_tables.star_pfl.test_star_pfl_artefacts import PLANS
-
-
-def evidence(name: str) -> Any:
-    """An artefact's invented evidence at the paper's scale."""
-    return PLANS.evidence(name, "paper")
 
 
 def spent(evidence: Doctored, result: Result, factor: float) -> Sequence[Claim]:

@@ -1,142 +1,19 @@
-"""The Star-PFL artefacts from invented evidence: everything printed is shown, closed forms come
-out, and the grid is the protocol.
-"""
+"""The Star-PFL artefacts from invented evidence: closed forms come out; the grid."""
 
 from __future__ import annotations
-
-from collections import Counter
-from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from repfl.algorithms import models
-from repfl.bench.cells.grid import files
-from repfl.bench.cells.plan import Planned, unique
-from repfl.bench.records.store import Store
-from repfl.bench.running.cost import estimates, total
-from repfl.paper_tables.core.figures import sheet, style
-from repfl.paper_tables.core.result import Absent, Figure, Result, Table
 from repfl.paper_tables.star_pfl import costs, settings
 from repfl.paper_tables.star_pfl.accuracy import unevenness
-from repfl.paper_tables.star_pfl.artefacts import ARTEFACTS
 from repfl.paper_tables.star_pfl.traces import Traces, label_claim
-from tests.paper_tables.planned import Plans, number, planned
+from tests.paper_tables.planned import planned
+from tests.paper_tables.star_pfl.evidence import LEARNABLE, NORM, STATISTICS, table
 
-PAPER = "star-pfl"
 SCALES = ("smoke", "desk", "paper")
-LEARNABLE, STATISTICS, NORM = 44_555, 44, 44
-ENTRIES = ("conv1.weight[25]", "conv1.weight[50]", "fc2.weight[100]")
-
-
-def curves(item: Planned, round_: int) -> dict[str, float]:
-    """Bytes of the true model, shares of active weights, and traces where they are asked for."""
-    method, clients = item.cell.method, item.cell.recipe["clients"]
-    size = {"local": 0, "fedbn": LEARNABLE - NORM, "fedap": LEARNABLE - NORM}.get(
-        method, LEARNABLE + STATISTICS
-    )
-    masked = method in ("star-pfl", "lotteryfl")
-    up = 4 * size * clients * (0.66 if method == "star-pfl" else 0.68 if masked else 1)
-    extra = 96 * clients if method == "fedap" and round_ == 1 else 0
-    found = {"traffic/up_values": up + extra, "traffic/down_values": 4.0 * size * clients}
-    found |= {
-        f"traffic/{line}_codes": (LEARNABLE // 8 if masked else 0) * float(clients)
-        for line in ("up", "down")
-    }
-    if masked:
-        found |= {
-            f"note/active/{name}": 0.9 if method == "star-pfl" else 0.95 for name in costs.MACS
-        }
-    if "trace" in item.cell.recipe["evaluation"]["tallies"]:
-        for client in range(clients):
-            found[f"note/trace/{client}/label"] = client % 10
-            found |= {
-                f"note/trace/{client}/{entry}": number(entry)
-                - 0.01 * round_ * number(client % 10, entry)
-                for entry in ENTRIES
-            }
-    return found
-
-
-PLANS = Plans(PAPER, curves)
-
-
-@cache
-def whole(name: str, scale: str) -> Result:
-    return ARTEFACTS[name](PLANS.evidence(name, scale))
-
-
-def make(name: str, scale: str = "smoke", fails: Callable[[Planned], bool] | None = None) -> Result:
-    return (
-        whole(name, scale) if fails is None else ARTEFACTS[name](PLANS.evidence(name, scale, fails))
-    )
-
-
-def table(name: str, scale: str = "smoke") -> Table:
-    found = make(name, scale)
-    assert isinstance(found, Table)
-    return found
-
-
-# -- nothing printed is lost -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_every_published_number_stands_in_exactly_one_place(scale: str) -> None:
-    results = [make(name, scale) for name in ARTEFACTS]
-    found = [
-        source for r in results if isinstance(r, Table) for source in r.frame["source"] if source
-    ]
-    found += [source for r in results for claim in r.claims for source in claim.sources]
-    assert Counter(found) == Counter(PLANS.published["source"])
-    assert len(found) == 36 + 36 + 3
-
-
-def test_the_grid_and_the_functions_name_the_same_artefacts() -> None:
-    assert (
-        set(ARTEFACTS)
-        == {item.artefact for item in planned(PAPER, "smoke")}
-        == {"table2", "table3", "fig1", "fig2"}
-    )
-
-
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", ["fig1", "fig2"])
-def test_figures_draw_something(name: str, scale: str) -> None:
-    figure = make(name, scale)
-    assert isinstance(figure, Figure)
-    assert figure.key == f"{PAPER}/{name}"
-    assert len(figure.data) > 20
-    with style():
-        canvas = figure.draw(sheet)
-    assert sum(len(a.lines) + len(a.images) for a in canvas.axes) > 2
-
-
-@pytest.mark.parametrize("name", list(ARTEFACTS))
-def test_an_artefact_without_a_single_result_says_why(name: str) -> None:
-    found = make(name, fails=lambda item: True)
-    said = " ".join(
-        (found.caption, *found.notes, *(found.frame["reason"] if isinstance(found, Table) else ()))
-    )
-    assert "out of memory" in said
-    assert isinstance(found, Absent) == name.startswith("fig")
-    if isinstance(found, Table):
-        assert set(found.frame["verdict"].dropna()) == {"not measured"}
-        assert all(claim.holds in (None, False) for claim in found.claims)
-
-
-def test_a_failed_seed_changes_its_own_cell_only() -> None:
-    def spoils(item: Planned) -> bool:
-        return item.column == "axial-dir1" and item.cell.method == "fedbn" and item.cell.seed == 1
-
-    before, after = table("table2", "paper"), make("table2", "paper", fails=spoils)
-    assert isinstance(after, Table)
-    moved = after.frame[(after.frame["ours"] != before.frame["ours"]) & after.frame["ours"].notna()]
-    assert set(moved["column"]) == {"axial-dir1"}
-    assert {row.split(",")[0] for row in moved["row"]} == {"FedBN"}
-    assert set(moved["reason"]) == {"failed (seed 1): out of memory"}
 
 
 # -- table 2 ---------------------------------------------------------------------------------------
@@ -256,8 +133,7 @@ def test_a_round_counts_as_converged_at_99_percent_of_the_best() -> None:
 
 
 def test_at_the_paper_scale_billing_runs_tell_nothing_of_what_freezing_saves() -> None:
-    found = make("table3", "paper", fails=lambda item: item.column != "billing")
-    assert isinstance(found, Table)
+    found = table("table3", "paper", lambda item: item.column != "billing")
     comm = found.frame[found.frame["column"] == "axial/comm"].set_index("row")
     assert comm.loc["FedAvg", "verdict"] == "equal"
     assert set(comm.loc[["LotteryFL", "Star-PFL"], "verdict"]) == {"not measured"}
@@ -293,13 +169,8 @@ def test_stability_is_one_for_one_way_and_zero_for_to_and_fro() -> None:
 # -- the grid --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_every_cell_builds(scale: str) -> None:
-    assert {item.artefact for item in planned(PAPER, scale)} == set(ARTEFACTS)
-
-
 def test_the_paper_scale_is_the_protocol() -> None:
-    for item in planned(PAPER, "paper"):
+    for item in planned("star-pfl", "paper"):
         recipe = item.cell.recipe
         training = recipe["training"]
         assert recipe["model"] == "lenet5"
@@ -322,27 +193,10 @@ def test_the_paper_scale_is_the_protocol() -> None:
 
 
 def test_main_rows_run_the_methods_as_the_paper_sets_them() -> None:
-    hp = next(item.cell.hp for item in planned(PAPER, "paper") if item.row == "Star-PFL")
+    hp = next(item.cell.hp for item in planned("star-pfl", "paper") if item.row == "Star-PFL")
     assert (
         hp["server_threshold"],
         hp["client_threshold"],
         hp["server_record"],
         hp["client_record"],
     ) == (0.1, 0.1, 10, 5)
-
-
-def test_smoke_needs_no_data_and_stays_small() -> None:
-    items = unique(planned(PAPER, "smoke"))
-    assert len(items) <= 60
-    assert {item.cell.recipe["dataset"] for item in items} == {"digits"}
-    assert all(item.cell.rounds <= 8 for item in items)
-
-
-def test_the_desk_scale_fits_an_afternoon_on_two_cores(tmp_path: object) -> None:
-    items = unique(planned(PAPER, "desk"))
-    assert total(items, estimates(items, Store(str(tmp_path)))) <= 2 * 4 * 3600
-
-
-def test_every_inconsistency_that_notes_refer_to_is_in_the_readme() -> None:
-    text = (files()[PAPER].parent / "README.md").read_text("utf-8")
-    assert all(f"\n| {n} | " in text for n in range(1, 24))

@@ -20,7 +20,7 @@ from repfl.bench.running.task import Options
 from repfl.paper_tables.star_pfl import costs
 from repfl.paper_tables.star_pfl.traces import Traces
 from repfl.paper_tables.star_pfl.traces import read as read_traces
-from tests.paper_tables.planned import Plans
+from tests.paper_tables.star_pfl.evidence import evidence as invented
 
 
 @cache
@@ -61,10 +61,10 @@ def test_traces_are_the_trained_models_and_leave_the_run_as_it_is() -> None:
 
 def test_updates_start_from_the_mean_of_the_last_values() -> None:
     found = run("fedavg", "sagittal-single", 3, "trace")
-    evidence = Plans("star-pfl", lambda item, round_: {}).evidence("fig2")
+    evidence = invented("fig2")
     cell = str(evidence.cells["id"].iloc[0])
     held = rows(found).assign(id=cell)
-    evidence.rounds = lambda ids, *names: held[held["name"].str.startswith(names)]  # type: ignore[method-assign]
+    evidence.rounds = lambda ids, *names: held[held["name"].str.startswith(names)]
     traces = read_traces(evidence)
     assert isinstance(traces, Traces)
     assert sorted(traces.labels) == [label for label in range(10) for _ in range(2)]

@@ -1,0 +1,328 @@
+"""What all artefacts of all papers keep, from invented evidence: everything printed is shown once,
+and what is missing says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from repfl.bench.cells.grid import printed, read
+from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.records.store import Store
+from repfl.bench.running.cost import estimates, total
+from repfl.paper_tables.core.figures import sheet, style
+from repfl.paper_tables.core.result import Absent, Figure, Result, Table
+from tests.paper_tables.papers import PAPERS
+from tests.paper_tables.planned import Paper, as_table, planned
+
+SCALES = ("smoke", "desk", "paper")
+NO_RUNS = {("fedobp", "table1"), ("fedobp", "table2")}
+"""Tables with numbers that are there without a result."""
+CLOSED = NO_RUNS | {("fedpurin", "table3"), ("star-pfl", "table3")}
+"""Tables with numbers that follow from sizes at every scale."""
+
+
+def runs_of(column: str) -> str:
+    """The column of the grid that a table's quantity is read off."""
+    return column.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A run of a table that may change or fail."""
+
+    table: str
+    row: str
+    column: str
+    seed: int
+    left: int
+    """Runs of its cell that are left without it."""
+
+    def of(self, item: Planned) -> bool:
+        own = (self.row, runs_of(self.column), self.seed)
+        return (item.row, item.column, item.cell.seed) == own
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of a paper."""
+
+    artefacts: str
+    numbers: int
+    """Lines of its published files."""
+    marks: tuple[str, ...]
+    """What its figures are drawn with."""
+    least: tuple[int, int]
+    """Marks, and rows of data, in every figure."""
+    absent: str
+    """Artefacts that are nothing without a result."""
+    known: int
+    """Inconsistencies in its README."""
+    cited: int
+    """How many of them notes, claims and the grid refer to, at least."""
+    guest: tuple[str, str]
+    """A table, and a row that a method of somebody else's copies."""
+    one: Seed
+    cells: tuple[int, int, int]
+    """Cells of each scale, at least."""
+    smoke: tuple[int, int]
+    """Cells, and clients of a cell, at the smoke scale, at most."""
+    desk: str
+    """Data sets of the desk scale."""
+
+
+EXPECTED = {
+    "fedobp": Expected(
+        artefacts="table1 table2 table3 table4 table5 fig2 fig3 fig4 fig5 fig6 fig7",
+        numbers=32 + 32 + 104 + 104 + 32 + 72 + 449 + 20 + 24,
+        marks=("lines",),
+        least=(3, 1),
+        absent="fig6",
+        known=31,
+        cited=20,
+        guest=("table3", "FedAvg"),
+        one=Seed("table3", "APFL", "cifar10-dir0.1", 42, left=3),
+        cells=(101, 61, 2001),
+        smoke=(140, 10),
+        desk="cifar10 fashion_mnist mnist digits",
+    ),
+    "fedpurin": Expected(
+        artefacts="table1 table2 table3 fig2 fig3 fig4 fig5 fig6",
+        numbers=63 + 36 + 27 + 5,
+        marks=("lines", "patches", "images", "collections"),
+        least=(4, 1),
+        absent="fig5 fig6",
+        known=21,
+        cited=0,
+        guest=("table1", "FedAvg"),
+        one=Seed("table1", "pFedSD", "cifar10-dir0.5", 1, left=2),
+        cells=(100, 100, 300),
+        smoke=(140, 8),
+        desk="cifar10 cifar100 fashion_mnist digits",
+    ),
+    "fedselect": Expected(
+        artefacts="table1 table2 table3 fig2 fig3 fig4",
+        numbers=40 + 16 + 32 + 9,
+        marks=("lines", "images"),
+        least=(4, 1),
+        absent="fig4",
+        known=31,
+        cited=15,
+        guest=("table1", "Ditto"),
+        one=Seed("table1", "Ditto", "mini", 1, left=2),
+        cells=(151, 51, 381),
+        smoke=(185, 10),
+        desk="cifar10",
+    ),
+    "pfeddst": Expected(
+        artefacts="table2 fig2 fig3 fig4",
+        numbers=18,
+        marks=("lines", "patches"),
+        least=(7, 21),
+        absent="fig2",
+        known=15,
+        cited=11,
+        guest=("table2", "FedAvg"),
+        one=Seed("table2", "Dis-PFL", "cifar100/last", 1, left=2),
+        cells=(50, 40, 60),
+        smoke=(60, 12),
+        desk="cifar10 cifar100",
+    ),
+    "star-pfl": Expected(
+        artefacts="table2 table3 fig1 fig2",
+        numbers=36 + 36 + 3,
+        marks=("lines", "images"),
+        least=(3, 21),
+        absent="fig1 fig2",
+        known=23,
+        cited=11,
+        guest=("table2", "FedAvg"),
+        one=Seed("table2", "FedBN", "axial-dir1", 1, left=2),
+        cells=(50, 50, 120),
+        smoke=(60, 20),
+        desk="organsmnist fashion_mnist digits",
+    ),
+}
+NAMES = [(paper, name) for paper in PAPERS for name in EXPECTED[paper].artefacts.split()]
+FIGURES = [(paper, name) for paper, name in NAMES if name.startswith("fig")]
+JUDGED = [place for place in NAMES if place not in {*FIGURES, *CLOSED}]
+of_papers = pytest.mark.parametrize("paper", PAPERS.values(), ids=str)
+at_scales = pytest.mark.parametrize("scale", SCALES)
+
+
+def reasons(result: Result) -> list[str]:
+    return [str(reason) for reason in result.frame["reason"]] if isinstance(result, Table) else []
+
+
+def draw(figure: Figure) -> Any:
+    with style():
+        return figure.draw(sheet)
+
+
+def test_these_are_all_papers_that_print_numbers() -> None:
+    assert list(EXPECTED) == list(PAPERS)
+    assert set(PAPERS) == set(printed())
+
+
+@at_scales
+@of_papers
+def test_the_grid_and_the_functions_name_the_same_artefacts(paper: Paper, scale: str) -> None:
+    there = set(EXPECTED[paper.name].artefacts.split())
+    assert set(paper.artefacts) == set(read(paper.folder / "grid.toml").file.artefacts) == there
+    assert {item.artefact for item in planned(paper.name, scale)} == there
+
+
+@at_scales
+@of_papers
+def test_every_published_number_stands_in_exactly_one_place(paper: Paper, scale: str) -> None:
+    results = paper.all(scale)
+    frames = [r.frame for r in results if isinstance(r, Table)]
+    frames += [r.data for r in results if isinstance(r, Figure) and "source" in r.data]
+    shown = [source for frame in frames for source in frame["source"] if source]
+    claimed = [source for r in results for claim in r.claims for source in claim.sources]
+    expected = [
+        f"{path.name}:{line}"
+        for path in (paper.folder / "published").glob("*.csv")
+        for line in range(2, 2 + len(pd.read_csv(path)))
+    ]
+    assert Counter(shown + claimed) == Counter(expected)
+    assert len(expected) == EXPECTED[paper.name].numbers
+
+
+@at_scales
+@pytest.mark.parametrize(("paper", "name"), FIGURES)
+def test_every_figure_draws_something(paper: str, name: str, scale: str) -> None:
+    figure, expected = PAPERS[paper].make(name, scale), EXPECTED[paper]
+    assert isinstance(figure, Figure)
+    assert figure.key == f"{paper}/{name}"
+    assert figure.ids
+    marks, rows = expected.least
+    assert len(figure.data) >= rows
+    axes = draw(figure).axes
+    assert sum(len(getattr(a, kind)) for a in axes for kind in expected.marks) >= marks
+
+
+@pytest.mark.parametrize(("paper", "name"), NAMES)
+def test_an_artefact_without_a_single_result_says_why(paper: str, name: str) -> None:
+    found = PAPERS[paper].make(name, fails=lambda item: True)
+    said = " ".join((found.caption, *found.notes, *reasons(found)))
+    assert "out of memory" in said or (paper, name) == ("fedobp", "table1")  # needs no result
+    assert isinstance(found, Absent) == (name in EXPECTED[paper].absent.split())
+    if isinstance(found, Table) and (paper, name) not in NO_RUNS:
+        assert set(found.frame["verdict"].dropna()) == {"not measured"}
+        # the lattice claims of FedSelect are on printed numbers alone
+        assert paper == "fedselect" or not any(claim.holds for claim in found.claims)
+    if isinstance(found, Figure):
+        draw(found)
+
+
+def moved(before: Table, after: Table) -> pd.DataFrame:
+    """The cells of a table that have another value than before."""
+    old, new = before.frame["ours"], after.frame["ours"]
+    return after.frame[(old != new) & new.notna()]
+
+
+@of_papers
+def test_a_changed_record_changes_exactly_the_cells_that_depend_on_it(paper: Paper) -> None:
+    one = EXPECTED[paper.name].one
+    given = paper.evidence(one.table, "paper")
+    items = [item for item in planned(paper.name, "paper") if item.artefact == one.table]
+    (cell,) = (item.cell.id for item in items if one.of(item))
+    given.cells.loc[given.cells["id"] == cell, "value"] += 0.01
+    changed = moved(paper.table(one.table, "paper"), as_table(paper.artefacts[one.table](given)))
+    assert list(zip(changed["row"], changed["column"], strict=True)) == [(one.row, one.column)]
+
+
+@of_papers
+def test_a_failed_seed_shows_with_its_reason_and_the_others_count(paper: Paper) -> None:
+    one = EXPECTED[paper.name].one
+    after = paper.table(one.table, "paper", one.of)
+    cell = after.cell(one.row, one.column)
+    assert cell is not None
+    assert cell["seeds"] == one.left
+    changed = moved(paper.table(one.table, "paper"), after)
+    assert (one.row, one.column) in set(zip(changed["row"], changed["column"], strict=True))
+    assert {row.partition(",")[0] for row in changed["row"]} == {one.row}
+    assert set(map(runs_of, changed["column"])) == {runs_of(one.column)}
+    assert set(changed["reason"]) == {f"failed (seed {one.seed}): out of memory"}
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk"])
+@pytest.mark.parametrize(("paper", "name"), JUDGED)
+def test_smaller_scales_are_never_called_a_match(paper: str, name: str, scale: str) -> None:
+    found = set(PAPERS[paper].table(name, scale).frame["verdict"].dropna())
+    at_smoke = scale == "smoke" and (paper, name) != ("fedobp", "table3")  # some rows are not run
+    assert found <= ({"not comparable"} if at_smoke else {"not comparable", "not measured"})
+    assert "not comparable" in found
+
+
+@of_papers
+def test_a_method_that_somebody_adds_gets_a_row_and_competes(paper: Paper) -> None:
+    table, row = EXPECTED[paper.name].guest
+    given = paper.evidence(table)
+    added = given.cells[given.cells["row"] == row].assign(row="mine", method="mine")
+    given.cells = pd.concat([given.cells, added], ignore_index=True)
+    layout = as_table(paper.artefacts[table](given)).layout
+    assert "mine" in layout.rows
+    assert "mine" not in layout.aside
+
+
+@of_papers
+def test_every_inconsistency_that_a_note_refers_to_stands_in_the_readme(paper: Paper) -> None:
+    readme = (paper.folder / "README.md").read_text("utf-8")
+    known = {int(n) for n in re.findall(r"^\| (\d+) \|", readme, flags=re.MULTILINE)}
+    expected = EXPECTED[paper.name]
+    assert known == set(range(1, 1 + expected.known))
+    results = [result for scale in ("smoke", "paper") for result in paper.all(scale)]
+    texts = [text for r in results for text in (*r.notes, *reasons(r))]
+    texts += [claim.detail for r in results for claim in r.claims]
+    cited = {
+        int(n)
+        for text in texts
+        for part in re.findall(r"README, ([\d andto]+)", text)
+        for n in re.findall(r"\d+", part)
+    }
+    remarks = (paper.folder / "grid.toml").read_text("utf-8")
+    cited |= {
+        int(n)
+        for line in remarks.splitlines()
+        if line.startswith("#")
+        for part in re.findall(r"(?<!in )\[([\d, -]+)\]", line)
+        for n in re.findall(r"\d+", part)
+    }
+    assert cited <= known
+    assert len(cited) >= expected.cited
+
+
+# -- the grid --------------------------------------------------------------------------------------
+
+
+@of_papers
+def test_every_cell_of_every_scale_builds(paper: Paper) -> None:
+    for scale, least in zip(SCALES, EXPECTED[paper.name].cells, strict=True):
+        assert len(unique(planned(paper.name, scale))) >= least
+
+
+@of_papers
+def test_smoke_needs_no_data_and_stays_small(paper: Paper) -> None:
+    items = unique(planned(paper.name, "smoke"))
+    cells, clients = EXPECTED[paper.name].smoke
+    assert {item.cell.recipe["dataset"] for item in items} == {"digits"}
+    assert len(items) <= cells
+    assert max(item.cell.recipe["clients"] for item in items) <= clients
+    assert max(item.cell.rounds for item in items) <= 8
+
+
+@of_papers
+def test_the_desk_scale_fits_an_afternoon_on_two_cores(paper: Paper, tmp_path: Path) -> None:
+    items = unique(planned(paper.name, "desk"))
+    assert total(items, estimates(items, Store(tmp_path))) <= 2 * 4 * 3600
+    used = {item.cell.recipe["dataset"] for item in items}
+    assert used == set(EXPECTED[paper.name].desk.split())
