@@ -6,7 +6,10 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.speed.peers import page
+import pytest
+
+from tests.speed.peers import page, suites
+from tests.speed.peers.setting import METHODS, Setting
 
 FACTS = {
     "processor": "a processor",
@@ -55,3 +58,13 @@ def test_other_suites_processes_import_nothing_of_ours() -> None:
         "repfl",
         "torch",
     }
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_our_side_of_the_comparison_runs(method: str) -> None:
+    small = Setting(clients=2, train=8, test=8, rounds=1, epochs=1, batch=8, participation=1.0)
+    ready = []
+    found = suites.repfl(method, 0, small, lambda: ready.append(True))
+    assert ready
+    assert len(found["round"]) == len(found["score"]) == 1
+    assert 0 <= found["accuracy"] <= 1
