@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import socket
 import subprocess
-import sys
 from functools import lru_cache
 from hashlib import sha256
 from importlib import import_module
@@ -167,16 +165,6 @@ def platform_of(device: str, precision: str) -> dict[str, Any]:
     }
     text = repr(sorted(parts.items()))
     return {**parts, "fingerprint": sha256(text.encode()).hexdigest()[:16]}
-
-
-def peak_memory(device: str) -> int:
-    """Bytes that this process held at most, on the GPU if it computed there."""
-    if device.startswith("cuda"):
-        import torch
-
-        return int(torch.cuda.max_memory_allocated())
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def machine() -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3
 """The numbers of `mallopt`'s parameters in glibc's malloc.h."""
@@ -26,3 +27,24 @@ def keep_freed_memory() -> bool:
         obeyed = [tell(name, value) == 1 for name, value in SETTINGS.items()]
         return all(obeyed)
     return False
+
+
+def forget_peak() -> None:
+    """Give back what earlier cells left, and begin to measure this process's peak anew, where the
+    system can.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak() -> int:
+    """Bytes that this process held at most. Linux's other counter begins with the parent's."""
+    with suppress(OSError):
+        told = Path("/proc/self/status").read_text()
+        return 1024 * int(told.partition("VmHWM:")[2].split()[0])
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.records import provenance
 from repfl.bench.records.digest import of_arrays, of_curves, of_tensors
+from repfl.bench.running import memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,11 +62,20 @@ def measured(run: Run, clients: Clients, spent: Clocks, options: Options) -> dic
             "evaluate": parts["time/evaluate"],
         },
         "samples": clients.samples,
-        "peak_memory": provenance.peak_memory(options.device),
+        "peak_memory": _peak(options.device),
         "digests": digests(run),
         "probe": probe(run),
         **unrecorded(run),
     }
+
+
+def _peak(device: str) -> int:
+    """Bytes that the cell held at most, on the GPU if it computed there."""
+    if not device.startswith("cuda"):
+        return memory.peak()
+    import torch
+
+    return int(torch.cuda.max_memory_allocated())
 
 
 def unrecorded(run: Run) -> dict[str, list[str]]:

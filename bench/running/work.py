@@ -21,7 +21,7 @@ from repfl.bench.records import checkpoint, provenance
 from repfl.bench.records.locks import claim, holder
 from repfl.bench.records.store import FINAL, Record, Store, stored_result
 from repfl.bench.running import products
-from repfl.bench.running.memory import keep_freed_memory
+from repfl.bench.running.memory import forget_peak, keep_freed_memory
 from repfl.bench.running.metrics import summarise
 from repfl.bench.running.norms import by_group, norms
 from repfl.bench.running.task import GRACE, Clocks, Options, Outcome, Task, Tell
@@ -256,6 +256,7 @@ def _compute(
     from repfl.bench.cells import surroundings
     from repfl.bench.running.clients import clients_of, make
 
+    forget_peak()
     begun, before = Clocks.now(), surroundings.settings()
     clients = clients_of(task.cell)
     run = make(task.cell, clients, options)

@@ -83,7 +83,7 @@ def test_links_between_the_pages_lead_to_headings_that_exist() -> None:
 
 @pytest.fixture
 def one_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(committed, "of", lambda paper, scale: (sample.small_table(),))
+    monkeypatch.setattr(committed, "of", lambda paper, scale, seed: (sample.small_table(),))
 
 
 @pytest.mark.usefixtures("one_table")
@@ -112,6 +112,24 @@ def test_what_is_printed_stands_beside_ours_if_it_is_asked_for() -> None:
         f" {cell['printed']} |\n" in page
     )
     assert "| always a client's most frequent class | 70.00 | – |\n" in page
+
+
+@pytest.mark.usefixtures("one_table")
+def test_a_deviation_comes_with_how_many_runs_it_is_of() -> None:
+    page = excerpts.renewed(ASKED.replace("floor = true", "spread = true"), "paper-a")
+    cell = sample.small_table().cell("FedAvg", "easy")
+    assert cell is not None
+    runs = f"{cell['seeds']} run{'s' * (cell['seeds'] > 1)}"
+    assert re.search(rf"\| averaging \| 85\.00( ± [\d.]+)? \({runs}\) \|", page)
+
+
+def test_an_excerpt_of_one_seed_has_its_runs_alone() -> None:
+    frames = [
+        committed.table("fedpurin", "table1", "desk", seed).frame.set_index(["row", "column"])
+        for seed in (None, 1)
+    ]
+    place = ("FedPURIN", "cifar10-dir0.1")
+    assert [frame.loc[place, "seeds"] for frame in frames] == [5, 1]
 
 
 @pytest.mark.usefixtures("one_table")

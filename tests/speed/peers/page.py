@@ -30,6 +30,9 @@ HEAD = (
 SCALES = {"round": 1.0, "score": 1.0, "start": 1.0, "memory": 1e-9}
 
 
+UNKNOWN = "not measured"
+
+
 def interval(values: Sequence[float]) -> tuple[float, float, float]:
     """Mean and 95 % interval by Student's t; one value has none."""
     if len(values) < 2:
@@ -42,6 +45,8 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
 def ratio(theirs: Any, ours: Any) -> str:
     """How many times as much as ours, pair by pair."""
     shown = np.exp(interval(np.log(np.divide(theirs, ours)).tolist()))
+    if not np.isfinite(shown[0]):
+        return UNKNOWN
     return "{:.2f} ({:.2f} to {:.2f})".format(*shown)
 
 
@@ -74,7 +79,8 @@ def block(found: dict[str, Any]) -> str:
         first = [str(part) for part in way]
         held = {suite: each.sort_values("seed") for suite, each in group.groupby("suite")}
         ours = held.pop("repfl")
-        absolute = (f"{ours[name].mean() * scale:.3g}" for name, scale in SCALES.items())
+        means = (ours[name].mean() * scale for name, scale in SCALES.items())
+        absolute = (f"{mean:.3g}" if np.isfinite(mean) else UNKNOWN for mean in means)
         lines.append(
             f"| {' | '.join([*first, 'repfl', f'{ours.accuracy.mean():.2%}', *absolute])} |"
         )
