@@ -170,9 +170,15 @@ def _heard(case: Situation, run: Run, traffic: dict[str, Tensor]) -> None:
     """Where a client's pictures are others, its own model may change; every other model that does
     has cost bytes on both sides.
     """
-    teacher, other = int(np.argmax(RAGGED)), case.fresh(chunk=len(RAGGED))
-    own = other.fed.data.train[teacher]
-    other.fed.data.images[own] = 255 - other.fed.data.images[own]
+    teacher = int(np.argmax(RAGGED))
+
+    def dealt(sizes: tuple[int, ...]) -> ClientData:
+        data = toy_data(sizes)
+        own = data.train[teacher]
+        data.images[own] = 255 - data.images[own]  # now: a federation may have read them already
+        return data
+
+    other = case.fresh(chunk=len(RAGGED), dealt=dealt)
     _bytes(other)
     for one, two in zip(_personal(run), _personal(other), strict=True):
         learnt = ((one - two).abs().amax(1) > 0).cpu()

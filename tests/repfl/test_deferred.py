@@ -60,7 +60,7 @@ def test_a_command_that_computes_nothing_imports_no_slow_library(command: list[s
 
 
 def test_a_table_is_reported_without_a_library_that_it_does_not_use(tmp_path: Path) -> None:
-    asked = ["report", "--scale", "smoke", "--artefact", "fedpurin/table1"]
+    asked = ["report", "--scale", "smoke", "--artefact", "fedobp/table1"]
     places = ["--results", str(tmp_path), "--out", str(tmp_path / "report")]
     unused = ("torch", "matplotlib", "seaborn", "sklearn", "scipy.stats")
     assert after(*asked, *places, libraries=(*unused, "scipy")) == ["scipy"]
