@@ -135,7 +135,8 @@ def marks(
 ) -> dict[tuple[str, str], Mark]:
     """The best and the second number of every column, at the printed precision; ties share their
     place. Beside printed numbers, ours of a smaller scale have no such marks: they are not
-    comparable; `alone`, they need be of one scale only.
+    comparable; `alone`, a column's need be of one scale only, and of as many seeds where that is a
+    smaller one: each seed may deal other clients.
     """
     found: dict[tuple[str, str], Mark] = {}
     real = set(table.frame.loc[table.frame["ours"].notna(), "scale"])
@@ -145,10 +146,11 @@ def marks(
     ranked = {column.key: column for column in table.layout.columns if column.best}
     competing = table.frame.loc[
         ~table.frame["row"].isin(table.layout.aside) & table.frame["column"].isin(ranked),
-        ["row", "column", side, "scale"],
+        ["row", "column", side, "scale", "seeds"],
     ]
     for key, cells in competing.dropna(subset=[side]).groupby("column", sort=False):
-        if alone and cells["scale"].nunique() > 1:
+        small = set(cells["scale"]) - {"paper"}
+        if alone and (cells["scale"].nunique() > 1 or (small and cells["seeds"].nunique() > 1)):
             continue
         column = ranked[str(key)]
         values = cells[side].astype(float).round(column.digits)

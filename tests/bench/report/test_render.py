@@ -58,6 +58,18 @@ def test_markdown_has_as_many_cells_in_every_row() -> None:
         assert len({line.count("|") for line in lines}) <= 1
 
 
+def test_runs_on_other_clients_compete_for_nothing_at_a_smaller_scale() -> None:
+    """A paper-ready table of the desk's scale, of which some rows have more seeds."""
+    table = sample.small_table()
+    frame = table.frame.assign(scale="desk", seeds=1)
+    alike, more = (
+        replace(table, frame=frame.assign(seeds=seeds))
+        for seeds in (1, 1 + 4 * (frame["row"] == "FedAvg"))
+    )
+    assert "best" in numbers.marks(alike, "ours", alone=True).values()
+    assert numbers.marks(more, "ours", alone=True) == {}
+
+
 def test_best_and_second_share_ties_at_the_printed_precision() -> None:
     table = sample.small_table(
         sample.SmallEvidence(
