@@ -52,7 +52,7 @@ def test_executors_workers_and_order_change_no_bit(tmp_path: Path) -> None:
 def test_packing_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processors stand for two GPUs, and every second round a cell more is let in."""
     tasks = [
-        task("fedpurin", seed, model="tiny-bn", training={"rounds": 12}) for seed in range(2)
+        task("fedpurin", seed, model="tiny-bn", training={"rounds": 60}) for seed in range(2)
     ] + [task(seed=seed) for seed in range(2)]
     execute("inline", tasks, tmp_path / "alone", 1)
     packer = packing.Packer(["cpu", "cpu"], 2, measured=True)
