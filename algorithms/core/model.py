@@ -26,7 +26,8 @@ class ModelError(ValueError):
 
 class Model:
     """A network with an explicit client axis; `features` ends where the head, its last linear
-    layer, begins.
+    layer, begins. Its body counts dimensions from the back: one client may come without the axis,
+    with x [B, C, H, W] and plain parameters.
     """
 
     stacked = True

@@ -1,4 +1,5 @@
-"""Freed memory is kept for the next step instead of going back to the system.
+"""A process's memory: what is freed is kept for the next step, and what a cell held at most is its
+own.
 
 A training step frees and asks for the same tensors over and over. By itself glibc maps every larger
 one afresh, and the system hands out thousands of zeroed pages a step; what that costs
