@@ -15,6 +15,7 @@ README = (ROOT / "README.md").read_text()
 GUIDE = (ROOT / "bench" / "GUIDE.md").read_text()
 PAGES = ["README.md", "CONTRIBUTING.md", "bench/GUIDE.md", "bench/OWN.md", "bench/SCALING.md"]
 PAGES += ["paper_tables/MEASURED.md", "paper_tables/RESULTS.md", "paper_tables/board/PROTOCOL.md"]
+PAGES += ["paper_tables/board/README.md"]
 FINDINGS = re.findall(
     r"^\* (.*?)\n  \(\[\w+\]\(([\w./]+)#([\w-]+)\)\)\.$",
     README.split("## Three findings\n")[1].split("\n## ")[0],

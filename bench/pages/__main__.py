@@ -1,7 +1,8 @@
 """Write every part of the pages that quotes results.
 
-python -m repfl.bench.pages             RESULTS.md and its figure, STATISTICS.md; coverage and
-                                        excerpts in every paper's own page, and its CLAIMS.md
+python -m repfl.bench.pages             RESULTS.md and its figure, STATISTICS.md; coverage,
+                                        findings and excerpts in every paper's own page, and its
+                                        CLAIMS.md
 python -m repfl.bench.pages --floors    first compute the floors again, as far as the data are here
 """
 
@@ -10,8 +11,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from repfl.bench.cells import grid as grids
 from repfl.bench.errors import INPUT, UserError
-from repfl.bench.pages import claims, coverage, excerpts, floors, parts, results, statistics
+from repfl.bench.pages import (
+    claims,
+    coverage,
+    excerpts,
+    findings,
+    floors,
+    parts,
+    results,
+    statistics,
+)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -30,8 +41,10 @@ def main(arguments: Sequence[str]) -> None:
     for paper in coverage.documented():
         page = coverage.page_of(paper)
         parts.write(page, "coverage", coverage.block(paper))
+        parts.write(page, "findings", findings.block(paper))
         excerpts.write(page, paper)
-        claims.page_of(paper).write_text(claims.page(paper), encoding="utf-8")
+        if paper in grids.printed():
+            claims.page_of(paper).write_text(claims.page(paper), encoding="utf-8")
 
 
 if __name__ == "__main__":

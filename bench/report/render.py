@@ -65,6 +65,7 @@ def markdown(table: Table) -> str:
     parts += [
         numbers.legend(table.frame),
         _bullets("Remarks", tables.remarks(table.frame, table.layout.columns)),
+        _bullets("What it shows", list(table.findings)),
         _bullets("Notes", list(table.notes)),
         _bullets("Claims", [claim(c, table.paper) for c in table.claims]),
     ]

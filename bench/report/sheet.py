@@ -122,6 +122,7 @@ class Sheet:
     title: str
     caption: str
     scale: str
+    findings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     claims: tuple[Said, ...] = ()
@@ -240,6 +241,7 @@ def of(result: Result, printed: Mapping[str, Mapping[str, Any]], **told: Any) ->
         "title": result.title,
         "caption": result.caption,
         "scale": result.scale,
+        "findings": tuple(result.findings),
         "notes": tuple(result.notes),
         "claims": claims,
         "ids": tuple(result.ids),

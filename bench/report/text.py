@@ -85,6 +85,8 @@ def _show_table(sheet: Sheet, console: Console) -> None:
     for group, heads in sheet.groups:
         for first in range(0, len(heads), fit):
             console.print(_grid(sheet, group, heads[first : first + fit]))
+    for line in sheet.findings:
+        console.print(Text(f"  {line}"))
     for line in sheet.notes if not sheet.judged else ():
         console.print(Text(f"  {line}", style="yellow"))
     for line in sheet.remarks[:4]:

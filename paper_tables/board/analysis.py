@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import nan, sqrt
 
 import numpy as np
@@ -40,61 +41,79 @@ class Standing:
     """Means of methods in one column, and what their differences are uncertain by."""
 
     means: pd.Series
-    half: float
+    half: float = nan
     """Half of a 95 % interval of a mean, without what all methods of a study have in common."""
+    apart: float = nan
+    """How far two means must be from each other, whichever of them one looks at: in one of twenty
+    boards of equal methods, two differ as much (Tukey).
+    """
+    studies: int = 0
+
+    @property
+    def gap(self) -> float:
+        """Half of a 95 % interval of the difference of two methods named beforehand."""
+        return sqrt(2) * self.half
 
 
-def standing(scores: pd.DataFrame, column: str) -> Standing:
+def standing(scores: pd.DataFrame, column: str, name: str = "value") -> Standing:
     """Means over studies with one interval for all methods (after Loftus and Masson).
 
     Studies differ in partition, initial values and draws, which all methods of a study share. What
     a study does to all of them moves no comparison and is left out; what is left, method by study,
     is the noise that differences have.
     """
-    wide = scores[scores["column"] == column].pivot(index="method", columns="study", values="value")
-    complete = wide.dropna()
-    rows, studies = complete.shape
-    df = (rows - 1) * (studies - 1)
-    if min(rows, studies) < 2:
-        return Standing(wide.mean(axis="columns"), nan)
-    rest = complete.sub(complete.mean(axis="columns"), axis="index")
-    rest = rest - rest.mean(axis="index")
-    variance = float((rest**2).to_numpy().sum()) / df
+    wide = _by_study(scores, column)[name].unstack()
+    means, (rows, studies) = wide.mean(axis="columns"), wide.dropna().shape
+    variance, df = _noise(wide)
+    if not df:
+        return Standing(means)
     half = float(statistics.half_width(variance, df, 1 / studies))
-    return Standing(wide.mean(axis="columns"), half)
+    return Standing(means, half, _range(rows, df) * sqrt(variance / studies), studies)
+
+
+def gains(tuned: pd.DataFrame, printed: pd.DataFrame, column: str) -> Standing:
+    """What tuning adds to methods, with one interval for all: of the differences within methods,
+    each of which is between two runs of one study.
+    """
+    both = [_by_study(scores, column)["value"] for scores in (tuned, printed)]
+    gap = (both[0] - both[1]).dropna()
+    known = [(float(each.var(ddof=1)), len(each) - 1) for _, each in gap.groupby("method")]
+    found, studies = statistics.pooled(None, *known), gap.index.unique("study").size
+    means = gap.groupby("method").mean()
+    if not found.df:
+        return Standing(means)
+    half = float(statistics.half_width(found.variance, found.df, 1 / studies))
+    return Standing(means, half, studies=studies)
+
+
+def _by_study(scores: pd.DataFrame, column: str) -> pd.DataFrame:
+    return scores[scores["column"] == column].set_index(["method", "study"])
 
 
 # -- clients ---------------------------------------------------------------------------------------
 
 
-def paired(clients: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
-    """The accuracies of two methods on the same clients: columns `first` and `second`."""
+def harm(clients: pd.DataFrame, alone: str) -> pd.DataFrame:
+    """Clients below their own local model, tuned alike, in the same study. By method, column and
+    study: `harm`, their share of all clients in percent, and `loss`, what they lose on average, in
+    the unit of accuracy; nothing where a study has no local models.
+    """
     keys = [*BLOCK, "client"]
-    ours, theirs = (
-        clients[clients["method"] == name].set_index(keys)["accuracy"] for name in (first, second)
+    own = clients.loc[clients["method"] == alone, [*keys, "accuracy"]]
+    both = clients[clients["method"] != alone].merge(
+        own.rename(columns={"accuracy": "alone"}), on=keys
     )
-    return pd.concat({"first": ours, "second": theirs}, axis=1, join="inner")
+    lost = (both["alone"] - both["accuracy"]).clip(lower=0)
+    grouped = both.assign(harm=100.0 * (lost > 0), loss=lost).groupby(PLACE)[["harm", "loss"]]
+    found = grouped.mean()
+    return found.assign(loss=(100 * found["loss"] / found["harm"]).fillna(0.0)).reset_index()
 
 
-@dataclass(frozen=True)
-class Harm:
-    """Whom a method leaves worse off than they would be alone."""
-
-    share: float
-    """Of all clients."""
-    loss: float
-    """Mean loss of those, in the unit of accuracy."""
-    clients: int
-
-
-def harm(clients: pd.DataFrame, method: str, alone: str) -> Harm:
-    """Clients below their own local model, tuned alike, in the same study."""
-    both = paired(clients, method, alone)
-    gap = both["first"] - both["second"]
-    lost = gap[gap < 0]
-    if both.empty:
-        return Harm(nan, nan, 0)
-    return Harm(len(lost) / len(both), float(-lost.mean()) if len(lost) else 0.0, len(both))
+def mean_loss(scores: pd.DataFrame, column: str) -> pd.Series:
+    """What harmed clients lose on average, over the studies of a column."""
+    here = _by_study(scores, column)
+    lost = (here["harm"] * here["loss"]).groupby("method").sum(min_count=1)
+    return (lost / here["harm"].groupby("method").sum()).fillna(lost)
 
 
 def improvement(clients: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
@@ -119,16 +138,33 @@ def improvement(clients: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
 def against(scores: pd.DataFrame, leader: str) -> pd.DataFrame:
     """Every method's mean difference to one, over blocks, with p-values adjusted for how many
     comparisons there are (Holm); the index names the methods.
+
+    Noise is what is left of scores without method and study, column by column: over so few blocks,
+    no test of the signs alone could find a difference among so many methods.
     """
-    values = scores.set_index(PLACE)["value"]
-    theirs = values.loc[leader]
-    lines = {}
-    for method in scores["method"].unique():
-        if method != leader:
-            gap, p_value, blocks = statistics.paired_difference(values.loc[method], theirs)
-            lines[method] = {"difference": gap, "p": p_value, "blocks": blocks}
-    table = pd.DataFrame.from_dict(lines, orient="index", columns=["difference", "p", "blocks"])
-    return table.assign(p=statistics.holm(list(table["p"])))
+    wide = scores.pivot(index="method", columns=BLOCK, values="value")
+    gaps = wide.drop(index=leader).sub(wide.loc[leader], axis="columns")
+    noise = statistics.pooled(None, *(_noise(part.T) for _, part in wide.T.groupby("column")))
+    blocks = gaps.notna().sum(axis="columns")
+    means = gaps.mean(axis="columns")
+    told = (blocks >= statistics.FEWEST) & (noise.df > 0)
+    error = np.sqrt(2 * noise.variance / blocks.where(told))
+    p_values = 2 * stats.t.sf(means.abs() / error, noise.df)
+    return pd.DataFrame({"difference": means, "p": statistics.holm(p_values), "blocks": blocks})
+
+
+def _noise(wide: pd.DataFrame) -> tuple[float, float]:
+    """The variance of scores within a column, without what methods and studies have in common, and
+    its degrees of freedom.
+    """
+    complete = wide.dropna()
+    rows, studies = complete.shape
+    if min(rows, studies) < 2:
+        return nan, 0
+    df = (rows - 1) * (studies - 1)
+    rest = complete.sub(complete.mean(axis="columns"), axis="index")
+    rest = rest - rest.mean(axis="index")
+    return float((rest**2).to_numpy().sum()) / df, df
 
 
 def ranks(scores: pd.DataFrame) -> tuple[pd.Series, float]:
@@ -139,8 +175,14 @@ def ranks(scores: pd.DataFrame) -> tuple[pd.Series, float]:
     methods, blocks = len(wide), wide.dropna(axis="columns").shape[1]
     if not blocks or methods < 2:
         return statistics.average_ranks(wide), nan
-    quantile = float(stats.studentized_range.ppf(statistics.LEVEL, methods, np.inf)) / sqrt(2)
-    return (statistics.average_ranks(wide), quantile * sqrt(methods * (methods + 1) / (6 * blocks)))
+    error = sqrt(methods * (methods + 1) / (12 * blocks))
+    return statistics.average_ranks(wide), _range(methods, np.inf) * error
+
+
+@cache
+def _range(methods: int, df: float) -> float:
+    """How many standard errors lie between the best and the worst of equal methods."""
+    return float(stats.studentized_range.ppf(statistics.LEVEL, methods, df))
 
 
 def front(accuracy: pd.Series, cost: pd.Series) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import nan
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.board import analysis
+from repfl.paper_tables.board import analysis, findings
 from repfl.paper_tables.board.view import View
 from repfl.paper_tables.core import captions, figures, tables
 from repfl.paper_tables.core.evidence import Evidence
@@ -19,38 +20,64 @@ PAPER = "board"
 
 
 def fig1(evidence: Evidence) -> Figure:
-    """Average ranks, and which of them cannot be told apart."""
+    """Accuracies and average ranks, and which of them cannot be told apart from the best."""
     view = View(evidence)
     ranks, critical = analysis.ranks(view.scores)
-    ranks = ranks.dropna().sort_values()
-    data = pd.DataFrame({"method": ranks.index, "rank": ranks.to_numpy(), "critical": critical})
+    order = list(ranks.sort_values(kind="stable").index)
+    panels = {label: analysis.standing(view.scores, key) for key, label in view.shown.items()}
+    data = pd.concat(
+        [
+            pd.DataFrame({"panel": "rank", "value": ranks, "half": nan, "apart": critical}),
+            *(
+                pd.DataFrame({"panel": p, "value": s.means, "half": s.half, "apart": s.apart})
+                for p, s in panels.items()
+            ),
+        ]
+    ).rename_axis("method")
 
     def draw(sheet: Sheet) -> Canvas:
-        canvas = sheet(6, 1.2 + 0.2 * max(6, len(ranks)))
-        axes = canvas.subplots()
-        if ranks.empty:
-            figures.not_run(axes)
-            return canvas
-        places = np.arange(len(ranks))[::-1]
-        axes.plot(ranks.to_numpy(), places, "o", color=figures.PALETTE[0], markersize=6)
-        axes.axvspan(ranks.iloc[0], ranks.iloc[0] + critical, color="0.5", alpha=0.18, linewidth=0)
-        axes.set_yticks(places, [figures.literal(str(name)) for name in ranks.index])
-        axes.set_xlabel("average rank over recipes and studies (1 is best)")
-        axes.grid(axis="y", visible=False)
+        count = 1 + len(panels)
+        canvas = sheet(2 + 2.6 * count, 1.2 + 0.2 * max(6, len(order)))
+        places = {name: -place for place, name in enumerate(order)}
+        cells = figures.panels(canvas, count, count, sharey=True)
+        for axes, (panel, here) in zip(cells, data.groupby("panel", sort=False), strict=False):
+            known = here.dropna(subset=["value"])
+            if known.empty:
+                figures.not_run(axes)
+                continue
+            best = known["value"].min() if panel == "rank" else known["value"].max()
+            end = best + known["apart"].iloc[0] * (1 if panel == "rank" else -1)
+            if np.isfinite(end):
+                axes.axvspan(best, end, color="0.5", alpha=0.18, linewidth=0)
+            axes.errorbar(
+                known["value"],
+                [places[name] for name in known.index],
+                xerr=None if known["half"].isna().any() else known["half"],
+                fmt="o",
+                color=figures.PALETTE[0],
+                markersize=4,
+                linewidth=1,
+            )
+            axes.set_yticks(list(places.values()), [figures.literal(str(m)) for m in places])
+            axes.set_title("average rank (1 is best)" if panel == "rank" else str(panel))
+            axes.set_xlabel("rank" if panel == "rank" else "accuracy in %")
         return canvas
 
     what = (
-        f"Average ranks. The grey band is Nemenyi's critical difference ({critical:.1f}) from the"
-        " first: methods that end in it are not told apart from the first at 5 %."
+        "Average ranks over recipes and studies, and accuracies with 95 % intervals. Methods whose"
+        " point lies in the grey band are not told apart from the best one at 5 %: Nemenyi's"
+        " critical difference of ranks, Tukey's of accuracies."
     )
-    return _figure(view, "fig1", "Who leads, and who cannot be told apart", what, (draw, data))
+    drawn = (draw, data.reset_index())
+    return _figure(view, "fig1", "Who leads, and who cannot be told apart", what, drawn)
 
 
 def fig2(evidence: Evidence) -> Figure:
     """The probability that a client is better off with one method than with another."""
     view = View(evidence)
     order = view.mean("value").reindex(view.methods).sort_values(ascending=False).index
-    found = analysis.improvement(view.clients, [str(name) for name in order])
+    clients = view.clients[view.clients["column"].isin(list(view.shown))]
+    found = analysis.improvement(clients, [str(name) for name in order])
     data = found.rename_axis("method").reset_index()
 
     def draw(sheet: Sheet) -> Canvas:
@@ -155,15 +182,18 @@ def fig4(evidence: Evidence) -> Figure:
         "Validation accuracy of every trial of every study; the chosen ones are coloured. A wide"
         " line is a method that must be tuned."
     )
-    return _figure(view, "fig4", "How much tuning matters", what, (draw, data))
+    says = findings.of(view, findings.spread)
+    return _figure(view, "fig4", "How much tuning matters", what, (draw, data), says)
 
 
 Drawn = tuple[Callable[[Sheet], Canvas], pd.DataFrame]
 
 
-def _figure(view: View, name: str, title: str, what: str, drawn: Drawn) -> Figure:
+def _figure(
+    view: View, name: str, title: str, what: str, drawn: Drawn, says: tuple[str, ...] = ()
+) -> Figure:
     caption = captions.caption(view.evidence, what, floor=False, accuracy=False)
     ids = tables.done_ids(view.evidence)
     draw, data = drawn
     head = (PAPER, name, title, caption, view.evidence.scale)
-    return Figure(*head, ids=ids, draw=draw, data=data, alt=caption)
+    return Figure(*head, ids=ids, findings=says, draw=draw, data=data, alt=caption)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import nan
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite, nan
 from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.board import analysis
+from repfl.paper_tables.board import analysis, findings
 from repfl.paper_tables.board.view import ALONE, View
-from repfl.paper_tables.core import captions, statistics, tables
+from repfl.paper_tables.core import captions, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, tier, why_missing
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table, TableLayout
 
@@ -35,6 +35,7 @@ def table1(evidence: Evidence) -> Table:
         " Intervals leave out what a study does to all methods alike.",
         columns,
         found,
+        findings.accuracy,
         summary=_summary(view),
     )
 
@@ -54,16 +55,13 @@ def table2(evidence: Evidence) -> Table:
     ]
     found: dict[tuple[str, str], Value] = {}
     for key in view.columns:
-        here = view.clients[view.clients["column"] == key]
-        for method in view.methods:
+        for name in ("decile", "harm", "newcomers"):
+            here = analysis.standing(view.scores, key, name)
             found |= {
-                (method, f"{key}/{name}"): (view.mean(name, [key]).get(method, nan), nan)
-                for name in ("decile", "newcomers")
+                (str(m), f"{key}/{name}"): (mean, here.half) for m, mean in here.means.items()
             }
-            if method != ALONE:
-                harm = analysis.harm(here, method, ALONE)
-                found[method, f"{key}/harm"] = (100 * harm.share, nan)
-                found[method, f"{key}/loss"] = (harm.loss, nan)
+        losses = analysis.mean_loss(view.scores, key)
+        found |= {(str(method), f"{key}/loss"): (loss, nan) for method, loss in losses.items()}
     return _table(
         view,
         "table2",
@@ -73,6 +71,7 @@ def table2(evidence: Evidence) -> Table:
         " Newcomers: mean accuracy of clients that join after the last round.",
         columns,
         found,
+        findings.clients,
     )
 
 
@@ -109,29 +108,26 @@ def table3(evidence: Evidence) -> Table:
         " trials in validation accuracy; it is how much tuning matters to the method.",
         COSTS,
         found,
+        findings.costs,
     )
 
 
 def table4(evidence: Evidence) -> Table:
     """What tuning is worth: tuned alike beside the values that papers print."""
     view = View(evidence)
-    columns, found = [], {}
+    columns: list[Column] = []
+    found: dict[tuple[str, str], Value] = {}
     for key, label in view.columns.items():
         columns += [
             Column(f"{key}/tuned", "tuned", label),
             Column(f"{key}/printed", "as printed", label),
             Column(f"{key}/gain", "gain", label, "points", best=None),
         ]
-        both = [
-            frame[frame["column"] == key].set_index(["method", "study"])["value"]
-            for frame in (view.scores, view.printed)
-        ]
-        for method in view.methods:
-            tuned, printed = (_of(each, method) for each in both)
-            gain, half = _paired(tuned, printed)
-            found[method, f"{key}/tuned"] = (float(tuned.mean()), nan)
-            found[method, f"{key}/printed"] = (float(printed.mean()), nan)
-            found[method, f"{key}/gain"] = (gain, half)
+        for name, scores in (("tuned", view.scores), ("printed", view.printed)):
+            means = analysis.standing(scores, key).means
+            found |= {(str(method), f"{key}/{name}"): (mean, nan) for method, mean in means.items()}
+        gains = analysis.gains(view.scores, view.printed, key)
+        found |= {(str(m), f"{key}/gain"): (gain, gains.half) for m, gain in gains.means.items()}
     return _table(
         view,
         "table4",
@@ -140,21 +136,7 @@ def table4(evidence: Evidence) -> Table:
         " paper and a common learning rate of 0.05. Gain: their paired difference.",
         columns,
         found,
-    )
-
-
-def _of(values: pd.Series, method: str) -> pd.Series:
-    known = values.index.get_level_values("method")
-    return values.xs(method, level="method") if method in known else pd.Series(dtype=float)
-
-
-def _paired(first: pd.Series, second: pd.Series) -> Value:
-    """The mean difference over studies, and half of its interval."""
-    gaps = (first - second).dropna()
-    if len(gaps) < 2:
-        return (float(gaps.mean()) if len(gaps) else nan), nan
-    return float(gaps.mean()), float(
-        statistics.half_width(gaps.var(ddof=1), len(gaps) - 1, 1 / len(gaps))
+        findings.tuning,
     )
 
 
@@ -168,6 +150,7 @@ def _table(
     what: str,
     columns: Sequence[Column],
     found: dict[tuple[str, str], Value],
+    says: Callable[[View], Iterable[str]],
     summary: pd.DataFrame | None = None,
 ) -> Table:
     evidence = view.evidence
@@ -177,14 +160,22 @@ def _table(
         PAPER,
         name,
         title,
-        captions.caption(evidence, what, floor=False, accuracy=False),
+        captions.caption(evidence, what + _bounds(columns, found), floor=False, accuracy=False),
         evidence.scale,
+        findings=findings.of(view, says),
         notes=tuple(_missing(view)),
         ids=tables.done_ids(evidence),
         frame=frame,
         layout=TableLayout(view.methods, tuple(columns), floor=False),
         summary=pd.DataFrame() if summary is None else summary,
     )
+
+
+def _bounds(columns: Sequence[Column], found: dict[tuple[str, str], Value]) -> str:
+    """The intervals in words: methods share one per column."""
+    halves = {key: half for (_, key), (_, half) in found.items() if isfinite(half)}
+    told = [f"{c.name} ± {halves[c.key]:.{c.digits}f}" for c in columns if c.key in halves]
+    return f" 95 % intervals: {'; '.join(told)}." if told else ""
 
 
 def _line(

@@ -33,11 +33,23 @@ class View:
         self.columns: dict[str, str] = {str(key): str(label) for key, label in labels.items()}
 
     @cached_property
+    def complete(self) -> dict[str, str]:
+        """The columns in which no trial is still to be made."""
+        open_ = set(self.trials.loc[self.trials["status"] == "missing", "column"])
+        return {key: label for key, label in self.columns.items() if key not in open_}
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """What is told over columns is told over these: the complete ones, if any is."""
+        return self.complete or self.columns
+
+    @cached_property
     def scores(self) -> pd.DataFrame:
-        """One row per method, column and study: the chosen trial's accuracies in percent, and what
-        it cost.
+        """One row per method, column and study: the chosen trial's accuracies in percent, whom it
+        harms, and what it cost.
         """
-        return self._lines(self.done)
+        harmed = analysis.harm(self.clients, ALONE)
+        return self._lines(self.done).merge(harmed, on=analysis.PLACE, how="left")
 
     @cached_property
     def printed(self) -> pd.DataFrame:
@@ -106,7 +118,7 @@ class View:
         """A number of every method: mean over studies, then over columns; only of methods that
         have it in each of them.
         """
-        wanted = list(self.columns) if columns is None else list(columns)
+        wanted = list(self.shown) if columns is None else list(columns)
         wide = self.scores.groupby(["method", "column"])[name].mean().unstack()
         return wide.reindex(columns=wanted).mean(axis="columns", skipna=False)
 

@@ -147,6 +147,8 @@ class Result:
     claims: tuple[Claim, ...] = ()
     ids: tuple[str, ...] = ()
     """The finished cells behind it."""
+    findings: tuple[str, ...] = field(default=(), kw_only=True)
+    """What our numbers say, in sentences."""
 
     @property
     def key(self) -> str:

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from repfl.bench.cells import grid as grids
 from repfl.bench.errors import UserError
-from repfl.bench.pages import committed, coverage, excerpts, lot, parts, results
+from repfl.bench.pages import committed, coverage, excerpts, findings, lot, parts, results
 from tests.bench.report import sample
 
 ASKED = """Before.
@@ -28,7 +29,7 @@ After."""
 
 def test_the_papers_that_the_suite_was_made_for_have_their_pages() -> None:
     five = {"fedobp", "fedpurin", "fedselect", "pfeddst", "star-pfl"}
-    assert five <= set(coverage.documented())
+    assert {*five, "board"} <= set(coverage.documented())
 
 
 @pytest.mark.parametrize("paper", coverage.documented())
@@ -46,6 +47,12 @@ def test_what_a_papers_page_quotes_is_up_to_date(paper: str) -> None:
 
 
 @pytest.mark.parametrize("paper", coverage.documented())
+def test_what_a_papers_page_says_our_numbers_show_is_up_to_date(paper: str) -> None:
+    found = parts.read(coverage.page_of(paper), "findings")
+    assert found == (findings.block(paper) if paper == "board" else "")
+
+
+@pytest.mark.parametrize("paper", grids.printed())
 def test_a_papers_page_opens_with_what_comes_out_and_ends_with_how_to_contest_it(
     paper: str,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from repfl.paper_tables.board import analysis
 
@@ -64,10 +65,36 @@ def test_intervals_of_differences_cover_as_often_as_they_say() -> None:
     assert np.mean(covered) == pytest.approx(0.95, abs=0.03)
 
 
+def test_of_equal_methods_two_are_told_apart_on_one_board_of_twenty() -> None:
+    """Whichever two lie farthest apart."""
+    equal = dict.fromkeys("abcdefgh", 50.0)
+    found = [analysis.standing(scores(equal, 3, 2.0, seed), "c") for seed in range(200)]
+    told = [each.means.max() - each.means.min() > each.apart for each in found]
+    assert np.mean(told) == pytest.approx(0.05, abs=0.035)
+
+
 def test_harm_counts_the_clients_below_their_own_local_model() -> None:
-    found = analysis.harm(clients(local=[0.5, 0.6, 0.7, 0.8], m=[0.6, 0.5, 0.7, 0.5]), "m", "local")
-    assert (found.share, found.clients) == (0.5, 4)
-    assert found.loss == pytest.approx(0.2)
+    found = analysis.harm(clients(local=[0.5, 0.6, 0.7, 0.8], m=[0.6, 0.5, 0.7, 0.5]), "local")
+    assert list(found["method"]) == ["m"]
+    assert found.loc[0, ["harm", "loss"]].to_list() == pytest.approx([50, 0.2])
+
+
+def test_losses_are_those_of_harmed_clients_however_they_spread_over_studies() -> None:
+    places = {"method": ["m"] * 2 + ["kind"] * 2, "column": "c", "study": [1, 2] * 2}
+    found = pd.DataFrame({**places, "harm": [10.0, 30.0, 0, 0], "loss": [4.0, 2.0, 0, 0]})
+    assert analysis.mean_loss(found, "c").to_dict() == {"m": 2.5, "kind": 0}
+
+
+def test_gains_have_one_interval_from_the_noise_within_methods() -> None:
+    def board(**values: list[float]) -> pd.DataFrame:
+        rows = [(m, "c", s, v) for m, each in values.items() for s, v in enumerate(each)]
+        return pd.DataFrame(rows, columns=["method", "column", "study", "value"])
+
+    found = analysis.gains(
+        board(a=[2.0, 4, 6], b=[1.0, 1, 1]), board(a=[0.0, 1, 2], b=[1.0, 2, 0], c=[5.0]), "c"
+    )
+    assert found.means.to_dict() == {"a": 3, "b": 0}
+    assert found.half == pytest.approx(stats.t.ppf(0.975, 4) * 1 / np.sqrt(3))
 
 
 def test_equal_clients_count_half_for_either_method() -> None:
@@ -85,6 +112,24 @@ def test_methods_that_are_far_apart_are_told_apart_and_equal_ones_are_not() -> N
     assert found.loc["worst", "p"] < 0.01
     assert found.loc["same", "p"] > 0.05
     assert found.loc["worst", "blocks"] == 12
+
+
+def test_many_methods_on_nine_blocks_can_be_told_apart() -> None:
+    """No test that changes signs could: of nine its least p is 0.004, times 27 comparisons."""
+    means = {"best": 80.0, **{f"m{number}": 70.0 for number in range(27)}}
+    blocks = pd.concat(scores(means, 3, 1.0, seed).assign(column=str(seed)) for seed in range(3))
+    assert (analysis.against(blocks, "best")["p"].drop("best", errors="ignore") < 0.001).all()
+
+
+def test_equal_methods_are_told_apart_from_one_of_them_on_one_board_of_twenty() -> None:
+    found = []
+    for board in range(100):
+        columns = (
+            scores(dict.fromkeys("abcdef", 50.0), 3, 2.0, 3 * board + column).assign(column=column)
+            for column in range(3)
+        )
+        found.append(analysis.against(pd.concat(columns), "a")["p"].min() < 0.05)
+    assert np.mean(found) <= 0.08
 
 
 def test_the_critical_difference_is_that_of_the_published_table() -> None:

@@ -1,0 +1,230 @@
+"""What the board's numbers say, in sentences that are made from them and never typed.
+
+A recipe is spoken of once its last trial is made: before, another trial may win a study.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isfinite
+
+import pandas as pd
+
+from repfl.paper_tables.board import analysis
+from repfl.paper_tables.board.analysis import Standing
+from repfl.paper_tables.board.view import ALONE, View
+
+COMMON, TUNED = "FedAvg", "FedAvg + FT"
+"""One model for all clients, and the same one fine-tuned by each: what is there without a method
+made for personal models.
+"""
+PAPERS = ("FedPURIN", "FedOBP", "PFedDST", "Star-PFL", "FedSelect")
+"""The methods of the five papers of this suite."""
+FRONTS = {"traffic": ("bytes", "KiB"), "work": ("multiply-adds", "million multiply-adds")}
+
+
+def of(view: View, says: Callable[[View], Iterable[str]]) -> tuple[str, ...]:
+    """What some numbers say at the board's own size; the self-test on digits says nothing."""
+    return tuple(says(view)) if view.evidence.scale == "paper" else ()
+
+
+# -- accuracy --------------------------------------------------------------------------------------
+
+
+def accuracy(view: View) -> Iterator[str]:
+    """Who leads, who is told apart from whom, and where the five papers' methods are."""
+    for key, label in view.complete.items():
+        here = analysis.standing(view.scores, key)
+        order = here.means.dropna().sort_values(ascending=False)
+        if len(order) < 2 or not isfinite(here.apart):
+            continue
+        leader = str(order.index[0])
+        near = [str(m) for m in order.index[1:] if order.iloc[0] - order[m] < here.apart]
+        yield (
+            f"{label}: {leader} has the highest accuracy, {_bounded(here, leader)}."
+            f" {_list(near) or 'No other method'} cannot be told apart from it: between"
+            f" {len(order)} methods and {here.studies} studies, differences below"
+            f" {here.apart:.1f} points may be chance (Tukey's test)."
+        )
+        yield from _beside_alone(label, here, order)
+        yield from _papers(label, here, order)
+
+
+def _beside_alone(label: str, here: Standing, order: pd.Series) -> Iterator[str]:
+    if ALONE not in order:
+        return
+    gaps = order.drop(ALONE) - order[ALONE]
+    above, below = (gaps > here.apart).sum(), gaps[gaps < -here.apart]
+    said = f": {_list(list(below.index))}" if len(below) else ""
+    yield (
+        f"{label}: {above} of {len(gaps)} methods are above {ALONE} ({order[ALONE]:.1f} %) by more"
+        f" than chance, {len(gaps) - above - len(below)} cannot be told apart from it, {len(below)}"
+        f" {'is' if len(below) == 1 else 'are'} below{said}."
+    )
+    for name in (TUNED, COMMON):
+        if name in gaps:
+            yield f"{label}: {name} minus {ALONE}: {_signed(gaps[name], here.gap)}."
+
+
+def _papers(label: str, here: Standing, order: pd.Series) -> Iterator[str]:
+    mine = [name for name in order.index if name in PAPERS]
+    if not mine or TUNED not in order:
+        return
+    places = order.rank(ascending=False, method="min").astype(int)
+    told = [
+        f"{name} is number {places[name]} of {len(order)}"
+        f" ({_signed(order[name] - order[TUNED], here.gap)})"
+        for name in mine
+    ]
+    yield (
+        f"{label}: the methods of the five papers, tuned like all others, and what they have more"
+        f" than {TUNED}: {'; '.join(told)}."
+    )
+
+
+# -- clients ---------------------------------------------------------------------------------------
+
+
+def clients(view: View) -> Iterator[str]:
+    """Whom methods harm, and what they offer those who come late."""
+    for key, label in view.complete.items():
+        yield from _harmed(label, analysis.standing(view.scores, key, "harm"))
+        yield from _late(label, analysis.standing(view.scores, key, "newcomers"))
+
+
+def _harmed(label: str, here: Standing) -> Iterator[str]:
+    order = here.means.dropna().sort_values()
+    if order.empty:
+        return
+    first, last, kind = str(order.index[0]), str(order.index[-1]), list(order.index[order == 0])
+    yield (
+        f"{label}: {f'{_list(kind)} harm nobody' if kind else 'every method harms somebody'}. Least"
+        f" under {first}, where {_bounded(here, first)} of clients end below their own {ALONE}"
+        f" model; most under {last}: {_bounded(here, last)}. The middle method harms"
+        f" {order.median():.0f} %."
+    )
+
+
+def _late(label: str, here: Standing) -> Iterator[str]:
+    order = here.means.dropna().sort_values(ascending=False)
+    if order.empty:
+        return
+    first, none = str(order.index[0]), len(here.means) - len(order)
+    alone = f"; alone they reach {_bounded(here, ALONE)}" if ALONE in order else ""
+    missing = f" {_count(none, 'method has', 'methods have')} nothing for a client that joins late."
+    yield (
+        f"{label}: newcomers reach most with what {first} gives them, {_bounded(here, first)}"
+        f"{alone}.{missing if none else ''}"
+    )
+
+
+# -- costs -----------------------------------------------------------------------------------------
+
+
+def costs(view: View) -> Iterator[str]:
+    """What is gained per byte and per operation, over the recipes that are complete."""
+    value = view.mean("value").dropna()
+    if value.empty:
+        return
+    over = _list(list(view.complete.values()))
+    for name, (what, unit) in FRONTS.items():
+        cost = view.mean(name)
+        front = analysis.front(value, cost)
+        if front:
+            told = (f"{m} ({cost[m]:,.0f} {unit}, {value[m]:.1f} %)" for m in front)
+            yield (
+                f"{over}: nobody has more accuracy at the same {what} per client and round, or"
+                f" less, than {_list(list(told))}."
+            )
+    close = _close(view)
+    sent = view.mean("traffic").reindex(close).dropna()
+    if len(sent) > 1:
+        leader, least = close[0], str(sent.idxmin())
+        yield (
+            f"{over}: of the methods that cannot be told apart from the best, {least} sends and"
+            f" receives least, {sent[least]:,.0f} KiB per client and round"
+            + (f"; {leader}: {sent[leader]:,.0f} KiB." if leader in sent else ".")
+        )
+
+
+def _close(view: View) -> list[str]:
+    """The methods that are not told apart from the leader in any complete recipe, the best
+    first.
+    """
+    near = view.mean("value").dropna().sort_values(ascending=False)
+    for key in view.complete:
+        here = analysis.standing(view.scores, key)
+        near = near[here.means.max() - here.means.reindex(near.index) < here.apart]
+    return [str(name) for name in near.index]
+
+
+# -- tuning ----------------------------------------------------------------------------------------
+
+
+def tuning(view: View) -> Iterator[str]:
+    """What tuning is worth, and who depends on it."""
+    for key, label in view.complete.items():
+        gains = analysis.gains(view.scores, view.printed, key)
+        order = gains.means.dropna().sort_values()
+        if len(order) < 2:
+            continue
+        worse = int((order < 0).sum())
+        told = _count(worse, "method does better", "methods do better")
+        yield (
+            f"{label}: five trials are worth {order.mean():.1f} points on average over"
+            f" {len(order)} methods: most to {order.index[-1]}"
+            f" ({_signed(order.iloc[-1], gains.half)}), least to {order.index[0]}"
+            f" ({_signed(order.iloc[0], gains.half)}). {told} with the values"
+            f" that {'its paper prints' if worse == 1 else 'their papers print'} and a learning"
+            " rate of 0.05."
+        )
+        printed = analysis.standing(view.printed, key).means.dropna()
+        tuned = analysis.standing(view.scores, key).means.reindex(printed.index).dropna()
+        leader = str(printed.idxmax())
+        place = int(tuned.rank(ascending=False, method="min").get(leader, 0))
+        if place:
+            yield (
+                f"{label}: as printed, {leader} would lead with {printed.max():.1f} %; tuned alike"
+                f" it is number {place}."
+            )
+
+
+def spread(view: View) -> Iterator[str]:
+    """Who must be tuned most."""
+    found = analysis.spread_of_trials(view.trials).unstack()
+    for key, label in view.complete.items():
+        order = found[key].dropna().sort_values()
+        if len(order) > 1:
+            yield (
+                f"{label}: from the worst to the best of five trials, validation accuracy moves by"
+                f" {order.median():.1f} points in the middle method; least with {order.index[0]}"
+                f" ({order.iloc[0]:.1f}), most with {order.index[-1]} ({order.iloc[-1]:.1f})."
+            )
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def _bounded(here: Standing, name: str) -> str:
+    """A mean with its interval."""
+    mean = here.means[name]
+    if not isfinite(here.half):
+        return f"{mean:.1f} %"
+    low, high = max(0.0, mean - here.half), min(100.0, mean + here.half)
+    return f"{mean:.1f} % ({low:.1f} to {high:.1f})"
+
+
+def _signed(gap: float, half: float) -> str:
+    """A difference in points with its interval."""
+    if not isfinite(half):
+        return f"{gap:+.1f} points"
+    return f"{gap:+.1f} points ({gap - half:+.1f} to {gap + half:+.1f})"
+
+
+def _count(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def _list(names: Sequence[str]) -> str:
+    """Names as one reads them."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

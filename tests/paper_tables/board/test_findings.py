@@ -1,0 +1,100 @@
+"""What the board says in words, of numbers whose answers are known."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pandas as pd
+
+from repfl.paper_tables.board import findings
+from repfl.paper_tables.board.view import View
+
+NOISE = (-0.2, 0.0, 0.2)
+
+
+def view(**changes: Any) -> View:
+    """A board of one complete recipe; methods differ by round numbers and a little noise."""
+    means = {"Local": 80.0, "FedAvg": 60.0, "FedAvg + FT": 85.0, "FedPURIN": 85.2, "FedOBP": 79.9}
+    sent = {"Local": 0.0, "FedAvg": 100.0, "FedAvg + FT": 100.0, "FedPURIN": 40.0, "FedOBP": 50.0}
+    harmed = {"FedAvg": 90.0, "FedAvg + FT": 10.0, "FedPURIN": 5.0, "FedOBP": 50.0}
+    lines = [
+        {
+            "method": name,
+            "column": "c",
+            "study": study,
+            "value": mean + NOISE[(study + place) % 3],
+            "harm": harmed.get(name, float("nan")),
+            "newcomers": mean - 5 if name != "FedOBP" else float("nan"),
+            "traffic": sent[name],
+            "work": 7.0,
+        }
+        for place, (name, mean) in enumerate(means.items())
+        for study in range(3)
+    ]
+    scores = pd.DataFrame(lines)
+    printed = scores.assign(value=scores["value"] - 1 + 8 * (scores["method"] == "FedOBP"))
+
+    def mean(name: str) -> pd.Series:
+        return scores.groupby("method")[name].mean()
+
+    known = {
+        "complete": {"c": "Digits"},
+        "scores": scores,
+        "printed": printed,
+        "mean": mean,
+        "evidence": SimpleNamespace(scale="paper"),
+    }
+    return cast(View, SimpleNamespace(**(known | changes)))
+
+
+def test_whoever_is_within_chance_of_the_leader_is_named_beside_it() -> None:
+    first = next(findings.accuracy(view()))
+    assert first.startswith("Digits: FedPURIN has the highest accuracy, 85.2 % (")
+    assert "FedAvg + FT cannot be told apart from it" in first
+    assert "between 5 methods and 3 studies" in first
+
+
+def test_methods_are_counted_above_beside_and_below_local() -> None:
+    said = list(findings.accuracy(view()))
+    assert (
+        "Digits: 2 of 4 methods are above Local (80.0 %) by more than chance, 1 cannot be told"
+        " apart from it, 1 is below: FedAvg." in said
+    )
+    assert any(s.startswith("Digits: FedAvg minus Local: -20.0 points (") for s in said)
+
+
+def test_the_five_papers_methods_are_placed_among_all() -> None:
+    said = list(findings.accuracy(view()))[-1]
+    assert "FedPURIN is number 1 of 5 (+0.2 points (" in said
+    assert "FedOBP is number 4 of 5 (-5.1 points (" in said
+
+
+def test_who_harms_least_and_most_and_who_serves_newcomers() -> None:
+    harm, late = findings.clients(view())
+    assert "every method harms somebody. Least under FedPURIN, where 5.0 %" in harm
+    assert "most under FedAvg: 90.0 %" in harm
+    assert "newcomers reach most with what FedPURIN gives them, 80.2 %" in late
+    assert late.endswith("1 method has nothing for a client that joins late.")
+
+
+def test_the_front_and_the_cheapest_of_those_that_lead() -> None:
+    sent, _, close = findings.costs(view())
+    assert "Local (0 KiB, 80.0 %) and FedPURIN (40 KiB, 85.2 %)" in sent
+    assert "FedPURIN sends and receives least, 40 KiB" in close
+
+
+def test_what_tuning_is_worth_and_who_would_lead_without() -> None:
+    gain, lead = findings.tuning(view())
+    assert "five trials are worth -0.6 points on average over 5 methods" in gain
+    assert "least to FedOBP (-7.0 points" in gain
+    assert gain.endswith(
+        "1 method does better with the values that its paper prints and a learning rate of 0.05."
+    )
+    assert lead == "Digits: as printed, FedOBP would lead with 86.9 %; tuned alike it is number 4."
+
+
+def test_nothing_is_said_of_a_recipe_with_trials_to_make_nor_of_the_self_test() -> None:
+    assert list(findings.accuracy(view(complete={}))) == []
+    digits = view(evidence=SimpleNamespace(scale="smoke"))
+    assert findings.of(digits, findings.accuracy) == ()
