@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from repfl.bench.running.task import Options
     from repfl.bench.trust.verify import Verification
 
+LONG = 600
+"""Seconds of computing from which half the time is worth a hint."""
+
 
 def console() -> Console:
     """A terminal as wide as it is; a wide page where there is none."""
@@ -98,6 +101,12 @@ def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
         )
     if facts["seconds"]:
         out.print(in_words(facts["forecast"]), soft_wrap=True)
+    if facts["half"] and facts["seconds"] > LONG:
+        out.print(
+            "this processor computes bfloat16: `--precision bf16 --results FOLDER` is quicker, and"
+            " its numbers are kept apart (bench/SPEED.md)",
+            soft_wrap=True,
+        )
 
 
 def _stale(out: Console, cells: Iterable[Mapping[str, Any]]) -> None:
@@ -158,6 +167,8 @@ def collected(found: Collected) -> int:
         print(f"{path}: {count} lines")
     for line in found.conflicts:
         print(f"finding: {line}")
+    if found.half:
+        print(f"{found.half} records of bfloat16 are left out: measured values are of float32")
     if not found.files:
         print("no finished cells to collect")
     return FINDING if found.conflicts else FINE

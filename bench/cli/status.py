@@ -11,6 +11,7 @@ from typing import Any
 from repfl.bench.cells.plan import Planned, unique
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.measured import read
+from repfl.bench.records import provenance
 from repfl.bench.records.locks import held, holder
 from repfl.bench.records.store import FINAL, Store
 from repfl.bench.running.cost import LOOKED_AT, forecast, measured
@@ -133,6 +134,7 @@ def overview(
         "reasons": dict(Counter(standing[item.cell.id].reason for item in open_cells)),
         "seconds": sum(costs[item.cell.id] for item in open_cells),
         "forecast": forecast(open_cells, speeds),
+        "half": provenance.computes_half(),
     }
 
 

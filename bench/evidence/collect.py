@@ -22,6 +22,7 @@ from repfl.bench.evidence.library import Library
 from repfl.bench.evidence.lines import Line, line_of
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Curve
+from repfl.bench.records import provenance
 from repfl.bench.records.store import Record, Store, writing
 from repfl.paper_tables.core.evidence import Arrays, Reduce
 
@@ -33,6 +34,8 @@ class Collected:
     files: list[tuple[Path, int]] = field(default_factory=list)
     """Files, and how many lines each has."""
     conflicts: list[str] = field(default_factory=list)
+    half: int = 0
+    """Records of half precision, which are left out."""
 
 
 class Noting(Library):
@@ -92,6 +95,9 @@ def _add(
     """One finished cell, and what was read of it; whether it is finished."""
     record = library.record(item.cell.id)
     if record is None or record.status not in ("done", "diverged"):
+        return False
+    if provenance.half(record.provenance):
+        done.half += 1
         return False
     named = replace(record, provenance={**record.provenance, "contributor": contributor})
     before = known.cells.get(record.id, {}).get(Line(named, {}).key)

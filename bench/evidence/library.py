@@ -20,8 +20,9 @@ from repfl.bench.evidence import floors, tiers
 from repfl.bench.evidence.lines import Line, counts_of
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Counts, Curve, by_name
+from repfl.bench.records import provenance
 from repfl.bench.records.store import Record, Store
-from repfl.paper_tables.core.evidence import STALE, TRIAL, Arrays, Reduce, wanted
+from repfl.paper_tables.core.evidence import HALF, STALE, TRIAL, Arrays, Reduce, wanted
 from repfl.paper_tables.core.noise import UNKNOWN, Noise
 
 
@@ -192,7 +193,7 @@ class StoredEvidence:
             "value": nan if value is None or status != "done" else float(value),
             "dataset": recipe["dataset"],
             "source": "record" if line is None else "measured",
-            "tier": "" if line is None else self._tier(line),
+            "tier": self._tier(line) if line else HALF if provenance.half(origin) else "",
             "seconds": (origin.get("seconds") or {}).get("processor"),
             "peak_memory": origin.get("peak_memory"),
             **flatten(origin.get("work") or {}, "work."),

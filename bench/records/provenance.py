@@ -6,6 +6,7 @@ import os
 import platform
 import socket
 import subprocess
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
 from importlib import import_module
@@ -32,6 +33,20 @@ KERNEL_VARIABLES = (
     "CUBLASLT_WORKSPACE_SIZE",
 )
 """Environment variables that make numeric libraries use other kernels, hence other bits."""
+
+
+HALF = "bf16"
+"""The precision whose numbers are kept apart: forward passes in bfloat16."""
+
+
+def half(made: Mapping[str, Any]) -> bool:
+    """Whether a record's numbers are of half precision, and so not to be mixed with others."""
+    return made.get("precision") == HALF
+
+
+def computes_half() -> bool:
+    """Whether this processor has instructions for bfloat16."""
+    return not {"avx512_bf16", "amx_bf16"}.isdisjoint(processor()["flags"])
 
 
 @lru_cache(maxsize=1)

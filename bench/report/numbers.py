@@ -13,9 +13,17 @@ from repfl.paper_tables.core.verdict import EXACT, Verdict
 
 MINUS = "\N{MINUS SIGN}"
 BLANK = "\N{EN DASH}"
-MARKS = {"measured": "ᵐ", "recomputed": "ʳ", "confirmed": "ᶜ", "stale": "ˢ", "desk": "ᵈ"}
-"""How well a number that came with the code is founded."""
+MARKS = {
+    "half": "ʰ",
+    "measured": "ᵐ",
+    "recomputed": "ʳ",
+    "confirmed": "ᶜ",
+    "stale": "ˢ",
+    "desk": "ᵈ",
+}
+"""How well a number is founded."""
 MEANING = {
+    "half": "half precision: forward passes in bfloat16; not float32's number",
     "measured": "measured once",
     "recomputed": "recomputed on the same platform, with equal bits",
     "confirmed": "confirmed by another contributor or platform within the noise of a run",

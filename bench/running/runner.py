@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from repfl.bench.cells.plan import Planned, unique
 from repfl.bench.errors import FAILED, FINE, INPUT, UserError
+from repfl.bench.records import provenance
 from repfl.bench.records.debris import sweep
 from repfl.bench.records.locks import held
 from repfl.bench.records.store import Store, stored_result
@@ -186,7 +187,15 @@ def _costs(store: Store, todo: Sequence[Planned], device: str) -> tuple[Speeds, 
 def _finished(store: Store, item: Planned, options: Options, summary: Ending) -> bool:
     """Whether a cell has a usable record already."""
     record = stored_result(store, item.cell.id)
-    if record is None or not counts_as_done(record, options):
+    if record is None:
+        return False
+    if provenance.half(record.provenance) != (options.precision == provenance.HALF):
+        raise UserError(
+            f"{store.folder(record.id)} was computed with precision"
+            f" {record.provenance['precision']}, not {options.precision}; numbers of bfloat16 are"
+            " kept apart from others: name another folder with --results"
+        )
+    if not counts_as_done(record, options):
         return False
     status = "diverged" if record.status == "diverged" else "cached"
     summary.outcomes.append(

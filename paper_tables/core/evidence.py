@@ -144,8 +144,10 @@ def _metrics(cell: pd.Series) -> Mapping[str, Any]:
     return metrics if isinstance(metrics, Mapping) else {}
 
 
-TIERS = ("measured", "recomputed", "confirmed")
-"""How well a number that came with the code is founded, the weakest first."""
+HALF = "half"
+"""A number that was computed here in half precision."""
+TIERS = (HALF, "measured", "recomputed", "confirmed")
+"""How well a number is founded, the weakest first; most that were computed here have none."""
 STALE = "stale"
 
 
