@@ -114,7 +114,7 @@ def _part(
     """
     from repfl.bench.evidence import artefacts, best, measured, recheck, runs
     from repfl.bench.evidence.library import Known, Library
-    from repfl.bench.report import sheet
+    from repfl.bench.report.filling import sheet_of
     from repfl.bench.report.write import write_artefacts
     from repfl.paper_tables.core.published import read_published
 
@@ -144,7 +144,7 @@ def _part(
     printed = read_published(grids.folder(planned[0].paper) / "published").frame
     rows: dict[str, Any] = {str(row["source"]): row for row in printed.to_dict("records")}
     sheets = [
-        sheet.of(
+        sheet_of(
             result,
             rows,
             files=tuple(files[result.key]),

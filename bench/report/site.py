@@ -14,8 +14,9 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
 from repfl.bench.report import compare, numbers, overview, ranking, wire
+from repfl.bench.report.address import slug
 from repfl.bench.report.links import linked
-from repfl.bench.report.sheet import Number, Sheet, slug
+from repfl.bench.report.sheet import Number, Sheet
 from repfl.bench.report.write import Book
 from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
 

@@ -1,50 +1,25 @@
-"""Run one cell: recipe to data, data to run, run to record. Whatever happens, the outcome is a
-status and not an exception.
-"""
+"""Bring one cell to its end. Whatever happens, the outcome is a status and not an exception."""
 
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
-from types import FrameType
-from typing import TYPE_CHECKING
 
-from repfl.bench.cells.cell import Cell
 from repfl.bench.errors import Corrupt, StoreError, UserError, one_line
-from repfl.bench.records import checkpoint, provenance
+from repfl.bench.records import provenance
 from repfl.bench.records.locks import claim, holder
 from repfl.bench.records.store import FINAL, Record, Store, stored_result
 from repfl.bench.running import products
-from repfl.bench.running.memory import forget_peak, keep_freed_memory
-from repfl.bench.running.metrics import summarise
-from repfl.bench.running.norms import by_group, norms
-from repfl.bench.running.task import GRACE, Clocks, Options, Outcome, Task, Tell
+from repfl.bench.running.compute import Interrupted, Limit, compute, keep
+from repfl.bench.running.memory import keep_freed_memory
+from repfl.bench.running.task import Options, Outcome, Task, Tell
 from repfl.bench.running.tuning import settled, smaller
-
-if TYPE_CHECKING:
-    from repfl.algorithms.core.run import Run
-
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """What a process that computes cells must see before it imports its libraries."""
-
-
-MANY = 30
-"""Rounds of a run of which one is counted, which takes about half as long again."""
-
-
-class _Interrupted(Exception):
-    """The user wants to stop; the checkpoint is written."""
-
-
-class _Limit(BaseException):
-    """The cell has used up its time; no method's `except Exception` holds it up."""
 
 
 def prepare_process(options: Options) -> None:
@@ -94,7 +69,7 @@ def run_task(task: Task, options: Options, tell: Tell, stop: Callable[[], bool])
             record = _attempt(
                 task, options if task.skip else settled(options, task.cell), store, tell, stop
             )
-    except _Interrupted:
+    except Interrupted:
         return Outcome(task.cell.id, "interrupted", "stopped by the user")
     except StoreError as error:
         return Outcome(task.cell.id, "fatal", one_line(error))
@@ -138,26 +113,15 @@ def _attempt(
     from repfl.algorithms.core.run import Diverged
 
     if task.skip:
-        return _store(
-            store,
-            Record(
-                task.cell.id,
-                task.cell.json,
-                "skipped",
-                task.skip,
-                {},
-                products.origin(task, options),
-            ),
-            {},
-        )
+        return _without(task, options, store, "skipped", task.skip)
     try:
-        return _compute(task, options, store, tell, stop)
-    except (_Interrupted, UserError, _refusals()):
+        return compute(task, options, store, tell, stop)
+    except (Interrupted, UserError, _refusals()):
         raise
     except Diverged as error:
         return _faulty(task, options, store, "diverged", error)
-    except _Limit as error:
-        return _faulty(task, options, store, "failed", error, keep=True)
+    except Limit as error:
+        return _faulty(task, options, store, "failed", error, resumable=True)
     except (
         Exception,
         SystemExit,
@@ -177,21 +141,29 @@ def _faulty(
     store: Store,
     status: str,
     error: BaseException,
-    keep: bool = False,
+    resumable: bool = False,
 ) -> Record:
     """The record of a cell that came to nothing, with its traceback and the command that repeats
     it.
     """
-    kind = "" if isinstance(error, _Limit) or status == "diverged" else f"{type(error).__name__}: "
-    told = products.origin(task, options) | {
-        "traceback": "".join(traceback.format_exception(error))
-    }
-    return _store(
-        store,
-        Record(task.cell.id, task.cell.json, status, kind + one_line(error), {}, told),
-        {},
-        keep,
-    )
+    kind = "" if isinstance(error, Limit) or status == "diverged" else f"{type(error).__name__}: "
+    trace = "".join(traceback.format_exception(error))
+    return _without(task, options, store, status, kind + one_line(error), trace, resumable)
+
+
+def _without(
+    task: Task,
+    options: Options,
+    store: Store,
+    status: str,
+    reason: str,
+    trace: str = "",
+    resumable: bool = False,
+) -> Record:
+    """Store that a cell has no numbers, and why."""
+    made = products.origin(task, options) | ({"traceback": trace} if trace else {})
+    record = Record(task.cell.id, task.cell.json, status, reason, {}, made)
+    return keep(store, record, {}, resumable)
 
 
 def crashed(task: Task, options: Options, reason: str) -> Outcome:
@@ -201,15 +173,7 @@ def crashed(task: Task, options: Options, reason: str) -> Outcome:
         with claim(store, task.cell.id) as mine:
             stored = store.get(task.cell.id) if mine else None
             if mine and (stored is None or stored.status not in FINAL):
-                record = Record(
-                    task.cell.id,
-                    task.cell.json,
-                    "failed",
-                    reason,
-                    {},
-                    products.origin(task, options),
-                )
-                _store(store, record, {}, keep_checkpoint=True)
+                _without(task, options, store, "failed", reason, resumable=True)
     except UserError as error:
         return Outcome(task.cell.id, "fatal", one_line(error))
     except Corrupt as error:
@@ -235,137 +199,3 @@ def _free_memory(device: str) -> None:
         import torch
 
         torch.cuda.empty_cache()
-
-
-def _store(
-    store: Store, record: Record, siblings: dict[str, bytes], keep_checkpoint: bool = False
-) -> Record:
-    whole = store.put(record, siblings)
-    if not keep_checkpoint:
-        checkpoint.drop(store, record.id)
-    return whole
-
-
-# -- the run itself --------------------------------------------------------------------------------
-
-
-def _compute(
-    task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]
-) -> Record:
-    """From a cell to its stored record."""
-    from repfl.bench.cells import surroundings
-    from repfl.bench.running.clients import clients_of, make
-
-    forget_peak()
-    begun, before = Clocks.now(), surroundings.settings()
-    clients = clients_of(task.cell)
-    run = make(task.cell, clients, options)
-    facts = checkpoint_facts(task.cell, options)
-    with _alarm(options, begun.wall):
-        earlier = _begin(run, store, task.cell.id, facts)
-    tell(task.cell.id, run.round)
-    saved = time.perf_counter()
-    sizes, work = [norms(run)] if options.norms else [], dict[str, int]()
-    while not run.done:
-        with _alarm(options, begun.wall):
-            if not work and options.device == "cpu" and run.fed.rounds >= MANY:
-                work = _counted_step(run)
-            else:
-                run.step()
-        sizes += [norms(run)] if options.norms else []
-        tell(task.cell.id, run.round)
-        spent, interrupted = earlier.since(begun), not run.done and stop()
-        late = options.time_limit is not None and spent.wall > options.time_limit and not run.done
-        due = time.perf_counter() - saved >= options.checkpoint_every and not run.done
-        if interrupted or late or due:
-            _save(run, store, task.cell.id, facts, spent)
-            saved = time.perf_counter()
-        if interrupted:
-            raise _Interrupted
-        if late:
-            raise _Limit(
-                f"time limit of {options.time_limit:g} s reached after round {run.round} of"
-                f" {task.cell.rounds}"
-            )
-    if change := surroundings.moved(before):
-        raise StoreError(
-            f"method {task.cell.method!r} changes {change}: this process cannot be trusted with"
-            " another cell"
-        )
-    metrics = summarise(run.rows, task.cell.recipe, clients.floor, run.fed.layout.parameters)
-    origin = products.origin(task, options) | products.measured(
-        run, clients, earlier.since(begun), options
-    )
-    origin |= ({"norms": by_group(sizes)} if sizes else {}) | ({"work": work} if work else {})
-    return _store(
-        store,
-        Record(task.cell.id, task.cell.json, "done", "", metrics, origin),
-        products.siblings(run),
-    )
-
-
-def _counted_step(run: Run) -> dict[str, int]:
-    """Make a round, and tell what its clients and its server multiply."""
-    from repfl.bench.running.counting import counted
-
-    with counted(run) as counter:
-        run.step()
-    return {"clients": run.fed.K, "multiply_adds": counter.products}
-
-
-@contextmanager
-def _alarm(options: Options, begun: float) -> Iterator[None]:
-    """Break a method off that overruns the cell's time limit by far, where no other process does;
-    nothing is being written here.
-    """
-    if (
-        options.time_limit is None
-        or not options.alarm
-        or threading.current_thread() is not threading.main_thread()
-    ):
-        yield
-        return
-
-    def ring(number: int, frame: FrameType | None) -> None:
-        raise _Limit(f"time limit of {options.time_limit:g} s reached within a round")
-
-    left = begun + options.time_limit + GRACE - time.perf_counter()
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(
-        signal.ITIMER_REAL, max(left, 0.001), 1.0
-    )  # and again, should something hold up the first
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:
-    """What a checkpoint and the run that goes on from it must have in common, or the bits would
-    differ.
-    """
-    where = provenance.platform_of(options.device, options.precision)["fingerprint"]
-    how = f"{options.chunk} x {options.lanes} {options.conv}"
-    return {"cell": cell.id, "chunk": how, "platform": str(where), **provenance.of_cell(cell.json)}
-
-
-def _begin(run: Run, store: Store, cell: str, facts: dict[str, str]) -> Clocks:
-    """From the last checkpoint, if there is a usable one, or from the start; returns the seconds
-    already spent.
-    """
-    tensors = checkpoint.load(store, cell, facts)
-    if tensors is None:
-        run.start()
-        return Clocks()
-    spent = Clocks.told(*tensors.pop("harness/seconds").flatten().tolist())
-    run.restore(tensors)
-    return spent
-
-
-def _save(run: Run, store: Store, cell: str, facts: dict[str, str], spent: Clocks) -> None:
-    import torch
-
-    seconds = torch.tensor([spent.wall, spent.processor], dtype=torch.float64)
-    tensors = {**run.snapshot(), "harness/seconds": seconds}
-    checkpoint.save(store, cell, tensors, facts)

@@ -6,7 +6,7 @@ import pytest
 
 from repfl.bench.cells import grid as grids
 from repfl.bench.pages import committed, floors, parts, results
-from repfl.bench.report import overview, sheet
+from repfl.bench.report import filling, overview
 from repfl.paper_tables.core.published import load
 from repfl.paper_tables.core.verdict import Kind
 
@@ -55,7 +55,7 @@ def test_the_totals_are_the_sums_of_the_papers() -> None:
 @pytest.mark.parametrize("paper", ["pfeddst", "star-pfl"])
 def test_the_first_screen_of_the_report_counts_what_the_page_counts(paper: str) -> None:
     made = committed.of(paper, "paper")
-    (found,) = overview.summaries([sheet.of(each, {}) for each in made], {})
+    (found,) = overview.summaries([filling.sheet_of(each, {}) for each in made], {})
     counted = results.counts(paper)
     assert found.published == sum(each.total() for each in counted.values())
     assert len(found.numbers) == sum(found.verdicts.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.report import sheet, site
+from repfl.bench.report import filling, site
 from repfl.bench.report.write import Book, write_artefacts
 from repfl.paper_tables.core.result import Table
 from tests.bench.report import sample
@@ -64,7 +64,7 @@ def write(out: Path) -> Book:
     assert failed == {}
     wants = {"Ours & co_|hard": {"cells": 3, "seconds": 7200, "command": "repfl run --cell abc"}}
     sheets = [
-        sheet.of(
+        filling.sheet_of(
             result,
             {},
             files=tuple(files[result.key]),

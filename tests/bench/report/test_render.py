@@ -11,9 +11,11 @@ import pytest
 from rich.console import Console
 
 from repfl.bench.report import latex, numbers, render
+from repfl.bench.report.address import addressed, slug
+from repfl.bench.report.filling import sheet_of
 from repfl.bench.report.overview import dots, summaries, whole
 from repfl.bench.report.sheet import Sheet as Told
-from repfl.bench.report.sheet import addressed, decode, encode, of, slug
+from repfl.bench.report.sheet import decode, encode
 from repfl.bench.report.text import FEW, show
 from repfl.bench.report.write import write_artefacts
 from repfl.paper_tables.core.result import Absent, Canvas, Figure, Sheet, Table
@@ -142,12 +144,12 @@ def test_a_figure_is_drawn_again_only_if_what_it_shows_has_changed(tmp_path: Pat
 
 def sheets() -> list[Told]:
     """The sample as sheets, read back from the text that a cache would hold."""
-    made = [of(result, {}) for result in sample.results()]
+    made = [sheet_of(result, {}) for result in sample.results()]
     return [decode(json.loads(json.dumps(encode(each)))) for each in made]
 
 
 def test_a_sheet_comes_back_from_its_text_as_it_was() -> None:
-    assert sheets() == [of(result, {}) for result in sample.results()]
+    assert sheets() == [sheet_of(result, {}) for result in sample.results()]
 
 
 def test_addresses_are_readable_and_each_stands_once() -> None:

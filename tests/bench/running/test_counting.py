@@ -12,9 +12,9 @@ from repfl.algorithms.core.method import build, methods
 from repfl.algorithms.core.run import Run
 from repfl.bench.records.store import Store
 from repfl.bench.running import operations
+from repfl.bench.running.compute import MANY
 from repfl.bench.running.counting import Counter, counted
 from repfl.bench.running.task import Outcome
-from repfl.bench.running.work import MANY
 from repfl.bench.trust.toys import RAGGED, toy_data, toy_recipe
 from tests.bench.conftest import task
 

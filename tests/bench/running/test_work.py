@@ -13,7 +13,6 @@ import pytest
 
 from repfl.bench.records import checkpoint
 from repfl.bench.records.store import Store
-from repfl.bench.running import work
 from repfl.bench.running.executors.inline import execute
 from repfl.bench.running.products import now
 from repfl.bench.running.task import Options, Outcome
@@ -133,7 +132,7 @@ def test_a_method_that_never_returns_is_broken_off_here_too_and_goes_on_later(
         return outcome
 
     wanted, before = task("test-endless", hp={"at": 2}), signal.getsignal(signal.SIGALRM)
-    monkeypatch.setattr(work, "GRACE", 0.5)
+    monkeypatch.setattr("repfl.bench.running.compute.GRACE", 0.5)
     outcome = inline(time_limit=1.5, checkpoint_every=1e-9)
     assert (outcome.status, outcome.reason) == (
         "failed",

@@ -146,7 +146,7 @@ def wrong_floor(patch: pytest.MonkeyPatch) -> str:
     proper = metrics.summarise
     patch.setattr(metrics, "summarise", proper)
     patch.setattr(
-        "repfl.bench.running.work.summarise",
+        "repfl.bench.running.compute.summarise",
         lambda rows, recipe, floor, count: proper(rows, recipe, floor[::-1], count),
     )
     return "floor.clients: "

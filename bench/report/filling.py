@@ -1,0 +1,193 @@
+"""From an artefact to its sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Any
+
+import pandas as pd
+
+from repfl.bench.report import numbers, render
+from repfl.bench.report.address import addressed, slug
+from repfl.bench.report.sheet import Head, Number, Order, Said, Sheet
+from repfl.paper_tables.core import tables
+from repfl.paper_tables.core.result import Claim, Column, Figure, Result, Table
+
+
+def sheet_of(result: Result, printed: Mapping[str, Mapping[str, Any]], **told: Any) -> Sheet:
+    """The sheet of an artefact. `printed` are the rows of the published files by their source."""
+    base = {
+        "paper": result.paper,
+        "name": result.name,
+        "kind": type(result).__name__.lower(),
+        "title": result.title,
+        "caption": result.caption,
+        "scale": result.scale,
+        "findings": tuple(result.findings),
+        "notes": tuple(result.notes),
+        "claims": tuple(_said(claim, result.paper) for claim in result.claims),
+        "ids": tuple(result.ids),
+        **told,
+    }
+    if isinstance(result, Figure):
+        shown = tuple(_points(result.data, printed))
+        return Sheet(
+            **base, numbers=shown, judged=bool(shown), lines=_lines(result.data), alt=result.alt
+        )
+    return Sheet(**base, **_tabled(result)) if isinstance(result, Table) else Sheet(**base)
+
+
+def _said(claim: Claim, paper: str) -> Said:
+    return Said(
+        claim.id,
+        claim.text,
+        claim.detail,
+        render.claim(claim, paper),
+        claim.scale,
+        claim.holds,
+        claim.suggests,
+        claim.printed,
+        tuple(claim.sources),
+    )
+
+
+def _tabled(table: Table) -> dict[str, Any]:
+    """What only tables have."""
+    best = {side: numbers.marks(table, side) for side in ("ours", "published")}
+    floors = numbers.floors(table)
+    columns = {column.key: _head(column, floors) for column in table.layout.columns}
+    cells = [cell for _, cell in table.frame.iterrows() if cell["column"] in columns]
+    ids = addressed(f"{slug(cell['row'])}.{slug(cell['column'])}" for cell in cells)
+    return {
+        "remarks": tuple(tables.remarks(table.frame, table.layout.columns)),
+        "numbers": tuple(
+            _number(id_, cell, columns[cell["column"]], best)
+            for id_, cell in zip(ids, cells, strict=True)
+        ),
+        "columns": tuple(columns.values()),
+        "rows": tuple(table.layout.rows),
+        "aside": tuple(table.layout.aside),
+        "corner": table.layout.corner,
+        "legend": numbers.legend(table.frame),
+        "judged": table.printed,
+        "orders": tuple(
+            Order(o.column, o.rows, o.tau, o.winner_published, o.winner) for o in table.orderings
+        ),
+        "summary": _summary(table.summary),
+    }
+
+
+def _head(column: Column, floors: Mapping[str, float]) -> Head:
+    known = column.key in floors
+    return Head(
+        column.key,
+        column.label,
+        column.name,
+        column.group,
+        column.unit,
+        column.digits,
+        column.best or "",
+        numbers.plain(floors[column.key], column.digits) if known else "",
+    )
+
+
+def _number(id_: str, cell: pd.Series, head: Head, best: Mapping[str, Any]) -> Number:
+    key, digits = (cell["row"], head.key), head.digits
+    return Number(
+        id_,
+        cell["row"],
+        head.key,
+        head.name,
+        **_common(cell, digits),
+        interval=numbers.between(cell["low"], cell["high"], digits),
+        founded=numbers.founded(cell),
+        tier=_text(cell["tier"]),
+        reason=_text(cell["reason"]),
+        method=_text(cell["method"]),
+        unit=head.unit,
+        ids=tuple(cell["ids"]),
+        ours_mark=best["ours"].get(key, ""),
+        published_mark=best["published"].get(key, ""),
+        floor=_finite(cell["floor"]),
+    )
+
+
+def _common(cell: Any, digits: int) -> dict[str, Any]:
+    """What numbers of tables and of figures have in common."""
+    return {
+        "published": numbers.published(cell, digits) if cell["source"] else "",
+        "ours": numbers.spread(cell["ours"], cell["std"], digits) if _known(cell["ours"]) else "",
+        "difference": numbers.gap(cell, digits),
+        "seeds": int(cell["seeds"]) if _known(cell["seeds"]) else 0,
+        "verdict": _text(cell["verdict"]),
+        "mark": _text(cell["mark"]),
+        "kind": _text(cell["kind"]),
+        "basis": _text(cell["basis"]),
+        "scale": _text(cell.get("scale", "")),
+        "source": _text(cell["source"]),
+        "value": _finite(cell["ours"]),
+        "printed": _finite(cell["published"]),
+        "gap": _finite(cell["difference"]),
+        "low": _finite(cell["gap_low"]),
+        "high": _finite(cell["gap_high"]),
+    }
+
+
+def _points(data: pd.DataFrame, printed: Mapping[str, Mapping[str, Any]]) -> Iterable[Number]:
+    """The published numbers that a figure shows."""
+    if not {"source", "verdict", "kind", "ours"} <= set(data.columns):
+        return
+    told = data[data["source"] != ""].assign(printed="", published_std=float("nan"))
+    rows = [printed.get(str(source), {}) for source in told["source"]]
+    names = (
+        slug(f"{row.get('method', '')} {row.get('dataset', '')} {row.get('setting', '')}")
+        for row in rows
+    )
+    cells = (cell for _, cell in told.iterrows())
+    for cell, row, id_ in zip(cells, rows, addressed(names), strict=True):
+        where = ", ".join(filter(None, (str(row.get(k, "")) for k in ("dataset", "setting"))))
+        yield Number(
+            id_, str(row.get("method", "")), str(cell["column"]), where, **_common(cell, 2)
+        )
+
+
+def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
+    """A figure's curves, where it has any."""
+    if not {"label", "round", "mean", "column"} <= set(data.columns):
+        return {}
+    panel = "short" if "short" in data else "column"
+    found: dict[str, dict[str, list[list[float]]]] = {}
+    for cell in data.dropna(subset=["round"]).to_dict("records"):
+        kind = str(cell.get("kind") or "")
+        log = kind if "log" in kind else ""
+        value = cell["mean"] if _known(cell["mean"]) else cell.get("value")
+        if value is None or not _known(value):
+            continue
+        name = f"{cell['label']}{f', {log}' if log else ''}"
+        line = found.setdefault(str(cell[panel]), {}).setdefault(name, [])
+        line.append([float(cell["round"]), round(float(value), 3)])
+    return found
+
+
+def _summary(frame: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
+    if not len(frame):
+        return ()
+    head = ("", *map(str, frame.columns))
+    lines = (
+        (str(row), *(numbers.statistic(str(name), value) for name, value in values.items()))
+        for row, values in frame.iterrows()
+    )
+    return (head, *lines)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _known(value: Any) -> bool:
+    return isinstance(value, int | float) and value == value
+
+
+def _finite(value: Any) -> float | None:
+    return round(float(value), 6) if _known(value) and isfinite(value) else None

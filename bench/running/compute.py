@@ -1,0 +1,164 @@
+"""The run of one cell: from its recipe, or its last checkpoint, to its stored record."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from repfl.bench.cells.cell import Cell
+from repfl.bench.errors import StoreError
+from repfl.bench.records import checkpoint, provenance
+from repfl.bench.records.store import Record, Store
+from repfl.bench.running import products
+from repfl.bench.running.memory import forget_peak
+from repfl.bench.running.metrics import summarise
+from repfl.bench.running.norms import by_group, norms
+from repfl.bench.running.task import GRACE, Clocks, Options, Task, Tell
+
+if TYPE_CHECKING:
+    from repfl.algorithms.core.run import Run
+
+MANY = 30
+"""Rounds of a run of which one is counted, which takes about half as long again."""
+
+
+class Interrupted(Exception):
+    """The user wants to stop; the checkpoint is written."""
+
+
+class Limit(BaseException):
+    """The cell has used up its time; no method's `except Exception` holds it up."""
+
+
+def compute(
+    task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]
+) -> Record:
+    """From a cell to its stored record."""
+    from repfl.bench.cells import surroundings
+    from repfl.bench.running.clients import clients_of, make
+
+    forget_peak()
+    begun, before = Clocks.now(), surroundings.settings()
+    clients = clients_of(task.cell)
+    run = make(task.cell, clients, options)
+    facts = checkpoint_facts(task.cell, options)
+    with _alarm(options, begun.wall):
+        earlier = _begin(run, store, task.cell.id, facts)
+    tell(task.cell.id, run.round)
+    saved = time.perf_counter()
+    sizes, work = [norms(run)] if options.norms else [], dict[str, int]()
+    while not run.done:
+        with _alarm(options, begun.wall):
+            if not work and options.device == "cpu" and run.fed.rounds >= MANY:
+                work = _counted_step(run)
+            else:
+                run.step()
+        sizes += [norms(run)] if options.norms else []
+        tell(task.cell.id, run.round)
+        spent, interrupted = earlier.since(begun), not run.done and stop()
+        late = options.time_limit is not None and spent.wall > options.time_limit and not run.done
+        due = time.perf_counter() - saved >= options.checkpoint_every and not run.done
+        if interrupted or late or due:
+            _save(run, store, task.cell.id, facts, spent)
+            saved = time.perf_counter()
+        if interrupted:
+            raise Interrupted
+        if late:
+            raise Limit(
+                f"time limit of {options.time_limit:g} s reached after round {run.round} of"
+                f" {task.cell.rounds}"
+            )
+    if change := surroundings.moved(before):
+        raise StoreError(
+            f"method {task.cell.method!r} changes {change}: this process cannot be trusted with"
+            " another cell"
+        )
+    metrics = summarise(run.rows, task.cell.recipe, clients.floor, run.fed.layout.parameters)
+    origin = products.origin(task, options) | products.measured(
+        run, clients, earlier.since(begun), options
+    )
+    origin |= ({"norms": by_group(sizes)} if sizes else {}) | ({"work": work} if work else {})
+    record = Record(task.cell.id, task.cell.json, "done", "", metrics, origin)
+    return keep(store, record, products.siblings(run))
+
+
+def keep(
+    store: Store, record: Record, siblings: dict[str, bytes], keep_checkpoint: bool = False
+) -> Record:
+    """Put a record in its place; nobody needs its checkpoint any more."""
+    whole = store.put(record, siblings)
+    if not keep_checkpoint:
+        checkpoint.drop(store, record.id)
+    return whole
+
+
+def _counted_step(run: Run) -> dict[str, int]:
+    """Make a round, and tell what its clients and its server multiply."""
+    from repfl.bench.running.counting import counted
+
+    with counted(run) as counter:
+        run.step()
+    return {"clients": run.fed.K, "multiply_adds": counter.products}
+
+
+@contextmanager
+def _alarm(options: Options, begun: float) -> Iterator[None]:
+    """Break a method off that overruns the cell's time limit by far, where no other process does;
+    nothing is being written here.
+    """
+    if (
+        options.time_limit is None
+        or not options.alarm
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise Limit(f"time limit of {options.time_limit:g} s reached within a round")
+
+    left = begun + options.time_limit + GRACE - time.perf_counter()
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(
+        signal.ITIMER_REAL, max(left, 0.001), 1.0
+    )  # and again, should something hold up the first
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:
+    """What a checkpoint and the run that goes on from it must have in common, or the bits would
+    differ.
+    """
+    where = provenance.platform_of(options.device, options.precision)["fingerprint"]
+    how = f"{options.chunk} x {options.lanes} {options.conv}"
+    return {"cell": cell.id, "chunk": how, "platform": str(where), **provenance.of_cell(cell.json)}
+
+
+def _begin(run: Run, store: Store, cell: str, facts: dict[str, str]) -> Clocks:
+    """From the last checkpoint, if there is a usable one, or from the start; returns the seconds
+    already spent.
+    """
+    tensors = checkpoint.load(store, cell, facts)
+    if tensors is None:
+        run.start()
+        return Clocks()
+    spent = Clocks.told(*tensors.pop("harness/seconds").flatten().tolist())
+    run.restore(tensors)
+    return spent
+
+
+def _save(run: Run, store: Store, cell: str, facts: dict[str, str], spent: Clocks) -> None:
+    import torch
+
+    seconds = torch.tensor([spent.wall, spent.processor], dtype=torch.float64)
+    tensors = {**run.snapshot(), "harness/seconds": seconds}
+    checkpoint.save(store, cell, tensors, facts)
