@@ -20,7 +20,7 @@ from repfl.knowing import Plugins, admit
 from repfl.knowing import recipe as recipe_of
 
 if TYPE_CHECKING:
-    from repfl.bench.cells.plan import Planned
+    from repfl.bench.cells.planned import Planned
     from repfl.bench.evidence.lines import Line
     from repfl.bench.records.store import Record, Store
     from repfl.bench.running.runner import Ending
@@ -185,7 +185,8 @@ def _asked(
 ) -> Planned:
     """The cell, planned as if a grid had asked for it."""
     from repfl.bench.cells.cell import build_cell, entry, parse_spec, recipe_from
-    from repfl.bench.cells.plan import Planned, unmet
+    from repfl.bench.cells.plan import unmet
+    from repfl.bench.cells.planned import Planned
 
     admit(plugins)
     name, hp = parse_spec(method)

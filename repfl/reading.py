@@ -259,7 +259,8 @@ def curves_of(lines: Sequence[Line]) -> pd.DataFrame:
 def _planned(key: str, scale: str | None, store: Store) -> list[Any]:
     """The cells of an artefact at a scale; without one, at that which has most of them."""
     from repfl.bench.cells.grid import SCALES
-    from repfl.bench.cells.plan import Selection, plan
+    from repfl.bench.cells.narrowing import Selection
+    from repfl.bench.cells.plan import plan
     from repfl.bench.evidence.measured import read
 
     if scale is not None:

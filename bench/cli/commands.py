@@ -26,7 +26,7 @@ from repfl.bench.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from repfl.bench.cells.plan import Planned
+    from repfl.bench.cells.planned import Planned
 
 app = typer.Typer(
     no_args_is_help=False,
@@ -64,20 +64,19 @@ def select(
     """The planned cells that the selectors leave; `beside`: with the rows of the tables that a
     method is added to.
     """
-    from repfl.bench.cells import plan, plugins
+    from repfl.bench.cells import planned as lists
+    from repfl.bench.cells import plugins
+    from repfl.bench.cells.narrowing import Selection
+    from repfl.bench.cells.plan import plan
 
     plugins.load(chosen.plugin or ())
     names = (chosen.paper or (), chosen.artefact or (), chosen.method or (), chosen.dataset or ())
-    planned = plan.plan(
-        plan.Selection(
-            *names, chosen.seed or (), chosen.cell or (), chosen.scale or "smoke", chosen.grid or ()
-        ),
-        beside=beside,
-    )
+    more = (chosen.seed or (), chosen.cell or (), chosen.scale or "smoke", chosen.grid or ())
+    planned = plan(Selection(*names, *more), beside=beside)
     if shard:
         from repfl.bench.running import cost
 
-        planned = plan.shard(planned, shard, cost.static)
+        planned = lists.shard(planned, shard, cost.static)
     if unmeasured:
         from repfl.bench.evidence.measured import unmeasured as only
 

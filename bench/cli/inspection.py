@@ -101,11 +101,13 @@ def recipes(scale: Scale = "paper", grid: Grids = None, as_json: AsJson = False)
 @app.command()
 def artefacts(results: Results = None, as_json: AsJson = False) -> int:
     """Tables and figures: cells needed and done, per scale."""
-    from repfl.bench.cells import grid, plan
+    from repfl.bench.cells import grid
+    from repfl.bench.cells.narrowing import Selection
+    from repfl.bench.cells.plan import plan
     from repfl.bench.cli import listing, show
     from repfl.bench.records.store import Store
 
-    plans = {scale: plan.plan(plan.Selection(scale=scale)) for scale in grid.SCALES}
+    plans = {scale: plan(Selection(scale=scale)) for scale in grid.SCALES}
     facts = listing.artefact_facts(plans, Store(results))
     print_json(facts) if as_json else show.artefacts(facts)
     return 0

@@ -11,7 +11,7 @@ from repfl.bench.errors import UserError
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
-    from repfl.bench.cells.plan import Planned
+    from repfl.bench.cells.planned import Planned
     from repfl.bench.cli.options import Launch
     from repfl.bench.running.runner import Ending
     from repfl.bench.running.task import Options

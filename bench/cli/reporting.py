@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from repfl.bench.cells.plan import Planned
+from repfl.bench.cells.planned import Planned
 from repfl.bench.cli import show
 from repfl.bench.cli.commands import select
 from repfl.bench.cli.options import Chosen, again

@@ -13,7 +13,7 @@ from repfl.bench.cli.options import AsJson, Chosen, Results, grouped
 from repfl.bench.errors import UserError
 
 if TYPE_CHECKING:
-    from repfl.bench.cells.plan import Planned
+    from repfl.bench.cells.planned import Planned
     from repfl.bench.evidence.hindsight import Hindsight, Order
     from repfl.bench.evidence.settle import Choice, Scene
     from repfl.bench.records.store import Store

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from repfl.bench.cells.plan import Planned
+from repfl.bench.cells.planned import Planned
 from repfl.bench.errors import FINDING, FINE
 from repfl.bench.running.cost import duration, in_words
 from repfl.datasets.core.paths import real_path

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
 from repfl.bench.evidence import measured, noise, placed, recheck, selection
 from repfl.bench.evidence.library import Known, Library, StoredEvidence

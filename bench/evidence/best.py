@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repfl.bench.cells.plan import Planned
+from repfl.bench.cells.planned import Planned
 from repfl.bench.evidence import measured
 from repfl.bench.evidence.library import Library
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.errors import Corrupt
 from repfl.bench.evidence import artefacts, measured
 from repfl.bench.evidence.library import Library

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from repfl.bench.cells.grid import SCALES, files, folder
-from repfl.bench.cells.plan import Planned
+from repfl.bench.cells.planned import Planned
 from repfl.bench.errors import one_line
 from repfl.bench.evidence.lines import (
     AXES,

@@ -21,7 +21,9 @@ from scipy import optimize
 
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.cell import Cell
-from repfl.bench.cells.plan import Selection, plan, unique
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import unique
 from repfl.bench.evidence import measured
 from repfl.bench.running import operations, pace
 from repfl.bench.running.cost import REACH

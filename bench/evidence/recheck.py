@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import measured, tiers
 from repfl.bench.evidence.lines import Line, line_of

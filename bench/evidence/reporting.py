@@ -11,7 +11,7 @@ from shlex import quote
 from typing import Any
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import Planned, asked_beside, unique
+from repfl.bench.cells.planned import Planned, asked_beside, unique
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Store, writing
 from repfl.bench.report import cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.packing import Counts, Curve
 from repfl.bench.records.store import Record

@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from repfl.bench.cells.cell import Cell
-from repfl.bench.cells.plan import Planned
+from repfl.bench.cells.planned import Planned
 from repfl.bench.cells.schema import dotted
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Known

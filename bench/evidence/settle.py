@@ -25,7 +25,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.bench.cells.cell import canonical
-from repfl.bench.cells.plan import Planned
+from repfl.bench.cells.planned import Planned
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import artefacts, measured, noise
 from repfl.bench.evidence.library import Known, Library, StoredEvidence

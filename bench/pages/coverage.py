@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import Planned, Selection, plan, unique
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.evidence import measured
 from repfl.bench.pages import parts
 from repfl.bench.records.store import Record

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from repfl.bench.cells.cell import Cell, canonical
-from repfl.bench.cells.plan import Planned
+from repfl.bench.cells.planned import Planned
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running import operations, pace

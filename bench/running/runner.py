@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.errors import FAILED, FINE, INPUT, UserError
 from repfl.bench.records import provenance
 from repfl.bench.records.debris import sweep

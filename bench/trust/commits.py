@@ -21,7 +21,9 @@ from typing import Any
 
 from repfl.bench.cells.cell import Cell, build_cell, canonical, recipe_from, spec
 from repfl.bench.cells.grid import SCALES
-from repfl.bench.cells.plan import Planned, Selection, plan, unique
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.errors import FAILED, UserError
 from repfl.bench.records import provenance
 from repfl.bench.running import devices, progress

@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import Selection, plan, unique
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import unique
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.library import Library
 from repfl.bench.records.store import Store

@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 
 from repfl.bench.cells.grid import files, read
-from repfl.bench.cells.plan import Planned, cells_of
+from repfl.bench.cells.plan import cells_of
+from repfl.bench.cells.planned import Planned
 from repfl.bench.evidence import library as harness
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.records.store import Record

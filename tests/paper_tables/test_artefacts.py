@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from repfl.bench.cells.grid import printed, read
-from repfl.bench.cells.plan import Planned, unique
+from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.records.store import Store
 from repfl.bench.running.cost import estimates, total
 from repfl.paper_tables.core.figures import sheet, style

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import repfl
-from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
 from repfl.bench.records.store import Store
 from tests.bench.conftest import FAULTY, ROOT
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
 
 FILE = Path(__file__).with_name("my_grid.toml")
 

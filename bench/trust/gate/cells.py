@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.cells.cell import build_cell, parse_spec, recipe_from, spec
-from repfl.bench.cells.plan import Planned
+from repfl.bench.cells.planned import Planned
 from repfl.bench.errors import unknown
 
 if TYPE_CHECKING:

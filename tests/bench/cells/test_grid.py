@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.cells.grid import Grid, line_of, merge
-from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
 from repfl.bench.errors import UserError
 from tests.bench.conftest import GRID
 

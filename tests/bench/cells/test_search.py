@@ -9,7 +9,9 @@ import pytest
 from repfl.algorithms.core.method import methods
 from repfl.bench.cells import search, space
 from repfl.bench.cells.cell import hyperparameters, spaces
-from repfl.bench.cells.plan import Planned, Selection, plan
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Planned
 from repfl.bench.errors import UserError
 from tests.bench.conftest import GRID
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cells.plan import Selection, plan, unique
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import unique
 from repfl.bench.cli import settling
 from repfl.bench.evidence.settle import Number, Scene
 from repfl.bench.records.store import Store

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cells.plan import Planned, Selection, plan
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Planned
 from repfl.bench.evidence import best, reporting
 from repfl.bench.evidence.library import Library
 from repfl.bench.records.store import Store

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from repfl.bench.cells.plan import Planned, Selection, plan
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Planned
 from repfl.bench.evidence.library import Known, Library, StoredEvidence, flatten
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.records.store import Store

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from repfl.bench.cells.plan import Selection, plan, unique
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import unique
 from repfl.bench.evidence.runs import self_test
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cells.plan import Selection, plan
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import settle
 from repfl.bench.evidence.hindsight import hindsight

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cells.plan import Selection, plan, unique
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import unique
 from repfl.bench.cli.one import sparkline
 from repfl.bench.running import progress
 from repfl.bench.running.task import Outcome
