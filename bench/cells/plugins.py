@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from repfl.bench.cells import grid
+from repfl.bench.cells import checking, grid
 from repfl.bench.errors import UserError, one_line
 from repfl.datasets.core.paths import real_path
 
@@ -175,7 +175,7 @@ def _guest(what: str, path: Path | None = None) -> Iterator[list[Path]]:
 
 
 def _check_name(kind: str, name: str, what: str) -> None:
-    if not grid.NAME.fullmatch(name):
+    if not checking.NAME.fullmatch(name):
         near = "-".join(re.findall(r"[a-z0-9]+", name.lower())) or f"my-{kind}"
         raise UserError(
             f"{what}: {kind} {name!r} is not valid; valid: letters a-z, digits and hyphens, such as"
