@@ -15,7 +15,8 @@ from repfl.bench.errors import UserError
 if TYPE_CHECKING:
     from repfl.bench.cells.planned import Planned
     from repfl.bench.evidence.hindsight import Hindsight, Order
-    from repfl.bench.evidence.settle import Choice, Scene
+    from repfl.bench.evidence.scene import Scene
+    from repfl.bench.evidence.settle import Choice
     from repfl.bench.records.store import Store
     from repfl.bench.running.cost import Speeds
 
@@ -62,7 +63,7 @@ NOTHING = "no cell that fits into these hours is expected to settle anything; mo
 
 def _scene(chosen: Chosen, store: Store) -> tuple[Scene, Speeds]:
     from repfl.bench.evidence.library import Library
-    from repfl.bench.evidence.settle import SCALE, scene
+    from repfl.bench.evidence.scene import SCALE, scene
     from repfl.bench.running.cost import measured
 
     if chosen.scale == "desk":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
+from repfl.bench.cells.absent import data_absent
 from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.measured import read
@@ -88,24 +89,6 @@ def only_stale(planned: Sequence[Planned], store: Store) -> list[Planned]:
     """The cells to compute again, so that every number is today's."""
     known = stale(planned, Statuses(store))
     return [item for item in planned if item.cell.id in known]
-
-
-@lru_cache(maxsize=64)
-def data_absent(dataset: str) -> str:
-    """Why a dataset cannot be opened; empty when it can."""
-    from repfl.bench.cells import plugins
-    from repfl.datasets.core import registry
-    from repfl.datasets.core.errors import DataError
-
-    if registry.get(dataset).embedded and plugins.origin("dataset", dataset) is None:
-        return ""  # in a library without which repfl is not installed
-    from repfl.datasets.core.store import open_dataset
-
-    try:
-        open_dataset(dataset)
-    except DataError as error:
-        return one_line(error)
-    return ""
 
 
 def overview(

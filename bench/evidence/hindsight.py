@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from repfl.bench.cells.grid import files
 from repfl.bench.evidence import measured
-from repfl.bench.evidence.settle import HOUR, SCALE, Chooser, Number, Scene, impossible
+from repfl.bench.evidence.scene import SCALE, Number, Scene
+from repfl.bench.evidence.settle import HOUR, Chooser, impossible
 from repfl.bench.running.cost import Speeds
 
 

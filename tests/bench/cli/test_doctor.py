@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cli import status
 from repfl.bench.running import operations, pace
 from tests.bench.conftest import Said
 
@@ -62,13 +61,14 @@ def test_missing_data_are_named_with_the_command_that_gets_them(
     answer: Callable[[], Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        status, "data_absent", lambda name: "" if name == "digits" else f"{name} is not here"
+        "repfl.bench.cells.absent.data_absent",
+        lambda name: "" if name == "digits" else f"{name} is not here",
     )
     (line,) = lines(answer(), "data absent")
     assert line.startswith("note")
     assert "cifar10, cifar100" in line
     assert "repfl data get" in line
-    monkeypatch.setattr(status, "data_absent", lambda name: f"{name} is not here")
+    monkeypatch.setattr(asked, lambda name: f"{name} is not here")
     said = answer()
     assert said.code == 1
     assert lines(said, "digits is not here")[0].startswith("bad")

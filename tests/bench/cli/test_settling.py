@@ -12,7 +12,7 @@ from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import unique
 from repfl.bench.cli import settling
-from repfl.bench.evidence.settle import Number, Scene
+from repfl.bench.evidence.scene import Number, Scene
 from repfl.bench.records.store import Store
 from repfl.bench.running.cost import Speeds
 from repfl.paper_tables.core.statistics import Expected

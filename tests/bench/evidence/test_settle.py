@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from repfl.bench.cells.absent import data_absent
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import settle
 from repfl.bench.evidence.hindsight import hindsight
 from repfl.bench.evidence.library import Library
-from repfl.bench.evidence.settle import Chooser, Number, Scene
+from repfl.bench.evidence.scene import Number, Scene, scene
+from repfl.bench.evidence.settle import Chooser
 from repfl.bench.records.store import Store
 from repfl.bench.running.cost import Speeds
 from repfl.paper_tables.core.statistics import Expected
@@ -27,7 +29,7 @@ QUIET, LOUD = Expected(0.01, 10.0), Expected(25.0, 10.0)
 def real(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     """Table III on CIFAR-10 as it stands."""
     planned = plan(Selection(artefacts=["fedobp/table3"], datasets=["cifar10"], scale="paper"))
-    return settle.scene(planned, Library(Store(tmp_path_factory.mktemp("results"))))
+    return scene(planned, Library(Store(tmp_path_factory.mktemp("results"))))
 
 
 def number(name: str, ids: Sequence[str], expected: Expected = QUIET) -> Number:
@@ -130,8 +132,8 @@ def test_data_that_are_not_here_cannot_be_computed(
     real: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REPFL_DATA", str(tmp_path))
-    settle.absent.cache_clear()
+    data_absent.cache_clear()
     found = settle.impossible(real.planned.values())
-    settle.absent.cache_clear()
+    data_absent.cache_clear()
     assert found.keys() == real.planned.keys()
     assert all("is not prepared" in why for why in found.values())
