@@ -60,10 +60,8 @@ def test_low_disk_is_in_the_way(
 def test_missing_data_are_named_with_the_command_that_gets_them(
     answer: Callable[[], Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "repfl.bench.cells.absent.data_absent",
-        lambda name: "" if name == "digits" else f"{name} is not here",
-    )
+    asked = "repfl.bench.cells.absent.data_absent"
+    monkeypatch.setattr(asked, lambda name: "" if name == "digits" else f"{name} is not here")
     (line,) = lines(answer(), "data absent")
     assert line.startswith("note")
     assert "cifar10, cifar100" in line
