@@ -13,7 +13,7 @@ from repfl.paper_tables.core import captions, figures, tables
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import Claim, Figure, Sheet
-from repfl.paper_tables.fedobp import sweeps
+from repfl.paper_tables.fedobp import points, sweeps
 from repfl.paper_tables.fedobp.settings import DATASETS, PAPER, SWEPT, smoke_note
 
 BILLED = (
@@ -35,8 +35,8 @@ STABLE = 0.9
 
 def fig7(evidence: Evidence) -> Figure:
     """The I_O sweep of figure 4 against its measured downlink."""
-    data = sweeps.points(evidence).sort_values(["column", "q"], kind="stable", ignore_index=True)
-    logged = sweeps.logs(evidence).query("score == 'I_O'")
+    data = points.planned(evidence).sort_values(["column", "q"], kind="stable", ignore_index=True)
+    logged = points.logs(evidence).query("score == 'I_O'")
     labels, columns = (
         list(dict.fromkeys(evidence.cells["row"])),
         list(dict.fromkeys(evidence.cells["column"])),
@@ -62,7 +62,7 @@ def fig7(evidence: Evidence) -> Figure:
         tables.done_ids(evidence),
         stamp=captions.stamp(evidence),
         draw=lambda sheet: draw(sheet, data, logged),
-        data=data.drop(columns=["score", "version", *sweeps.OURS_ALONE]),
+        data=data.drop(columns=["score", "version", *points.OURS_ALONE]),
         alt=(
             "Accuracy against the share of the model that is sent to clients, over the whole range"
             " and near one, one line per data set."
@@ -85,13 +85,13 @@ def draw(sheet: Sheet, data: pd.DataFrame, logged: pd.DataFrame) -> Canvas:
             end = line[line["ratio"] >= STABLE]
             tenth.plot(end["ratio"], end["ours"], **style)
             near.plot(sweeps.near_one(line["q"]), line["ours"], **style)
-        points = logged[logged["column"] == short].sort_values("q")
+        there = logged[logged["column"] == short].sort_values("q")
         hollow = {**base, "markerfacecolor": "none", "linestyle": "none", "markeredgewidth": 0.8}
         hollow["label"] = f"{DATASETS[short]}, logged"
-        whole.plot(points["q"], points["published"], **hollow)
-        end = points[points["q"] >= STABLE]
+        whole.plot(there["q"], there["published"], **hollow)
+        end = there[there["q"] >= STABLE]
         tenth.plot(end["q"], end["published"], **hollow)
-        near.plot(sweeps.near_one(points["q"]), points["published"], **hollow)
+        near.plot(sweeps.near_one(there["q"]), there["published"], **hollow)
     _finish(axes)
     missing = [DATASETS[s] for s in SWEPT if not (data["column"] == s).any()]
     figures.legend_of(canvas, axes, columns=4, missing=missing)
@@ -122,7 +122,7 @@ def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
 
 def _uplink(evidence: Evidence) -> Claim:
     done = evidence.cells[evidence.cells["status"] == "done"].drop_duplicates("id")
-    shares = {round(sweeps.ratio(cell, direction="up"), 9) for _, cell in done.iterrows()}
+    shares = {round(points.ratio(cell, direction="up"), 9) for _, cell in done.iterrows()}
     said = ", ".join(f"{share:g}" for share in sorted(shares)) or "no run"
     return Claim(
         "uplink-whole-model",
@@ -140,7 +140,7 @@ def _drop(evidence: Evidence, data: pd.DataFrame) -> Claim:
     and in ours.
     """
     rows = told(evidence.published, table="text V-G", metric="stable_downlink_ratio_range")
-    logged = sweeps.logs(evidence)
+    logged = points.logs(evidence)
     printed, said = _drops(logged[logged["score"] == "I_O"], "published")
     found, mine = _drops(data, "ours")
     return Claim(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from math import isnan, nan
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,188 +14,16 @@ from matplotlib.lines import Line2D
 from repfl.paper_tables.core import captions, figures, tables
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Figure, Sheet
-from repfl.paper_tables.core.statistics import spread
-from repfl.paper_tables.core.verdict import Kind
 from repfl.paper_tables.fedobp.curves import gaps
 from repfl.paper_tables.fedobp.optima import SCORES, VERSIONS, fig4_claims
-from repfl.paper_tables.fedobp.settings import (
-    DATASETS,
-    PAPER,
-    PRINTED,
-    SINGLE,
-    SWEPT,
-    key,
-    smoke_note,
-)
+from repfl.paper_tables.fedobp.points import SHORTS, sweep
+from repfl.paper_tables.fedobp.settings import DATASETS, PAPER, SWEPT, smoke_note
 
 SIGNS = {"I_G": "$I_G$", "I_F": "$I_F$", "I_O": "$I_O$"}
 MARK = {"I_G": "s", "I_F": "^", "I_O": "o"}
-LOGS = "author logs (Fig 4)"
-LOGGED_AS = {"I_G": "I_G", "I_F": "I_F", "I_O": "I_O(old score)"}
-JUDGED = ("published", *tables.NO_VERDICT, "source")
-FIELDS = [
-    "column",
-    "score",
-    "version",
-    "rounds",
-    "q",
-    "ours",
-    "std",
-    "seeds",
-    "low",
-    "high",
-    "df",
-    *JUDGED,
-    "ratio",
-    "wire",
-]
-NEEDED = (
-    *("row", "id", "artefact", "method", "seed", "reason", "floor.pooled", "recipe.partition.seed"),
-    *(f"recipe.evaluation.{name}" for name in ("point", "rule", "average")),
-    *(
-        "column",
-        "status",
-        "value",
-        "parameters",
-        "hp.q",
-        "hp.score",
-        "hp.quantile_scope",
-        "recipe.clients",
-        "recipe.participation",
-        "recipe.training.rounds",
-    ),
-    *("traffic.down_values", "traffic.down_codes"),
-)
-OURS_ALONE = ("floor", "global", "rule", "expected")
-"""What a verdict needs of ours beside what is shown."""
-SETTING = re.compile(r"rounds=(\d+); q=([\d.]+)")
 POSITION = 6.8
 """Where a quantile of exactly one stands on an axis of −log10(1 − q)."""
 
-
-SHORTS = {
-    key(short, tail=tail): short for short in SWEPT for tail in ("-sweep", "-sweep-m0.7", "-m0.7")
-}
-"""The data set of every recipe that is swept."""
-SCORE_OF = {"grad": "I_G", "fisher": "I_F", "obp": "I_O", "obp_legacy": "I_O"}
-"""Our scores by their names in the paper."""
-
-
-def logged_way(cell: Mapping[Any, Any]) -> bool:
-    """Whether a cell runs as the authors' logs were made: the first score, quantiles per tensor."""
-    return cell["hp.score"] == "obp_legacy" or cell["hp.quantile_scope"] == "tensor"
-
-
-def points(evidence: Evidence) -> pd.DataFrame:
-    """One line per data set, score, kind, number of rounds and quantile that is planned: ours, and
-    what went down the wire.
-    """
-    cells = evidence.cells.reindex(columns=list(NEEDED))
-    cells = cells[cells["column"].isin(list(SHORTS))]
-    rows, plain = [], cells.to_dict("records")  # at once: a frame of a few cells takes as long
-    for places in cells.groupby(["row", "column"], sort=False).indices.values():
-        first, planned = plain[places[0]], [plain[place] for place in places]
-        done = [cell for cell in planned if cell["status"] == "done"]
-        ours = tables.measure(evidence, cells.iloc[places])
-        rows.append(
-            ours
-            | {
-                "column": SHORTS[str(first["column"])],
-                "score": SCORE_OF[str(first["hp.score"])],
-                "version": VERSIONS[logged_way(first)],
-                "rounds": int(first["recipe.training.rounds"]),
-                "q": float(first["hp.q"]),
-                "ratio": spread([ratio(cell) for cell in done]).mean,
-                "wire": spread([ratio(cell, codes=True) for cell in done]).mean,
-            }
-        )
-    return pd.DataFrame(rows, columns=[*(f for f in FIELDS if f not in JUDGED), *OURS_ALONE])
-
-
-def ratio(
-    cell: Mapping[Any, Any] | pd.Series, *, direction: str = "down", codes: bool = False
-) -> float:
-    """Bytes that went down (or up), as a share of a full model for every participant of every
-    round.
-    """
-    participants = max(
-        1, round(float(cell["recipe.participation"]) * float(cell["recipe.clients"]))
-    )
-    full = 4.0 * float(cell["parameters"]) * participants * float(cell["recipe.training.rounds"])
-    return (
-        float(cell[f"traffic.{direction}_values"])
-        + (float(cell[f"traffic.{direction}_codes"]) if codes else 0.0)
-    ) / full
-
-
-def logs(evidence: Evidence) -> pd.DataFrame:
-    """The authors' logged sweeps in the same form."""
-    rows = evidence.published[evidence.published["table"] == LOGS]
-    names = {printed: short for short, printed in PRINTED.items()}
-    scores = {logged: score for score, logged in LOGGED_AS.items()}
-    found = []
-    for _, row in rows.iterrows():
-        match = SETTING.search(str(row["setting"]))
-        if match is None or row["dataset"] not in names or row["method"] not in scores:
-            continue
-        place = {
-            "column": names[row["dataset"]],
-            "score": scores[row["method"]],
-            "version": VERSIONS[1],
-        }
-        found.append(
-            {
-                **place,
-                "rounds": int(match[1]),
-                "q": float(match[2]),
-                "published": row["value"],
-                "source": row["source"],
-            }
-        )
-    return pd.DataFrame(
-        found, columns=["column", "score", "version", "rounds", "q", "published", "source"]
-    )
-
-
-def sweep(evidence: Evidence) -> pd.DataFrame:
-    """Ours beside the logged points, with a verdict on each of these; points that the scale leaves
-    out are missing.
-    """
-    ours, printed = points(evidence), logs(evidence)
-    where = ["column", "score", "version", "q"] + (["rounds"] if evidence.scale == "paper" else [])
-    if evidence.scale != "paper":
-        ours = ours.rename(columns={"rounds": "own rounds"})
-    data = printed.merge(ours, on=where, how="outer", sort=True)
-    data["rounds"] = (
-        data["rounds"].fillna(data["own rounds"]) if "own rounds" in data else data["rounds"]
-    )
-    data["source"] = data["source"].fillna("")
-    rows = ({str(name): value for name, value in row.items()} for _, row in data.iterrows())
-    judged = pd.DataFrame([_judged(evidence.scale, row) for row in rows], index=data.index)
-    return data.assign(**judged)[FIELDS].sort_values(
-        ["column", "score", "version", "rounds", "q"], kind="stable", ignore_index=True
-    )
-
-
-def _judged(scale: str, row: dict[Any, Any]) -> dict[str, Any]:
-    """A point with its verdict; one that is planned nowhere at this scale has no seeds."""
-    missing: dict[str, Any] = {
-        "seeds": 0,
-        "floor": nan,
-        "global": False,
-        "rule": "",
-        "expected": None,
-    }
-    known = {
-        name: missing[name] if isinstance(row[name], float) and isnan(row[name]) else row[name]
-        for name in missing
-    }
-    cell = row | known | {"scale": scale, "published_std": nan, "seeds": int(known["seeds"])}
-    found = tables.conclude(cell, "%", Kind.LOGGED, printing=SINGLE)
-    return {name: found[name] for name in tables.NO_VERDICT}
-
-
-# -- figure 4 --------------------------------------------------------------------------------------
 
 DEFINED = (
     "Solid: as the paper defines the three scores, one quantile over all entries. Dashed: as the"
