@@ -10,6 +10,7 @@ import torch
 from repfl.algorithms import models
 from repfl.algorithms.core.data import ClientData
 from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.lowering import Precision
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.bench.trust.toys import toy_recipe
@@ -50,14 +51,14 @@ def federation(
     test: int = 0,
     chunk: int = 1,
     lanes: int = 0,
+    precision: Precision = "default",
     **protocol: Any,
 ) -> Federation:
     """Clients of the given sizes in their first round."""
     net = models.build(model, channels=3, size=32, classes=10)
     recipe = toy_recipe(clients=len(sizes), **{"epochs": 1, "lr": 0.01, **protocol})
-    fed = Federation(
-        net, cifar_shaped(sizes, test), recipe, seed=0, device=device, chunk=chunk, lanes=lanes
-    )
+    how = {"chunk": chunk, "lanes": lanes, "precision": precision}
+    fed = Federation(net, cifar_shaped(sizes, test), recipe, seed=0, device=device, **how)
     fed.begin(1, scoring=False)
     return fed
 
