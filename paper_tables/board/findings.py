@@ -162,11 +162,11 @@ def _close(view: View) -> list[str]:
 
 
 def tuning(view: View) -> Iterator[str]:
-    """What tuning is worth, and who depends on it."""
+    """What tuning is worth; nothing before all methods have run as printed, too."""
     for key, label in view.complete.items():
         gains = analysis.gains(view.scores, view.printed, key)
         order = gains.means.dropna().sort_values()
-        if len(order) < 2:
+        if len(order) < max(2, analysis.standing(view.scores, key).means.count()):
             continue
         worse = int((order < 0).sum())
         told = _count(worse, "method does better", "methods do better")

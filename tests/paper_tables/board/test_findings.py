@@ -94,6 +94,11 @@ def test_what_tuning_is_worth_and_who_would_lead_without() -> None:
     assert lead == "Digits: as printed, FedOBP would lead with 86.9 %; tuned alike it is number 4."
 
 
+def test_tuning_is_not_judged_before_every_method_has_run_as_printed() -> None:
+    printed = view().printed
+    assert list(findings.tuning(view(printed=printed[printed["method"] != "Local"]))) == []
+
+
 def test_nothing_is_said_of_a_recipe_with_trials_to_make_nor_of_the_self_test() -> None:
     assert list(findings.accuracy(view(complete={}))) == []
     digits = view(evidence=SimpleNamespace(scale="smoke"))
