@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repfl.bench.pages import committed
 
-NONE = "Nothing can be said yet: no recipe has all its runs.\n"
+NONE = "Nothing can be said yet: too few runs.\n"
 
 
 def block(paper: str) -> str:

@@ -63,7 +63,7 @@ def standing(scores: pd.DataFrame, column: str, name: str = "value") -> Standing
     is the noise that differences have.
     """
     wide = _by_study(scores, column)[name].unstack()
-    means, (rows, studies) = wide.mean(axis="columns"), wide.dropna().shape
+    means, (rows, studies) = wide.mean(axis="columns", skipna=False), wide.dropna().shape
     variance, df = _noise(wide)
     if not df:
         return Standing(means)

@@ -1,6 +1,7 @@
 """What the board's numbers say, in sentences that are made from them and never typed.
 
-A recipe is spoken of once its last trial is made: before, another trial may win a study.
+A recipe is spoken of once most of its methods have made their last trial, and these methods alone
+are: before, another trial may win a study.
 """
 
 from __future__ import annotations
@@ -12,12 +13,8 @@ import pandas as pd
 
 from repfl.paper_tables.board import analysis
 from repfl.paper_tables.board.analysis import Standing
-from repfl.paper_tables.board.view import ALONE, View
+from repfl.paper_tables.board.view import ALONE, COMMON, TUNED, View
 
-COMMON, TUNED = "FedAvg", "FedAvg + FT"
-"""One model for all clients, and the same one fine-tuned by each: what is there without a method
-made for personal models.
-"""
 PAPERS = ("FedPURIN", "FedOBP", "PFedDST", "Star-PFL", "FedSelect")
 """The methods of the five papers of this suite."""
 FRONTS = {"traffic": ("bytes", "KiB"), "work": ("multiply-adds", "million multiply-adds")}
@@ -33,11 +30,15 @@ def of(view: View, says: Callable[[View], Iterable[str]]) -> tuple[str, ...]:
 
 def accuracy(view: View) -> Iterator[str]:
     """Who leads, who is told apart from whom, and where the five papers' methods are."""
-    for key, label in view.complete.items():
+    for key, label in view.spoken.items():
         here = analysis.standing(view.scores, key)
         order = here.means.dropna().sort_values(ascending=False)
         if len(order) < 2 or not isfinite(here.apart):
             continue
+        if missing := view.missing[key]:
+            yield f"{label}: not all trials of {_list(missing)} are made; they are left out."
+        if fallen := [str(m) for m in here.means.index if m not in order]:
+            yield f"{label}: all five trials of {_list(fallen)} diverged in some study: no score."
         leader = str(order.index[0])
         near = [str(m) for m in order.index[1:] if order.iloc[0] - order[m] < here.apart]
         yield (
@@ -87,7 +88,7 @@ def _papers(label: str, here: Standing, order: pd.Series) -> Iterator[str]:
 
 def clients(view: View) -> Iterator[str]:
     """Whom methods harm, and what they offer those who come late."""
-    for key, label in view.complete.items():
+    for key, label in view.spoken.items():
         yield from _harmed(label, analysis.standing(view.scores, key, "harm"))
         yield from _late(label, analysis.standing(view.scores, key, "newcomers"))
 
@@ -122,11 +123,11 @@ def _late(label: str, here: Standing) -> Iterator[str]:
 
 
 def costs(view: View) -> Iterator[str]:
-    """What is gained per byte and per operation, over the recipes that are complete."""
+    """What is gained per byte and per operation, over recipes."""
     value = view.mean("value").dropna()
     if value.empty:
         return
-    over = _list(list(view.complete.values()))
+    over = _list(list(view.spoken.values()))
     for name, (what, unit) in FRONTS.items():
         cost = view.mean(name)
         front = analysis.front(value, cost)
@@ -148,11 +149,11 @@ def costs(view: View) -> Iterator[str]:
 
 
 def _close(view: View) -> list[str]:
-    """The methods that are not told apart from the leader in any complete recipe, the best
+    """The methods that are not told apart from the leader in any recipe, the best
     first.
     """
     near = view.mean("value").dropna().sort_values(ascending=False)
-    for key in view.complete:
+    for key in view.spoken:
         here = analysis.standing(view.scores, key)
         near = near[here.means.max() - here.means.reindex(near.index) < here.apart]
     return [str(name) for name in near.index]
@@ -163,7 +164,7 @@ def _close(view: View) -> list[str]:
 
 def tuning(view: View) -> Iterator[str]:
     """What tuning is worth; nothing before all methods have run as printed, too."""
-    for key, label in view.complete.items():
+    for key, label in view.spoken.items():
         gains = analysis.gains(view.scores, view.printed, key)
         order = gains.means.dropna().sort_values()
         if len(order) < max(2, analysis.standing(view.scores, key).means.count()):
@@ -192,7 +193,7 @@ def tuning(view: View) -> Iterator[str]:
 def spread(view: View) -> Iterator[str]:
     """Who must be tuned most."""
     found = analysis.spread_of_trials(view.trials).unstack()
-    for key, label in view.complete.items():
+    for key, label in view.spoken.items():
         order = found[key].dropna().sort_values()
         if len(order) > 1:
             yield (

@@ -15,6 +15,14 @@ from repfl.paper_tables.core.result import Column
 
 ALONE = "Local"
 """The row whose clients train alone: what harm is measured by."""
+COMMON, TUNED = "FedAvg", "FedAvg + FT"
+"""One model for all clients, and the same one fine-tuned by each: what there is without a method
+made for personal models.
+"""
+BESIDE = (ALONE, COMMON, TUNED)
+"""What others are held against."""
+MOST = 0.75
+"""Of the methods must have their scores before a recipe is spoken of."""
 PRINTED = ", as printed"
 """Ends the rows with the values of the method's paper."""
 KIB = 1024
@@ -33,23 +41,40 @@ class View:
         self.columns: dict[str, str] = {str(key): str(label) for key, label in labels.items()}
 
     @cached_property
-    def complete(self) -> dict[str, str]:
-        """The columns in which no trial is still to be made."""
-        open_ = set(self.trials.loc[self.trials["status"] == "missing", "column"])
-        return {key: label for key, label in self.columns.items() if key not in open_}
+    def missing(self) -> dict[str, list[str]]:
+        """By column, the methods that have trials to make: they have no score there yet."""
+        trials = self.trials[self.trials["status"] == "missing"]
+        names = {key: set(trials.loc[trials["column"] == key, "method"]) for key in self.columns}
+        return {key: [name for name in self.methods if name in names[key]] for key in names}
+
+    @cached_property
+    def spoken(self) -> dict[str, str]:
+        """The columns that can be spoken of: most methods have their scores there, and so has
+        everything that others are held against.
+        """
+        most = (1 - MOST) * len(self.methods)
+        return {
+            key: label
+            for key, label in self.columns.items()
+            if len(self.missing[key]) <= most and not set(BESIDE) & set(self.missing[key])
+        }
 
     @property
     def shown(self) -> dict[str, str]:
-        """What is told over columns is told over these: the complete ones, if any is."""
-        return self.complete or self.columns
+        """What is told over columns is told over these: those that can be spoken of, if any."""
+        return self.spoken or self.columns
 
     @cached_property
     def scores(self) -> pd.DataFrame:
         """One row per method, column and study: the chosen trial's accuracies in percent, whom it
-        harms, and what it cost.
+        harms, and what it cost; of a method whose every trial is made, since its mean over some of
+        the studies would be compared with others' over all.
         """
         harmed = analysis.harm(self.clients, ALONE)
-        return self._lines(self.done).merge(harmed, on=analysis.PLACE, how="left")
+        found = self._lines(self.done).merge(harmed, on=analysis.PLACE, how="left")
+        open_ = {(name, key) for key, names in self.missing.items() for name in names}
+        places = zip(found["method"], found["column"], strict=True)
+        return found[[place not in open_ for place in places]]
 
     @cached_property
     def printed(self) -> pd.DataFrame:

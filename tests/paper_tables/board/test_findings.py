@@ -39,7 +39,8 @@ def view(**changes: Any) -> View:
         return scores.groupby("method")[name].mean()
 
     known = {
-        "complete": {"c": "Digits"},
+        "spoken": {"c": "Digits"},
+        "missing": {"c": []},
         "scores": scores,
         "printed": printed,
         "mean": mean,
@@ -53,6 +54,16 @@ def test_whoever_is_within_chance_of_the_leader_is_named_beside_it() -> None:
     assert first.startswith("Digits: FedPURIN has the highest accuracy, 85.2 % (")
     assert "FedAvg + FT cannot be told apart from it" in first
     assert "between 5 methods and 3 studies" in first
+
+
+def test_methods_without_a_score_are_named_with_the_reason() -> None:
+    known = view()
+    lost = (known.scores["method"] == "FedOBP") & (known.scores["study"] == 2)
+    fallen, first, *_ = findings.accuracy(view(scores=known.scores[~lost]))
+    assert fallen == "Digits: all five trials of FedOBP diverged in some study: no score."
+    assert "between 4 methods" in first
+    open_ = next(findings.accuracy(view(missing={"c": ["FedSelect"]})))
+    assert open_.startswith("Digits: not all trials of FedSelect are made; they are left out.")
 
 
 def test_methods_are_counted_above_beside_and_below_local() -> None:
@@ -100,6 +111,6 @@ def test_tuning_is_not_judged_before_every_method_has_run_as_printed() -> None:
 
 
 def test_nothing_is_said_of_a_recipe_with_trials_to_make_nor_of_the_self_test() -> None:
-    assert list(findings.accuracy(view(complete={}))) == []
+    assert list(findings.accuracy(view(spoken={}))) == []
     digits = view(evidence=SimpleNamespace(scale="smoke"))
     assert findings.of(digits, findings.accuracy) == ()
