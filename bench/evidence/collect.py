@@ -101,7 +101,7 @@ def _add(
         return False
     named = replace(record, provenance={**record.provenance, "contributor": contributor})
     before = known.cells.get(record.id, {}).get(Line(named, {}).key)
-    if before is not None and before.digests != named.provenance.get("digests"):
+    if before is not None and before.digests != (named.provenance.get("digests") or {}):
         if _settled(before.record, named):
             done.conflicts.append(_conflict(before.record, named))
             return True

@@ -7,7 +7,7 @@ are: before, another trial may win a study.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import isfinite
+from math import isfinite, nan
 
 import pandas as pd
 
@@ -73,13 +73,13 @@ def _papers(label: str, here: Standing, order: pd.Series) -> Iterator[str]:
         return
     places = order.rank(ascending=False, method="min").astype(int)
     told = [
-        f"{name} is number {places[name]} of {len(order)}"
-        f" ({_signed(order[name] - order[TUNED], here.gap)})"
+        f"{name} number {places[name]} of {len(order)},"
+        f" {_signed(order[name] - order[TUNED], here.gap)}"
         for name in mine
     ]
     yield (
-        f"{label}: the methods of the five papers, tuned like all others, and what they have more"
-        f" than {TUNED}: {'; '.join(told)}."
+        f"{label}: the methods of the five papers, tuned like all others, and how far they are from"
+        f" {TUNED}: {'; '.join(told)}."
     )
 
 
@@ -134,8 +134,9 @@ def costs(view: View) -> Iterator[str]:
         if front:
             told = (f"{m} ({cost[m]:,.0f} {unit}, {value[m]:.1f} %)" for m in front)
             yield (
-                f"{over}: nobody has more accuracy at the same {what} per client and round, or"
-                f" less, than {_list(list(told))}."
+                f"{over}: best accuracy for {what} per client and round, from little to much:"
+                f" {_list(list(told))}. For every other method, one of these is at least as"
+                " accurate and costs no more."
             )
     close = _close(view)
     sent = view.mean("traffic").reindex(close).dropna()
@@ -172,7 +173,7 @@ def tuning(view: View) -> Iterator[str]:
         worse = int((order < 0).sum())
         told = _count(worse, "method does better", "methods do better")
         yield (
-            f"{label}: five trials are worth {order.mean():.1f} points on average over"
+            f"{label}: five trials are worth {_signed(order.mean(), nan)} on average over"
             f" {len(order)} methods: most to {order.index[-1]}"
             f" ({_signed(order.iloc[-1], gains.half)}), least to {order.index[0]}"
             f" ({_signed(order.iloc[0], gains.half)}). {told} with the values"
@@ -194,7 +195,7 @@ def spread(view: View) -> Iterator[str]:
     """Who must be tuned most."""
     found = analysis.spread_of_trials(view.trials).unstack()
     for key, label in view.spoken.items():
-        order = found[key].dropna().sort_values()
+        order = found[key].drop(view.missing[key], errors="ignore").dropna().sort_values()
         if len(order) > 1:
             yield (
                 f"{label}: from the worst to the best of five trials, validation accuracy moves by"
@@ -217,9 +218,10 @@ def _bounded(here: Standing, name: str) -> str:
 
 def _signed(gap: float, half: float) -> str:
     """A difference in points with its interval."""
-    if not isfinite(half):
-        return f"{gap:+.1f} points"
-    return f"{gap:+.1f} points ({gap - half:+.1f} to {gap + half:+.1f})"
+    told = f"{gap:+.1f} points"
+    if isfinite(half):
+        told += f" ({gap - half:+.1f} to {gap + half:+.1f})"
+    return told.replace("-", "\N{MINUS SIGN}")
 
 
 def _count(count: int, one: str, many: str) -> str:

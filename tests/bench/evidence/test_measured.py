@@ -123,6 +123,17 @@ def test_collecting_again_changes_nothing_and_an_empty_store_takes_nothing_away(
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
 
 
+def test_a_run_that_diverged_can_be_collected_again(
+    grid: Path, store: Store, compute: Compute, tmp_path: Path
+) -> None:
+    grid.write_text(grid.read_text().replace("lr = 0.1", "lr = 1e30"))
+    items = planned(grid)
+    assert compute(Task(items[0].cell)).status == "diverged"
+    first, again = (collect(items, store, tmp_path / "papers") for _ in range(2))
+    assert first.files == again.files != []
+    assert again.conflicts == []
+
+
 def test_the_index_keeps_the_lines_of_other_scales(
     small: tuple[list[Planned], Store, Path],
 ) -> None:

@@ -72,13 +72,13 @@ def test_methods_are_counted_above_beside_and_below_local() -> None:
         "Digits: 2 of 4 methods are above Local (80.0 %) by more than chance, 1 cannot be told"
         " apart from it, 1 is below: FedAvg." in said
     )
-    assert any(s.startswith("Digits: FedAvg minus Local: -20.0 points (") for s in said)
+    assert any(s.startswith("Digits: FedAvg minus Local: −20.0 points (") for s in said)
 
 
 def test_the_five_papers_methods_are_placed_among_all() -> None:
     said = list(findings.accuracy(view()))[-1]
-    assert "FedPURIN is number 1 of 5 (+0.2 points (" in said
-    assert "FedOBP is number 4 of 5 (-5.1 points (" in said
+    assert "FedPURIN number 1 of 5, +0.2 points (" in said
+    assert "FedOBP number 4 of 5, −5.1 points (" in said
 
 
 def test_who_harms_least_and_most_and_who_serves_newcomers() -> None:
@@ -97,8 +97,8 @@ def test_the_front_and_the_cheapest_of_those_that_lead() -> None:
 
 def test_what_tuning_is_worth_and_who_would_lead_without() -> None:
     gain, lead = findings.tuning(view())
-    assert "five trials are worth -0.6 points on average over 5 methods" in gain
-    assert "least to FedOBP (-7.0 points" in gain
+    assert "five trials are worth −0.6 points on average over 5 methods" in gain
+    assert "least to FedOBP (−7.0 points" in gain
     assert gain.endswith(
         "1 method does better with the values that its paper prints and a learning rate of 0.05."
     )
