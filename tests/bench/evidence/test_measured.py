@@ -124,8 +124,10 @@ def test_collecting_again_changes_nothing_and_an_empty_store_takes_nothing_away(
 
 
 def test_a_run_that_diverged_can_be_collected_again(
-    grid: Path, store: Store, compute: Compute, tmp_path: Path
+    grid: Path, store: Store, compute: Compute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    committed = {"commit": "a" * 40, "dirty": False}
+    monkeypatch.setattr("repfl.bench.records.provenance.commit", lambda: committed)
     grid.write_text(grid.read_text().replace("lr = 0.1", "lr = 1e30"))
     items = planned(grid)
     assert compute(Task(items[0].cell)).status == "diverged"
