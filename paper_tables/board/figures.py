@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.board import analysis, findings
 from repfl.paper_tables.board.view import View
-from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core import figures, tables
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Figure, Sheet
 
@@ -143,14 +143,20 @@ def _front(axes: Axes, data: pd.DataFrame, cost: str) -> None:
         color=figures.PALETTE[1],
         markersize=5,
     )
-    for name in front:
+    low, high = axes.get_ylim()
+    aside, free = 0.04 * float(np.ptp(axes.get_xlim())), low
+    for name in sorted(front, key=lambda each: float(known["value"][each])):
+        spent, reached = float(known[cost][name]), float(known["value"][name])
+        free = max(free, reached)  # names stand below each other, however close their points are
         axes.annotate(
             figures.literal(str(name)),
-            (known.loc[name, cost], known.loc[name, "value"]),
-            textcoords="offset points",
-            xytext=(4, 4),
+            (spent, reached),
+            (spent + aside, free),
             fontsize=7,
+            verticalalignment="center",
+            arrowprops={"arrowstyle": "-", "linewidth": 0.4, "color": "0.5"},
         )
+        free += 0.035 * (high - low)
 
 
 def fig4(evidence: Evidence) -> Figure:
@@ -162,11 +168,13 @@ def fig4(evidence: Evidence) -> Figure:
     ]
 
     def draw(sheet: Sheet) -> Canvas:
-        count = max(1, len(view.columns))
-        canvas = sheet(3.2 * count, 1.2 + 0.2 * max(6, len(view.methods)))
+        columns = {k: v for k, v in view.columns.items() if k in set(data["column"])}
+        columns = columns or view.columns
+        count = max(1, len(columns))
+        canvas = sheet(1.6 + 3.2 * count, 1.2 + 0.2 * max(6, len(view.methods)))
         places = {name: -index for index, name in enumerate(view.methods)}
         for axes, (key, label) in zip(
-            figures.panels(canvas, count, count, sharey=True), view.columns.items(), strict=False
+            figures.panels(canvas, count, count, sharey=True), columns.items(), strict=False
         ):
             here = data[data["column"] == key]
             for chosen, colour in ((False, "0.6"), (True, figures.PALETTE[1])):
@@ -192,7 +200,7 @@ Drawn = tuple[Callable[[Sheet], Canvas], pd.DataFrame]
 def _figure(
     view: View, name: str, title: str, what: str, drawn: Drawn, says: tuple[str, ...] = ()
 ) -> Figure:
-    caption = captions.caption(view.evidence, what, floor=False, accuracy=False)
+    caption = view.caption(what)
     ids = tables.done_ids(view.evidence)
     draw, data = drawn
     head = (PAPER, name, title, caption, view.evidence.scale)

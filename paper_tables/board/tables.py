@@ -10,7 +10,7 @@ import pandas as pd
 
 from repfl.paper_tables.board import analysis, findings
 from repfl.paper_tables.board.view import ALONE, View
-from repfl.paper_tables.core import captions, tables
+from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.evidence import Evidence, pick, tier, why_missing
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table, TableLayout
 
@@ -160,7 +160,7 @@ def _table(
         PAPER,
         name,
         title,
-        captions.caption(evidence, what + _bounds(columns, found), floor=False, accuracy=False),
+        view.caption(what + _bounds(columns, found)),
         evidence.scale,
         findings=findings.of(view, says),
         notes=tuple(_missing(view)),

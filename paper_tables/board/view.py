@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.paper_tables.board import analysis
+from repfl.paper_tables.core import captions
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Column
 
@@ -134,6 +135,11 @@ class View:
     def trials(self) -> pd.DataFrame:
         """One row per trial, chosen or not."""
         return self.evidence.trials().rename(columns={"row": "method", "seed": "study"})
+
+    def caption(self, what: str) -> str:
+        """What is shown, and of which runs."""
+        size = "Full size" if self.evidence.scale == "paper" else "Self-test"
+        return captions.caption(self.evidence, what, floor=False, accuracy=False, size=size)
 
     def of(self, method: str, column: str) -> pd.DataFrame:
         """The planned cells of a place, chosen."""

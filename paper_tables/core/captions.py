@@ -22,8 +22,12 @@ POINT_WORDS = {
 AVERAGE_WORDS = {"clients": "unweighted mean over clients", "pooled": "pooled over all test images"}
 
 
-def caption(evidence: Evidence, what: str, *, floor: bool = True, accuracy: bool = True) -> str:
-    """A caption: what is shown, the metric and rule where it is accuracy, scale, seeds, floor."""
+def caption(
+    evidence: Evidence, what: str, *, floor: bool = True, accuracy: bool = True, size: str = ""
+) -> str:
+    """A caption: what is shown, the metric and rule where it is accuracy, scale, seeds, floor;
+    `size` is what the scale is called instead.
+    """
     cells = evidence.cells
     if cells.empty:
         return f"{what} Nothing is planned at the {evidence.scale} scale."
@@ -42,9 +46,8 @@ def caption(evidence: Evidence, what: str, *, floor: bool = True, accuracy: bool
         if w
     )
     seeds = ", ".join(str(s) for s in sorted(cells["seed"].unique()))
-    scale = (
-        f"Scale {evidence.scale}: {setting(cells)}; {'seeds' if ',' in seeds else 'seed'} {seeds}"
-    )
+    named = size or f"Scale {evidence.scale}"
+    scale = f"{named}: {setting(cells)}; {'seeds' if ',' in seeds else 'seed'} {seeds}"
     if not accuracy:
         return f"{what} {scale}."
     text = (
