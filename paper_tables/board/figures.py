@@ -75,7 +75,7 @@ def fig1(evidence: Evidence) -> Figure:
 def fig2(evidence: Evidence) -> Figure:
     """The probability that a client is better off with one method than with another."""
     view = View(evidence)
-    order = view.mean("value").reindex(view.methods).sort_values(ascending=False).index
+    order = view.mean("value").dropna().sort_values(ascending=False).index
     clients = view.clients[view.clients["column"].isin(list(view.shown))]
     found = analysis.improvement(clients, [str(name) for name in order])
     data = found.rename_axis("method").reset_index()
@@ -84,6 +84,9 @@ def fig2(evidence: Evidence) -> Figure:
         size = 2 + 0.27 * len(order)
         canvas = sheet(size + 0.8, size)
         axes = canvas.subplots()
+        if found.empty:
+            figures.not_run(axes)
+            return canvas
         image = axes.imshow(found.to_numpy(float), cmap="RdBu", vmin=0, vmax=1)
         names = [figures.literal(str(name)) for name in order]
         axes.set_xticks(range(len(names)), names, rotation=90)

@@ -17,7 +17,7 @@ from repfl.paper_tables.board.view import ALONE, COMMON, TUNED, View
 
 PAPERS = ("FedPURIN", "FedOBP", "PFedDST", "Star-PFL", "FedSelect")
 """The methods of the five papers of this suite."""
-FRONTS = {"traffic": ("bytes", "KiB"), "work": ("multiply-adds", "million multiply-adds")}
+FRONTS = {"traffic": ("bytes", "KiB"), "work": ("multiply-adds", "million")}
 
 
 def of(view: View, says: Callable[[View], Iterable[str]]) -> tuple[str, ...]:
