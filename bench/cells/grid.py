@@ -162,9 +162,9 @@ def files(root: Path | None = None) -> dict[str, Path]:
     return found if root else found | OUTSIDE
 
 
-def printed() -> list[str]:
+def printed(root: Path | None = None) -> list[str]:
     """The papers that print numbers; the board is ours alone."""
-    return [paper for paper, path in files().items() if not _order(path)[0]]
+    return [paper for paper, path in files(root).items() if not _order(path)[0]]
 
 
 def _order(path: Path) -> tuple[bool, Path]:

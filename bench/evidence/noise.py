@@ -40,11 +40,11 @@ def groups(root: Path | None = None) -> pd.DataFrame:
 
 def measured_runs(root: Path | None = None) -> pd.DataFrame:
     """Measured lines of cells with several seeds (columns `noise.RUNS`); accuracies as their
-    recipes report them, in percent.
+    recipes report them, in percent. The board's trials differ in more than seeds.
     """
     found = [
         run
-        for paper in grids.files(root)
+        for paper in grids.printed(root)
         for scale in grids.SCALES
         for run in _runs(paper, scale, root)
     ]

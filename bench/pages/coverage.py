@@ -54,7 +54,8 @@ def _cost(done: Sequence[Record]) -> tuple[str, str, str]:
     """Time, devices and last day of records."""
     if not done:
         return "", "", ""
-    wall = sum(record.provenance["seconds"]["wall"] for record in done)
+    spent = (record.provenance.get("seconds") or {} for record in done)  # what diverged has none
+    wall = sum(seconds.get("wall", 0.0) for seconds in spent)
     devices = sorted({_device(record) for record in done})
     return (
         duration(wall),

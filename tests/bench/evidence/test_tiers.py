@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from repfl.bench.cells import grid as grids
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import Planned
@@ -189,3 +190,9 @@ def test_every_committed_line_holds() -> None:
     found = recheck.verify([])
     assert found.findings == []
     assert found.records > 900
+
+
+def test_the_board_s_trials_are_no_runs_of_the_noise_model() -> None:
+    """They differ in learning rates, which no axis of a line has."""
+    assert measured.read("board", "paper").cells
+    assert set(noise.measured_runs()["setting"].str.partition("/")[0]) <= set(grids.printed())
