@@ -201,7 +201,7 @@ def _check_data(record: Record, found: Verification) -> None:
     """The data here, if any, must be the data that the record was made with."""
     from repfl.datasets.core.store import open_dataset
 
-    for name, mark in record.provenance.get("data", {}).items():
+    for name, mark in (record.provenance.get("data") or {}).items():
         dataset, _, split = name.partition("/")
         try:
             here = open_dataset(dataset).fingerprints.get(split)
