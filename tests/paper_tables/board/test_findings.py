@@ -66,6 +66,13 @@ def test_methods_without_a_score_are_named_with_the_reason() -> None:
     assert open_.startswith("Digits: not all trials of FedSelect are made; they are left out.")
 
 
+def test_methods_that_are_personal_before_aggregation_alone_are_set_apart() -> None:
+    scores = view().scores.replace({"method": {"FedOBP": "Star-PFL"}})
+    said = list(findings.accuracy(view(scores=scores)))
+    assert said[1].startswith("Digits: Star-PFL cannot be compared with the others here.")
+    assert not any("cannot be compared" in each for each in findings.accuracy(view()))
+
+
 def test_methods_are_counted_above_beside_and_below_local() -> None:
     said = list(findings.accuracy(view()))
     assert (
