@@ -103,7 +103,7 @@ def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
         out.print(in_words(facts["forecast"]), soft_wrap=True)
     if facts["half"] and facts["seconds"] > LONG:
         out.print(
-            "this processor computes bfloat16: `--precision bf16 --results FOLDER` is quicker, and"
+            "this processor computes bfloat16: `--precision bf16 --results FOLDER` may be quicker;"
             " its numbers are kept apart (bench/SPEED.md)",
             soft_wrap=True,
         )
