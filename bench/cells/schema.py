@@ -131,6 +131,10 @@ class GridFile(_Strict):
             " and addresses become links"
         ),
     )
+    about: str = Field(
+        default="",
+        description="what is asked and how, where no paper says it: for a protocol of one's own",
+    )
     recipes: dict[str, dict[str, Any]]
     rows: dict[str, list[GridRow]] = {}
     columns: dict[str, list[str]] = {}

@@ -262,9 +262,9 @@ def _book(
 
 
 def _titled(item: Planned) -> dict[str, Any]:
-    """A paper's title, year and sources, or those of a grid of one's own."""
+    """What stands above a paper's artefacts, or above those of a grid of one's own."""
     file = grids.read(item.file or grids.files()[item.paper]).file
-    return {"title": file.title, "year": file.year, "sources": file.sources}
+    return {name: getattr(file, name) for name in ("title", "year", "sources", "about")}
 
 
 def _open(planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

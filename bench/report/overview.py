@@ -111,6 +111,7 @@ class Summary:
     sheets: tuple[Sheet, ...]
     open: Mapping[str, Any]
     sources: str = ""
+    about: str = ""
 
     @property
     def numbers(self) -> list[Number]:
@@ -156,8 +157,13 @@ class Summary:
     @property
     def sentence(self) -> str:
         """The paper in plain words."""
-        own = "" if self.published else "A protocol of ours: nothing of it is printed elsewhere."
+        own = self.about or ("" if self.published else "A protocol that is printed nowhere else.")
         return " ".join(filter(None, (own, *_told(self))))
+
+    @property
+    def findings(self) -> list[tuple[Sheet, str]]:
+        """What its artefacts show, of each the first thing."""
+        return [(sheet, sheet.findings[0]) for sheet in self.sheets if sheet.findings]
 
 
 def summaries(
@@ -174,6 +180,7 @@ def summaries(
             tuple(sheet for sheet in sheets if sheet.paper == paper),
             (open_ or {}).get(paper, {}),
             str(papers.get(paper, {}).get("sources", "")),
+            str(papers.get(paper, {}).get("about", "")),
         )
         for paper in dict.fromkeys(sheet.paper for sheet in sheets)
     ]

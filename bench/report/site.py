@@ -103,6 +103,7 @@ def _environment(book: Book) -> Environment:
         "outcomes": overview.OUTCOMES,
         "kinds": [str(kind) for kind in Kind],
         "paired": numbers.PAIRED,
+        "desk": numbers.MARKS["desk"],
     }
     return environment
 

