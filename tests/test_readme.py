@@ -92,6 +92,17 @@ def test_the_readme_is_short_and_has_three_short_findings() -> None:
     assert all(len(words.split()) < 20 for words, _, _ in FINDINGS)
 
 
+def test_what_the_readme_says_of_the_board_stands_among_its_findings() -> None:
+    (said,) = re.findall(
+        r"On ([\w-]+), (.*?), which is .*? cannot be told apart from the best", README
+    )
+    page = (ROOT / "paper_tables" / "board" / "README.md").read_text()
+    (line,) = re.findall(rf"\* {said[0]}.*? has the highest accuracy.*", page)
+    others, _, rest = line.split("). ", 1)[1].partition(" cannot be told apart from it")
+    assert said[1] in re.split(r", | and ", others)
+    assert "between 28 methods" in rest
+
+
 @pytest.mark.parametrize(("words", "page", "place"), FINDINGS)
 def test_the_numbers_of_a_finding_stand_where_it_leads(words: str, page: str, place: str) -> None:
     """Numbers of a setting (CIFAR-10) and names of tables are no numbers of a finding."""
