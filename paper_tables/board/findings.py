@@ -15,10 +15,8 @@ from repfl.paper_tables.board import analysis
 from repfl.paper_tables.board.analysis import Standing
 from repfl.paper_tables.board.view import ALONE, COMMON, TUNED, View
 
-PAPERS = ("FedPURIN", "FedOBP", "PFedDST", "Star-PFL", "FedSelect")
+PAPERS = ("FedPURIN", "FedOBP", "PFedDST", "Star-PFL, before aggregation", "FedSelect")
 """The methods of the five papers of this suite."""
-BEFORE = ("pFedSD", "Star-PFL")
-"""Whose clients have something of their own right after local training alone."""
 FRONTS = {"traffic": ("bytes", "KiB"), "work": ("multiply-adds", "million")}
 
 
@@ -49,12 +47,13 @@ def accuracy(view: View) -> Iterator[str]:
             f" {len(order)} methods and {here.studies} studies, differences below"
             f" {here.apart:.1f} points may be chance (Tukey's test)."
         )
-        if early := [name for name in BEFORE if name in order]:
+        if view.apart:
             yield (
-                f"{label}: {_list(early)} cannot be compared with the others here. The board scores"
-                " everybody after aggregation, when their clients hold the average, with statistics"
-                " of their own; Star-PFL's paper, and FedPURIN's code for pFedSD, score them right"
-                " after local training."
+                f"{label}: the rows {_list(view.apart)} stand apart and are not compared. The"
+                " board scores everybody after aggregation, when their clients hold the average,"
+                " with statistics of their own. The rows “before aggregation” (the protocol's first"
+                " addendum) score the same methods right after local training, as Star-PFL's paper"
+                " and FedPURIN's code for pFedSD do."
             )
         yield from _beside_alone(label, here, order)
         yield from _papers(label, here, order)
@@ -77,7 +76,7 @@ def _beside_alone(label: str, here: Standing, order: pd.Series) -> Iterator[str]
 
 
 def _papers(label: str, here: Standing, order: pd.Series) -> Iterator[str]:
-    mine = [name for name in order.index if name in PAPERS and name not in BEFORE]
+    mine = [name for name in order.index if name in PAPERS]
     if not mine or TUNED not in order:
         return
     places = order.rank(ascending=False, method="min").astype(int)
@@ -103,7 +102,7 @@ def clients(view: View) -> Iterator[str]:
 
 
 def _harmed(label: str, here: Standing) -> Iterator[str]:
-    order = here.means.drop(list(BEFORE), errors="ignore").dropna().sort_values()
+    order = here.means.dropna().sort_values()
     if order.empty:
         return
     first, last, kind = str(order.index[0]), str(order.index[-1]), list(order.index[order == 0])
@@ -189,7 +188,7 @@ def tuning(view: View) -> Iterator[str]:
             f" that {'its paper prints' if worse == 1 else 'their papers print'} and a learning"
             " rate of 0.05."
         )
-        printed = analysis.standing(view.printed, key).means.dropna()
+        printed = analysis.standing(view.printed, key).means.reindex(order.index).dropna()
         tuned = analysis.standing(view.scores, key).means.reindex(printed.index).dropna()
         leader = str(printed.idxmax())
         place = int(tuned.rank(ascending=False, method="min").get(leader, 0))

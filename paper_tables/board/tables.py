@@ -25,7 +25,7 @@ def table1(evidence: Evidence) -> Table:
     columns = view.under("accuracy")
     found: dict[tuple[str, str], Value] = {}
     for key in view.columns:
-        here = analysis.standing(view.scores, key)
+        here = view.standing(key)
         found |= {(str(m), f"{key}/accuracy"): (mean, here.half) for m, mean in here.means.items()}
     return _table(
         view,
@@ -56,11 +56,11 @@ def table2(evidence: Evidence) -> Table:
     found: dict[tuple[str, str], Value] = {}
     for key in view.columns:
         for name in ("decile", "harm", "newcomers"):
-            here = analysis.standing(view.scores, key, name)
+            here = view.standing(key, name)
             found |= {
                 (str(m), f"{key}/{name}"): (mean, here.half) for m, mean in here.means.items()
             }
-        losses = analysis.mean_loss(view.scores, key)
+        losses = analysis.mean_loss(view.shown_scores, key)
         found |= {(str(method), f"{key}/loss"): (loss, nan) for method, loss in losses.items()}
     return _table(
         view,
@@ -90,12 +90,15 @@ def table3(evidence: Evidence) -> Table:
     view = View(evidence)
     spread = analysis.spread_of_trials(view.trials)
     over = spread.unstack().reindex(columns=list(view.columns)).mean(axis=1, skipna=False)
-    means = {name: view.mean(name) for name in ("traffic", "work", "seconds", "memory", "rounds")}
+    means = {
+        name: view.mean(name, view.shown_scores)
+        for name in ("traffic", "work", "seconds", "memory", "rounds")
+    }
     means["spread"] = over
     found = {
-        (method, name): (float(values.get(method, nan)), nan)
+        (str(method), name): (float(value), nan)
         for name, values in means.items()
-        for method in view.methods
+        for method, value in values.items()
     }
     return _table(
         view,
@@ -123,10 +126,10 @@ def table4(evidence: Evidence) -> Table:
             Column(f"{key}/printed", "as printed", label),
             Column(f"{key}/gain", "gain", label, "points", best=None),
         ]
-        for name, scores in (("tuned", view.scores), ("printed", view.printed)):
+        for name, scores in (("tuned", view.shown_scores), ("printed", view.printed)):
             means = analysis.standing(scores, key).means
             found |= {(str(method), f"{key}/{name}"): (mean, nan) for method, mean in means.items()}
-        gains = analysis.gains(view.scores, view.printed, key)
+        gains = analysis.gains(view.shown_scores, view.printed, key)
         found |= {(str(m), f"{key}/gain"): (gain, gains.half) for m, gain in gains.means.items()}
     return _table(
         view,
@@ -154,7 +157,8 @@ def _table(
     summary: pd.DataFrame | None = None,
 ) -> Table:
     evidence = view.evidence
-    lines = [_line(view, method, column, found) for method in view.methods for column in columns]
+    rows = (*view.methods, *view.apart)
+    lines = [_line(view, method, column, found) for method in rows for column in columns]
     frame = pd.DataFrame(lines, columns=list(CELL_FIELDS))
     return Table(
         PAPER,
@@ -166,7 +170,7 @@ def _table(
         notes=tuple(_missing(view)),
         ids=tables.done_ids(evidence),
         frame=frame,
-        layout=TableLayout(view.methods, tuple(columns), floor=False),
+        layout=TableLayout(rows, tuple(columns), floor=False, aside=view.apart),
         summary=pd.DataFrame() if summary is None else summary,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import nan
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.paper_tables.board import analysis
+from repfl.paper_tables.board.analysis import Standing
 from repfl.paper_tables.core import captions
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Column
@@ -22,6 +23,10 @@ made for personal models.
 """
 BESIDE = (ALONE, COMMON, TUNED)
 """What others are held against."""
+APART = ("pFedSD", "Star-PFL")
+"""Scored when their clients hold a common model, these rows are shown and not compared; rows of the
+protocol's addendum are.
+"""
 MOST = 0.75
 """Of the methods must have their scores before a recipe is spoken of."""
 PRINTED = ", as printed"
@@ -37,16 +42,25 @@ class View:
         self.evidence, cells = evidence, evidence.cells
         self.cells = cells[~cells["row"].str.endswith(PRINTED)]
         self.done = self.cells[self.cells["status"] == "done"]
-        self.methods = tuple(dict.fromkeys(self.cells["row"]))
+        rows = dict.fromkeys(self.cells["row"])
+        self.apart = tuple(name for name in rows if name in APART)
+        self.methods = tuple(name for name in rows if name not in APART)
         labels = cells.drop_duplicates("column").set_index("column")["column_label"]
         self.columns: dict[str, str] = {str(key): str(label) for key, label in labels.items()}
 
     @cached_property
     def missing(self) -> dict[str, list[str]]:
         """By column, the methods that have trials to make: they have no score there yet."""
+        return {
+            key: [name for name in self.methods if (name, key) in self._open]
+            for key in self.columns
+        }
+
+    @cached_property
+    def _open(self) -> set[tuple[str, str]]:
+        """Methods and columns that have trials to make."""
         trials = self.trials[self.trials["status"] == "missing"]
-        names = {key: set(trials.loc[trials["column"] == key, "method"]) for key in self.columns}
-        return {key: [name for name in self.methods if name in names[key]] for key in names}
+        return set(zip(trials["method"], trials["column"], strict=True))
 
     @cached_property
     def spoken(self) -> dict[str, str]:
@@ -66,16 +80,20 @@ class View:
         return self.spoken or self.columns
 
     @cached_property
-    def scores(self) -> pd.DataFrame:
+    def shown_scores(self) -> pd.DataFrame:
         """One row per method, column and study: the chosen trial's accuracies in percent, whom it
         harms, and what it cost; of a method whose every trial is made, since its mean over some of
         the studies would be compared with others' over all.
         """
         harmed = analysis.harm(self.clients, ALONE)
         found = self._lines(self.done).merge(harmed, on=analysis.PLACE, how="left")
-        open_ = {(name, key) for key, names in self.missing.items() for name in names}
         places = zip(found["method"], found["column"], strict=True)
-        return found[[place not in open_ for place in places]]
+        return found[[place not in self._open for place in places]]
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Those of the methods that are compared."""
+        return self.shown_scores[~self.shown_scores["method"].isin(APART)]
 
     @cached_property
     def printed(self) -> pd.DataFrame:
@@ -115,11 +133,12 @@ class View:
 
     @cached_property
     def curves(self) -> pd.DataFrame:
-        """Validation accuracy by round of everything that is done."""
+        """Validation accuracy by round of everything that is done, at the one point where each is
+        scored.
+        """
         cells = self.evidence.cells
-        return self.evidence.rounds(
-            list(cells.loc[cells["status"] == "done", "id"]), "post_agg/val/mean"
-        )
+        done = list(cells.loc[cells["status"] == "done", "id"])
+        return self.evidence.rounds(done, "post_agg/val/mean", "pre_agg/val/mean")
 
     @cached_property
     def clients(self) -> pd.DataFrame:
@@ -145,13 +164,20 @@ class View:
         """The planned cells of a place, chosen."""
         return self.cells[(self.cells["row"] == method) & (self.cells["column"] == column)]
 
-    def mean(self, name: str, columns: Sequence[str] | None = None) -> pd.Series:
+    def mean(self, name: str, scores: pd.DataFrame | None = None) -> pd.Series:
         """A number of every method: mean over studies, then over columns; only of methods that
         have it in each of them.
         """
-        wanted = list(self.shown) if columns is None else list(columns)
-        wide = self.scores.groupby(["method", "column"])[name].mean().unstack()
-        return wide.reindex(columns=wanted).mean(axis="columns", skipna=False)
+        known = self.scores if scores is None else scores
+        wide = known.groupby(["method", "column"])[name].mean().unstack()
+        return wide.reindex(columns=list(self.shown)).mean(axis="columns", skipna=False)
+
+    def standing(self, column: str, name: str = "value") -> Standing:
+        """How methods stand in a column. Those apart have a mean there as well; the interval and
+        what is told apart are of the others.
+        """
+        shown = analysis.standing(self.shown_scores, column, name)
+        return replace(analysis.standing(self.scores, column, name), means=shown.means)
 
     def under(self, key: str, **options: Any) -> tuple[Column, ...]:
         """One table column per recipe."""

@@ -90,9 +90,24 @@ def test_every_method_has_the_same_number_of_trials_of_a_declared_space() -> Non
     planned = unique(
         item for item in plan(Selection(papers=["board"], scale="paper")) if item.trial
     )
-    counts = pd.Series([(item.cell.method, item.column) for item in planned]).value_counts()
+    counts = pd.Series([(item.row, item.column) for item in planned]).value_counts()
     assert set(counts) == {15}
-    assert len(counts) == 28 * 3
+    assert len(counts) == (28 + 2) * 3
+
+
+def test_rows_of_the_addendum_are_the_same_trials_scored_elsewhere() -> None:
+    planned = unique(
+        item for item in plan(Selection(papers=["board"], scale="paper")) if item.trial
+    )
+    for name in ("pFedSD", "Star-PFL"):
+        after, before = (
+            [item.cell.json for item in planned if item.row == row]
+            for row in (name, f"{name}, before aggregation")
+        )
+        for cell in before:
+            assert cell["recipe"]["evaluation"]["point"] == "pre_agg"
+            cell["recipe"]["evaluation"] |= {"points": ["post_agg"], "point": "post_agg"}
+        assert before == after
 
 
 def test_a_method_of_ones_own_has_the_same_budget(here: Here, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from repfl.paper_tables.board import findings
+from repfl.paper_tables.board import analysis, findings
 from repfl.paper_tables.board.view import View
 
 NOISE = (-0.2, 0.0, 0.2)
@@ -41,6 +41,7 @@ def view(**changes: Any) -> View:
     known = {
         "spoken": {"c": "Digits"},
         "missing": {"c": []},
+        "apart": (),
         "scores": scores,
         "printed": printed,
         "mean": mean,
@@ -67,10 +68,19 @@ def test_methods_without_a_score_are_named_with_the_reason() -> None:
 
 
 def test_methods_that_are_personal_before_aggregation_alone_are_set_apart() -> None:
-    scores = view().scores.replace({"method": {"FedOBP": "Star-PFL"}})
-    said = list(findings.accuracy(view(scores=scores)))
-    assert said[1].startswith("Digits: Star-PFL cannot be compared with the others here.")
-    assert not any("cannot be compared" in each for each in findings.accuracy(view()))
+    said = list(findings.accuracy(view(apart=("pFedSD", "Star-PFL"))))
+    assert said[1].startswith("Digits: the rows pFedSD and Star-PFL stand apart")
+    assert not any("apart and" in each for each in findings.accuracy(view()))
+
+
+def test_rows_apart_are_shown_and_move_no_interval() -> None:
+    apart = pd.DataFrame({"method": "Star-PFL", "column": "c", "study": range(3), "value": 7.0})
+    board = View.__new__(View)
+    board.__dict__["shown_scores"] = pd.concat([view().scores, apart])
+    shown, alone = board.standing("c"), analysis.standing(view().scores, "c")
+    assert shown.means["Star-PFL"] == 7
+    assert (shown.half, shown.apart) == (alone.half, alone.apart)
+    assert "Star-PFL" not in set(board.scores["method"])
 
 
 def test_methods_are_counted_above_beside_and_below_local() -> None:
