@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from repfl.bench.running.memory import keep_freed_memory
 from tests.speed.clients import synchronise
 
 ROWS = pytest.StashKey[list[tuple[str, ...]]]()
@@ -85,6 +86,7 @@ class Figure:
 
 @pytest.fixture
 def figure(benchmark: Any, request: pytest.FixtureRequest) -> Figure:
+    keep_freed_memory()  # as every process does that computes cells
     rows = request.config.stash.setdefault(ROWS, [])
     return Figure(benchmark, rows, request.node.name.removeprefix("test_"))
 
