@@ -153,7 +153,7 @@ class LotteryFL(Method[HP]):
                 }
             )
 
-        fed.trained = fed.loop(step, {"w": start}).theta
+        fed.trained = fed.loop(step, {"w": start}, same="magnitude").theta
         return fed.trained
 
     def masked(self, state: State, fed: Federation, mask: Tensor, prunes: Tensor) -> State:

@@ -113,10 +113,16 @@ class PFedFDA(Method[HP]):
         start = with_head(
             fed, start, *discriminant(state["means"], state["cov"], self.priors(fed), self.hp.eps)
         )
-        store = self.store(fed, int(fed.n_train.amax()) * fed.protocol.epochs)
+        most = max(len(own) for own in fed.data.train)  # of any cohort: a space of one size
+        store = self.store(fed, most * fed.protocol.epochs)
         trained = fed.train(start, objective=self.watched, trainable=~fed.layout.head, extras=store)
         fed.numbers("up", classes * width + width * (width + 1) // 2)
-        means, cov, chosen = self.adapted(state, fed, trained.extras, rare=0)
+        room = int(fed.n_train.amax()) * fed.protocol.epochs
+        seen = {
+            name: trained.extras[name][:, : room + 1].contiguous()
+            for name in ("features", "labels")
+        }
+        means, cov, chosen = self.adapted(state, fed, seen, rare=0)
         beta = state["beta"].clone()
         beta[fed.active] = chosen
         fed.note("beta/means", chosen[:, 0].mean())
@@ -168,6 +174,7 @@ class PFedFDA(Method[HP]):
         stored, last = local.extras["stored"], local.extras["labels"].shape[1] - 1
         place = stored[:, None] + torch.arange(batch.y.shape[1], device=stored.device)  # [K, B]
         place = place if batch.valid is None else torch.where(batch.valid, place, last)
+        place = place.clamp(max=last)  # steps are tried out before the first, and want no room
         local.extras["features"].scatter_(
             1, place[:, :, None].expand_as(features), features.detach()
         )

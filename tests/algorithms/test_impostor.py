@@ -4,6 +4,7 @@ processor computes, and does nothing that a GPU would mind.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -112,11 +113,17 @@ def variants() -> list[tuple[str, str]]:
 @pytest.mark.parametrize("way", ["lanes", "grouped"])
 @pytest.mark.parametrize(("name", "text"), variants(), ids=str)
 def test_every_variant_runs_on_a_gpu(name: str, text: str, way: str) -> None:
-    from repfl.bench.cells.cell import parse_spec
+    from repfl.bench.cells.cell import hyperparameters, parse_spec
 
-    hp = parse_spec(f"{name}[{text}]")[1]
+    hp = asdict(hyperparameters(*parse_spec(f"{name}[{text}]")))
     found = cases.seen(name, hp, **WAYS[way])
     assert cases.faults(found, cases.computed(name, hp)) == set()
+
+
+VARYING = {"fedselect"}
+"""How many clients of a cohort train together depends on their masks, and a stack records its steps
+for every number of clients that it meets.
+"""
 
 
 @pytest.mark.slow
@@ -132,4 +139,7 @@ def test_every_variant_runs_on_a_gpu(name: str, text: str, way: str) -> None:
 )
 def test_every_method_runs_in_every_way(name: str, way: str, protocol: dict[str, Any]) -> None:
     found = cases.seen(name, **protocol, **WAYS[way])
-    assert cases.faults(found, cases.computed(name, **protocol)) == set()
+    wrong = cases.faults(found, cases.computed(name, **protocol))
+    if name in VARYING and "participation" in protocol and WAYS[way].get("chunk", 1) > 1:
+        wrong -= {"captures", "grows"}
+    assert wrong == set()
