@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -83,27 +83,9 @@ def _conv_alone(
     """
     one_pixel = padding and x.shape[2:] == (1, 1) and len(x) >= MANY and x.device.type == "cpu"
     if one_pixel and weight.shape[2:] == (2 * padding + 1,) * 2:
-        return F.conv2d(x, cast(Tensor, _Centre.apply(weight)), bias)
+        middle = F.pad(weight, (-padding,) * 4)  # its gradient keeps the order in memory
+        return F.conv2d(x, middle.contiguous(memory_format=torch.channels_last), bias)
     return F.conv2d(x, weight, bias, stride, padding)
-
-
-class _Centre(torch.autograd.Function):
-    """The middle entries of kernels  [O, C, h, w] -> [O, C, 1, 1], channels-last. A slice would do,
-    but its gradient forgets that order.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor) -> Tensor:
-        ctx.like = weight
-        middle = weight.shape[2] // 2
-        own = weight[:, :, middle : middle + 1, middle : middle + 1]
-        return own.clone(memory_format=torch.channels_last)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        whole = torch.zeros_like(ctx.like)
-        whole[:, :, ctx.like.shape[2] // 2, ctx.like.shape[3] // 2] = grad[:, :, 0, 0]
-        return whole
 
 
 def _conv_grouped(
