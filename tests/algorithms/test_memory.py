@@ -20,6 +20,10 @@ BLOCKS = 0.45 * GIB
 """What is worked on a few clients or columns at a time; it does not grow with the number of
 clients.
 """
+EXACT = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "MALLOC_ARENA_MAX": "1"}
+"""glibc gives back what is freed, so that a peak is what was held: by itself it keeps gaps, another
+half copy in one run of three.
+"""
 SERVERLESS = tuple(name for name, entry in methods().items() if entry.cls.serverless)
 
 pytestmark = pytest.mark.skipif(
@@ -45,7 +49,7 @@ def measured(
     done = subprocess.run(
         command,
         cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", **EXACT},
         capture_output=True,
         text=True,
         check=True,
@@ -67,7 +71,7 @@ def available() -> int:
 def test_a_gossip_round_holds_at_most_three_copies_of_everybodys_models() -> None:
     """Dis-PFL holds the most: its masks are another half copy."""
     found = measured("dis-pfl", "cnn4", clients=40, batch=8)
-    assert found["peak"] - found["before"] < 2.75 * found["copy"] + BLOCKS
+    assert found["peak"] - found["before"] < 2.25 * found["copy"] + BLOCKS
 
 
 @pytest.mark.slow
