@@ -124,6 +124,8 @@ def accept(
     }
     for key, entry in now.items():
         others = {} if key in moved or key not in old["cells"] else old["cells"][key]["digests"]
+        parts = len(entry["digest"])  # of a cell that has got diagnostics since, an old one is none
+        others = {name: each for name, each in others.items() if len(each) == parts}
         kept = {name: value for name, value in entry.items() if name not in ("digest", "reason")}
         cells[key] = {**kept, "digests": {**others, here: entry["digest"]}}
     note = {
