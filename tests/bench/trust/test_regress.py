@@ -73,7 +73,8 @@ def elsewhere(path: Path) -> None:
     """Make the reference come from another platform."""
     values = json.loads(path.read_text())
     for cell in values["cells"].values():
-        cell["digests"] = {"another": "x"}
+        (digest,) = cell["digests"].values()
+        cell["digests"] = {"another": digest[::-1]}
     path.write_text(json.dumps(values))
 
 
@@ -181,6 +182,20 @@ def test_a_new_reference_keeps_the_reason_and_other_platforms_that_agree(
     values = json.loads(reference.read_text())
     assert len(values["history"][2]["moved"]) == 5
     assert all("another" not in cell["digests"] for cell in values["cells"].values())
+
+
+def test_a_digest_from_before_a_cell_had_diagnostics_is_not_carried_along(
+    reference: Path, here: Here
+) -> None:
+    elsewhere(reference)
+    values = json.loads(reference.read_text())
+    old = next(iter(values["cells"].values()))
+    old["digests"] = {"another": old["digests"]["another"][:-16]}
+    reference.write_text(json.dumps(values))
+    here("check", "--accept", "--reason", "diagnostics", "--reference", reference, *METHOD)
+    first, *rest = json.loads(reference.read_text())["cells"].values()
+    assert "another" not in first["digests"]
+    assert all("another" in cell["digests"] for cell in rest)
 
 
 def test_what_one_side_lacks_is_a_finding(
