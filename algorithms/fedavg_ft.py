@@ -25,6 +25,13 @@ class HP:
     part: Literal["model", "head"] = param(
         "model", "what is fine-tuned", paper="FedRep's code: head, 10 epochs"
     )
+    rate: float = param(
+        1.0,
+        "learning rate of fine-tuning, as a multiple of the protocol's in that round",
+        gt=0,
+        paper="not stated",
+        exclude_if=lambda rate: rate == 1,  # cells from before it existed keep their ids
+    )
 
 
 @register(
@@ -53,10 +60,12 @@ class FedAvgFT(Method[HP]):
     def personal(self, state: State, fed: Federation) -> Tensor:
         start = partial.models(state, fed, fed.exchanged)
         trainable = fed.layout.head if self.hp.part == "head" else None
-        return fed.train(start, epochs=self.hp.epochs, trainable=trainable, stream="finetune").theta
+        how = {"trainable": trainable, "lr": fed.sgd.lr * self.hp.rate}
+        return fed.train(start, epochs=self.hp.epochs, stream="finetune", **how).theta
 
     def join(self, state: State, fed: Federation) -> Tensor:
         """The global model, of which newcomers fine-tune what everybody does."""
         trainable = fed.layout.head if self.hp.part == "head" else None
         start = self.offer(state, fed).expand(fed.N, -1)
-        return fed.train(start, trainable=trainable, stream="join").theta
+        how = {"trainable": trainable, "lr": fed.sgd.lr * self.hp.rate}
+        return fed.train(start, stream="join", **how).theta

@@ -25,6 +25,13 @@ class HP:
     part: Literal["model", "body", "head"] = param(
         "model", "what is fine-tuned", paper="model; body and head are ablations of the paper"
     )
+    rate: float = param(
+        1.0,
+        "learning rate of fine-tuning, as a multiple of the protocol's in that round",
+        gt=0,
+        paper="0.01: 0.001 after training that began at 0.1",
+        exclude_if=lambda rate: rate == 1,  # cells from before it existed keep their ids
+    )
 
 
 @register(
@@ -45,8 +52,9 @@ class FedBABU(Method[HP]):
 
     B_i <- E epochs of SGD on B with H frozen;  B <- sum_i p_i B_i. A copy of (B, H) is then
     fine-tuned on each client's own data and scored; nothing flows back. Fine-tuning has the
-    learning rate that the protocol has in that round (reference code: 0.001, where its schedule
-    ends, without weight decay). H is excluded from the step, so neither momentum nor weight decay
+    learning rate that the protocol has in that round, times `rate` (reference code: 0.001, where its
+    schedule ends, without weight decay). Under a constant learning rate, `rate = 1` can destroy what
+    was trained: this body has never met a head that moves. H is excluded from the step, so neither momentum nor weight decay
     moves it (the reference code sets its learning rate to zero). The reference code averages
     uniformly: `weighting = uniform` in the recipe.
 
@@ -85,6 +93,7 @@ class FedBABU(Method[HP]):
             epochs=self.hp.epochs,
             trainable=part,
             stream="finetune",
+            lr=fed.sgd.lr * self.hp.rate,
         ).theta
 
     def join(self, state: State, fed: Federation) -> Tensor:
@@ -93,4 +102,5 @@ class FedBABU(Method[HP]):
         """
         part = {"model": None, "body": ~fed.layout.head, "head": fed.layout.head}[self.hp.part]
         start = self.offer(state, fed).expand(fed.N, -1)
-        return fed.train(start, trainable=part, stream="join").theta
+        lr = fed.sgd.lr * self.hp.rate
+        return fed.train(start, trainable=part, stream="join", lr=lr).theta

@@ -124,6 +124,14 @@ class FedPAC(Method[HP]):
             **renewed(state, after),
         }
 
+    def offer(self, state: State, fed: Federation) -> Tensor:
+        """The shared body and the plain mean of all heads, which pass through the server: a
+        newcomer has sent no statistics by which its own combination could be found.
+        """
+        model, head = state["theta"].clone(), fed.layout.head
+        model[head] = state["own"][:, head[~self.body(fed)]].mean(0)
+        return model
+
     def phases(self, state: State, fed: Federation, own: Tensor) -> list[Phase]:
         """Head alone, then body alone, drawn towards the centroids."""
         head, lr = fed.layout.head, {} if self.hp.head_lr is None else {"lr": self.hp.head_lr}

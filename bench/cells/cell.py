@@ -199,11 +199,14 @@ def _may_be_none(cls: Any, field: str) -> bool:
 
 
 def options_of(checked: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Some of a method's hyper-parameters as plain values, under the names they are stored by."""
+    """Some of a method's hyper-parameters as plain values, under the names they are stored by; also
+    those that are not stored because they have their defaults.
+    """
     from repfl.algorithms.core.method import field_of
 
     values = _adapter(type(checked)).dump_python(checked, mode="json")
-    return {field: values[field] for field in (field_of(type(checked), name) for name in names)}
+    fields = [field_of(type(checked), name) for name in names]
+    return {field: values.get(field, getattr(checked, field)) for field in fields}
 
 
 def _checked(cls: Any, values: Mapping[str, Any], place: str) -> Any:

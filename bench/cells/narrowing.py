@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.cells.cell import Cell, plain
+from repfl.bench.cells.cell import Cell, hyperparameters, options_of, plain
 from repfl.bench.cells.planned import Planned
 from repfl.bench.errors import UserError, nearest
 
@@ -45,9 +45,11 @@ def satisfies(item: Planned, specs: Iterable[tuple[str, dict[str, Any]]]) -> boo
 
 def matches(cell: Cell, name: str, hp: dict[str, Any]) -> bool:
     """Whether a cell is of a method with these options."""
-    return cell.method == name and all(
-        plain(cell.hp.get(key)) == plain(value) for key, value in hp.items()
-    )
+    if cell.method != name:
+        return False
+    silent = options_of(hyperparameters(name, {}), hp.keys() - cell.hp.keys())
+    held = silent | dict(cell.hp)
+    return all(plain(held[key]) == plain(value) for key, value in hp.items())
 
 
 def narrow(found: list[Planned], planned: list[Planned], selection: Selection) -> list[Planned]:

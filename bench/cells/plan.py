@@ -172,7 +172,7 @@ def _trials(
         yield from ((seed, ALONE) for seed in seeds)
         return
     place = grid.at(*cells.at, "search")
-    space = search.space_of(row.method, wanted.fields, row.hp, place)
+    space = search.space_of(row.method, wanted.ranges, row.hp, place)
     for seed in seeds:
         yield from ((seed, trial) for trial in search.trials(space, wanted.trials, seed))
 

@@ -31,7 +31,8 @@ class GridRow(_Strict):
 
 class Search(_Strict):
     """Random search in place of one run: so many trials per row, column and seed, of the method's
-    declared ranges and of fields of the recipe (`{ log = [0.01, 1] }`, likewise `uniform`).
+    declared ranges and of others (`{ log = [0.01, 1] }`, likewise `uniform`). Here as in a sweep, a
+    name without a dot is a hyper-parameter.
     """
 
     trials: int = Field(ge=1, le=1000)
@@ -41,13 +42,13 @@ class Search(_Strict):
     @classmethod
     def _one_range(cls, given: dict[str, dict[str, list[Any]]]) -> dict[str, dict[str, list[Any]]]:
         for name, ranges in given.items():
-            if "." not in name or len(ranges) != 1:
-                raise ValueError(f"{name}: give one range of one field, as in training.lr")
+            if len(ranges) != 1:
+                raise ValueError(f"{name}: give one range, as in {{ log = [0.01, 1] }}")
         return given
 
     @property
-    def fields(self) -> dict[str, tuple[str, list[Any]]]:
-        """The fields of the recipe that are searched, each with its range."""
+    def ranges(self) -> dict[str, tuple[str, list[Any]]]:
+        """What is searched beside the method's own space, each with its range."""
         return {name: next(iter(ranges.items())) for name, ranges in self.over.items()}
 
 

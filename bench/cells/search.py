@@ -41,13 +41,13 @@ ALONE = Trial(0, {}, {})
 
 
 def space_of(
-    method: str, fields: Mapping[str, Space], fixed: Collection[str], place: str
+    method: str, beside: Mapping[str, Space], fixed: Collection[str], place: str
 ) -> dict[str, Space]:
-    """All that is searched: fields of the recipe, and what the method declares and its row leaves
-    open.
+    """All that is searched: what the method declares and its row leaves open, and what the grid
+    searches beside it.
     """
     declared = spaces(method, place)
-    space = {**fields, **{name: each for name, each in declared.items() if name not in fixed}}
+    space = {name: each for name, each in declared.items() if name not in fixed} | dict(beside)
     if not space or len(space) > MOST:
         raise UserError(
             f"{place}: {method} searches {', '.join(space) or 'nothing'}; valid: 1 to {MOST}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -23,10 +23,6 @@ from repfl.bench.running.task import GRACE, Clocks, Options, Task, Tell
 if TYPE_CHECKING:
     from repfl.algorithms.core.run import Run
 
-MANY = 30
-"""Rounds of a run of which one is counted, which takes about half as long again."""
-
-
 class Interrupted(Exception):
     """The user wants to stop; the checkpoint is written."""
 
@@ -41,6 +37,7 @@ def compute(
     """From a cell to its stored record."""
     from repfl.bench.cells import surroundings
     from repfl.bench.running.clients import clients_of, make
+    from repfl.bench.running.counting import Tally
 
     forget_peak()
     begun, before = Clocks.now(), surroundings.settings()
@@ -48,23 +45,21 @@ def compute(
     run = make(task.cell, clients, options)
     facts = checkpoint_facts(task.cell, options)
     with _alarm(options, begun.wall):
-        earlier = _begin(run, store, task.cell.id, facts)
+        earlier, known = _begin(run, store, task.cell.id, facts)
     tell(task.cell.id, run.round)
     saved = time.perf_counter()
-    sizes, work = [norms(run)] if options.norms else [], dict[str, int]()
+    sizes = [norms(run)] if options.norms else []
+    tally = Tally(run.fed.rounds if options.device == "cpu" else 0, known)
     while not run.done:
         with _alarm(options, begun.wall):
-            if not work and options.device == "cpu" and run.fed.rounds >= MANY:
-                work = _counted_step(run)
-            else:
-                run.step()
+            tally.step(run)
         sizes += [norms(run)] if options.norms else []
         tell(task.cell.id, run.round)
         spent, interrupted = earlier.since(begun), not run.done and stop()
         late = options.time_limit is not None and spent.wall > options.time_limit and not run.done
         due = time.perf_counter() - saved >= options.checkpoint_every and not run.done
         if interrupted or late or due:
-            _save(run, store, task.cell.id, facts, spent)
+            _save(run, store, task.cell.id, facts, spent, tally.known)
             saved = time.perf_counter()
         if interrupted:
             raise Interrupted
@@ -82,6 +77,7 @@ def compute(
     origin = products.origin(task, options) | products.measured(
         run, clients, earlier.since(begun), options
     )
+    work = tally.told(run.fed.K)
     origin |= ({"norms": by_group(sizes)} if sizes else {}) | ({"work": work} if work else {})
     record = Record(task.cell.id, task.cell.json, "done", "", metrics, origin)
     return keep(store, record, products.siblings(run))
@@ -95,15 +91,6 @@ def keep(
     if not keep_checkpoint:
         checkpoint.drop(store, record.id)
     return whole
-
-
-def _counted_step(run: Run) -> dict[str, int]:
-    """Make a round, and tell what its clients and its server multiply."""
-    from repfl.bench.running.counting import counted
-
-    with counted(run) as counter:
-        run.step()
-    return {"clients": run.fed.K, "multiply_adds": counter.products}
 
 
 @contextmanager
@@ -143,22 +130,34 @@ def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:
     return {"cell": cell.id, "chunk": how, "platform": str(where), **provenance.of_cell(cell.json)}
 
 
-def _begin(run: Run, store: Store, cell: str, facts: dict[str, str]) -> Clocks:
+def _begin(
+    run: Run, store: Store, cell: str, facts: dict[str, str]
+) -> tuple[Clocks, dict[int, int]]:
     """From the last checkpoint, if there is a usable one, or from the start; returns the seconds
-    already spent.
+    already spent, and what was counted, by round.
     """
     tensors = checkpoint.load(store, cell, facts)
     if tensors is None:
         run.start()
-        return Clocks()
+        return Clocks(), {}
     spent = Clocks.told(*tensors.pop("harness/seconds").flatten().tolist())
+    known = tensors.pop("harness/counted", None)
     run.restore(tensors)
-    return spent
+    return spent, dict([] if known is None else known.tolist())
 
 
-def _save(run: Run, store: Store, cell: str, facts: dict[str, str], spent: Clocks) -> None:
+def _save(
+    run: Run,
+    store: Store,
+    cell: str,
+    facts: dict[str, str],
+    spent: Clocks,
+    known: Mapping[int, int],
+) -> None:
     import torch
 
-    seconds = torch.tensor([spent.wall, spent.processor], dtype=torch.float64)
-    tensors = {**run.snapshot(), "harness/seconds": seconds}
-    checkpoint.save(store, cell, tensors, facts)
+    own = {
+        "harness/seconds": torch.tensor([spent.wall, spent.processor], dtype=torch.float64),
+        "harness/counted": torch.tensor(list(known.items()), dtype=torch.int64).reshape(-1, 2),
+    }
+    checkpoint.save(store, cell, {**run.snapshot(), **own}, facts)

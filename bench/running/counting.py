@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from statistics import median
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from repfl.algorithms.core.model import Model
     from repfl.algorithms.core.run import Run
 
+MANY = 30
+"""Rounds of a run that is counted. Counting makes a round half as long again, so it is done in few
+of many.
+"""
+FIRST = 3
+"""Rounds at the beginning that are all counted."""
 MATRICES = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}
 """Matrix products, and which argument their left factor is."""
 
@@ -65,6 +72,39 @@ def counted(run: Run) -> Iterator[Counter]:
         yield counter
     finally:
         run.method = method
+
+
+class Tally:
+    """What all rounds of a run multiply, from a few of them. Which ones is a matter of their
+    numbers alone, so that a run that was interrupted counts the same.
+    """
+
+    def __init__(self, rounds: int, known: Mapping[int, int]) -> None:
+        """`known`: what was counted before the run was interrupted, by round."""
+        self.rounds, self.known = rounds, dict(known)
+        self.typical = {rounds // 3, 2 * rounds // 3, rounds}
+        """Methods begin with a round or two of another kind, or change in the middle."""
+
+    def step(self, run: Run) -> None:
+        """Make the next round of the run, counted if it is one of the few."""
+        number = run.round + 1
+        if self.rounds < MANY or (number > FIRST and number not in self.typical):
+            run.step()
+            return
+        with counted(run) as counter:
+            run.step()
+        self.known[number] = counter.products
+
+    def told(self, clients: int) -> dict[str, int]:
+        """The sum over rounds, of which each has so many clients; nothing of a run that is short or
+        was in part computed without counting.
+        """
+        first = set(range(1, FIRST + 1))
+        if self.rounds < MANY or not first | self.typical <= self.known.keys():
+            return {}
+        usual = median(self.known[number] for number in self.typical)
+        total = sum(self.known[number] for number in first) + (self.rounds - FIRST) * usual
+        return {"clients": clients, "rounds": self.rounds, "multiply_adds": round(total)}
 
 
 class _Watched:

@@ -23,9 +23,13 @@ made for personal models.
 """
 BESIDE = (ALONE, COMMON, TUNED)
 """What others are held against."""
-APART = ("pFedSD", "Star-PFL")
-"""Scored when their clients hold a common model, these rows are shown and not compared; rows of the
-protocol's addendum are.
+APART = {
+    "pFedSD": "pFedSD, before aggregation",
+    "Star-PFL": "Star-PFL, before aggregation",
+    "FedBABU": "FedBABU, own rate",
+}
+"""Rows that are shown and not compared, and those of the protocol's addenda that are compared in
+their place.
 """
 MOST = 0.75
 """Of the methods must have their scores before a recipe is spoken of."""
@@ -119,9 +123,7 @@ class View:
             "decile": float(here.quantile(0.1)),
             "newcomers": _newcomers(cell),
             "traffic": sent / visits / KIB if visits else nan,
-            "work": _number(cell.get("work.multiply_adds"))
-            / 1e6
-            / _number(cell.get("work.clients")),
+            "work": _work(cell),
             "seconds": _number(cell.get("seconds")),
             "memory": _number(cell.get("peak_memory")) / KIB**2,
             "rounds": analysis.rounds_to(self._curve(str(cell["id"]))),
@@ -194,6 +196,14 @@ LINE = (
 
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else nan
+
+
+def _work(cell: pd.Series) -> float:
+    """Millions of multiply-adds per client and round; nothing of lines that counted one round."""
+    total, clients, rounds = (
+        _number(cell.get(f"work.{name}")) for name in ("multiply_adds", "clients", "rounds")
+    )
+    return total / clients / rounds / 1e6
 
 
 def _newcomers(cell: pd.Series) -> float:

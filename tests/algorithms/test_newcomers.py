@@ -202,3 +202,22 @@ def test_a_newcomer_of_ditto_stays_near_the_global_model() -> None:
     far, near = (joined(finished("ditto", lam=lam)) for lam in (0.0, 5.0))
     theta = finished("ditto", lam=0.0).state["theta"]
     assert (near[0] - theta).norm() < (far[0] - theta).norm()
+
+
+def test_a_newcomer_of_fedpac_is_given_the_mean_of_the_heads_that_the_server_has_seen() -> None:
+    run = finished("fedpac", model="tiny-bn")
+    _, late = joined(run)
+    offered, head = run.method.offer(run.state, late), late.layout.head
+    everybody = run.method.personal(run.state, run.fed)
+    torch.testing.assert_close(offered[head], everybody[:, head].mean(0))
+    assert torch.equal(offered[~head], run.state["theta"][~head])
+
+
+@pytest.mark.parametrize("name", ["fedavg-ft", "fedbabu"])
+def test_fine_tuning_has_a_learning_rate_of_its_own_for_them_as_for_all(name: str) -> None:
+    plain, tiny = finished(name), finished(name, rate=1e-9)
+    given = tiny.method.offer(tiny.state, tiny.fed)
+    assert torch.equal(given, plain.method.offer(plain.state, plain.fed))  # rounds are the same
+    for models in (joined(tiny)[0], tiny.method.personal(tiny.state, tiny.fed)):
+        torch.testing.assert_close(models, given.expand_as(models), rtol=0, atol=1e-6)
+    assert (joined(plain)[0] - given).abs().max() > 1e-3

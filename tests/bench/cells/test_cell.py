@@ -18,6 +18,7 @@ from repfl.bench.cells.cell import (
     spec,
     unmet,
 )
+from repfl.bench.cells.narrowing import matches
 from repfl.bench.errors import UserError
 from tests.bench.conftest import RECIPE, recipe, task
 
@@ -39,6 +40,17 @@ def test_compat_is_understood_and_stored_under_the_older_name(method: str) -> No
     assert one.id == other.id
     assert other.hp["mode"] == value
     assert options_of(hyperparameters(method, {"compat": value}), ["compat"]) == {"mode": value}
+
+
+def test_a_hyper_parameter_that_came_later_is_stored_where_it_says_something() -> None:
+    plain, same, other = (
+        build_cell("fedbabu", hp, recipe(), 0) for hp in ({}, {"rate": 1.0}, {"rate": 0.1})
+    )
+    assert plain.hp == {"epochs": 5, "part": "model"}
+    assert plain.id == same.id != other.id
+    assert reopen(other.json).id == other.id
+    assert [matches(each, "fedbabu", {"rate": 1.0}) for each in (plain, other)] == [True, False]
+    assert [matches(each, "fedbabu", {"rate": 0.1}) for each in (plain, other)] == [False, True]
 
 
 def test_anything_that_changes_the_result_changes_the_id() -> None:

@@ -53,6 +53,18 @@ def test_methods_try_the_same_values_of_what_they_share(tmp_path: Path) -> None:
     assert rates(by_row[0]) == rates(by_row[1])
 
 
+def test_a_grid_searches_a_hyper_parameter_that_the_method_does_not(tmp_path: Path) -> None:
+    block = f"search = {{ trials = 3, over = {RANGE[:-1]}, rate = {{ log = [0.01, 0.1] }} }} }}"
+    plain, wider = (
+        searched(tmp_path, text, "fedbabu")
+        for text in (f"search = {{ trials = 3, over = {RANGE} }}", block)
+    )
+    assert rates(wider) == rates(plain)  # draws depend on a dimension's name
+    assert all("rate" not in item.cell.hp for item in plain)
+    assert all(0.01 <= item.cell.hp["rate"] <= 0.1 for item in wider)
+    assert [item.cell.hp["epochs"] for item in wider] == [item.cell.hp["epochs"] for item in plain]
+
+
 def test_a_method_beside_a_searched_table_has_trials_of_its_own(tmp_path: Path) -> None:
     searched(tmp_path, f"search = {{ trials = 3, over = {RANGE} }}", "fedavg")
     asked = Selection(files=[tmp_path / "tests.toml"], artefacts=["tests/s"], methods=["ditto"])
@@ -81,7 +93,8 @@ def test_draws_depend_on_their_address_alone() -> None:
     ("block", "why"),
     [
         ("search = { trials = 3 }", "fedavg searches nothing; valid: 1 to 4"),
-        ('search = { trials = 3, over = { "lr" = { log = [0.1, 1] } } }', "one range of one field"),
+        ("search = { trials = 3, over = { lr = { log = [0.1, 1] } } }", "unknown field 'lr'"),
+        ("search = { trials = 3, over = { lr = {} } }", "lr: give one range"),
         (f"search = {{ trials = 1000, over = {RANGE} }}\nseeds = {list(range(101))}", "x 1,000 tr"),
     ],
 )
