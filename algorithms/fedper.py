@@ -32,7 +32,7 @@ class HP:
 )
 class FedPer(Method[HP]):
     """FedAvg restricted to the body B; every client keeps its own head H_i, the last linear layer,
-    and trains both jointly.
+    and trains both jointly. The paper also tries deeper personal parts, which are not offered here.
     """
 
     HP = HP

@@ -20,14 +20,14 @@ class HP:
         1,
         "epochs of the body, after those of the head",
         ge=0,
-        paper="1 (FedRep and FL-bench)",
+        paper="FedRep's scripts: 5; CIFAR-10 of two classes: 1; FL-bench: 1",
         search={"one of": [1, 2]},
     )
     head_epochs: int | None = param(
         None,
         "epochs of the head; none: what the protocol's epochs leave",
         ge=0,
-        paper="FedRep 10; codes: the rest",
+        paper="FedRep's scripts: 10; FL-bench: the rest",
         search={"one of": [1, 2, 5, 10]},
     )
     final_epochs: int = param(

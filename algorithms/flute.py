@@ -95,10 +95,13 @@ class FLUTE(Method[HP]):
     body and head at once. The server averages the bodies and takes one step on the heads it got:
     W_i <- W_i - server_lr * grad A(W_i, u_i). Biases stay.
 
-    Strengths and rates are FL-bench's, since the paper's depend on the data; bodies are weighed as
-    the recipe says (paper: uniformly). FL-bench trains the head alone first and leaves out the
-    features' norm meanwhile (`body_epochs`; the paper's FLUTE* does it the other way round), and by
-    accident cuts features off from the body (`detach`): heads on a random representation.
+    Strengths and rates are those of its authors' code (RenpuLiu/flute at 14dd19d, models/Update.py:
+    202 to 213 and 253) and of FL-bench. That code sums the features' norm over a batch (of ten in
+    its README's command) and divides the server's step by the number of participants (316), as
+    `compat=flbench` does; it trains the head alone first, for nine of ten epochs (`body_epochs`;
+    the paper's FLUTE* does it the other way round). Here bodies are weighed as the recipe says
+    (paper: uniformly). FL-bench by accident cuts features off from the body (`detach`): heads on a
+    random representation.
     """
 
     HP = HP

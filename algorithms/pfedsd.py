@@ -21,13 +21,17 @@ class HP:
     """Self-distillation."""
 
     lam: float = param(
-        0.5, "weight of the distillation term", ge=0, paper=0.5, search={"log": [0.05, 5]}
+        0.5,
+        "weight of the distillation term",
+        ge=0,
+        paper="FedPURIN's comparison: 0.5; its authors' code: 1",
+        search={"log": [0.05, 5]},
     )
     temperature: float = param(
         3.0,
         "softmax temperature of teacher and student",
         gt=0,
-        paper=3.0,
+        paper="FedPURIN's comparison: 3; its authors' code: 1",
         search={"uniform": [1, 5]},
     )
     teacher_mode: Literal["train", "eval"] = param(
@@ -40,7 +44,7 @@ class HP:
     title="pFedSD",
     paper=(
         "Jin et al., Personalized Edge Intelligence via Federated Self-Knowledge Distillation, TPDS"
-        " 2022"
+        " 2022; code: CGCL-codes/pFedSD at 8eba096"
     ),
     year=2022,
     family="regularised",
@@ -53,6 +57,10 @@ class PFedSD(Method[HP]):
 
     L = CE(f_w(x), y) + lam * T^2 * KL( softmax(f_z(x) / T) || softmax(f_w(x) / T) ); then z_i <-
     w_i. First rounds have no teacher.
+
+    FedPURIN compares with lam 0.5 and T 3, the defaults here. The code of pFedSD's authors has lam 1
+    and T 1 (parameters.py:249, 251), averages uniformly, and scores clients right after local
+    training (master_pFedSD.py:112 to 118), which is the scoring point `pre_agg`.
     """
 
     HP = HP

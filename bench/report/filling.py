@@ -75,6 +75,7 @@ def _tabled(table: Table) -> dict[str, Any]:
             Order(o.column, o.rows, o.tau, o.winner_published, o.winner) for o in table.orderings
         ),
         "summary": _summary(table.summary),
+        "tested": table.tested,
     }
 
 

@@ -115,17 +115,16 @@ def gap(cell: pd.Series, digits: int) -> str:
     )
 
 
-PAIRED = (
-    "Paired: methods share partition, initialisation and batches per seed; the test is over"
-    " (column, seed) pairs, has no p for fewer than three, and is corrected for the number of rows"
-    " (Holm)."
-)
+LEAST = 0.001
+"""P-values below it are not told apart."""
 
 
 def statistic(name: str, value: float) -> str:
     """A number of a table's statistics; p-values have a digit more, counts have none."""
     if name == "pairs":
         return str(int(value))
+    if name.startswith("p ") and value < LEAST:
+        return f"<{LEAST}"
     return plain(value, 3 if name.startswith("p ") else 2)
 
 

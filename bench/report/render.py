@@ -120,7 +120,7 @@ def _summary(table: Table) -> str:
         cells = [numbers.statistic(str(name), value) for name, value in values.items()]
         lines.append([_name(str(row)), *cells])
     rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"**Statistics over all columns**\n\n{rows}\n\n{numbers.PAIRED}"
+    return f"**Statistics over all columns**\n\n{rows}\n\n{table.tested}"
 
 
 def _orderings(table: Table) -> str:

@@ -116,6 +116,8 @@ class Sheet:
     orders: tuple[Order, ...] = ()
     summary: tuple[tuple[str, ...], ...] = ()
     """Statistics over all columns: a head, and a line per row."""
+    tested: str = ""
+    """What they are of."""
     lines: Mapping[str, Mapping[str, list[list[float]]]] = field(default_factory=dict)
     """A figure's curves: panel, label, points of round and accuracy."""
     alt: str = ""

@@ -102,7 +102,6 @@ def _environment(book: Book) -> Environment:
         "said": overview.of_claim,
         "outcomes": overview.OUTCOMES,
         "kinds": [str(kind) for kind in Kind],
-        "paired": numbers.PAIRED,
         "desk": numbers.MARKS["desk"],
     }
     return environment

@@ -23,6 +23,7 @@ from repfl.bench.running.task import GRACE, Clocks, Options, Task, Tell
 if TYPE_CHECKING:
     from repfl.algorithms.core.run import Run
 
+
 class Interrupted(Exception):
     """The user wants to stop; the checkpoint is written."""
 

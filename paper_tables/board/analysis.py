@@ -22,14 +22,17 @@ PLACE = ["method", "column", "study"]
 BLOCK = ["column", "study"]
 """What methods are compared within: the same clients, initial values and order of batches."""
 OWN_BEST = 0.9
+ALIKE = 1.01
+"""Costs within one per cent of each other are taken for the same."""
 
 
 def spread_of_trials(trials: pd.DataFrame) -> pd.Series:
-    """By method and column: how far validation accuracy moves over trials, as the mean over
-    studies of their range; failed trials count as zero.
+    """By method and column: how far validation accuracy moves over trials that came to an end, as
+    the mean over studies of their range; nothing where trials are still to be made.
     """
-    scored = trials["validation"].where(trials["status"] == "done", 0.0)
-    grouped = scored.groupby([trials[name] for name in PLACE])
+    here = [trials[name] for name in PLACE]
+    made = trials["status"].ne("missing").groupby(here[:2]).transform("all")
+    grouped = trials["validation"].where(made & (trials["status"] == "done")).groupby(here)
     return (grouped.max() - grouped.min()).groupby(["method", "column"]).mean()
 
 
@@ -86,6 +89,14 @@ def gains(tuned: pd.DataFrame, printed: pd.DataFrame, column: str) -> Standing:
     return Standing(means, half, studies=studies)
 
 
+def noise_shares(scores: pd.DataFrame, column: str) -> pd.Series:
+    """By method, its part of the noise that one interval for all methods is made of; they sum to
+    one.
+    """
+    squares = (_rest(_by_study(scores, column)["value"].unstack()) ** 2).sum(axis="columns")
+    return squares / squares.sum()
+
+
 def _by_study(scores: pd.DataFrame, column: str) -> pd.DataFrame:
     return scores[scores["column"] == column].set_index(["method", "study"])
 
@@ -122,13 +133,10 @@ def improvement(clients: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
     """
     wide = clients.pivot(index=[*BLOCK, "client"], columns="method", values="accuracy")
     found = pd.DataFrame(nan, index=list(methods), columns=list(methods))
-    for row in methods:
-        for other in methods:
-            if row == other or not {row, other} <= set(wide.columns):
-                continue
-            both = wide[[row, other]].dropna()
-            won = (both[row] > both[other]) + 0.5 * (both[row] == both[other])
-            found.loc[row, other] = won.groupby(BLOCK).mean().mean()
+    for row in wide.columns.intersection(list(methods)):
+        gaps = wide.drop(columns=row).rsub(wide[row], axis="index")
+        won = ((gaps > 0) + 0.5 * (gaps == 0)).where(gaps.notna())
+        found.loc[row] = won.groupby(BLOCK).mean().mean().reindex(list(methods))
     return found
 
 
@@ -136,11 +144,13 @@ def improvement(clients: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
 
 
 def against(scores: pd.DataFrame, leader: str) -> pd.DataFrame:
-    """Every method's mean difference to one, over blocks, with p-values adjusted for how many
-    comparisons there are (Holm); the index names the methods.
+    """Every method's mean difference to one, over blocks, and how often two of so many equal
+    methods are that far apart (Tukey); the index names the methods.
 
-    Noise is what is left of scores without method and study, column by column: over so few blocks,
-    no test of the signs alone could find a difference among so many methods.
+    The leader is found in the same data, so a correction for the number of comparisons with it,
+    such as Holm's, is not enough. Noise is what is left of scores without method and study, column
+    by column: over so few blocks, no test of the signs alone could find a difference among so many
+    methods.
     """
     wide = scores.pivot(index="method", columns=BLOCK, values="value")
     gaps = wide.drop(index=leader).sub(wide.loc[leader], axis="columns")
@@ -148,23 +158,30 @@ def against(scores: pd.DataFrame, leader: str) -> pd.DataFrame:
     blocks = gaps.notna().sum(axis="columns")
     means = gaps.mean(axis="columns")
     told = (blocks >= statistics.FEWEST) & (noise.df > 0)
-    error = np.sqrt(2 * noise.variance / blocks.where(told))
-    p_values = 2 * stats.t.sf(means.abs() / error, noise.df)
-    return pd.DataFrame({"difference": means, "p": statistics.holm(p_values), "blocks": blocks})
+    error = np.sqrt(noise.variance / blocks.where(told))
+    p_values = stats.studentized_range.sf(means.abs() / error, len(wide), noise.df)
+    return pd.DataFrame({"difference": means, "p": p_values, "blocks": blocks})
 
 
 def _noise(wide: pd.DataFrame) -> tuple[float, float]:
     """The variance of scores within a column, without what methods and studies have in common, and
     its degrees of freedom.
     """
-    complete = wide.dropna()
-    rows, studies = complete.shape
+    rest = _rest(wide)
+    rows, studies = rest.shape
     if min(rows, studies) < 2:
         return nan, 0
     df = (rows - 1) * (studies - 1)
-    rest = complete.sub(complete.mean(axis="columns"), axis="index")
-    rest = rest - rest.mean(axis="index")
     return float((rest**2).to_numpy().sum()) / df, df
+
+
+def _rest(wide: pd.DataFrame) -> pd.DataFrame:
+    """Scores of the methods that have one in every study, without the means of methods and
+    studies.
+    """
+    complete = wide.dropna()
+    rest = complete.sub(complete.mean(axis="columns"), axis="index")
+    return rest - rest.mean(axis="index")
 
 
 def ranks(scores: pd.DataFrame) -> tuple[pd.Series, float]:
@@ -186,11 +203,18 @@ def _range(methods: int, df: float) -> float:
 
 
 def front(accuracy: pd.Series, cost: pd.Series) -> list[str]:
-    """The methods that no other beats in accuracy at the same cost or less, the cheapest first."""
+    """The methods that no other beats in accuracy at the same cost or less, the cheapest first;
+    costs that hardly differ are the same.
+    """
     both = pd.concat({"accuracy": accuracy, "cost": cost}, axis=1, join="inner").dropna()
     both = both.sort_values(["cost", "accuracy"], ascending=[True, False], kind="stable")
-    best = both["accuracy"].astype(float).cummax().shift(fill_value=-np.inf)
-    return list(both.index[both["accuracy"] > best])
+    found: list[str] = []
+    reached = -np.inf
+    for name, (own, spent) in both.iterrows():
+        if own > reached and own >= both.loc[both["cost"] <= ALIKE * spent, "accuracy"].max():
+            found.append(str(name))
+            reached = own
+    return found
 
 
 def rounds_to(curve: pd.Series, share: float = OWN_BEST) -> float:

@@ -22,7 +22,7 @@ PAPER = "board"
 def fig1(evidence: Evidence) -> Figure:
     """Accuracies and average ranks, and which of them cannot be told apart from the best."""
     view = View(evidence)
-    ranks, critical = analysis.ranks(view.scores)
+    ranks, critical = analysis.ranks(view.compared)
     order = list(ranks.sort_values(kind="stable").index)
     panels = {label: analysis.standing(view.scores, key) for key, label in view.shown.items()}
     data = pd.concat(
@@ -66,7 +66,7 @@ def fig1(evidence: Evidence) -> Figure:
     what = (
         "Average ranks over recipes and studies, and accuracies with 95 % intervals. Methods whose"
         " point lies in the grey band are not told apart from the best one at 5 %: Nemenyi's"
-        " critical difference of ranks, Tukey's of accuracies."
+        f" critical difference of ranks ({critical:.1f}), Tukey's of accuracies."
     )
     drawn = (draw, data.reset_index())
     return _figure(view, "fig1", "Who leads, and who cannot be told apart", what, drawn)
@@ -126,8 +126,10 @@ def fig3(evidence: Evidence) -> Figure:
         return canvas
 
     what = (
-        "Accuracy against bytes and against multiply-adds, means over recipes and studies. The"
-        " line is the front: methods that no other beats at the same cost or less."
+        f"Accuracy against bytes and against multiply-adds: {' and '.join(view.shown.values())},"
+        " means over studies. The line is the front: methods that no other beats at the same cost"
+        " or less; costs within 1 % are taken for the same. What is trained before scoring, such as"
+        " fine-tuning, is not counted."
     )
     return _figure(view, "fig3", "What accuracy costs", what, (draw, data))
 
@@ -166,8 +168,8 @@ def fig4(evidence: Evidence) -> Figure:
     """How much a method depends on its tuning: all trials."""
     view = View(evidence)
     trials = view.trials
-    data = trials[trials["status"] == "done"][
-        ["method", "column", "study", "trial", "validation", "chosen"]
+    data = trials[trials["status"] != "missing"][
+        ["method", "column", "study", "trial", "status", "validation", "chosen"]
     ]
 
     def draw(sheet: Sheet) -> Canvas:
@@ -184,14 +186,18 @@ def fig4(evidence: Evidence) -> Figure:
                 points = here[here["chosen"] == chosen]
                 heights = points["method"].map(places)
                 axes.plot(points["validation"], heights, "o", markersize=3, color=colour)
+            fallen = here.loc[here["status"] != "done", "method"].map(places)
+            axes.plot(
+                [0.02] * len(fallen), fallen, "x", color="0.3", transform=axes.get_yaxis_transform()
+            )
             axes.set_yticks(list(places.values()), [figures.literal(name) for name in places])
             axes.set_title(figures.literal(label))
             axes.set_xlabel("validation accuracy in %")
         return canvas
 
     what = (
-        "Validation accuracy of every trial of every study; the chosen ones are coloured. A wide"
-        " line is a method that must be tuned."
+        "Validation accuracy of every trial of every study; the chosen ones are coloured, a cross"
+        " at the left is a trial that diverged. A wide line is a method that must be tuned."
     )
     says = findings.of(view, findings.spread)
     return _figure(view, "fig4", "How much tuning matters", what, (draw, data), says)

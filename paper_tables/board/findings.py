@@ -1,7 +1,7 @@
 """What the board's numbers say, in sentences that are made from them and never typed.
 
-A recipe is spoken of once most of its methods have made their last trial, and these methods alone
-are: before, another trial may win a study.
+A recipe is spoken of once every method has made its last trial in it: before, another trial may win
+a study.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import pandas as pd
 
 from repfl.paper_tables.board import analysis
 from repfl.paper_tables.board.analysis import Standing
-from repfl.paper_tables.board.view import ALONE, COMMON, TUNED, View
+from repfl.paper_tables.board.view import ALONE, APART, COMMON, TUNED, View
 
 PAPERS = ("FedPURIN", "FedOBP", "PFedDST", "Star-PFL, before aggregation", "FedSelect")
 """The methods of the five papers of this suite."""
+NOT_IN = {"work": " (without what is trained before scoring, such as fine-tuning)"}
 FRONTS = {"traffic": ("bytes", "KiB"), "work": ("multiply-adds", "million")}
 
 
@@ -35,28 +36,40 @@ def accuracy(view: View) -> Iterator[str]:
         order = here.means.dropna().sort_values(ascending=False)
         if len(order) < 2 or not isfinite(here.apart):
             continue
-        if missing := view.missing[key]:
-            yield f"{label}: not all trials of {_list(missing)} are made; they are left out."
         if fallen := [str(m) for m in here.means.index if m not in order]:
             yield f"{label}: all five trials of {_list(fallen)} diverged in some study: no score."
-        leader = str(order.index[0])
-        near = [str(m) for m in order.index[1:] if order.iloc[0] - order[m] < here.apart]
+        leader, *near = _not_told_apart(here, order)
         yield (
-            f"{label}: {leader} has the highest accuracy, {_bounded(here, leader)}."
-            f" {_list(near) or 'No other method'} cannot be told apart from it: between"
-            f" {len(order)} methods and {here.studies} studies, differences below"
-            f" {here.apart:.1f} points may be chance (Tukey's test)."
+            f"{label}: {leader} has the highest accuracy, {order.iloc[0]:.1f} %"
+            f" (± {here.half:.1f} beside the others). {_list(near) or 'No other row'} cannot be told"
+            f" apart from it: between {len(order)} rows and {here.studies} studies, differences"
+            f" below {here.apart:.1f} points may be chance (Tukey's test)."
         )
+        yield _noise(label, analysis.noise_shares(view.scores, key))
         if view.apart:
             yield (
-                f"{label}: the rows {_list(view.apart)} stand apart and are not compared. The"
-                " board scores everybody after aggregation, when their clients hold the average,"
-                " with statistics of their own. The rows “before aggregation” (the protocol's first"
-                " addendum) score the same methods right after local training, as Star-PFL's paper"
-                " and FedPURIN's code for pFedSD do."
+                f"{label}: the rows {_list(view.apart)} stand apart and are not compared;"
+                f" {_list([APART[name] for name in view.apart])} are, in their place. Why, the"
+                " addenda of the protocol say."
             )
         yield from _beside_alone(label, here, order)
         yield from _papers(label, here, order)
+
+
+def _not_told_apart(here: Standing, order: pd.Series) -> list[str]:
+    """The first of an order, and those whose difference to it may be chance."""
+    first, *others = order.index
+    return [first, *(name for name in others if abs(order[name] - order[first]) < here.apart)]
+
+
+def _noise(label: str, shares: pd.Series) -> str:
+    """Whose accuracy moves most from study to study."""
+    most = shares.nlargest(2)
+    return (
+        f"{label}: the interval takes all rows for equally noisy. They are not: {most.index[0]} and"
+        f" {most.index[1]} make up {100 * most.sum():.0f} % of the noise. They are less certain than"
+        " it says, and most others more."
+    )
 
 
 def _beside_alone(label: str, here: Standing, order: pd.Series) -> Iterator[str]:
@@ -66,7 +79,7 @@ def _beside_alone(label: str, here: Standing, order: pd.Series) -> Iterator[str]
     above, below = (gaps > here.apart).sum(), gaps[gaps < -here.apart]
     said = f": {_list(list(below.index))}" if len(below) else ""
     yield (
-        f"{label}: {above} of {len(gaps)} methods are above {ALONE} ({order[ALONE]:.1f} %) by more"
+        f"{label}: {above} of {len(gaps)} rows are above {ALONE} ({order[ALONE]:.1f} %) by more"
         f" than chance, {len(gaps) - above - len(below)} cannot be told apart from it, {len(below)}"
         f" {'is' if len(below) == 1 else 'are'} below{said}."
     )
@@ -105,25 +118,34 @@ def _harmed(label: str, here: Standing) -> Iterator[str]:
     order = here.means.dropna().sort_values()
     if order.empty:
         return
-    first, last, kind = str(order.index[0]), str(order.index[-1]), list(order.index[order == 0])
+    first, *near = _not_told_apart(here, order)
+    last = str(order.index[-1])
     yield (
-        f"{label}: {f'{_list(kind)} harm nobody' if kind else 'every method harms somebody'}. Least"
-        f" under {first}, where {_bounded(here, first)} of clients end below their own {ALONE}"
-        f" model; most under {last}: {_bounded(here, last)}. The middle method harms"
-        f" {order.median():.0f} %."
+        f"{label}: fewest clients score below their own {ALONE} model under {first},"
+        f" {order.iloc[0]:.1f} %; most under {last}, {order.iloc[-1]:.1f} %; under the middle row"
+        f" {order.median():.0f} %. {_open(near, here)}"
     )
+
+
+def _open(near: Sequence[str], here: Standing) -> str:
+    """How many cannot be told apart from the first."""
+    if not isfinite(here.apart):
+        return "How far chance goes is not known."
+    told = _count(len(near), "row comes", "rows come") if near else "no row comes"
+    return f"Differences below {here.apart:.1f} points may be chance, and {told} as near."
 
 
 def _late(label: str, here: Standing) -> Iterator[str]:
     order = here.means.dropna().sort_values(ascending=False)
     if order.empty:
         return
-    first, none = str(order.index[0]), len(here.means) - len(order)
-    alone = f"; alone they reach {_bounded(here, ALONE)}" if ALONE in order else ""
-    missing = f" {_count(none, 'method has', 'methods have')} nothing for a client that joins late."
+    first, *near = _not_told_apart(here, order)
+    none = len(here.means) - len(order)
+    alone = f"; alone they reach {order[ALONE]:.1f} %" if ALONE in order else ""
+    missing = f" {_count(none, 'row has', 'rows have')} nothing for a client that joins late."
     yield (
-        f"{label}: newcomers reach most with what {first} gives them, {_bounded(here, first)}"
-        f"{alone}.{missing if none else ''}"
+        f"{label}: newcomers reach most with what {first} gives them, {order.iloc[0]:.1f} %{alone}."
+        f" {_open(near, here)}{missing if none else ''}"
     )
 
 
@@ -142,16 +164,16 @@ def costs(view: View) -> Iterator[str]:
         if front:
             told = (f"{m} ({cost[m]:,.0f} {unit}, {value[m]:.1f} %)" for m in front)
             yield (
-                f"{over}: best accuracy for {what} per client and round, from little to much:"
-                f" {_list(list(told))}. For every other method, one of these is at least as"
-                " accurate and costs no more."
+                f"{over}: best accuracy for {what} per client and round{NOT_IN.get(name, '')}, from"
+                f" little to much: {_list(list(told))}. For every other row, one of these is at"
+                " least as accurate and costs no more than it, or less than 1 % more."
             )
     close = _close(view)
     sent = view.mean("traffic").reindex(close).dropna()
     if len(sent) > 1:
         leader, least = close[0], str(sent.idxmin())
         yield (
-            f"{over}: of the methods that cannot be told apart from the best, {least} sends and"
+            f"{over}: of the rows that cannot be told apart from the best, {least} sends and"
             f" receives least, {sent[least]:,.0f} KiB per client and round"
             + (f"; {leader}: {sent[leader]:,.0f} KiB." if leader in sent else ".")
         )
@@ -203,25 +225,26 @@ def spread(view: View) -> Iterator[str]:
     """Who must be tuned most."""
     found = analysis.spread_of_trials(view.trials).unstack()
     for key, label in view.spoken.items():
-        order = found[key].drop(view.missing[key], errors="ignore").dropna().sort_values()
+        order = found[key].drop(list(view.apart), errors="ignore").dropna().sort_values()
         if len(order) > 1:
             yield (
                 f"{label}: from the worst to the best of five trials, validation accuracy moves by"
-                f" {order.median():.1f} points in the middle method; least with {order.index[0]}"
+                f" {order.median():.1f} points in the middle row; least with {order.index[0]}"
                 f" ({order.iloc[0]:.1f}), most with {order.index[-1]} ({order.iloc[-1]:.1f})."
+                f"{_diverged(view, key)}"
             )
 
 
+def _diverged(view: View, key: str) -> str:
+    """Trials without an end, which no range counts."""
+    trials = view.trials
+    fell = trials[(trials["column"] == key) & trials["status"].isin(["diverged", "failed"])]
+    counts = fell.groupby("method").size()
+    told = [f"{name} {_count(count, 'trial', 'trials')}" for name, count in counts.items()]
+    return f" Not counted, since they diverged: {_list(told)}." if told else ""
+
+
 # -- words -----------------------------------------------------------------------------------------
-
-
-def _bounded(here: Standing, name: str) -> str:
-    """A mean with its interval."""
-    mean = here.means[name]
-    if not isfinite(here.half):
-        return f"{mean:.1f} %"
-    low, high = max(0.0, mean - here.half), min(100.0, mean + here.half)
-    return f"{mean:.1f} % ({low:.1f} to {high:.1f})"
 
 
 def _signed(gap: float, half: float) -> str:

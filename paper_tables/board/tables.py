@@ -11,7 +11,7 @@ import pandas as pd
 from repfl.paper_tables.board import analysis, findings
 from repfl.paper_tables.board.view import ALONE, View
 from repfl.paper_tables.core import tables
-from repfl.paper_tables.core.evidence import Evidence, pick, tier, why_missing
+from repfl.paper_tables.core.evidence import Evidence, tier, why_missing
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table, TableLayout
 
 PAPER = "board"
@@ -37,6 +37,7 @@ def table1(evidence: Evidence) -> Table:
         found,
         findings.accuracy,
         summary=_summary(view),
+        tested=TESTED,
     )
 
 
@@ -44,7 +45,7 @@ def table2(evidence: Evidence) -> Table:
     """What clients have of it: the worst off, those whom it harms, those who join late."""
     view = View(evidence)
     columns = [
-        column
+        view.best(column)
         for key, label in view.columns.items()
         for column in (
             Column(f"{key}/decile", "tenth percentile", label),
@@ -78,8 +79,8 @@ def table2(evidence: Evidence) -> Table:
 COSTS = (
     Column("traffic", "sent and received per round", "", "KiB per client", 0, "low"),
     Column("work", "multiply-adds per round", "", "millions per client", 1, "low"),
-    Column("seconds", "processor", "", "s per run", 0, "low"),
-    Column("memory", "peak memory", "", "MiB", 0, "low"),
+    Column("seconds", "processor", "", "s per run", 0, best=None),
+    Column("memory", "peak memory", "", "MiB", 0, best=None),
     Column("rounds", "rounds to 90 % of its best", "", "rounds", 1, "low"),
     Column("spread", "spread over trials", "", "points", 1, "low"),
 )
@@ -88,13 +89,11 @@ COSTS = (
 def table3(evidence: Evidence) -> Table:
     """What it costs, as means over recipes and studies."""
     view = View(evidence)
-    spread = analysis.spread_of_trials(view.trials)
-    over = spread.unstack().reindex(columns=list(view.columns)).mean(axis=1, skipna=False)
     means = {
         name: view.mean(name, view.shown_scores)
         for name in ("traffic", "work", "seconds", "memory", "rounds")
     }
-    means["spread"] = over
+    means["spread"] = view.over(analysis.spread_of_trials(view.trials))
     found = {
         (str(method), name): (float(value), nan)
         for name, values in means.items()
@@ -104,11 +103,12 @@ def table3(evidence: Evidence) -> Table:
         view,
         "table3",
         "Costs",
-        "Means over recipes and studies. Multiply-adds: of convolutions and matrix products"
-        " in a round of training, forward and backward, counted while it ran; what a method trains"
-        " before it is scored is not in them. Processor seconds are of one core and depend on the"
-        " machine; compare them within this table alone. Spread: from the worst to the best of the"
-        " trials in validation accuracy; it is how much tuning matters to the method.",
+        f"Means over studies, {' and '.join(view.shown.values())}. Multiply-adds: of convolutions"
+        " and matrix products in a round of training, forward and backward, counted while it ran"
+        " and averaged over the run; what a method trains before it is scored is not in them."
+        " Processor seconds and memory were taken on several machines of one kind, of which some"
+        " were busy: differences below a half mean nothing. Rounds are scored in fives. Spread:"
+        " from the worst to the best of the trials that came to an end, in validation accuracy.",
         COSTS,
         found,
         findings.costs,
@@ -154,7 +154,7 @@ def _table(
     columns: Sequence[Column],
     found: dict[tuple[str, str], Value],
     says: Callable[[View], Iterable[str]],
-    summary: pd.DataFrame | None = None,
+    **options: Any,
 ) -> Table:
     evidence = view.evidence
     rows = (*view.methods, *view.apart)
@@ -171,7 +171,7 @@ def _table(
         ids=tables.done_ids(evidence),
         frame=frame,
         layout=TableLayout(rows, tuple(columns), floor=False, aside=view.apart),
-        summary=pd.DataFrame() if summary is None else summary,
+        **options,
     )
 
 
@@ -188,7 +188,7 @@ def _line(
     """One place of a table, as all tables of the suite have it."""
     value, half = found.get((method, column.key), (nan, nan))
     recipe = column.key.partition("/")[0]
-    cells = view.of(method, recipe) if recipe in view.columns else pick(view.evidence, row=method)
+    cells = view.of(method, recipe)
     done = cells[cells["status"] == "done"]
     return {
         **tables.NO_VERDICT,
@@ -210,20 +210,22 @@ def _line(
     }
 
 
+TESTED = (
+    "Over the recipes in which every method has made its last trial. The difference to the method"
+    " that ranks first is paired by recipe and study; p is how often two of so many equal methods"
+    " are that far apart (Tukey), with one noise for all of them."
+)
+
+
 def _summary(view: View) -> pd.DataFrame:
     """Per method: its average rank, and its paired difference to the method that ranks first."""
-    ranks, critical = analysis.ranks(view.scores)
+    ranks, _ = analysis.ranks(view.compared)
     if not ranks.notna().any():
         return pd.DataFrame()
     leader = str(ranks.idxmin())
-    told = analysis.against(view.scores, leader)
+    told = analysis.against(view.compared, leader)
     return pd.DataFrame(
-        {
-            "average rank": ranks,
-            f"minus {leader}": told["difference"],
-            "p (paired, Holm)": told["p"],
-            "critical difference of ranks": critical,
-        }
+        {"average rank": ranks, f"minus {leader}": told["difference"], "p (Tukey)": told["p"]}
     ).reindex([method for method in view.methods if method in ranks.index])
 
 

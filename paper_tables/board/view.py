@@ -21,18 +21,15 @@ COMMON, TUNED = "FedAvg", "FedAvg + FT"
 """One model for all clients, and the same one fine-tuned by each: what there is without a method
 made for personal models.
 """
-BESIDE = (ALONE, COMMON, TUNED)
-"""What others are held against."""
 APART = {
     "pFedSD": "pFedSD, before aggregation",
     "Star-PFL": "Star-PFL, before aggregation",
     "FedBABU": "FedBABU, own rate",
+    "DFedPGP": "DFedPGP, as its code",
 }
 """Rows that are shown and not compared, and those of the protocol's addenda that are compared in
 their place.
 """
-MOST = 0.75
-"""Of the methods must have their scores before a recipe is spoken of."""
 PRINTED = ", as printed"
 """Ends the rows with the values of the method's paper."""
 KIB = 1024
@@ -68,15 +65,8 @@ class View:
 
     @cached_property
     def spoken(self) -> dict[str, str]:
-        """The columns that can be spoken of: most methods have their scores there, and so has
-        everything that others are held against.
-        """
-        most = (1 - MOST) * len(self.methods)
-        return {
-            key: label
-            for key, label in self.columns.items()
-            if len(self.missing[key]) <= most and not set(BESIDE) & set(self.missing[key])
-        }
+        """The columns that can be spoken of: every method has made its last trial there."""
+        return {key: label for key, label in self.columns.items() if not self.missing[key]}
 
     @property
     def shown(self) -> dict[str, str]:
@@ -87,7 +77,7 @@ class View:
     def shown_scores(self) -> pd.DataFrame:
         """One row per method, column and study: the chosen trial's accuracies in percent, whom it
         harms, and what it cost; of a method whose every trial is made, since its mean over some of
-        the studies would be compared with others' over all.
+        the studies would stand beside others' over all.
         """
         harmed = analysis.harm(self.clients, ALONE)
         found = self._lines(self.done).merge(harmed, on=analysis.PLACE, how="left")
@@ -98,6 +88,11 @@ class View:
     def scores(self) -> pd.DataFrame:
         """Those of the methods that are compared."""
         return self.shown_scores[~self.shown_scores["method"].isin(APART)]
+
+    @property
+    def compared(self) -> pd.DataFrame:
+        """The same in the columns that are told over: methods have the same blocks there."""
+        return self.scores[self.scores["column"].isin(list(self.shown))]
 
     @cached_property
     def printed(self) -> pd.DataFrame:
@@ -111,7 +106,7 @@ class View:
         return pd.DataFrame(lines, columns=list(LINE))
 
     def _line(self, cell: pd.Series) -> dict[str, Any]:
-        here = self.clients.loc[self.clients["id"] == cell["id"], "accuracy"]
+        here = self._reached[cell["id"]]
         sent = sum(float(cell.get(f"traffic.{line}", nan)) for line in LINES)
         visits = int(cell["recipe.training.rounds"]) * len(here)
         return {
@@ -126,21 +121,23 @@ class View:
             "work": _work(cell),
             "seconds": _number(cell.get("seconds")),
             "memory": _number(cell.get("peak_memory")) / KIB**2,
-            "rounds": analysis.rounds_to(self._curve(str(cell["id"]))),
+            "rounds": analysis.rounds_to(self._curves[cell["id"]]),
         }
 
-    def _curve(self, cell: str) -> pd.Series:
-        curves = self.curves
-        return curves[curves["id"] == cell].set_index("round")["value"]
-
     @cached_property
-    def curves(self) -> pd.DataFrame:
+    def _curves(self) -> dict[str, pd.Series]:
         """Validation accuracy by round of everything that is done, at the one point where each is
         scored.
         """
         cells = self.evidence.cells
         done = list(cells.loc[cells["status"] == "done", "id"])
-        return self.evidence.rounds(done, "post_agg/val/mean", "pre_agg/val/mean")
+        found = self.evidence.rounds(done, "post_agg/val/mean", "pre_agg/val/mean")
+        return dict(list(found.set_index("round").groupby("id")["value"]))
+
+    @cached_property
+    def _reached(self) -> dict[str, pd.Series]:
+        """Clients' accuracies by cell."""
+        return dict(list(self.clients.groupby("id")["accuracy"]))
 
     @cached_property
     def clients(self) -> pd.DataFrame:
@@ -163,16 +160,21 @@ class View:
         return captions.caption(self.evidence, what, floor=False, accuracy=False, size=size)
 
     def of(self, method: str, column: str) -> pd.DataFrame:
-        """The planned cells of a place, chosen."""
-        return self.cells[(self.cells["row"] == method) & (self.cells["column"] == column)]
+        """The planned cells of a place, chosen; of all places that are told over, where it is
+        none.
+        """
+        mine = self.cells[self.cells["row"] == method]
+        return mine[mine["column"].isin([column] if column in self.columns else list(self.shown))]
 
     def mean(self, name: str, scores: pd.DataFrame | None = None) -> pd.Series:
-        """A number of every method: mean over studies, then over columns; only of methods that
-        have it in each of them.
-        """
+        """A number of every method: mean over studies, then over columns."""
         known = self.scores if scores is None else scores
-        wide = known.groupby(["method", "column"])[name].mean().unstack()
-        return wide.reindex(columns=list(self.shown)).mean(axis="columns", skipna=False)
+        return self.over(known.groupby(["method", "column"])[name].mean())
+
+    def over(self, values: pd.Series) -> pd.Series:
+        """The mean over columns of what methods have in each; only of those that have it in all."""
+        wide = values.unstack().reindex(columns=list(self.shown))
+        return wide.mean(axis="columns", skipna=False)
 
     def standing(self, column: str, name: str = "value") -> Standing:
         """How methods stand in a column. Those apart have a mean there as well; the interval and
@@ -184,8 +186,14 @@ class View:
     def under(self, key: str, **options: Any) -> tuple[Column, ...]:
         """One table column per recipe."""
         return tuple(
-            Column(f"{column}/{key}", label, **options) for column, label in self.columns.items()
+            self.best(Column(f"{column}/{key}", label, **options))
+            for column, label in self.columns.items()
         )
+
+    def best(self, column: Column) -> Column:
+        """A table column; without a winner where some methods have no score."""
+        spoken = column.key.partition("/")[0] in self.shown
+        return column if spoken else replace(column, best=None)
 
 
 LINE = (

@@ -155,6 +155,13 @@ class Result:
         return f"{self.paper}/{self.name}"
 
 
+PAIRED = (
+    "Paired: methods share partition, initialisation and batches per seed; the test is over"
+    " (column, seed) pairs, has no p for fewer than three, and is corrected for the number of rows"
+    " (Holm)."
+)
+
+
 @dataclass(frozen=True)
 class Table(Result):
     """A table: long data and a layout."""
@@ -164,6 +171,8 @@ class Table(Result):
     orderings: tuple[Ordering, ...] = ()
     summary: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Statistics per row over all columns, such as average ranks; the index names the rows."""
+    tested: str = PAIRED
+    """What the statistics are of."""
 
     @cached_property
     def printed(self) -> bool:

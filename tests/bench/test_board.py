@@ -92,10 +92,24 @@ def test_every_method_has_the_same_number_of_trials_of_a_declared_space() -> Non
     )
     counts = pd.Series([(item.row, item.column) for item in planned]).value_counts()
     assert set(counts) == {15}
-    assert len(counts) == (28 + 2) * 3
+    assert len(counts) == (28 + 2 + 1 + 2) * 3
 
 
-def test_rows_of_the_addendum_are_the_same_trials_scored_elsewhere() -> None:
+def test_a_learning_rate_of_fine_tuning_is_searched_beside_the_same_draws() -> None:
+    planned = unique(
+        item for item in plan(Selection(papers=["board"], scale="paper")) if item.trial
+    )
+    for name in ("FedAvg + FT", "FedBABU"):
+        plain, own = (
+            [item.cell.json for item in planned if item.row == row]
+            for row in (name, f"{name}, own rate")
+        )
+        found = [cell["hp"].pop("rate") for cell in own]
+        assert min(found) < 0.03 < 0.3 < max(found) <= 1
+        assert plain == own
+
+
+def test_rows_of_the_first_addendum_are_the_same_trials_scored_elsewhere() -> None:
     planned = unique(
         item for item in plan(Selection(papers=["board"], scale="paper")) if item.trial
     )

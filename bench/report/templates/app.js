@@ -7,12 +7,13 @@ function sortable(table) {
     heads.forEach(other => other.removeAttribute("aria-sort"));
     head.setAttribute("aria-sort", rising ? "ascending" : "descending");
     const key = row => {
-      const cell = row.cells[place];
-      return cell.dataset.v === undefined ? cell.textContent.trim() : Number(cell.dataset.v);
+      const cell = row.cells[place], text = cell.dataset.v ?? cell.textContent.trim(), number = Number(text.replace("\u2212", "-").replace("<", ""));
+      return number === -1e300 || ["", "\u2013"].includes(text) ? null : isNaN(number) ? text : number;
     };
     const compare = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+    const missing = (a, b) => (a === null) - (b === null);  // last, whichever way round
     const body = table.tBodies[0];
-    body.append(...[...body.rows].sort((a, b) => (rising ? 1 : -1) * compare(key(a), key(b))));
+    body.append(...[...body.rows].sort((a, b) => missing(key(a), key(b)) || (rising ? 1 : -1) * compare(key(a), key(b))));
   }));
 }
 for (const input of document.querySelectorAll("input[data-for]")) {

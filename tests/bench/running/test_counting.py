@@ -84,5 +84,5 @@ def test_a_run_that_is_interrupted_counts_the_same(before: int) -> None:
 
 
 def test_a_run_of_which_a_part_was_not_counted_tells_nothing() -> None:
-    tally = Tally(MANY, {number: 7 for number in range(2, MANY + 1)})
+    tally = Tally(MANY, dict.fromkeys(range(2, MANY + 1), 7))
     assert tally.told(4) == {}

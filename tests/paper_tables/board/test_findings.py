@@ -40,7 +40,6 @@ def view(**changes: Any) -> View:
 
     known = {
         "spoken": {"c": "Digits"},
-        "missing": {"c": []},
         "apart": (),
         "scores": scores,
         "printed": printed,
@@ -52,25 +51,38 @@ def view(**changes: Any) -> View:
 
 def test_whoever_is_within_chance_of_the_leader_is_named_beside_it() -> None:
     first = next(findings.accuracy(view()))
-    assert first.startswith("Digits: FedPURIN has the highest accuracy, 85.2 % (")
+    assert first.startswith("Digits: FedPURIN has the highest accuracy, 85.2 % (± ")
     assert "FedAvg + FT cannot be told apart from it" in first
-    assert "between 5 methods and 3 studies" in first
+    assert "between 5 rows and 3 studies" in first
 
 
-def test_methods_without_a_score_are_named_with_the_reason() -> None:
+def test_a_method_without_a_score_is_named_with_the_reason() -> None:
     known = view()
     lost = (known.scores["method"] == "FedOBP") & (known.scores["study"] == 2)
     fallen, first, *_ = findings.accuracy(view(scores=known.scores[~lost]))
     assert fallen == "Digits: all five trials of FedOBP diverged in some study: no score."
-    assert "between 4 methods" in first
-    open_ = next(findings.accuracy(view(missing={"c": ["FedSelect"]})))
-    assert open_.startswith("Digits: not all trials of FedSelect are made; they are left out.")
+    assert "between 4 rows" in first
 
 
-def test_methods_that_are_personal_before_aggregation_alone_are_set_apart() -> None:
-    said = list(findings.accuracy(view(apart=("pFedSD", "Star-PFL"))))
-    assert said[1].startswith("Digits: the rows pFedSD and Star-PFL stand apart")
-    assert not any("apart and" in each for each in findings.accuracy(view()))
+def test_who_is_less_certain_than_the_common_interval_says_is_named() -> None:
+    scores = view().scores
+    wild = scores["method"] == "FedOBP"
+    loud = scores.assign(value=scores["value"] + 5 * wild * (scores["study"] - 1) ** 2)
+    said = next(s for s in findings.accuracy(view(scores=loud)) if "equally noisy" in s)
+    shares = analysis.noise_shares(loud, "c").sort_values(ascending=False)
+    assert shares.sum() == 1
+    most = 100 * shares.iloc[:2].sum()
+    assert f"FedOBP and {shares.index[1]} make up {most:.0f} % of the noise" in said
+
+
+def test_rows_apart_are_named_with_those_that_take_their_place() -> None:
+    said = list(findings.accuracy(view(apart=("pFedSD", "FedBABU"))))
+    assert any(
+        "the rows pFedSD and FedBABU stand apart and are not compared; pFedSD, before aggregation"
+        " and FedBABU, own rate are, in their place." in each
+        for each in said
+    )
+    assert not any("stand apart" in each for each in findings.accuracy(view()))
 
 
 def test_rows_apart_are_shown_and_move_no_interval() -> None:
@@ -86,7 +98,7 @@ def test_rows_apart_are_shown_and_move_no_interval() -> None:
 def test_methods_are_counted_above_beside_and_below_local() -> None:
     said = list(findings.accuracy(view()))
     assert (
-        "Digits: 2 of 4 methods are above Local (80.0 %) by more than chance, 1 cannot be told"
+        "Digits: 2 of 4 rows are above Local (80.0 %) by more than chance, 1 cannot be told"
         " apart from it, 1 is below: FedAvg." in said
     )
     assert any(s.startswith("Digits: FedAvg minus Local: −20.0 points (") for s in said)
@@ -100,10 +112,11 @@ def test_the_five_papers_methods_are_placed_among_all() -> None:
 
 def test_who_harms_least_and_most_and_who_serves_newcomers() -> None:
     harm, late = findings.clients(view())
-    assert "every method harms somebody. Least under FedPURIN, where 5.0 %" in harm
-    assert "most under FedAvg: 90.0 %" in harm
-    assert "newcomers reach most with what FedPURIN gives them, 80.2 %" in late
-    assert late.endswith("1 method has nothing for a client that joins late.")
+    assert "fewest clients score below their own Local model under FedPURIN, 5.0 %" in harm
+    assert "most under FedAvg, 90.0 %; under the middle row 30 %" in harm
+    assert "newcomers reach most with what FedPURIN gives them, 80.2 %; alone they reach" in late
+    assert "points may be chance, and no row comes as near. 1 row has" in late
+    assert late.endswith("1 row has nothing for a client that joins late.")
 
 
 def test_the_front_and_the_cheapest_of_those_that_lead() -> None:
