@@ -58,8 +58,8 @@ class PFedSD(Method[HP]):
     L = CE(f_w(x), y) + lam * T^2 * KL( softmax(f_z(x) / T) || softmax(f_w(x) / T) ); then z_i <-
     w_i. First rounds have no teacher.
 
-    FedPURIN compares with lam 0.5 and T 3, the defaults here. The code of pFedSD's authors has lam 1
-    and T 1 (parameters.py:249, 251), averages uniformly, and scores clients right after local
+    FedPURIN compares with lam 0.5 and T 3, the defaults here. The code of pFedSD's authors has lam
+    1 and T 1 (parameters.py:249, 251), averages uniformly, and scores clients right after local
     training (master_pFedSD.py:112 to 118), which is the scoring point `pre_agg`.
     """
 

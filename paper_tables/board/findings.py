@@ -41,8 +41,8 @@ def accuracy(view: View) -> Iterator[str]:
         leader, *near = _not_told_apart(here, order)
         yield (
             f"{label}: {leader} has the highest accuracy, {order.iloc[0]:.1f} %"
-            f" (± {here.half:.1f} beside the others). {_list(near) or 'No other row'} cannot be told"
-            f" apart from it: between {len(order)} rows and {here.studies} studies, differences"
+            f" (± {here.half:.1f} beside the others). {_list(near) or 'No other row'} cannot be"
+            f" told apart from it: between {len(order)} rows and {here.studies} studies, differences"
             f" below {here.apart:.1f} points may be chance (Tukey's test)."
         )
         yield _noise(label, analysis.noise_shares(view.scores, key))
@@ -67,8 +67,8 @@ def _noise(label: str, shares: pd.Series) -> str:
     most = shares.nlargest(2)
     return (
         f"{label}: the interval takes all rows for equally noisy. They are not: {most.index[0]} and"
-        f" {most.index[1]} make up {100 * most.sum():.0f} % of the noise. They are less certain than"
-        " it says, and most others more."
+        f" {most.index[1]} make up {100 * most.sum():.0f} % of the noise. They are less certain"
+        " than it says, and most others more."
     )
 
 

@@ -218,6 +218,6 @@ def test_fine_tuning_has_a_learning_rate_of_its_own_for_them_as_for_all(name: st
     plain, tiny = finished(name), finished(name, rate=1e-9)
     given = tiny.method.offer(tiny.state, tiny.fed)
     assert torch.equal(given, plain.method.offer(plain.state, plain.fed))  # rounds are the same
-    for models in (joined(tiny)[0], tiny.method.personal(tiny.state, tiny.fed)):
-        torch.testing.assert_close(models, given.expand_as(models), rtol=0, atol=1e-6)
+    for tuned in (joined(tiny)[0], tiny.method.personal(tiny.state, tiny.fed)):
+        torch.testing.assert_close(tuned, given.expand_as(tuned), rtol=0, atol=1e-6)
     assert (joined(plain)[0] - given).abs().max() > 1e-3
