@@ -99,8 +99,9 @@ class PFedDST(Method[HP]):
     S(i, j) = s_p (alpha s_l - s_d + c), s_l = l_i[j], s_d = 1 - cos(h_i, h_j), s_p = 1 -
     exp(-lambda (t - r_i[j])) or 1 if never chosen. Client i chooses the k peers of highest S (lots
     break ties), sets r_i[j] = t, and averages: e_i <- (e_i + sum e_j) / (k + 1). It trains e_i with
-    h_i frozen, then h_i with e_i frozen, normalisation using its running statistics meanwhile (the
-    paper's own model has none). Peers fetch e_i in the next round, h_i is published, l_i[j] renewed for those just met. The paper's text has lost its formulas. Literally, eq. 7 is a
+    h_i frozen, then h_i with e_i frozen, meanwhile with running statistics of batch norm (the model
+    of its tables has group norm). Peers fetch e_i in the next round, h_i is published, l_i[j]
+    renewed for those just met. The paper's text has lost its formulas. Literally, eq. 7 is a
     similarity that eq. 9 subtracts, against the prose: see `header_term`. All clients start from
     one model, so that headers can be compared; the first losses are that model's, told by each
     client to the others. The paper's "decay rate 0.005" belongs to the recipe: lr x 0.995 per

@@ -42,8 +42,8 @@ def accuracy(view: View) -> Iterator[str]:
         yield (
             f"{label}: {leader} has the highest accuracy, {order.iloc[0]:.1f} %"
             f" (± {here.half:.1f} beside the others). {_list(near) or 'No other row'} cannot be"
-            f" told apart from it: between {len(order)} rows and {here.studies} studies, differences"
-            f" below {here.apart:.1f} points may be chance (Tukey's test)."
+            f" told apart from it: between {len(order)} rows and {here.studies} studies,"
+            f" differences below {here.apart:.1f} points may be chance (Tukey's test)."
         )
         yield _noise(label, analysis.noise_shares(view.scores, key))
         if view.apart:
