@@ -41,6 +41,7 @@ class HP:
     year=2017,
     family="global",
     sends="as FedAvg; fine-tuning sends nothing",
+    variants=("rate=0.1",),
 )
 class FedAvgFT(Method[HP]):
     """FedAvg for all rounds; a copy of the final model is then trained on each client's own data

@@ -45,7 +45,7 @@ class HP:
     family="partial",
     needs=("head",),
     sends="the body down and up; the head comes once, with the initial model",
-    variants=("epochs=0", "epochs=1", "part=body", "part=head"),
+    variants=("epochs=0", "epochs=1", "part=body", "part=head", "rate=0.1"),
 )
 class FedBABU(Method[HP]):
     """FedAvg on the body B alone; one random head H, the same for all, stays as it was initialised.
