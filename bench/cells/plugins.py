@@ -146,14 +146,15 @@ def _guest(what: str, path: Path | None = None) -> Iterator[list[Path]]:
     """Code of others is imported here: whatever it raises is the user's input being wrong, and the
     process is to stay as it was. Yields a list for the file that all new names come from.
     """
-    from repfl.bench.cells.surroundings import moved, settings
+    from repfl.bench.cells.surroundings import moved, randomness_kept, settings
 
     known = registries()
     had = {kind: dict(names) for kind, names in known.items()}
     before, seen = settings(), list[Path]()
     try:
         try:
-            yield seen
+            with randomness_kept():
+                yield seen
         except (Exception, SystemExit) as error:
             raise UserError(
                 f"{what}{_line(error, path)}: {type(error).__name__}: {one_line(error)}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
@@ -91,3 +92,22 @@ def moved(before: Mapping[str, Any]) -> str:
         if name in before and None not in (now, before[name]) and now != before[name]:
             return f"{name} from {before[name]} to {now}"
     return ""
+
+
+@contextmanager
+def randomness_kept() -> Iterator[None]:
+    """Whatever is drawn in here is as if it had not been: for imports and the reading of data,
+    since some libraries draw random numbers while they are imported.
+    """
+    import random
+
+    import numpy as np
+    import torch
+
+    python, numpy, own = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002  to put it back
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+        torch.set_rng_state(own)

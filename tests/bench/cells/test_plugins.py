@@ -78,6 +78,21 @@ def net(channels, size, classes):
 """
 
 
+def test_the_template_of_a_dataset_reproduces_in_a_worker(here: Here, tmp_path: Path) -> None:
+    """It imports a library where it reads, and that draws random numbers while it is imported."""
+    plugin, grid = start("dataset", tmp_path), tmp_path / "own.toml"
+    ours = {"try-model": "mlp", "try-method": "fedavg", "try-partition": "iid"}
+    text = GRID
+    for theirs, our in ours.items():
+        text = text.replace(theirs, our)
+    grid.write_text(text)
+    where = ("--results", tmp_path / "r", "--out", tmp_path / "report")
+    asked = ("--grid", grid, "--plugin", plugin, *where, "--executor", "processes")
+    said = here("reproduce", *asked, "--workers", "1")
+    assert said.code == 0, said.out + said.err
+    assert len(Store(tmp_path / "r").ids()) == 1
+
+
 def test_a_changed_plugin_of_any_kind_makes_its_numbers_stale(here: Here, tmp_path: Path) -> None:
     files = {kind: start(kind, tmp_path) for kind in ("method", "dataset", "partition")}
     files["model"] = tmp_path / "try_model.py"

@@ -239,7 +239,6 @@ class FedAvg(Method):
         ),
         ("torch.set_grad_enabled(False)", "the grad mode"),
         ("torch.set_num_threads(2)", "the number of threads from (1,"),
-        ("torch.manual_seed(20261122)", "PyTorch's random state"),
     ],
 )
 def test_a_plugin_that_changes_the_process_is_refused(
@@ -252,6 +251,18 @@ def test_a_plugin_that_changes_the_process_is_refused(
     assert f"--plugin {plugin}: changes" in said
     assert setting in said
     assert str(plugin) not in plugins._loaded
+
+
+def test_what_a_plugin_draws_while_it_is_imported_changes_nothing(
+    tmp_path: Path, as_before: None
+) -> None:
+    """Some libraries draw random numbers while they are imported."""
+    plugin = tmp_path / "plugin.py"
+    drawn = "import random\nimport numpy\nrandom.random()\nnumpy.random.rand()\ntorch.rand(1)\n"
+    plugin.write_text(HEADER + drawn + "torch.manual_seed(20261122)")
+    before = settings()
+    plugins.load([str(plugin)])
+    assert moved(before) == ""
 
 
 @pytest.mark.parametrize(
@@ -279,6 +290,7 @@ def test_nothing_has_moved_where_nobody_has_moved_anything() -> None:
 
 
 MEDDLING = """
+import random
 import sys
 import torch
 from tests.bench.faulty import Steady, misbehave
@@ -286,6 +298,10 @@ from tests.bench.faulty import Steady, misbehave
 class Meddles(Steady):
     def fault(self, fed):
         torch.set_default_dtype(torch.float64)
+@misbehave("test-draws")
+class Draws(Steady):
+    def fault(self, fed):
+        random.random()
 @misbehave("test-exits")
 class Exits(Steady):
     def fault(self, fed):
@@ -303,6 +319,8 @@ def test_a_method_that_changes_the_process_while_it_computes_is_not_stored(
     assert "'test-meddles' changes the default dtype" in outcome.reason
     assert store.ids() == []
     torch.set_default_dtype(torch.float32)
+    outcome = compute(task("test-draws"))
+    assert "'test-draws' changes Python's random state" in outcome.reason
     outcome = compute(task("test-exits"))
     assert (outcome.status, outcome.reason) == ("failed", "SystemExit: 0")
 
