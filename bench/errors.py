@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from repfl.datasets.core.errors import nearest
+from repfl.datasets.core import errors as data
 
 FINE, FINDING, INPUT, FAILED = 0, 1, 2, 3
 """Exit codes: all well; something stored or measured is not as it should be; the user's input is
@@ -34,6 +34,13 @@ class StoreError(UserError):
 
 class Corrupt(Exception):
     """A stored file is not what was written: one line that names it, exit code 1."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The nearest valid names, as the end of a message; papers and pages write capital letters."""
+    known = sorted(map(str, known))
+    same = [each for each in known if each.lower() == name.lower()]
+    return f"did you mean {' or '.join(same)}?" if same else data.nearest(name.lower(), known)
 
 
 def unknown(what: str, name: str, known: Iterable[str], place: str = "") -> UserError:

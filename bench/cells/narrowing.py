@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from repfl.bench.cells.cell import Cell, hyperparameters, options_of, plain
+from repfl.bench.cells.grid import SCALES
 from repfl.bench.cells.planned import Planned
 from repfl.bench.errors import UserError, nearest
 
@@ -52,9 +54,14 @@ def matches(cell: Cell, name: str, hp: dict[str, Any]) -> bool:
     return all(plain(held[key]) == plain(value) for key, value in hp.items())
 
 
-def narrow(found: list[Planned], planned: list[Planned], selection: Selection) -> list[Planned]:
+def narrow(
+    found: list[Planned],
+    planned: list[Planned],
+    selection: Selection,
+    at: Callable[[str], list[Planned]],
+) -> list[Planned]:
     """Apply the remaining selectors one after another; the one that leaves nothing is named, with
-    what was on offer.
+    what was on offer, here or `at` another scale.
     """
     if not found:
         raise _nothing(
@@ -71,7 +78,8 @@ def narrow(found: list[Planned], planned: list[Planned], selection: Selection) -
         offered = {of(item) for item in found}
         for value in values:
             if value not in offered:
-                raise _nothing(option, str(value), offered, selection)
+                others = {scale: {str(of(item)) for item in at(scale)} for scale in SCALES}
+                raise _nothing(option, str(value), offered, selection, others)
         found = [item for item in found if not values or of(item) in values]
     for prefix in selection.cells:
         if not any(item.cell.id.startswith(prefix) for item in found):
@@ -86,8 +94,20 @@ def narrow(found: list[Planned], planned: list[Planned], selection: Selection) -
     ]
 
 
-def _nothing(option: str, value: str, offered: Iterable[Any], selection: Selection) -> UserError:
+def _nothing(
+    option: str,
+    value: str,
+    offered: Iterable[Any],
+    selection: Selection,
+    elsewhere: Mapping[str, set[str]] | None = None,
+) -> UserError:
+    here, elsewhere = set(map(str, offered)), elsewhere or {}
+    hint = nearest(value, here)
+    (near, *_) = get_close_matches(value.lower(), here.union(*elsewhere.values()), n=1) or [""]
+    if near and near not in here:
+        scales = " or ".join(f"--scale {scale}" for scale, has in elsewhere.items() if near in has)
+        hint = f"add {scales}" if near == value else f"did you mean {near}, with {scales}?"
     return UserError(
         f"{option} {value}: no cell of {described(selection)} at scale {selection.scale} has it;"
-        f" {nearest(value, map(str, offered))}"
+        f" {hint}"
     )

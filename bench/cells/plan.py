@@ -39,7 +39,7 @@ def plan(selection: Selection, *, beside: bool = False) -> list[Planned]:
         (name, options_of(hyperparameters(name, hp), hp))
         for name, hp in map(parse_spec, selection.methods)
     ]
-    planned = [item for grid in _grids(selection) for item in _artefacts(grid, selection)]
+    planned = _whole(selection)
     if not planned:
         raise UserError(
             f"{described(selection)} has no cells at scale {selection.scale}; `repfl artefacts`"
@@ -52,11 +52,18 @@ def plan(selection: Selection, *, beside: bool = False) -> list[Planned]:
         else []
     )
     shown = planned if beside and added and not found else found
-    kept = narrow(shown + added, planned, selection)
+    kept = narrow(
+        shown + added, planned, selection, lambda scale: _whole(replace(selection, scale=scale))
+    )
     return [replace(item, skip=why) if (why := unmet(item.cell)) else item for item in kept]
 
 
 # -- papers and artefacts --------------------------------------------------------------------------
+
+
+def _whole(selection: Selection) -> list[Planned]:
+    """What the selected grids and artefacts plan at the scale, whatever else is asked for."""
+    return [item for grid in _grids(selection) for item in _artefacts(grid, selection)]
 
 
 def _grids(selection: Selection) -> Iterator[Grid]:

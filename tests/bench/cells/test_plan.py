@@ -57,6 +57,18 @@ def test_wrong_selectors_are_refused(grid: Path, selectors: dict[str, Any], word
         planned(grid, **selectors)
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("cifar10", "add --scale desk or --scale paper"),
+        ("CIFAR-10", "did you mean cifar10, with --scale desk or --scale paper"),
+    ],
+)
+def test_a_dataset_of_other_scales_is_told_with_them(name: str, hint: str) -> None:
+    with pytest.raises(UserError, match=hint):
+        plan(Selection(artefacts=["fedpurin/table1"], datasets=[name]))
+
+
 def test_a_method_that_a_table_lacks_becomes_a_row_of_it(grid: Path) -> None:
     items = planned(grid, methods=["fedper", "local"])
     assert {item.row for item in items} == {"Local", "fedper"}
