@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,14 +20,19 @@ def contract(names: Sequence[str], file: Path | None = None) -> int:
     said: Said = {}
     for name in names:
         entry(name)
+        seen = Counter[str]()
         for promise, case, wrong in check(name):
             situation = f"{case.model}, participation {case.participation:g}"
             said.setdefault((name, promise), []).append(wrong and f"{situation}: {wrong}")
-            if wrong or len(names) == 1:
+            seen[wrong] += 1
+            if seen[wrong] == 1 if wrong else len(names) == 1:
                 print(
                     f"{'BROKEN' if wrong else 'kept':7} {name}: {promise}"
                     f" ({situation}){': ' if wrong else ''}{wrong}"
                 )
+        for wrong, count in seen.items():
+            if wrong and count > 1:
+                print(f"        {name}: {count - 1} more times: {wrong}")
     broken = sum(bool(wrong) for each in said.values() for wrong in each)
     print(f"{len(names)} methods, {broken} broken promises")
     publish(markdown(said), file)

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import getsourcefile
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from repfl.algorithms import models
 from repfl.algorithms.core.data import ClientData
 from repfl.algorithms.core.method import build, methods
 from repfl.algorithms.core.run import Run
+from repfl.bench.errors import one_line
 from repfl.bench.trust.tape import TapeLane
 from repfl.bench.trust.toys import EVEN, RAGGED, other_tests, toy_data, toy_recipe
 from repfl.bench.trust.wiretap import TappedRun, Wiretap
@@ -336,6 +340,13 @@ def situations(name: str) -> Iterator[Situation]:
             yield Situation(name, model, participation, tuple(entry.quick.items()))
 
 
+def _where(error: BaseException, name: str) -> str:
+    """The last line of the method's own file that led to an error."""
+    file = getsourcefile(methods()[name].cls)
+    lines = [each.lineno for each in extract_tb(error.__traceback__) if each.filename == file]
+    return f" ({Path(file).name}:{lines[-1]})" if file and lines else ""
+
+
 def check(
     name: str, promises: Sequence[Callable[[Situation], None]] = ()
 ) -> Iterator[tuple[str, Situation, str]]:
@@ -352,6 +363,7 @@ def check(
                 Exception,
                 SystemExit,
             ) as error:  # a third party's method may fail in any way; the finding names it
-                yield promise.__name__, case, f"{type(error).__name__}: {error}"
+                told = f"{type(error).__name__}: {one_line(error)}{_where(error, name)}"
+                yield promise.__name__, case, told
             else:
                 yield promise.__name__, case, ""

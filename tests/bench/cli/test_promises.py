@@ -41,3 +41,13 @@ def test_a_broken_promise_is_named_with_its_situation(
     page = (tmp_path / "page.md").read_text()
     assert page.startswith("## Contract: 2 of 2 promises broken\n")
     assert "| test-raise | finite | broken in 1 of 1 | tiny, participation 1: Zero" in page
+
+
+def test_an_error_of_a_method_is_told_once_with_its_file_and_line(faulty: Path, here: Here) -> None:
+    said = here("methods", "test-raise", "--plugin", faulty, "--contract")
+    lines = faulty.read_text().splitlines()
+    line = next(n for n, text in enumerate(lines, 1) if "raise ZeroDivisionError" in text)
+    wrong = f"ZeroDivisionError: on purpose (faulty.py:{line})"
+    assert said.out.count("BROKEN") == 1
+    assert f"BROKEN  test-raise: finite (tiny, participation 1): {wrong}\n" in said.out
+    assert f"        test-raise: 1 more times: {wrong}\n" in said.out
