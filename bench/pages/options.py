@@ -1,0 +1,34 @@
+"""Every option of every command, as the commands' own help tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from repfl.bench.records.sources import ROOT
+
+PAGE = ROOT / "bench" / "OPTIONS.md"
+
+
+def block() -> str:
+    """One line per option; commands that say the same of one share it."""
+    from repfl.bench.cli.main import command_line
+
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, command in _commands(command_line()):
+        for option in command.params:
+            if option.param_type_name == "option" and not option.hidden and option.help:
+                key = (option.opts[0], " ".join(option.help.split()))
+                found.setdefault(key, []).append(name)
+    lines = ["| option | what it does | commands |", "|---|---|---|"]
+    for (option, told), commands in sorted(found.items()):
+        lines.append(f"| `{option}` | {told.replace('|', chr(92) + '|')} | {', '.join(commands)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, command in sorted(group.commands.items()):
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{before}{name} ")
+        elif not command.hidden:
+            yield f"{before}{name}", command
