@@ -50,6 +50,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         target = base / urllib.parse.unquote(match[2])
         return match[1] if target.is_dir() else match[0]
 
+    if page.file.src_uri == "api.md":  # on the site it lies one folder higher than here
+        markdown = markdown.replace("](../", "](")
     found = re.sub(r"\[([^\]]*)\]\(([^)#\s:]+)\)", kept, markdown)
     paper = PAPER.fullmatch(page.file.src_uri)
     return beside_report(found, paper[1].replace("_", "-")) if paper else found
@@ -95,9 +97,8 @@ def linked() -> set[str]:
     """Files within the repository that pages link and that are no pages themselves."""
     found: set[str] = set()
     for page in [*pages(), ROOT / "docs" / "api.md"]:
-        base = ROOT if page.parent.name == "docs" else page.parent
         for target, _ in LINK.findall(CODE.sub("", page.read_text("utf-8"))):
-            path = (base / urllib.parse.unquote(target)).resolve()
+            path = (page.parent / urllib.parse.unquote(target)).resolve()
             if "://" not in target and path.is_file() and path.is_relative_to(ROOT):
                 found.add(path.relative_to(ROOT).as_posix())
     return found - {page.relative_to(ROOT).as_posix() for page in pages()}

@@ -2,7 +2,7 @@
 
     import repfl
 
-    found = repfl.run("fedavg", "fedpurin/cifar10-dir0.1", seed=0)
+    found = repfl.run("fedavg", "fedpurin/cifar10-dir0.1", seed=0, scale="smoke")
     found.accuracy, found.curves, found.clients
 
 `run` computes one cell and `grid` many; `load`, `curves` and `clients` give what is stored or came

@@ -120,9 +120,10 @@ def run(
     """Compute one cell, or fetch it where it is stored already.
 
     `method` is a name, or `name[option=value]`; `hp` are further hyper-parameters. `recipe` is one
-    of the papers' (`repfl.recipes()`), taken at `scale`, or one of your own. `plugins` are files
-    that register methods. `options` are those of `repfl run`: `results`, `device`, `precision`,
-    `fresh`, `time_limit` and so on.
+    of the papers' (`repfl.recipes()`), taken at `scale`, or one of your own; at scale `smoke` the
+    data of a paper's recipe are replaced by digits. `plugins` are files that register methods.
+    `options` are those of `repfl run`: `results`, `device`, `precision`, `fresh`, `time_limit` and
+    so on.
     """
     asked = [_asked(_method(method, hp), recipe, seed, scale, plugins)]
     summary, store = _compute(asked, plugins, progress, options)
