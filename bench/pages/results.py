@@ -113,7 +113,7 @@ class Standing:
     verdict: str
 
 
-SENTENCE = f"{Kind.TEXT}, held against ours there"
+SENTENCE = f"{Kind.TEXT}, compared as a claim"
 
 
 def counts(paper: str) -> dict[str, Counter[str]]:
