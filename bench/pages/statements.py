@@ -1,7 +1,8 @@
 """The numbers behind a claim or a published number, from the values that came with the code.
 
 A claim has the id that its paper's CLAIMS.md gives it (`fedobp/best-in-table3`); a published number
-is named by its file and line (`fedobp/table3.csv:14`).
+is named by its file and line (`fedobp/table3.csv:14`), or as its page of the report is
+(`fedpurin/table1#fedpurin.cifar10-dir0.1`). An artefact (`fedpurin/table1`) lists its numbers.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from repfl.bench.cells import grid as grids
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
 from repfl.bench.errors import UserError, unknown
 from repfl.bench.pages import committed
 from repfl.bench.report import numbers, render
+from repfl.bench.report.address import addressed, slug
 from repfl.paper_tables.core.result import Claim, Figure, Result, Table
 
 SCALES = ("paper", "desk")
@@ -28,14 +32,18 @@ def told(name: str) -> list[str]:
         )
     if paper not in grids.files():
         raise unknown("paper", paper, grids.files())
-    find = _number if ".csv:" in rest else _claim
+    artefact = rest.partition("#")[0]
+    whole = artefact in grids.read(grids.files()[paper]).file.artefacts
+    find = _artefact if whole else _number if ".csv:" in rest else _claim
     known: dict[str, None] = {}
     lines: list[str] = []
     for scale in SCALES:
         for result in committed.of(paper, scale):
             lines += find(result, rest, known)
+    if not lines and whole and "#" not in rest:
+        raise UserError(f"{name}: prints no number that stands in {paper}'s published/")
     if not lines:
-        raise unknown("number" if ".csv:" in rest else "claim", rest, known, paper)
+        raise unknown("claim" if find is _claim else "number", rest, known, paper)
     return lines
 
 
@@ -70,6 +78,32 @@ def _number(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
         known |= dict.fromkeys(claim.sources)
         if rest in claim.sources:
             yield from claim_lines(result, claim)
+    for cell in _cells(result):
+        known[cell["source"]] = None
+        if cell["source"] == rest:
+            yield from _number_lines(result, cell)
+
+
+def _artefact(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
+    """One number by its address in the report, or all of an artefact with their addresses."""
+    name, _, anchor = rest.partition("#")
+    if result.name != name:
+        return
+    cells = list(_cells(result))
+    ids = addressed(f"{slug(cell['row'])}.{slug(cell['column'])}" for cell in cells)
+    known |= {f"{name}#{id_}": None for id_ in ids}
+    if not anchor and cells:
+        yield f"{result.key} at the {result.scale} scale"
+    for id_, cell in zip(ids, cells, strict=True):
+        if not anchor:
+            address = f"{result.paper}/{cell['source']}"
+            yield f"  {address}  {result.key}#{id_}: {_figures(cell)}, {cell['verdict']}"
+        elif anchor == id_:
+            yield from _number_lines(result, cell)
+
+
+def _cells(result: Result) -> Iterator[dict[Any, Any]]:
+    """The published numbers of a table or a figure, each with ours."""
     frame = (
         result.frame
         if isinstance(result, Table)
@@ -77,19 +111,19 @@ def _number(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
         if isinstance(result, Figure)
         else None
     )
-    if frame is None or not {"source", "verdict"} <= set(frame.columns):
-        return
-    known |= dict.fromkeys(source for source in frame["source"] if source)
-    for cell in frame[frame["source"] == rest].to_dict("records"):
-        yield f"{result.paper}/{rest} at the {result.scale} scale ({result.key})"
-        yield from _cell_lines(cell)
-        yield from _again(result)
+    if frame is not None and {"source", "verdict"} <= set(frame.columns):
+        yield from (cell for cell in frame.to_dict("records") if cell["source"])
+
+
+def _number_lines(result: Result, cell: dict[Any, Any]) -> Iterator[str]:
+    yield f"{result.paper}/{cell['source']} at the {result.scale} scale ({result.key})"
+    yield from _cell_lines(cell)
+    yield from _again(result, cell)
 
 
 def _cell_lines(cell: dict[Any, Any]) -> Iterator[str]:
     place = ", ".join(str(cell[name]) for name in ("row", "score", "column", "q") if name in cell)
-    ours = numbers.spread(float(cell["ours"]), float(cell["std"]))
-    yield f"  {place}: printed {numbers.plain(float(cell['published']))}, ours {ours}" + (
+    yield f"  {place}: {_figures(cell)}" + (
         f" ({int(cell['seeds'])} seeds)" if cell["seeds"] == cell["seeds"] else ""
     )
     gap = numbers.between(float(cell["gap_low"]), float(cell["gap_high"]), 2, " [{}, {}]")
@@ -98,6 +132,22 @@ def _cell_lines(cell: dict[Any, Any]) -> Iterator[str]:
         yield f"  cells: {' '.join(each[:12] for each in cell['ids'])} (`repfl show CELL`)"
 
 
-def _again(result: Result) -> Iterator[str]:
-    yield f"  again: repfl report --scale {result.scale} --artefact {result.key}"
-    yield f"  anew:  repfl reproduce --scale {result.scale} --artefact {result.key} --fresh"
+def _figures(cell: dict[Any, Any]) -> str:
+    ours = numbers.spread(float(cell["ours"]), float(cell["std"]))
+    return f"printed {numbers.plain(float(cell['published']))}, ours {ours}"
+
+
+def _again(result: Result, cell: dict[Any, Any] | None = None) -> Iterator[str]:
+    """The report once more, and the runs: of one number, only those that it needs."""
+    asked = f"--scale {result.scale} --artefact {result.key}"
+    yield f"  again: repfl report {asked}"
+    needed = "" if cell is None else "".join(f" --cell {each}" for each in _needed(result, cell))
+    yield f"  anew:  repfl reproduce {asked}{needed} --fresh"
+
+
+def _needed(result: Result, cell: dict[Any, Any]) -> list[str]:
+    """The cells that a number rests on, or will; none where it is more than one row and column."""
+    place = (cell.get("row"), cell.get("column"))
+    planned = plan(Selection(scale=result.scale, artefacts=[result.key]))
+    mine = [item.cell.short for item in planned if (item.row, item.column) == place]
+    return list(dict.fromkeys([each[:12] for each in cell.get("ids") or mine]))

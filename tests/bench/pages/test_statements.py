@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
 from repfl.bench.pages import committed, statements
 from repfl.paper_tables.core.result import Table
 from tests.bench.conftest import Said
@@ -53,6 +55,26 @@ def test_a_number_that_stands_in_a_sentence_leads_to_its_claim(here: Here) -> No
     assert f"“{claim.text}”" in said.out
 
 
+def test_a_number_is_made_again_from_its_own_cells_alone(here: Here) -> None:
+    said = here("evidence", "fedpurin/table1#fedpurin.cifar10-dir0.1")
+    assert said.code == 0
+    paper = said.out.partition("at the paper scale (fedpurin/table1)")[2].partition(" at the ")[0]
+    asked = paper.partition("  anew:  repfl reproduce")[2].split()
+    selected = [asked[at + 1] for at, word in enumerate(asked) if word == "--cell"]
+    cells = plan(Selection(scale="paper", artefacts=["fedpurin/table1"], cells=selected))
+    assert len(selected) == len(cells) == 3
+    assert {(item.row, item.column) for item in cells} == {("FedPURIN", "cifar10-dir0.1")}
+
+
+def test_an_artefact_lists_its_numbers_with_addresses_that_are_taken(here: Here) -> None:
+    said = here("evidence", f"{PAPER}/table2")
+    assert said.code == 0
+    line, anchor, *_ = next(x for x in said.out.splitlines() if "table2.csv:" in x).split()
+    shown = here("evidence", anchor.rstrip(":")).out
+    assert shown.startswith(f"{line} at the paper scale ({PAPER}/table2)\n")
+    assert shown == here("evidence", line).out
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -61,6 +83,8 @@ def test_a_number_that_stands_in_a_sentence_leads_to_its_claim(here: Here) -> No
         (f"{PAPER}/tabel2.csv:3", "unknown number 'tabel2.csv:3'; did you mean table2.csv:3"),
         ("starpfl/accuracy-gain", "unknown paper 'starpfl'; did you mean star-pfl"),
         ("accuracy-gain", "evidence is for PAPER/CLAIM or PAPER/FILE:LINE, not 'accuracy-gain'"),
+        (f"{PAPER}/table2#fedavgg", "unknown number 'table2#fedavgg'; did you mean table2#"),
+        ("Star-PFL/accuracy-gain", "unknown paper 'Star-PFL'; did you mean star-pfl?"),
         (f"{PAPER}/", "evidence is for PAPER/CLAIM or PAPER/FILE:LINE"),
     ],
 )
