@@ -141,10 +141,12 @@ def recipe_facts(scale: str, files: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def artefact_facts(plans: Mapping[str, Sequence[Planned]], store: Store) -> list[dict[str, Any]]:
-    """Every artefact with its cells, needed and done, per scale."""
+    """Every artefact with its cells per scale: needed, done here, and measured by anybody."""
     from repfl.bench.cells import grid as grids
     from repfl.bench.cli.status import Statuses
+    from repfl.bench.evidence import measured
 
+    known = set(measured.ids())
     statuses, facts = Statuses(store), []
     for paper, path in grids.files().items():
         grid = grids.read(path)
@@ -159,6 +161,7 @@ def artefact_facts(plans: Mapping[str, Sequence[Planned]], store: Store) -> list
                 scales[scale] = {
                     "cells": len(ids),
                     "done": sum(statuses.of(cell).status == "done" for cell in ids),
+                    "measured": sum((paper, scale, cell) in known for cell in ids),
                 }
             facts.append(
                 {

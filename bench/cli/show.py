@@ -163,8 +163,8 @@ def report(found: Reported) -> None:
 
 def collected(found: Collected) -> int:
     """Which measured files were written; a run that contradicts a line is a finding."""
-    for path, count in found.files:
-        print(f"{path}: {count} lines")
+    for path, added, kept in found.files:
+        print(f"{path}: {added} line{'s' if added != 1 else ''} added, {kept} kept")
     for line in found.conflicts:
         print(f"finding: {line}")
     if found.half:
@@ -276,17 +276,16 @@ def recipes(facts: Sequence[Mapping[str, Any]]) -> None:
 
 def artefacts(facts: Sequence[Mapping[str, Any]]) -> None:
     scales = list(facts[0]["scales"]) if facts else []
-    rows = grid(
-        "artefact",
-        "kind",
-        *(f"{scale}: done/cells" for scale in scales),
-        "title",
-        right=range(2, 2 + len(scales)),
-    )
+    rows = grid("artefact", "kind", *scales, "title", right=range(2, 2 + len(scales)))
     for each in facts:
-        counts = [f"{count['done']}/{count['cells']}" for count in each["scales"].values()]
+        counts = [
+            f"{count['done']} / {count['measured']} / {count['cells']}"
+            for count in each["scales"].values()
+        ]
         rows.add_row(f"{each['paper']}/{each['name']}", each["kind"], *counts, each["title"])
-    screen().print(rows)
+    out = screen()
+    out.print(rows)
+    out.print("per scale: done here / measured, with the code / cells")
 
 
 # -- trust -----------------------------------------------------------------------------------------

@@ -31,8 +31,8 @@ from repfl.paper_tables.core.evidence import Arrays, Reduce
 class Collected:
     """What was written, and what could not be."""
 
-    files: list[tuple[Path, int]] = field(default_factory=list)
-    """Files, and how many lines each has."""
+    files: list[tuple[Path, int, int]] = field(default_factory=list)
+    """Files, how many of their lines are new or improved, and how many were there already."""
     conflicts: list[str] = field(default_factory=list)
     half: int = 0
     """Records of half precision, which are left out."""
@@ -74,6 +74,7 @@ def collect(
             raise Corrupt(
                 f"{known.problems[0]}; mend or remove the file, or its other lines would be lost"
             )
+        had = {line.checksum for line in known.lines}
         own = unique(item for item in planned if item.paper == paper)
         today = {
             item.cell.method: item.cell.version
@@ -85,7 +86,8 @@ def collect(
                 known.forget(line)
         if known.cells:
             with writing(known.folder):
-                done.files.append((measured.write(known), len(known.lines)))
+                kept = sum(line.checksum in had for line in known.lines)
+                done.files.append((measured.write(known), len(known.lines) - kept, kept))
     return done
 
 

@@ -217,6 +217,18 @@ def test_lists_are_json(here: Here) -> None:
         assert said.out
 
 
+def test_artefacts_tell_what_came_measured_with_the_code(here: Here, tmp_path: Path) -> None:
+    asked = ("artefacts", "--results", tmp_path / "none")
+    table = next(
+        each
+        for each in json.loads(here(*asked, "--json").out)
+        if (each["paper"], each["name"]) == ("fedpurin", "table1")
+    )
+    desk = table["scales"]["desk"]
+    assert desk["done"] == 0 < desk["measured"] <= desk["cells"]
+    assert f"0 / {desk['measured']} / {desk['cells']}" in here(*asked).out
+
+
 def test_a_package_of_another_project_with_a_folders_name_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "datasets").mkdir()
     (tmp_path / "datasets" / "__init__.py").write_text("foreign = True")

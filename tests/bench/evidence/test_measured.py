@@ -74,7 +74,7 @@ def test_files_of_before_a_field_was_kept_still_hold(
     small: tuple[list[Planned], Store, Path],
 ) -> None:
     items, store, root = small
-    (path, _), *_ = collect(items, store, root).files
+    (path, *_), *_ = collect(items, store, root).files
     now = measured.read("tests", "smoke", root)
     rows = [line.split(",") for line in path.read_text().splitlines()]
     assert rows[0][-2:] == [*LATER, "checksum"]
@@ -90,12 +90,24 @@ def test_collected_values_stand_in_for_records(
 ) -> None:
     items, store, root = small
     with_records = make(items, Library(store), root)
-    assert collect(items, store, root).files == [(root / "tests" / "measured" / "smoke.csv", 3)]
+    collect(items, store, root)
     without = make(items, Library(Store(tmp_path / "empty")), root)
     assert without.problems == []
     assert without.measured == set(without.used) == set(with_records.used)
     assert with_records.measured == set()
     assert forms(without.results) == forms(with_records.results)
+
+
+def test_collecting_says_what_is_added_and_what_is_kept(
+    small: tuple[list[Planned], Store, Path],
+) -> None:
+    items, store, root = small
+    file = root / "tests" / "measured" / "smoke.csv"
+    cell = items[0].cell.id
+    some = [item for item in items if item.cell.id == cell]
+    assert collect(some, store, root).files == [(file, 1, 0)]
+    assert collect(items, store, root).files == [(file, 2, 1)]
+    assert collect(items, store, root).files == [(file, 0, 3)]
 
 
 def test_of_curves_only_those_are_kept_that_values_come_from_or_artefacts_read(
@@ -132,7 +144,8 @@ def test_a_run_that_diverged_can_be_collected_again(
     items = planned(grid)
     assert compute(Task(items[0].cell)).status == "diverged"
     first, again = (collect(items, store, tmp_path / "papers") for _ in range(2))
-    assert first.files == again.files != []
+    (file, *_), *_ = first.files
+    assert (first.files, again.files) == ([(file, 1, 0)], [(file, 0, 1)])
     assert again.conflicts == []
 
 
