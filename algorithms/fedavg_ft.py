@@ -61,12 +61,12 @@ class FedAvgFT(Method[HP]):
     def personal(self, state: State, fed: Federation) -> Tensor:
         start = partial.models(state, fed, fed.exchanged)
         trainable = fed.layout.head if self.hp.part == "head" else None
-        how = {"trainable": trainable, "lr": fed.sgd.lr * self.hp.rate}
-        return fed.train(start, epochs=self.hp.epochs, stream="finetune", **how).theta
+        lr, epochs = fed.sgd.lr * self.hp.rate, self.hp.epochs
+        return fed.train(start, epochs=epochs, trainable=trainable, stream="finetune", lr=lr).theta
 
     def join(self, state: State, fed: Federation) -> Tensor:
         """The global model, of which newcomers fine-tune what everybody does."""
         trainable = fed.layout.head if self.hp.part == "head" else None
         start = self.offer(state, fed).expand(fed.N, -1)
-        how = {"trainable": trainable, "lr": fed.sgd.lr * self.hp.rate}
-        return fed.train(start, stream="join", **how).theta
+        lr = fed.sgd.lr * self.hp.rate
+        return fed.train(start, trainable=trainable, stream="join", lr=lr).theta

@@ -132,12 +132,12 @@ class View:
         cells = self.evidence.cells
         done = list(cells.loc[cells["status"] == "done", "id"])
         found = self.evidence.rounds(done, "post_agg/val/mean", "pre_agg/val/mean")
-        return dict(list(found.set_index("round").groupby("id")["value"]))
+        return _by_cell(found.set_index("round"), "value")
 
     @cached_property
     def _reached(self) -> dict[str, pd.Series]:
         """Clients' accuracies by cell."""
-        return dict(list(self.clients.groupby("id")["accuracy"]))
+        return _by_cell(self.clients, "accuracy")
 
     @cached_property
     def clients(self) -> pd.DataFrame:
@@ -200,6 +200,10 @@ LINE = (
     "method", "column", "study", "id", "value", "decile", "newcomers",
     "traffic", "work", "seconds", "memory", "rounds",
 )  # fmt: skip
+
+
+def _by_cell(frame: pd.DataFrame, name: str) -> dict[str, pd.Series]:
+    return {str(cell): values for cell, values in frame.groupby("id")[name]}
 
 
 def _number(value: Any) -> float:
