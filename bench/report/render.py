@@ -46,7 +46,8 @@ def csv(result: Table | Figure) -> str:
 def _csv(frame: pd.DataFrame) -> str:
     # joined with a part that has no line, a column of numbers becomes one of objects, which would
     # be written in full
-    return frame.infer_objects().to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    told = frame.drop(columns="by_seed", errors="ignore")
+    return told.infer_objects().to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
 
 # -- Markdown --------------------------------------------------------------------------------------

@@ -24,9 +24,9 @@ from repfl.paper_tables.core.evidence import (
 )
 from repfl.paper_tables.core.noise import pool
 from repfl.paper_tables.core.published import Printing
-from repfl.paper_tables.core.result import CELL_FIELDS, Column, TableLayout
+from repfl.paper_tables.core.result import CELL_FIELDS, Column, OfSeed, TableLayout, mixed, shared
 from repfl.paper_tables.core.statistics import Expected
-from repfl.paper_tables.core.verdict import UNJUDGED, Kind, Runs, at_floor, judge
+from repfl.paper_tables.core.verdict import EXACT, UNJUDGED, Kind, Runs, at_floor, judge
 
 FLOOR = "predicting each client's most frequent training class"
 AT_FLOOR, BEST_ROUND = "at the floor", "best round on test"
@@ -95,8 +95,8 @@ def measure(
     done = cells if all(finished) else cells[finished]
     model = expected(evidence, cells)
     average = first(done, "recipe.evaluation.average", "clients")
-    found = gather(cells, evidence.scale, scores(done, point, rule), model)
-    found["floor"] = _floor(done, f"floor.{average}")
+    floor = f"floor.{average}"
+    found = gather(cells, evidence.scale, scores(done, point, rule), model, floor)
     if cells.empty:
         return found
     scored = point or first(cells, "recipe.evaluation.point")
@@ -110,11 +110,16 @@ def measure(
 
 def _floor(done: pd.DataFrame, name: str) -> float:
     """What a constant reaches, in percent: the mean over finished cells, as far as it is known."""
-    if name not in done:
-        return nan
-    floors = pd.to_numeric(done[name], errors="coerce").to_numpy(dtype=float)
+    floors = _floors(done, name)
     known = floors[np.isfinite(floors)]
-    return 100 * float(known.mean()) if len(known) else nan
+    return float(known.mean()) if len(known) else nan
+
+
+def _floors(done: pd.DataFrame, name: str) -> np.ndarray:
+    """What a constant reaches in every cell, in percent."""
+    if name not in done:
+        return np.full(len(done), nan)
+    return 100 * pd.to_numeric(done[name], errors="coerce").to_numpy(dtype=float)
 
 
 def expected(evidence: Evidence, cells: pd.DataFrame) -> Expected | None:
@@ -131,10 +136,17 @@ def expected(evidence: Evidence, cells: pd.DataFrame) -> Expected | None:
 
 
 def gather(
-    cells: pd.DataFrame, scale: str, values: Sequence[float], expected: Expected | None = None
+    cells: pd.DataFrame,
+    scale: str,
+    values: Sequence[float],
+    expected: Expected | None = None,
+    floor: str = "",
 ) -> dict[str, Any]:
-    """Our side of a table cell, from whatever was read off its finished cells."""
+    """Our side of a table cell, from whatever was read off its finished cells; `floor` is the name
+    of what a constant reaches in them.
+    """
     spread = statistics.spread(values, expected)
+    done = cells[[status == "done" for status in listed(cells, "status")]]
     return {
         "ours": spread.mean,
         "std": spread.std,
@@ -144,15 +156,23 @@ def gather(
         "df": spread.df,
         "reason": why_missing(cells, scale),
         "scale": scale,
-        "floor": nan,
+        "floor": _floor(done, floor),
         "method": str(first(cells, "method", "")),
         "tier": tier(cells),
-        "ids": tuple(
-            cell
-            for cell, status in zip(listed(cells, "id"), listed(cells, "status"), strict=True)
-            if status == "done"
-        ),
+        "ids": tuple(listed(done, "id")),
+        "by_seed": _by_seed(done, values, floor),
     }
+
+
+def _by_seed(done: pd.DataFrame, values: Sequence[float], floor: str) -> tuple[OfSeed, ...]:
+    """Every seed's number; none where numbers are not one per seed."""
+    seeds = listed(done, "seed")
+    if len(values) != len(seeds) or len(set(seeds)) < len(seeds):
+        return ()
+    runs = zip(seeds, values, _floors(done, floor), strict=True)
+    return tuple(
+        OfSeed(int(seed), float(value), float(low)) for seed, value, low in runs if isfinite(value)
+    )
 
 
 def printed_fields(found: pd.Series | None) -> dict[str, Any]:
@@ -338,4 +358,41 @@ def remarks(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:
             rows = list(group["row"])
             who = "all rows" if len(rows) == len(cells) > 1 else ", ".join(rows)
             lines.append(f"{column.name}: {who}: {reason}")
+        lines += _other_seeds(cells, column)
     return lines
+
+
+def _other_seeds(cells: pd.DataFrame, column: Column) -> list[str]:
+    """That rows of a column cannot be held against each other as they stand."""
+    if not mixed(cells.loc[~cells["kind"].isin(EXACT), "by_seed"]):
+        return []
+    floor, seeds = common_floor(cells)
+    told = ", ".join(map(str, seeds))
+    foot = f"; the floor is that of {'seed' if len(seeds) == 1 else 'seeds'} {told}, which all have"
+    return [
+        f"{column.name}: rows have different seeds, which may deal different clients, and are not"
+        f" ranked{foot if isfinite(floor) else ''}"
+    ]
+
+
+def common_floor(cells: pd.DataFrame) -> tuple[float, tuple[int, ...]]:
+    """The floor of a column, and the seeds that it is of: those that all of its rows with a floor
+    have.
+    """
+    by_seed = cells.loc[cells["floor"].notna(), "by_seed"]
+    seeds = shared(by_seed)
+    known = [run.floor for runs in by_seed for run in runs if run.seed in seeds]
+    known = [floor for floor in known if isfinite(floor)]
+    return sum(known) / len(known) if known else nan, seeds
+
+
+def paired(frame: pd.DataFrame) -> pd.DataFrame:
+    """The numbers of every column over the seeds that all of its rows have."""
+    ours = frame["ours"].astype(float).copy()
+    for _, cells in frame.groupby("column", sort=False):
+        if mixed(cells["by_seed"]):
+            common = set(shared(cells["by_seed"]))
+            for place, runs in cells["by_seed"].items():
+                kept = [run.value for run in runs if run.seed in common] if runs else []
+                ours[place] = float(np.mean(kept)) if kept else nan
+    return frame.assign(ours=ours)

@@ -18,7 +18,8 @@ from repfl.bench.report.sheet import Sheet as Told
 from repfl.bench.report.sheet import decode, encode
 from repfl.bench.report.text import FEW, show
 from repfl.bench.report.write import write_artefacts
-from repfl.paper_tables.core.result import Absent, Canvas, Figure, Sheet, Table
+from repfl.paper_tables.core import ranking, tables
+from repfl.paper_tables.core.result import Absent, Canvas, Figure, OfSeed, Sheet, Table
 from tests.bench.report import sample
 
 
@@ -60,16 +61,38 @@ def test_markdown_has_as_many_cells_in_every_row() -> None:
         assert len({line.count("|") for line in lines}) <= 1
 
 
-def test_runs_on_other_clients_compete_for_nothing_at_a_smaller_scale() -> None:
-    """A paper-ready table of the desk's scale, of which some rows have more seeds."""
+def of_other_seeds() -> Table:
+    """One column, in which a row has five seeds and the other their first, where it leads."""
     table = sample.small_table()
-    frame = table.frame.assign(scale="desk", seeds=1)
-    alike, more = (
-        replace(table, frame=frame.assign(seeds=seeds))
-        for seeds in (1, 1 + 4 * (frame["row"] == "FedAvg"))
-    )
-    assert "best" in numbers.marks(alike, "ours", alone=True).values()
-    assert numbers.marks(more, "ours", alone=True) == {}
+    frame = table.frame[table.frame["column"] == "easy"].iloc[:2]
+    more = tuple(OfSeed(seed, 50.0 + seed, 60.0 + seed) for seed in range(1, 6))
+    less = (OfSeed(1, 52.0, 61.0),)
+    frame = frame.assign(by_seed=[more, less], ours=[53.0, 52.0], floor=[63.0, 61.0])
+    return replace(table, frame=frame)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_rows_of_different_seeds_are_not_ranked(alone: bool) -> None:
+    found = of_other_seeds()
+    assert numbers.marks(found, "ours", alone=alone) == {}
+    assert set(numbers.marks(found, "published", alone=alone).values()) == {"best", "second"}
+    first = replace(found, frame=found.frame.assign(by_seed=[(OfSeed(1, 51.0),)] * 2))
+    assert "best" in numbers.marks(first, "ours", alone=alone).values()
+
+
+def test_a_column_s_floor_is_that_of_the_seeds_which_all_rows_have_and_says_so() -> None:
+    found = of_other_seeds()
+    assert numbers.floors(found) == {"easy": 61.0}
+    said = "rows have different seeds, which may deal different clients, and are not ranked"
+    (remark,) = (each for each in tables.remarks(found.frame, found.layout.columns) if said in each)
+    assert remark.endswith("the floor is that of seed 1, which all have")
+
+
+def test_orders_are_compared_over_the_seeds_that_all_rows_have() -> None:
+    found = of_other_seeds()
+    (order,) = ranking.orderings(found.frame, found.layout.columns[:1])
+    assert order.winner == found.frame["row"].iloc[1]
+    assert list(tables.paired(found.frame)["ours"]) == [51.0, 52.0]
 
 
 def test_best_and_second_share_ties_at_the_printed_precision() -> None:
