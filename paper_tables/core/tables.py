@@ -205,15 +205,18 @@ def conclude(
     *,
     rounding: float = 0.0,
     printing: Printing | None = None,
+    apart: str = "",
 ) -> dict[str, Any]:
-    """A table cell with its difference and verdict; without a published number it has neither."""
+    """A table cell with its difference and verdict; without a published number it has neither.
+    `apart` says why the two sides are not comparable.
+    """
     cell = {**cell, **NO_VERDICT}
     if not cell["source"] or not isfinite(cell["published"]):
         return cell
     printing = printing or Printing()
     ours, model = Runs(cell["ours"], cell["std"], max(1, cell["seeds"])), cell.get("expected")
     printed = Runs(cell["published"], printing.deviation(cell["published_std"]), printing.runs)
-    apart = _other_rule(printing.rule, cell.get("rule", ""))
+    apart = apart or _other_rule(printing.rule, cell.get("rule", ""))
     found = judge(
         printed,
         ours,
