@@ -53,7 +53,7 @@ def dots(sheet: Sheet) -> list[Dot]:
         for number in sheet.printed
     ]
     for claim in sheet.claims:
-        said = Dot(of_claim(claim), f"{sheet.page}#claim-{claim.id}", f"“{claim.text}”")
+        said = Dot(of_claim(claim), f"{sheet.page}#claim-{claim.id}", f"in our words: {claim.text}")
         found += [said] * len(claim.sources)
     return found
 

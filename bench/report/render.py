@@ -68,7 +68,7 @@ def markdown(table: Table) -> str:
         _bullets("Remarks", tables.remarks(table.frame, table.layout.columns)),
         _bullets("What it shows", list(table.findings)),
         _bullets("Notes", list(table.notes)),
-        _bullets("Claims", [claim(c, table.paper) for c in table.claims]),
+        _bullets("Claims, in our words", [claim(c, table.paper) for c in table.claims]),
     ]
     return "\n\n".join(p for p in parts if p) + "\n"
 
@@ -171,8 +171,7 @@ def claim(c: Claim, paper: str) -> str:
     """A claim in one line."""
     printed = "" if c.printed is None else f"; in the paper's own numbers it {STANDINGS[c.printed]}"
     return (
-        f"“{c.text}”: {standing(c)}{printed}. {c.detail[:1].upper()}{c.detail[1:]}."
-        f" ({paper}/{c.id})"
+        f"{c.text}: {standing(c)}{printed}. {c.detail[:1].upper()}{c.detail[1:]}. ({paper}/{c.id})"
     )
 
 

@@ -19,7 +19,7 @@ from repfl.bench.report.sheet import decode, encode
 from repfl.bench.report.text import FEW, show
 from repfl.bench.report.write import write_artefacts
 from repfl.paper_tables.core import ranking, tables
-from repfl.paper_tables.core.result import Absent, Canvas, Figure, OfSeed, Sheet, Table
+from repfl.paper_tables.core.result import Absent, Canvas, Claim, Figure, OfSeed, Sheet, Table
 from tests.bench.report import sample
 
 
@@ -262,3 +262,15 @@ def test_numbers_are_written_alike_whatever_a_table_was_joined_from() -> None:
     table = sample.small_table()
     joined = replace(table, frame=table.frame.astype(object))
     assert render.csv(joined) == render.csv(table)
+
+
+def test_only_the_paper_s_own_words_stand_in_quotation_marks() -> None:
+    """A claim is ours to word; the published files keep what the paper has of it."""
+    said = "Bytes fall by 46 %"
+    claim = Claim("bytes", said, None, "none", "desk", sources=("text.csv:2",))
+    note = "“at least”, from “reducing overhead by 46% to 73%”"
+    made = replace(sample.small_table(), claims=(claim,))
+    (found,) = sheet_of(made, {"text.csv:2": {"note": note}}).claims
+    assert found.verbatim == ("reducing overhead by 46% to 73%",)
+    assert f"“{said}" not in found.line + render.markdown(made)
+    assert "in our words" in render.markdown(made)
