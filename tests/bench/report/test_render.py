@@ -13,7 +13,7 @@ from rich.console import Console
 from repfl.bench.report import latex, numbers, render
 from repfl.bench.report.address import addressed, slug
 from repfl.bench.report.filling import sheet_of
-from repfl.bench.report.overview import dots, summaries, whole
+from repfl.bench.report.overview import counts, dots, summaries, whole
 from repfl.bench.report.sheet import Sheet as Told
 from repfl.bench.report.sheet import decode, encode
 from repfl.bench.report.text import FEW, show
@@ -274,3 +274,14 @@ def test_only_the_paper_s_own_words_stand_in_quotation_marks() -> None:
     assert found.verbatim == ("reducing overhead by 46% to 73%",)
     assert f"“{said}" not in found.line + render.markdown(made)
     assert "in our words" in render.markdown(made)
+
+
+def test_the_first_screen_tells_numbers_from_sentences_wherever_it_counts() -> None:
+    sheet = sheets()[0]
+    held = [replace(claim, holds=True, sources=("text.csv:2",)) for claim in sheet.claims[:2]]
+    found = summaries([replace(sheet, claims=tuple(held))], {})
+    assert "The other 2 stand in sentences, which are judged as claims; 2 of them come" in whole(
+        found
+    )
+    assert counts(found)["again"] == "2 (0 numbers, 2 in sentences)"
+    assert counts(found)["near"] == "3"
