@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from repfl.paper_tables.core.result import Table, mixed
-from repfl.paper_tables.core.tables import common_floor
+from repfl.paper_tables.core.result import Table
+from repfl.paper_tables.core.seeds import common_floor, mixed
 from repfl.paper_tables.core.verdict import EXACT, Verdict
 
 MINUS = "\N{MINUS SIGN}"

@@ -19,7 +19,8 @@ from math import isfinite, sqrt
 import pandas as pd
 from scipy import special
 
-from repfl.paper_tables.core.result import Claim, OfSeed, shared
+from repfl.paper_tables.core.result import Claim
+from repfl.paper_tables.core.seeds import OfSeed, of_runs, shared
 from repfl.paper_tables.core.statistics import LEVEL
 
 Place = tuple[str, str]
@@ -195,7 +196,7 @@ class Side:
             return {}
         places = zip(self.frame["row"].astype(str), self.frame["column"].astype(str), strict=True)
         told = zip(places, self.frame["by_seed"], strict=True)
-        return {place: runs for place, runs in told if isinstance(runs, tuple) and runs}
+        return {place: runs for place, runs in told if of_runs([runs])}
 
     def _common(self, form: Form) -> set[int]:
         return set(shared(self._runs.get(place) for place in form.factors))

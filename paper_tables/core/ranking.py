@@ -11,7 +11,8 @@ import pandas as pd
 from repfl.paper_tables.core import statistics
 from repfl.paper_tables.core.evidence import Evidence, decile, pick, scores
 from repfl.paper_tables.core.result import Column, Ordering
-from repfl.paper_tables.core.tables import Row, paired
+from repfl.paper_tables.core.seeds import paired
+from repfl.paper_tables.core.tables import Row
 
 
 def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering, ...]:

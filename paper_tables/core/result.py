@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import nan
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
@@ -45,28 +44,6 @@ number the published one is, `mark` what stands beside its verdict, `basis` what
 `tier` how well ours is founded where it came with the code; `source` is the file and line of the
 published number, `ids` the cells that ours was computed from, `by_seed` each seed's share in it.
 """
-
-
-class OfSeed(NamedTuple):
-    """What one seed's run came to, and the floor among its clients."""
-
-    seed: int
-    value: float
-    floor: float = nan
-
-
-def shared(by_seed: Iterable[Any]) -> tuple[int, ...]:
-    """The seeds that all of some numbers have: each seed may deal other clients, and a mean over
-    others is of another problem. Numbers without runs, such as sizes, have no say.
-    """
-    known = [{run.seed for run in runs} for runs in by_seed if isinstance(runs, tuple) and runs]
-    return tuple(sorted(set.intersection(*known))) if known else ()
-
-
-def mixed(by_seed: Iterable[Any]) -> bool:
-    """Whether some numbers are of different seeds."""
-    known = (runs for runs in by_seed if isinstance(runs, tuple) and runs)
-    return len({frozenset(run.seed for run in runs) for runs in known}) > 1
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from repfl.paper_tables.core.evidence import (
 )
 from repfl.paper_tables.core.noise import pool
 from repfl.paper_tables.core.published import Printing
-from repfl.paper_tables.core.result import CELL_FIELDS, Column, OfSeed, TableLayout, mixed, shared
+from repfl.paper_tables.core.result import CELL_FIELDS, Column, TableLayout
+from repfl.paper_tables.core.seeds import OfSeed, common_floor, mixed
 from repfl.paper_tables.core.statistics import Expected
 from repfl.paper_tables.core.verdict import EXACT, UNJUDGED, Kind, Runs, at_floor, judge
 
@@ -376,26 +377,3 @@ def _other_seeds(cells: pd.DataFrame, column: Column) -> list[str]:
         f"{column.name}: rows have different seeds, which may deal different clients, and are not"
         f" ranked{foot if isfinite(floor) else ''}"
     ]
-
-
-def common_floor(cells: pd.DataFrame) -> tuple[float, tuple[int, ...]]:
-    """The floor of a column, and the seeds that it is of: those that all of its rows with a floor
-    have.
-    """
-    by_seed = cells.loc[cells["floor"].notna(), "by_seed"]
-    seeds = shared(by_seed)
-    known = [run.floor for runs in by_seed for run in runs if run.seed in seeds]
-    known = [floor for floor in known if isfinite(floor)]
-    return sum(known) / len(known) if known else nan, seeds
-
-
-def paired(frame: pd.DataFrame) -> pd.DataFrame:
-    """The numbers of every column over the seeds that all of its rows have."""
-    ours = frame["ours"].astype(float).copy()
-    for _, cells in frame.groupby("column", sort=False):
-        if mixed(cells["by_seed"]):
-            common = set(shared(cells["by_seed"]))
-            for place, runs in cells["by_seed"].items():
-                kept = [run.value for run in runs if run.seed in common] if runs else []
-                ours[place] = float(np.mean(kept)) if kept else nan
-    return frame.assign(ours=ours)

@@ -27,7 +27,8 @@ from repfl.paper_tables.core.claims import (
     sentence,
     some,
 )
-from repfl.paper_tables.core.result import Claim, OfSeed
+from repfl.paper_tables.core.result import Claim
+from repfl.paper_tables.core.seeds import OfSeed
 from repfl.paper_tables.core.statistics import Expected, spread
 from repfl.paper_tables.fedobp import ablation
 from repfl.paper_tables.fedobp import accuracy as obp_accuracy

@@ -18,8 +18,9 @@ from repfl.bench.report.sheet import Sheet as Told
 from repfl.bench.report.sheet import decode, encode
 from repfl.bench.report.text import FEW, show
 from repfl.bench.report.write import write_artefacts
-from repfl.paper_tables.core import ranking, tables
-from repfl.paper_tables.core.result import Absent, Canvas, Claim, Figure, OfSeed, Sheet, Table
+from repfl.paper_tables.core import ranking, seeds, tables
+from repfl.paper_tables.core.result import Absent, Canvas, Claim, Figure, Sheet, Table
+from repfl.paper_tables.core.seeds import OfSeed
 from tests.bench.report import sample
 
 
@@ -92,7 +93,7 @@ def test_orders_are_compared_over_the_seeds_that_all_rows_have() -> None:
     found = of_other_seeds()
     (order,) = ranking.orderings(found.frame, found.layout.columns[:1])
     assert order.winner == found.frame["row"].iloc[1]
-    assert list(tables.paired(found.frame)["ours"]) == [51.0, 52.0]
+    assert list(seeds.paired(found.frame)["ours"]) == [51.0, 52.0]
 
 
 def test_best_and_second_share_ties_at_the_printed_precision() -> None:
