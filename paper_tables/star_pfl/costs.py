@@ -227,8 +227,9 @@ def _caption(evidence: Evidence) -> str:
     return (
         f"Costs of six methods per round, averaged over rounds and seeds. Scale {evidence.scale}:"
         f" {setting(main)}. Comm of FedAvg, FedBN and FedAP is closed-form, and held to the printed"
-        " digits at every scale. FLOPs of the methods that train all weights are a count at the paper's"
-        " sizes; it leaves out element-wise work, and the paper does not say what it counts."
+        " digits at every scale. FLOPs of the methods that train all weights are a count at the"
+        " paper's sizes; it leaves out element-wise work, and the paper does not say what it"
+        " counts."
     )
 
 
