@@ -16,7 +16,7 @@ from repfl.bench.cells import grid as grids
 from repfl.bench.evidence import measured
 from repfl.bench.evidence.lines import AXES, Line
 from repfl.paper_tables.core import noise, published
-from repfl.paper_tables.core.operating import CLEAR, operating_characteristics
+from repfl.paper_tables.core.operating import CLEAR, operating_characteristics, runs_needed
 from repfl.paper_tables.core.statistics import Expected
 
 OURS = (1, 3, 5)
@@ -136,6 +136,22 @@ def _operating(root: Path) -> tuple[tuple[str, ...], ...]:
                 )
             )
     return tuple(lines)
+
+
+@cache
+def seeds_needed() -> dict[str, int | None]:
+    """By paper, how many seeds of ours it takes until half of the accuracies that are equal come
+    out *reproduced*.
+    """
+    found = {}
+    for paper in grids.files(grids.ROOT):
+        settings = _settings(paper)
+        if hasattr(settings, "PRINTING"):
+            expected = _expected(paper, settings, fitted(grids.ROOT))
+            found[paper] = runs_needed(
+                expected, settings.PRINTING.runs, printed=hasattr(settings, "DEVIATIONS")
+            )
+    return found
 
 
 def _typical(expected: list[Expected]) -> float:

@@ -1,6 +1,6 @@
 """How well a measured number is founded: *measured* by one contributor on one platform;
-*recomputed*, to the bit, by a later run; *confirmed* by another contributor or platform within the
-noise of a run.
+*recomputed*, to the bit, on the same platform, whoever did it; *confirmed* on another platform
+within the noise of a run.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ def tiers(known: Measured) -> dict[str, Tier]:
 
 def _tier(known: Measured, line: Line) -> Tier:
     others = [other for other in known.cells[line.cell].values() if other.key != line.key]
-    if any(agree(line, other, known) for other in others):
+    there = [other for other in others if other.platform != line.platform]
+    if any(agree(line, other, known) for other in there):
         return Tier.CONFIRMED
-    return Tier.RECOMPUTED if line.key in known.reruns else Tier.MEASURED
+    again = any(
+        line.digests and other.digests == line.digests and other.platform == line.platform
+        for other in others
+    )
+    return Tier.RECOMPUTED if again or line.key in known.reruns else Tier.MEASURED

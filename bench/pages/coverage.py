@@ -12,7 +12,7 @@ from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.evidence import measured
-from repfl.bench.pages import parts
+from repfl.bench.pages import parts, statistics
 from repfl.bench.records.store import Record
 from repfl.bench.running.cost import duration
 
@@ -44,6 +44,7 @@ def block(paper: str) -> str:
         cells = unique(planned)
         done = [known[scale][item.cell.id] for item in cells if item.cell.id in known[scale]]
         lines.append(f"| {scale} | {len(done)} of {len(cells)} | {' | '.join(_cost(done))} |")
+    lines += ["", told] if (told := statistics.reach(paper)) else []
     if "desk" not in plans:
         return "\n".join(lines) + "\n"
     lines += ["", "| artefact at desk scale | cells measured, by column of the grid |", "|---|---|"]

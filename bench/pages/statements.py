@@ -58,7 +58,7 @@ def _claim(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
 def claim_lines(result: Result, claim: Claim) -> Iterator[str]:
     """A claim at one scale, and how to make it again."""
     yield f"{result.paper}/{claim.id} at the {result.scale} scale ({result.key})"
-    yield f"  “{claim.text}”"
+    yield f"  {claim.text} (in our words)"
     yield f"  {render.standing(claim)}" + (
         "" if claim.printed is None else f"; in the paper's own numbers: {_word(claim.printed)}"
     )

@@ -22,6 +22,27 @@ def block() -> str:
     return "\n".join((head, f"|{'---|' * (head.count('|') - 1)}", *lines)) + "\n"
 
 
+def reach(paper: str) -> str:
+    """Whether an accuracy of a paper can come out reproduced at all, and with how many seeds; a
+    paper whose runs are not known has no such line.
+    """
+    if paper not in (needed := evidence.seeds_needed()):
+        return ""
+    if needed[paper] is None:
+        told = (
+            "Even an accuracy that is equal to the paper's would come out *reproduced* in fewer"
+            " than half of all cases, however many seeds are run: the printed means are of too few"
+            " runs for their noise. *Consistent* is then the most to expect"
+        )
+    else:
+        seeds = "1 seed" if needed[paper] == 1 else f"{needed[paper]} seeds"
+        told = (
+            "An accuracy that is equal to the paper's comes out *reproduced* in half of all cases,"
+            f" or more, from {seeds} of ours on"
+        )
+    return f"{told} ([how this is computed](../../bench/STATISTICS.md#how-often-it-errs))."
+
+
 def draw(path: Path) -> None:
     """Every deviation that the model has seen, and what it expects there from all the others; one
     panel per pool.

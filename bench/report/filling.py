@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
@@ -26,7 +27,7 @@ def sheet_of(result: Result, printed: Mapping[str, Mapping[str, Any]], **told: A
         "scale": result.scale,
         "findings": tuple(result.findings),
         "notes": tuple(result.notes),
-        "claims": tuple(_said(claim, result.paper) for claim in result.claims),
+        "claims": tuple(_said(claim, result.paper, printed) for claim in result.claims),
         "ids": tuple(result.ids),
         **told,
     }
@@ -38,7 +39,14 @@ def sheet_of(result: Result, printed: Mapping[str, Mapping[str, Any]], **told: A
     return Sheet(**base, **_tabled(result)) if isinstance(result, Table) else Sheet(**base)
 
 
-def _said(claim: Claim, paper: str) -> Said:
+QUOTED = re.compile(r"“([^”]+)”")
+FRAGMENT = 3
+"""Words: fewer quoted are no sentence, such as “at least”."""
+
+
+def _said(claim: Claim, paper: str, printed: Mapping[str, Mapping[str, Any]]) -> Said:
+    notes = (str(printed.get(source, {}).get("note", "")) for source in claim.sources)
+    quoted = dict.fromkeys(text for note in notes for text in QUOTED.findall(note))
     return Said(
         claim.id,
         claim.text,
@@ -49,6 +57,7 @@ def _said(claim: Claim, paper: str) -> Said:
         claim.suggests,
         claim.printed,
         tuple(claim.sources),
+        tuple(text for text in quoted if len(text.split()) > FRAGMENT),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from repfl.paper_tables.core.result import Table
+from repfl.paper_tables.core.seeds import common_floor, mixed
 from repfl.paper_tables.core.verdict import EXACT, Verdict
 
 MINUS = "\N{MINUS SIGN}"
@@ -26,7 +27,7 @@ MEANING = {
     "half": "half precision: forward passes in bfloat16; not float32's number",
     "measured": "measured once",
     "recomputed": "recomputed on the same platform, with equal bits",
-    "confirmed": "confirmed by another contributor or platform within the noise of a run",
+    "confirmed": "confirmed on another platform within the noise of a run",
     "stale": "stale: nobody has shown yet that today's code computes the same",
     "desk": "desk scale: real data, but fewer rounds, clients or seeds, or a smaller model",
 }
@@ -142,8 +143,8 @@ def marks(
 ) -> dict[tuple[str, str], Mark]:
     """The best and the second number of every column, at the printed precision; ties share their
     place. Beside printed numbers, ours of a smaller scale have no such marks: they are not
-    comparable; `alone`, a column's need be of one scale only, and of as many seeds where that is a
-    smaller one: each seed may deal other clients.
+    comparable; `alone`, a column's need be of one scale only. Ours are not ranked over different
+    seeds: each seed may deal other clients.
     """
     found: dict[tuple[str, str], Mark] = {}
     real = set(table.frame.loc[table.frame["ours"].notna(), "scale"])
@@ -153,11 +154,11 @@ def marks(
     ranked = {column.key: column for column in table.layout.columns if column.best}
     competing = table.frame.loc[
         ~table.frame["row"].isin(table.layout.aside) & table.frame["column"].isin(ranked),
-        ["row", "column", side, "scale", "seeds"],
+        ["row", "column", side, "scale", "kind", "by_seed"],
     ]
     for key, cells in competing.dropna(subset=[side]).groupby("column", sort=False):
-        small = set(cells["scale"]) - {"paper"}
-        if alone and (cells["scale"].nunique() > 1 or (small and cells["seeds"].nunique() > 1)):
+        trained = cells.loc[~cells["kind"].isin(EXACT), "by_seed"]
+        if (alone and cells["scale"].nunique() > 1) or (side == "ours" and mixed(trained)):
             continue
         column = ranked[str(key)]
         values = cells[side].astype(float).round(column.digits)
@@ -170,13 +171,12 @@ def marks(
 
 
 def floors(table: Table) -> dict[str, float]:
-    """The majority-class floor of every column that has one."""
-    grouped = table.frame.groupby("column")["floor"].mean()
-    return (
-        {str(key): float(value) for key, value in grouped.items() if isfinite(value)}
-        if table.layout.floor
-        else {}
-    )
+    """The majority-class floor of every column that has one, over the seeds that all of its rows
+    have: each seed may deal other clients, with a floor of their own.
+    """
+    grouped = table.frame.groupby("column") if table.layout.floor else ()
+    found = {str(key): common_floor(cells)[0] for key, cells in grouped}
+    return {key: floor for key, floor in found.items() if isfinite(floor)}
 
 
 def counts(verdicts: Iterable[object]) -> dict[str, int]:

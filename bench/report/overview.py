@@ -53,7 +53,7 @@ def dots(sheet: Sheet) -> list[Dot]:
         for number in sheet.printed
     ]
     for claim in sheet.claims:
-        said = Dot(of_claim(claim), f"{sheet.page}#claim-{claim.id}", f"“{claim.text}”")
+        said = Dot(of_claim(claim), f"{sheet.page}#claim-{claim.id}", f"in our words: {claim.text}")
         found += [said] * len(claim.sources)
     return found
 
@@ -217,8 +217,24 @@ def whole(found: Sequence[Summary]) -> str:
         " smaller or different setting."
     )
     if sentences := sum(summary.sentences for summary in found):
-        told.append(f"The other {sentences:,} stand in sentences, which are judged as claims.")
+        again = sum(len(c.sources) for s in found for c in s.claims if of_claim(c) == "again")
+        told.append(
+            f"The other {sentences:,} stand in sentences, which are judged as claims; {again:,} of"
+            " them come out again."
+        )
     return " ".join(told)
+
+
+def counts(found: Sequence[Summary]) -> dict[str, str]:
+    """How many dots each colour has: numbers of tables and figures, and those of sentences."""
+    every = [dot.outcome for summary in found for dot in summary.dots]
+    tabled = [outcome(number) for summary in found for number in summary.numbers]
+    told = {}
+    for name in OUTCOMES:
+        whole_, own = every.count(name), tabled.count(name)
+        parts = f" ({_count(own, 'number')}, {whole_ - own:,} in sentences)"
+        told[name] = f"{whole_:,}" + (parts if whole_ > own else "")
+    return told
 
 
 def _parted(every: Iterable[Number]) -> tuple[list[Number], list[Number]]:

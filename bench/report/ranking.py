@@ -54,7 +54,8 @@ def rankings(book: Book) -> Iterator[Ranking]:
             mine = [at.get((row, head.key)) for row in rows]
             numbers = [n for n in mine if n is not None and n.measured and n.ids]
             scales = {n.scale for n in numbers}
-            if head.best != "high" or head.unit not in ("%", "percent") or len(scales) != 1:
+            alike = len(scales) == 1 == len({n.seeds for n in numbers})
+            if head.best != "high" or head.unit not in ("%", "percent") or not alike:
                 continue
             if len(numbers) == len(rows) and (run := book.runs.get(numbers[0].ids[0])):
                 of_scale = found.setdefault(scales.pop(), {})

@@ -46,7 +46,8 @@ def csv(result: Table | Figure) -> str:
 def _csv(frame: pd.DataFrame) -> str:
     # joined with a part that has no line, a column of numbers becomes one of objects, which would
     # be written in full
-    return frame.infer_objects().to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    told = frame.drop(columns="by_seed", errors="ignore")
+    return told.infer_objects().to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
 
 # -- Markdown --------------------------------------------------------------------------------------
@@ -67,7 +68,7 @@ def markdown(table: Table) -> str:
         _bullets("Remarks", tables.remarks(table.frame, table.layout.columns)),
         _bullets("What it shows", list(table.findings)),
         _bullets("Notes", list(table.notes)),
-        _bullets("Claims", [claim(c, table.paper) for c in table.claims]),
+        _bullets("Claims, in our words", [claim(c, table.paper) for c in table.claims]),
     ]
     return "\n\n".join(p for p in parts if p) + "\n"
 
@@ -170,8 +171,7 @@ def claim(c: Claim, paper: str) -> str:
     """A claim in one line."""
     printed = "" if c.printed is None else f"; in the paper's own numbers it {STANDINGS[c.printed]}"
     return (
-        f"“{c.text}”: {standing(c)}{printed}. {c.detail[:1].upper()}{c.detail[1:]}."
-        f" ({paper}/{c.id})"
+        f"{c.text}: {standing(c)}{printed}. {c.detail[:1].upper()}{c.detail[1:]}. ({paper}/{c.id})"
     )
 
 

@@ -56,6 +56,7 @@ class Said:
 
     id: str
     text: str
+    """In our words."""
     detail: str
     line: str
     """Everything in one line."""
@@ -64,6 +65,8 @@ class Said:
     suggests: bool | None
     printed: bool | None
     sources: tuple[str, ...] = ()
+    verbatim: tuple[str, ...] = ()
+    """In the paper's words, as far as the published files quote them."""
 
 
 @dataclass(frozen=True)

@@ -130,12 +130,11 @@ def _search(book: Book) -> list[list[str]]:
 
 
 def _first_screen(book: Book, summaries: list[overview.Summary]) -> dict[str, Any]:
-    shown = [dot.outcome for summary in summaries for dot in summary.dots]
     return {
         "summaries": summaries,
         "printed": any(summary.published for summary in summaries),
         "whole": overview.whole(summaries),
-        "counts": {name: f"{shown.count(name):,}" for name in overview.OUTCOMES},
+        "counts": overview.counts(summaries),
         "runs": len(book.runs),
         "differing": overview.differing(book.sheets),
         "exact": EXACT,

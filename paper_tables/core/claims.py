@@ -5,7 +5,8 @@ cell(b, c) for c in columns)`), and weighed on both sides. Print has no noise. O
 counts as there when its interval leaves out zero, as absent when the interval lies on the other
 side, and is open else, also where a number is missing; conditions join such answers (Kleene's
 logic), so that one clear exception refutes "always", and missing numbers refute nothing.
-`Claim.holds` keeps what smaller scales suggest from being a verdict.
+Cells are held against each other over the seeds that all of them have: each seed may deal other
+clients. `Claim.holds` keeps what smaller scales suggest from being a verdict.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pandas as pd
 from scipy import special
 
 from repfl.paper_tables.core.result import Claim
+from repfl.paper_tables.core.seeds import OfSeed, of_runs, shared
 from repfl.paper_tables.core.statistics import LEVEL
 
 Place = tuple[str, str]
@@ -187,6 +189,18 @@ class Side:
             for row in kept.to_dict("records")
         }
 
+    @cached_property
+    def _runs(self) -> dict[Place, tuple[OfSeed, ...]]:
+        """Where ours are means over seeds, what each seed came to."""
+        if self.name != "ours" or "by_seed" not in self.frame:
+            return {}
+        places = zip(self.frame["row"].astype(str), self.frame["column"].astype(str), strict=True)
+        told = zip(places, self.frame["by_seed"], strict=True)
+        return {place: runs for place, runs in told if of_runs([runs])}
+
+    def _common(self, form: Form) -> set[int]:
+        return set(shared(self._runs.get(place) for place in form.factors))
+
     def _at(self, place: Place) -> dict[str, float]:
         if place not in self._cells:
             rows, columns = ({p[axis] for p in self._cells} for axis in (0, 1))
@@ -198,18 +212,23 @@ class Side:
         return self._cells[place]
 
     def of(self, form: Form) -> Known | None:
-        """What a sum of cells comes to; none where a number is missing."""
+        """What a sum of cells comes to over their common seeds; none where a number is missing, or
+        there is no such seed.
+        """
         value, variance, fourth = form.constant, 0.0, 0.0
         if not isfinite(value):
             return None
+        common = self._common(form)
         for place, factor in form.factors.items():
-            found = self._at(place)
-            if not isfinite(found.get(self.name, float("nan"))):
+            found, runs = self._at(place), self._runs.get(place, ())
+            if not isfinite(found.get(self.name, float("nan"))) or (runs and not common):
                 return None
-            value += factor * found[self.name]
+            kept = [run.value for run in runs if run.seed in common]
+            value += factor * (sum(kept) / len(kept) if kept else found[self.name])
             if self.name == "ours":
                 half = (found["high"] - found["low"]) / 2
                 error = half / _quantile(LEVEL, found["df"])
+                error *= sqrt(len(runs) / len(kept)) if kept else 1.0
                 variance += (factor * error) ** 2
                 fourth += (factor * error) ** 4 / found["df"]
         # Welch and Satterthwaite; rows that share partitions err together, which this leaves out
@@ -234,13 +253,19 @@ class Side:
         return False if value + half < 0 or (not half and value <= 0) else None
 
     def seeds(self, condition: Condition) -> str:
-        """How many runs stand behind the numbers."""
-        places = {p for leaf in condition.leaves() for p in leaf.difference.factors}
-        counts = sorted({int(n) for p in places if (n := self._at(p).get("seeds", 0)) > 0})
+        """How many runs stand behind the numbers: of every difference, its common seeds."""
+        known = [x.difference for x in condition.leaves() if self.of(x.difference) is not None]
+        counts = sorted({n for form in known for n in self._counts(form)})
         if not counts:
             return "no run"
         told = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        return f"{told} {'seed' if counts == [1] else 'seeds'}"
+        common = "common " if self._runs and any(len(form.factors) > 1 for form in known) else ""
+        return f"{told} {common}{'seed' if counts == [1] else 'seeds'}"
+
+    def _counts(self, form: Form) -> set[int]:
+        if common := self._common(form):
+            return {len(common)}
+        return {int(n) for p in form.factors if (n := self._at(p).get("seeds", 0)) > 0}
 
 
 def level_of(condition: Condition) -> float:

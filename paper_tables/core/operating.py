@@ -95,3 +95,22 @@ def operating_characteristics(
         clear.said[Verdict.DIFFERS],
         none.covered,
     )
+
+
+SEEDS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100)
+"""Numbers of our runs that are tried."""
+ENDLESS = 10**6
+"""More runs than anybody makes: what is left is the noise of the printed number."""
+
+
+def runs_needed(expected: Sequence[Expected], theirs: int, *, printed: bool) -> int | None:
+    """How many runs of ours it takes until half of the numbers that are equal come out
+    *reproduced*; none where no number of runs is enough, since the printed mean is itself too
+    noisy.
+    """
+
+    def enough(ours: int) -> bool:
+        found = simulate(expected, ours, theirs, 0.0, printed=printed, draws=DRAWS // 10)
+        return found.said[Verdict.REPRODUCED] >= 0.5
+
+    return next((ours for ours in SEEDS if enough(ours)), None) if enough(ENDLESS) else None

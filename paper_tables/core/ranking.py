@@ -11,14 +11,15 @@ import pandas as pd
 from repfl.paper_tables.core import statistics
 from repfl.paper_tables.core.evidence import Evidence, decile, pick, scores
 from repfl.paper_tables.core.result import Column, Ordering
+from repfl.paper_tables.core.seeds import paired
 from repfl.paper_tables.core.tables import Row
 
 
 def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering, ...]:
-    """Per column, whether our numbers rank the rows as the paper's do; only rows that have both
-    numbers count.
+    """Per column, whether our numbers rank the rows as the paper's do, over the seeds that all
+    have; only rows that have both numbers count.
     """
-    found = []
+    found, frame = [], paired(frame)
     for column in columns:
         both = frame[
             (frame["column"] == column.key) & frame["published"].notna() & frame["ours"].notna()
@@ -57,8 +58,9 @@ def summary(
     """
     ranked = [row for row in rows if not row.aside]
     labels = [r.label for r in ranked if r.label in set(frame["row"])]
+    alike = paired(frame[frame["row"].isin(labels)])
     wide = {
-        name: frame.pivot(index="row", columns="column", values=name).astype(float).reindex(labels)
+        name: alike.pivot(index="row", columns="column", values=name).astype(float).reindex(labels)
         for name in ("published", "ours")
     }
     known = {row.label: _scores(evidence, row) for row in ranked if row.label in labels}

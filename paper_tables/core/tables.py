@@ -25,8 +25,9 @@ from repfl.paper_tables.core.evidence import (
 from repfl.paper_tables.core.noise import pool
 from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, TableLayout
+from repfl.paper_tables.core.seeds import OfSeed, common_floor, mixed
 from repfl.paper_tables.core.statistics import Expected
-from repfl.paper_tables.core.verdict import UNJUDGED, Kind, Runs, at_floor, judge
+from repfl.paper_tables.core.verdict import EXACT, UNJUDGED, Kind, Runs, at_floor, judge
 
 FLOOR = "predicting each client's most frequent training class"
 AT_FLOOR, BEST_ROUND = "at the floor", "best round on test"
@@ -95,8 +96,8 @@ def measure(
     done = cells if all(finished) else cells[finished]
     model = expected(evidence, cells)
     average = first(done, "recipe.evaluation.average", "clients")
-    found = gather(cells, evidence.scale, scores(done, point, rule), model)
-    found["floor"] = _floor(done, f"floor.{average}")
+    floor = f"floor.{average}"
+    found = gather(cells, evidence.scale, scores(done, point, rule), model, floor)
     if cells.empty:
         return found
     scored = point or first(cells, "recipe.evaluation.point")
@@ -110,11 +111,16 @@ def measure(
 
 def _floor(done: pd.DataFrame, name: str) -> float:
     """What a constant reaches, in percent: the mean over finished cells, as far as it is known."""
-    if name not in done:
-        return nan
-    floors = pd.to_numeric(done[name], errors="coerce").to_numpy(dtype=float)
+    floors = _floors(done, name)
     known = floors[np.isfinite(floors)]
-    return 100 * float(known.mean()) if len(known) else nan
+    return float(known.mean()) if len(known) else nan
+
+
+def _floors(done: pd.DataFrame, name: str) -> np.ndarray:
+    """What a constant reaches in every cell, in percent."""
+    if name not in done:
+        return np.full(len(done), nan)
+    return 100 * pd.to_numeric(done[name], errors="coerce").to_numpy(dtype=float)
 
 
 def expected(evidence: Evidence, cells: pd.DataFrame) -> Expected | None:
@@ -131,10 +137,17 @@ def expected(evidence: Evidence, cells: pd.DataFrame) -> Expected | None:
 
 
 def gather(
-    cells: pd.DataFrame, scale: str, values: Sequence[float], expected: Expected | None = None
+    cells: pd.DataFrame,
+    scale: str,
+    values: Sequence[float],
+    expected: Expected | None = None,
+    floor: str = "",
 ) -> dict[str, Any]:
-    """Our side of a table cell, from whatever was read off its finished cells."""
+    """Our side of a table cell, from whatever was read off its finished cells; `floor` is the name
+    of what a constant reaches in them.
+    """
     spread = statistics.spread(values, expected)
+    done = cells[[status == "done" for status in listed(cells, "status")]]
     return {
         "ours": spread.mean,
         "std": spread.std,
@@ -144,15 +157,23 @@ def gather(
         "df": spread.df,
         "reason": why_missing(cells, scale),
         "scale": scale,
-        "floor": nan,
+        "floor": _floor(done, floor),
         "method": str(first(cells, "method", "")),
         "tier": tier(cells),
-        "ids": tuple(
-            cell
-            for cell, status in zip(listed(cells, "id"), listed(cells, "status"), strict=True)
-            if status == "done"
-        ),
+        "ids": tuple(listed(done, "id")),
+        "by_seed": _by_seed(done, values, floor),
     }
+
+
+def _by_seed(done: pd.DataFrame, values: Sequence[float], floor: str) -> tuple[OfSeed, ...]:
+    """Every seed's number; none where numbers are not one per seed."""
+    seeds = listed(done, "seed")
+    if len(values) != len(seeds) or len(set(seeds)) < len(seeds):
+        return ()
+    runs = zip(seeds, values, _floors(done, floor), strict=True)
+    return tuple(
+        OfSeed(int(seed), float(value), float(low)) for seed, value, low in runs if isfinite(value)
+    )
 
 
 def printed_fields(found: pd.Series | None) -> dict[str, Any]:
@@ -185,15 +206,18 @@ def conclude(
     *,
     rounding: float = 0.0,
     printing: Printing | None = None,
+    apart: str = "",
 ) -> dict[str, Any]:
-    """A table cell with its difference and verdict; without a published number it has neither."""
+    """A table cell with its difference and verdict; without a published number it has neither.
+    `apart` says why the two sides are not comparable.
+    """
     cell = {**cell, **NO_VERDICT}
     if not cell["source"] or not isfinite(cell["published"]):
         return cell
     printing = printing or Printing()
     ours, model = Runs(cell["ours"], cell["std"], max(1, cell["seeds"])), cell.get("expected")
     printed = Runs(cell["published"], printing.deviation(cell["published_std"]), printing.runs)
-    apart = _other_rule(printing.rule, cell.get("rule", ""))
+    apart = apart or _other_rule(printing.rule, cell.get("rule", ""))
     found = judge(
         printed,
         ours,
@@ -338,4 +362,18 @@ def remarks(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:
             rows = list(group["row"])
             who = "all rows" if len(rows) == len(cells) > 1 else ", ".join(rows)
             lines.append(f"{column.name}: {who}: {reason}")
+        lines += _other_seeds(cells, column)
     return lines
+
+
+def _other_seeds(cells: pd.DataFrame, column: Column) -> list[str]:
+    """That rows of a column cannot be held against each other as they stand."""
+    if not mixed(cells.loc[~cells["kind"].isin(EXACT), "by_seed"]):
+        return []
+    floor, seeds = common_floor(cells)
+    told = ", ".join(map(str, seeds))
+    foot = f"; the floor is that of {'seed' if len(seeds) == 1 else 'seeds'} {told}, which all have"
+    return [
+        f"{column.name}: rows have different seeds, which may deal different clients, and are not"
+        f" ranked{foot if isfinite(floor) else ''}"
+    ]

@@ -164,7 +164,7 @@ def judge(
     """
     if not isfinite(ours.mean):
         return Judgement(Verdict.MISSING)
-    if kind in EXACT:
+    if kind in EXACT and not apart:
         same = abs(ours.mean - printed.mean) <= rounding + SLACK
         return Judgement(
             Verdict.EQUAL if same else Verdict.DIFFERS, basis="held to the printed digits"

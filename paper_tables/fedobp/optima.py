@@ -50,7 +50,7 @@ def curve(data: pd.DataFrame, short: str, score: str, further: float = nan) -> p
     ours, logged = (longest[longest["version"] == version].set_index("q") for version in VERSIONS)
     named = set() if isnan(further) else {further}
     places = sorted({*ours.index, *logged.index, *named})
-    frame = ours.reindex(index=places, columns=["ours", "low", "high", "df", "seeds"])
+    frame = ours.reindex(index=places, columns=["ours", "low", "high", "df", "seeds", "by_seed"])
     frame = frame.assign(published=logged["published"].reindex(places), column=short)
     return frame.assign(row=[f"{q:g}" for q in places]).reset_index(drop=True)
 

@@ -31,6 +31,7 @@ FIELDS = [
     "low",
     "high",
     "df",
+    "by_seed",
     *JUDGED,
     "ratio",
     "wire",

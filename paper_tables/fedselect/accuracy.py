@@ -189,7 +189,8 @@ def personal_shares(evidence: Evidence, accuracy: pd.DataFrame) -> pd.DataFrame:
         planned = cells.get((str(row), str(key)), evidence.cells.iloc[:0])
         if planned.empty or set(planned["method"]) != {"fedselect"}:
             continue
-        values = [100 * exchange.personal(m) for m in planned["metrics"]]
+        done = planned.loc[planned["status"] == "done", "metrics"]
+        values = [100 * exchange.personal(metrics) for metrics in done]
         place = {"row": row, "column": f"{key}/share", **tables.printed_fields(None)}
         found.append(place | tables.gather(planned, evidence.scale, values) | tables.NO_VERDICT)
     return pd.DataFrame(found, columns=list(CELL_FIELDS))

@@ -58,4 +58,5 @@ def filled(
     values = pd.Series([numbers.get(place, 50.0) for place in places], index=frame.index)
     if side == "published":
         return frame.assign(published=values)
-    return frame.assign(ours=values, low=values - half, high=values + half, df=30.0, seeds=3)
+    alike = frame.drop(columns="by_seed", errors="ignore")
+    return alike.assign(ours=values, low=values - half, high=values + half, df=30.0, seeds=3)

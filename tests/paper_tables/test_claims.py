@@ -28,6 +28,7 @@ from repfl.paper_tables.core.claims import (
     some,
 )
 from repfl.paper_tables.core.result import Claim
+from repfl.paper_tables.core.seeds import OfSeed
 from repfl.paper_tables.core.statistics import Expected, spread
 from repfl.paper_tables.fedobp import ablation
 from repfl.paper_tables.fedobp import accuracy as obp_accuracy
@@ -164,6 +165,38 @@ def test_a_row_or_column_that_is_not_there_is_an_error(row: str, column: str) ->
         weigh(cell(row, column) > 0.0, frame(THREE))
 
 
+def of_seeds(**rows: dict[int, float]) -> pd.DataFrame:
+    """Rows of some seeds each, whose means have intervals of the same noise."""
+    means = {row: sum(runs.values()) / len(runs) for row, runs in rows.items()}
+    half = pd.Series([2.0 / sqrt(len(runs)) for runs in rows.values()])
+    found = frame(means)
+    return found.assign(
+        low=found["ours"] - half,
+        high=found["ours"] + half,
+        seeds=[len(runs) for runs in rows.values()],
+        by_seed=[tuple(OfSeed(*run) for run in runs.items()) for runs in rows.values()],
+    )
+
+
+def test_rows_are_held_against_each_other_over_their_common_seeds() -> None:
+    """A row with easier seeds beside leads by its mean, and trails on the seed that both have."""
+    values = of_seeds(a={1: 65.0, 2: 75.0, 3: 76.0, 4: 74.0}, b={1: 69.0})
+    found = weigh(cell("a", "c") > cell("b", "c"), values)
+    assert found.holds is False
+    assert found.detail.startswith("ours: -4.00 [-6.74, -1.26] (1 common seed)")
+
+
+def test_rows_without_a_common_seed_leave_a_claim_open() -> None:
+    values = of_seeds(a={1: 65.0, 2: 64.0}, b={3: 99.0})
+    assert weigh(cell("b", "c") > cell("a", "c"), values).holds is None
+
+
+def test_a_number_alone_is_of_all_its_seeds() -> None:
+    found = weigh(cell("a", "c") > 60.0, of_seeds(a={1: 65.0, 2: 75.0}, b={1: 69.0}))
+    assert "+10.00" in found.detail
+    assert found.detail.endswith("(2 seeds); printed: +10.00")
+
+
 def test_a_cell_that_enters_twice_errs_once() -> None:
     side = Side(frame(THREE), "ours")
     twice, whole = side.of(cell("a", "c") + cell("a", "c")), side.of(cell("a", "c") * 2)
@@ -227,7 +260,7 @@ def doctored(paper: str, name: str, change: Callable[[pd.DataFrame], pd.Series])
     printed = table.frame[table.frame["source"] != ""].reset_index(drop=True)
     ours = change(printed).astype(float)
     values = printed.assign(
-        ours=ours, low=ours - 1e-4, high=ours + 1e-4, df=30.0, seeds=3, scale="paper"
+        ours=ours, low=ours - 1e-4, high=ours + 1e-4, df=30.0, seeds=3, scale="paper", by_seed=None
     )
     given = PAPERS[paper].evidence(name, "paper")
     return [

@@ -94,7 +94,7 @@ def test_what_is_expected_of_a_line_is_what_is_expected_of_its_table_s_cell() ->
     ("other", "tier"),
     [
         (line(0.53, 1, platform="there"), Tier.CONFIRMED),
-        (line(0.53, 1, contributor="visitor"), Tier.CONFIRMED),
+        (line(0.53, 1, contributor="visitor"), Tier.MEASURED),
         (line(0.56, 1, platform="there"), Tier.MEASURED),
         (line(None, 1, platform="there"), Tier.MEASURED),
     ],
@@ -107,6 +107,12 @@ def test_a_second_line_confirms_within_the_noise_and_not_beyond(other: Line, tie
     )
     assert found["cell 1"] is tier
     assert found["cell 2"] is Tier.MEASURED
+
+
+def test_equal_bits_on_one_platform_are_a_recomputation_whoever_ran_it() -> None:
+    visitor, elsewhere = line(0.50, 1, contributor="visitor"), line(0.50, 1, platform="there")
+    assert tiers.tiers(known(*SEEDS, visitor))["cell 1"] is Tier.RECOMPUTED
+    assert tiers.tiers(known(*SEEDS, visitor, elsewhere))["cell 1"] is Tier.CONFIRMED
 
 
 def test_equal_bits_agree_whatever_the_noise() -> None:
@@ -131,7 +137,7 @@ def test_collecting_elsewhere_adds_lines_and_takes_none_away(
     collect(items, store, root, "visitor")
     found = measured.read("tests", "smoke", root)
     assert {each.contributor for each in found.lines} == {"founders", "visitor"}
-    assert set(tiers.tiers(found).values()) == {Tier.CONFIRMED}
+    assert set(tiers.tiers(found).values()) == {Tier.RECOMPUTED}
     assert len(found.records) == 1
 
 

@@ -31,7 +31,10 @@ def test_a_claim_is_told_at_both_scales_with_its_numbers_and_how_to_make_them_ag
             if claim.id == CLAIM
         ]
         assert not others
-        assert f"{PAPER}/{CLAIM} at the {scale} scale ({result.key})\n  “{claim.text}”" in said.out
+        assert (
+            f"{PAPER}/{CLAIM} at the {scale} scale ({result.key})\n  {claim.text} (in our words)"
+            in said.out
+        )
         assert f"repfl report --scale {scale} --artefact {result.key}" in said.out
         assert claim.detail in said.out
         assert f"stated in published/: {claim.sources[0]}" in said.out
@@ -52,7 +55,7 @@ def test_a_number_that_stands_in_a_sentence_leads_to_its_claim(here: Here) -> No
     (claim,) = (c for r in committed.of(PAPER, "paper") for c in r.claims if c.id == CLAIM)
     said = here("evidence", f"{PAPER}/{claim.sources[0]}")
     assert said.code == 0
-    assert f"“{claim.text}”" in said.out
+    assert f"{claim.text} (in our words)" in said.out
 
 
 def test_a_number_is_made_again_from_its_own_cells_alone(here: Here) -> None:

@@ -13,12 +13,14 @@ from rich.console import Console
 from repfl.bench.report import latex, numbers, render
 from repfl.bench.report.address import addressed, slug
 from repfl.bench.report.filling import sheet_of
-from repfl.bench.report.overview import dots, summaries, whole
+from repfl.bench.report.overview import counts, dots, summaries, whole
 from repfl.bench.report.sheet import Sheet as Told
 from repfl.bench.report.sheet import decode, encode
 from repfl.bench.report.text import FEW, show
 from repfl.bench.report.write import write_artefacts
-from repfl.paper_tables.core.result import Absent, Canvas, Figure, Sheet, Table
+from repfl.paper_tables.core import ranking, seeds, tables
+from repfl.paper_tables.core.result import Absent, Canvas, Claim, Figure, Sheet, Table
+from repfl.paper_tables.core.seeds import OfSeed
 from tests.bench.report import sample
 
 
@@ -60,16 +62,38 @@ def test_markdown_has_as_many_cells_in_every_row() -> None:
         assert len({line.count("|") for line in lines}) <= 1
 
 
-def test_runs_on_other_clients_compete_for_nothing_at_a_smaller_scale() -> None:
-    """A paper-ready table of the desk's scale, of which some rows have more seeds."""
+def of_other_seeds() -> Table:
+    """One column, in which a row has five seeds and the other their first, where it leads."""
     table = sample.small_table()
-    frame = table.frame.assign(scale="desk", seeds=1)
-    alike, more = (
-        replace(table, frame=frame.assign(seeds=seeds))
-        for seeds in (1, 1 + 4 * (frame["row"] == "FedAvg"))
-    )
-    assert "best" in numbers.marks(alike, "ours", alone=True).values()
-    assert numbers.marks(more, "ours", alone=True) == {}
+    frame = table.frame[table.frame["column"] == "easy"].iloc[:2]
+    more = tuple(OfSeed(seed, 50.0 + seed, 60.0 + seed) for seed in range(1, 6))
+    less = (OfSeed(1, 52.0, 61.0),)
+    frame = frame.assign(by_seed=[more, less], ours=[53.0, 52.0], floor=[63.0, 61.0])
+    return replace(table, frame=frame)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_rows_of_different_seeds_are_not_ranked(alone: bool) -> None:
+    found = of_other_seeds()
+    assert numbers.marks(found, "ours", alone=alone) == {}
+    assert set(numbers.marks(found, "published", alone=alone).values()) == {"best", "second"}
+    first = replace(found, frame=found.frame.assign(by_seed=[(OfSeed(1, 51.0),)] * 2))
+    assert "best" in numbers.marks(first, "ours", alone=alone).values()
+
+
+def test_a_column_s_floor_is_that_of_the_seeds_which_all_rows_have_and_says_so() -> None:
+    found = of_other_seeds()
+    assert numbers.floors(found) == {"easy": 61.0}
+    said = "rows have different seeds, which may deal different clients, and are not ranked"
+    (remark,) = (each for each in tables.remarks(found.frame, found.layout.columns) if said in each)
+    assert remark.endswith("the floor is that of seed 1, which all have")
+
+
+def test_orders_are_compared_over_the_seeds_that_all_rows_have() -> None:
+    found = of_other_seeds()
+    (order,) = ranking.orderings(found.frame, found.layout.columns[:1])
+    assert order.winner == found.frame["row"].iloc[1]
+    assert list(seeds.paired(found.frame)["ours"]) == [51.0, 52.0]
 
 
 def test_best_and_second_share_ties_at_the_printed_precision() -> None:
@@ -239,3 +263,26 @@ def test_numbers_are_written_alike_whatever_a_table_was_joined_from() -> None:
     table = sample.small_table()
     joined = replace(table, frame=table.frame.astype(object))
     assert render.csv(joined) == render.csv(table)
+
+
+def test_only_the_paper_s_own_words_stand_in_quotation_marks() -> None:
+    """A claim is ours to word; the published files keep what the paper has of it."""
+    said = "Bytes fall by 46 %"
+    claim = Claim("bytes", said, None, "none", "desk", sources=("text.csv:2",))
+    note = "“at least”, from “reducing overhead by 46% to 73%”"
+    made = replace(sample.small_table(), claims=(claim,))
+    (found,) = sheet_of(made, {"text.csv:2": {"note": note}}).claims
+    assert found.verbatim == ("reducing overhead by 46% to 73%",)
+    assert f"“{said}" not in found.line + render.markdown(made)
+    assert "in our words" in render.markdown(made)
+
+
+def test_the_first_screen_tells_numbers_from_sentences_wherever_it_counts() -> None:
+    sheet = sheets()[0]
+    held = [replace(claim, holds=True, sources=("text.csv:2",)) for claim in sheet.claims[:2]]
+    found = summaries([replace(sheet, claims=tuple(held))], {})
+    assert "The other 2 stand in sentences, which are judged as claims; 2 of them come" in whole(
+        found
+    )
+    assert counts(found)["again"] == "2 (0 numbers, 2 in sentences)"
+    assert counts(found)["near"] == "3"

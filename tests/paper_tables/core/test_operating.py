@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from repfl.bench.evidence import noise as fitted
-from repfl.paper_tables.core.operating import operating_characteristics, simulate
+from repfl.paper_tables.core.operating import operating_characteristics, runs_needed, simulate
 from repfl.paper_tables.core.statistics import Expected
 from repfl.paper_tables.core.verdict import MARGIN, Runs, Verdict, compare
 
@@ -56,6 +56,13 @@ def test_every_simulated_number_has_a_verdict() -> None:
     said = simulate(KNOWN, 1, 3, 1.0, printed=True).said
     assert sum(said.values()) == pytest.approx(1)
     assert said[Verdict.MISSING] == 0
+
+
+def test_runs_of_ours_cannot_make_up_for_few_noisy_runs_of_theirs() -> None:
+    """One printed run that deviates by more than a point is never reproduced; a quiet one is."""
+    assert runs_needed([Expected(1.5**2, 30.0)], 1, printed=False) is None
+    assert runs_needed([Expected(1.5**2, 30.0)], 100, printed=False) in range(8, 101)
+    assert runs_needed([Expected(0.1**2, 30.0)], 1, printed=False) == 1
 
 
 def test_the_rates_of_todays_model_are_as_promised() -> None:

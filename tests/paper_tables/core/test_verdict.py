@@ -122,3 +122,9 @@ def test_a_printed_accuracy_is_at_the_floor_when_it_is_not_a_point_above() -> No
     assert at_floor(60.0, 66.47)
     assert not at_floor(67.48, 66.47)
     assert not at_floor(67.48, nan)
+
+
+def test_a_count_of_other_things_is_not_called_different() -> None:
+    """A closed form that leaves out what the printed one may have in it."""
+    found = judge(Runs(3.005), Runs(2.977), kind=Kind.CLOSED, apart="ours leaves some out")
+    assert (found.verdict, found.basis) == (Verdict.OTHER_SCALE, "ours leaves some out")

@@ -110,7 +110,8 @@ def test_closed_forms_come_out_and_two_slips_are_flagged_at_every_scale(scale: s
         flops = found.cell("FedAvg", f"{task}/flops")
         assert flops is not None
         assert (flops["ours"], flops["verdict"]) == {
-            "axial": (pytest.approx(2.9774, abs=1e-4), "differs"),  # element-wise work is left out
+            # which operations the paper counts is not known, and ours leaves some out
+            "axial": (pytest.approx(2.9774, abs=1e-4), "not comparable"),
             "sagittal": (pytest.approx(1.2722, abs=1e-4), "differs"),
         }[task]
 

@@ -1,0 +1,62 @@
+"""Numbers of several seeds: which seeds they have in common, and what they come to over these. Each
+seed may deal other clients, so means over different seeds are of different problems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import isfinite, nan
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+
+class OfSeed(NamedTuple):
+    """What one seed's run came to, and the floor among its clients."""
+
+    seed: int
+    value: float
+    floor: float = nan
+
+
+def of_runs(by_seed: Iterable[Any]) -> list[tuple[OfSeed, ...]]:
+    """The numbers that rest on runs."""
+    return [runs for runs in by_seed if isinstance(runs, tuple) and runs]
+
+
+def shared(by_seed: Iterable[Any]) -> tuple[int, ...]:
+    """The seeds that all of some numbers have: each seed may deal other clients, and a mean over
+    others is of another problem. Numbers without runs, such as sizes, have no say.
+    """
+    known = [{run.seed for run in runs} for runs in of_runs(by_seed)]
+    return tuple(sorted(set.intersection(*known))) if known else ()
+
+
+def mixed(by_seed: Iterable[Any]) -> bool:
+    """Whether some numbers are of different seeds."""
+    return len({frozenset(run.seed for run in runs) for runs in of_runs(by_seed)}) > 1
+
+
+def common_floor(cells: pd.DataFrame) -> tuple[float, tuple[int, ...]]:
+    """The floor of a column, and the seeds that it is of: those that all of its rows with a floor
+    have.
+    """
+    by_seed = cells.loc[cells["floor"].notna(), "by_seed"]
+    seeds = shared(by_seed)
+    known = [run.floor for runs in of_runs(by_seed) for run in runs if run.seed in seeds]
+    known = [floor for floor in known if isfinite(floor)]
+    return sum(known) / len(known) if known else nan, seeds
+
+
+def paired(frame: pd.DataFrame) -> pd.DataFrame:
+    """The numbers of every column over the seeds that all of its rows have."""
+    ours = frame["ours"].astype(float).copy()
+    for _, cells in frame.groupby("column", sort=False):
+        if mixed(cells["by_seed"]):
+            common = set(shared(cells["by_seed"]))
+            for place, runs in cells["by_seed"].items():
+                if of_runs([runs]):
+                    kept = [run.value for run in runs if run.seed in common]
+                    ours[place] = float(np.mean(kept)) if kept else nan
+    return frame.assign(ours=ours)
