@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 import pandas as pd
@@ -84,6 +85,15 @@ def test_costs_are_those_of_the_chosen_runs(made: dict[str, Table | Figure]) -> 
     assert values["Local", "traffic"] == 0
     assert values["FedAvg + FT", "traffic"] > 0
     assert (values.xs("seconds", level="column") > 0).all()
+
+
+def test_a_board_of_nothing_is_drawn_empty_and_says_what_to_run(here: Here, tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        said = here("board", "--small")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.endswith("\nnothing computed yet: repfl board run --small\n")
+    assert "problem" not in said.out
+    assert "| FedOBP | – |" in (tmp_path / "report" / "board" / "table1.md").read_text()
 
 
 def test_every_method_has_the_same_number_of_trials_of_a_declared_space() -> None:
