@@ -96,6 +96,18 @@ def test_a_board_of_nothing_is_drawn_empty_and_says_what_to_run(here: Here, tmp_
     assert "| FedOBP | – |" in (tmp_path / "report" / "board" / "table1.md").read_text()
 
 
+def test_a_method_that_joins_stands_tuned_beside_itself_as_printed(
+    here: Here, results: Path, tmp_path: Path
+) -> None:
+    said = here(
+        "board", "reproduce", "--small", "--method", "ditto", "--executor", "inline",
+        "--results", results, "--out", tmp_path,
+    )  # fmt: skip
+    assert (said.code, "problem" in said.out) == (0, False)
+    rows = (tmp_path / "board" / "table4.md").read_text().split("**Remarks**")[0].splitlines()
+    assert [row.count("(2)") for row in rows if row.startswith("| ditto")] == [3]
+
+
 def test_every_method_has_the_same_number_of_trials_of_a_declared_space() -> None:
     planned = unique(
         item for item in plan(Selection(papers=["board"], scale="paper")) if item.trial
