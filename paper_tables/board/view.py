@@ -133,12 +133,14 @@ class View:
         cells = self.evidence.cells
         done = list(cells.loc[cells["status"] == "done", "id"])
         found = self.evidence.rounds(done, "post_agg/val/mean", "pre_agg/val/mean")
-        return dict(list(found.set_index("round").groupby("id")["value"]))
+        grouped = found.set_index("round").groupby("id")["value"]
+        return {str(name): curve for name, curve in grouped}
 
     @cached_property
     def _reached(self) -> dict[str, pd.Series]:
         """Clients' accuracies by cell."""
-        return dict(list(self.clients.groupby("id")["accuracy"]))
+        grouped = self.clients.groupby("id")["accuracy"]
+        return {str(name): reached for name, reached in grouped}
 
     @cached_property
     def clients(self) -> pd.DataFrame:
