@@ -221,7 +221,8 @@ def _extra_rows(
                 recipe_from(item.cell.recipe, f"{item.key}, {item.column}"),
                 item.cell.seed,
             )
-            yield replace(item, cell=cell, row=spec(name, hp), guest=spec(name, hp))
+            label = spec(name, hp) + _ending(item, planned)
+            yield replace(item, cell=cell, row=label, guest=spec(name, hp))
         tables = {item.key: item for item in planned if item.kind == "table" and item.trial}
         for item in tables.values():
             yield from _searched(item, GridRow(label=spec(name, hp), method=name, hp=hp))
@@ -232,13 +233,20 @@ def _searched(beside: Planned, row: GridRow) -> Iterator[Planned]:
     the others.
     """
     grid = grids.read(beside.file or grids.files()[beside.paper])
-    places = set()
-    artefact = (beside.artefact, beside.kind)
+    artefact, joined = (beside.artefact, beside.kind), set[str]()
     for cells in grid.cells(beside.artefact, beside.scale):
-        if cells.block.search is None:
-            continue
-        own = replace(cells, rows=(row,))
-        for item in _of_block(grid, artefact, beside.scale, own, row.label):
-            if (place := (item.column, item.cell.seed, item.trial)) not in places:
-                places.add(place)
-                yield item
+        columns = tuple(each for each in cells.columns if each.key not in joined)
+        if cells.block.search is None or not columns:
+            continue  # what a further block searches is of its own rows
+        joined |= {each.key for each in columns}
+        own = replace(cells, rows=(row,), columns=columns)
+        yield from _of_block(grid, artefact, beside.scale, own, row.label)
+
+
+def _ending(item: Planned, planned: Sequence[Planned]) -> str:
+    """What rows as they are have behind the name of the searched row beside them, such as `, as
+    printed`; nothing where nothing is searched.
+    """
+    searched = {each.row for each in planned if each.trial and each.key == item.key}
+    ends = [item.row.removeprefix(row) for row in searched if item.row.startswith(row)]
+    return min(ends, key=len, default="")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 from repfl.bench.cells.planned import Planned
 from repfl.bench.cli import show
@@ -25,7 +26,20 @@ def report(chosen: Chosen, results: Path | None, out: Path, style: str = "report
     asked = replace(_asked(chosen), again=again(chosen.plugin or (), store), style=style)
     found = reporting.report(asked, store, out)
     show.report(found)
+    if not found.runs:
+        print(f"nothing computed yet: {_run(chosen)}{asked.again}")
     return FAILED if found.failed else FINDING if found.problems else 0
+
+
+def _run(chosen: Chosen) -> str:
+    """The command that computes what was asked for, but for what `again` says."""
+    board = chosen.paper == ["board"] and chosen.scale in ("smoke", "paper")
+    small = " --small" if chosen.scale == "smoke" else ""
+    told = {"plugin", "paper", "scale"} if board else {"plugin"}
+    given = {name: value for name, value in vars(chosen).items() if value and name not in told}
+    listed = [(n, each) for n, v in given.items() for each in ([v] if isinstance(v, str) else v)]
+    head = f"repfl board run{small}" if board else "repfl run"
+    return head + "".join(f" --{name} {quote(str(each))}" for name, each in listed)
 
 
 def _asked(chosen: Chosen) -> reporting.Asked:

@@ -48,6 +48,8 @@ class Reported:
     """The artefacts that could not be made or drawn, by `paper/name`."""
     fresh: bool = False
     """Whether anything had to be made."""
+    runs: int = 0
+    """How many runs are behind it."""
 
 
 def report(asked: Asked, store: Store, out: Path) -> Reported:
@@ -72,6 +74,7 @@ def report(asked: Asked, store: Store, out: Path) -> Reported:
         found.sheets = [decode(sheet) for part in parts for sheet in part["sheets"]]
         found.problems = [line for part in parts for line in part["problems"]]
         found.failed = [name for part in parts for name in part["failed"]]
+        found.runs = sum(len(part["runs"]) for part in parts)
         keys.append(_key(asked.tested, store, asked))
         test = kept.get("self-test", keys[-1])
         if test is None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Planned
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import measured, recheck, tiers
 from repfl.bench.evidence.lines import Line
@@ -90,13 +91,22 @@ class FileChange:
 
     @cached_property
     def cells(self) -> dict[str, dict[str, object]]:
-        """The cells that today's grids plan."""
+        """The cells that today's grids plan; of a table that tunes all methods alike also those of
+        methods that join it.
+        """
         if self.paper not in grids.files():
             return {}
-        return {
-            item.cell.id: item.cell.json
-            for item in plan(Selection(papers=[self.paper], scale=self.scale))
-        }
+        own = plan(Selection(papers=[self.paper], scale=self.scale))
+        if any(item.trial for item in own) and (guests := self._guests(own)):
+            own += plan(Selection(papers=[self.paper], scale=self.scale, methods=guests))
+        return {item.cell.id: item.cell.json for item in own}
+
+    def _guests(self, own: Sequence[Planned]) -> list[str]:
+        """Methods of lines that are registered and have no row."""
+        from repfl.algorithms.core.method import methods
+
+        found = {str(line.axes["method"]) for side in (self.then, self.now) for line in side.lines}
+        return sorted(found & methods().keys() - {item.cell.method for item in own})
 
     def compare(self, found: Review) -> None:
         """Every line of either side, by its key."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import nan
+from math import isfinite, nan
 
 import numpy as np
 import pandas as pd
@@ -63,10 +63,11 @@ def fig1(evidence: Evidence) -> Figure:
             axes.set_xlabel("rank" if panel == "rank" else "accuracy in %")
         return canvas
 
+    told = f" ({critical:.1f})" if isfinite(critical) else ""
     what = (
         "Average ranks over recipes and studies, and accuracies with 95 % intervals. Methods whose"
         " point lies in the grey band are not told apart from the best one at 5 %: Nemenyi's"
-        f" critical difference of ranks ({critical:.1f}), Tukey's of accuracies."
+        f" critical difference of ranks{told}, Tukey's of accuracies."
     )
     drawn = (draw, data.reset_index())
     return _figure(view, "fig1", "Who leads, and who cannot be told apart", what, drawn)

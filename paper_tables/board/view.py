@@ -82,7 +82,8 @@ class View:
         harmed = analysis.harm(self.clients, ALONE)
         found = self._lines(self.done).merge(harmed, on=analysis.PLACE, how="left")
         places = zip(found["method"], found["column"], strict=True)
-        return found[[place not in self._open for place in places]]
+        whole = [place not in self._open for place in places]
+        return found.loc[whole]  # without `loc`, an empty list asks for no columns
 
     @cached_property
     def scores(self) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +15,9 @@ from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import unique
 from repfl.bench.evidence.artefacts import make
+from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
+from repfl.bench.evidence.review import review
 from repfl.bench.records.store import Store
 from repfl.paper_tables.core.result import Figure, Table
 from tests.bench.conftest import PEEKING, Said, forgotten
@@ -84,6 +87,62 @@ def test_costs_are_those_of_the_chosen_runs(made: dict[str, Table | Figure]) -> 
     assert values["Local", "traffic"] == 0
     assert values["FedAvg + FT", "traffic"] > 0
     assert (values.xs("seconds", level="column") > 0).all()
+
+
+def test_a_board_of_nothing_is_drawn_empty_and_says_what_to_run(here: Here, tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        said = here("board", "--small")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.endswith("\nnothing computed yet: repfl board run --small\n")
+    assert "problem" not in said.out
+    assert "| FedOBP | – |" in (tmp_path / "report" / "board" / "table1.md").read_text()
+
+
+def test_a_method_that_joins_stands_tuned_beside_itself_as_printed(
+    here: Here, results: Path, tmp_path: Path
+) -> None:
+    said = here(
+        "board", "reproduce", "--small", "--method", "ditto", "--executor", "inline",
+        "--results", results, "--out", tmp_path,
+    )  # fmt: skip
+    assert (said.code, "problem" in said.out) == (0, False)
+    rows = (tmp_path / "board" / "table4.md").read_text().split("**Remarks**")[0].splitlines()
+    assert [row.count("(2)") for row in rows if row.startswith("| ditto")] == [3]
+
+
+JOINED = """
+from repfl.algorithms.core.method import register
+from repfl.algorithms.fedavg import FedAvg
+
+register("test-joined", title="J", paper="none", year=2026, family="test", sends="as FedAvg")(
+    type("Joined", (FedAvg,), {"__module__": __name__})
+)
+"""
+
+
+def test_lines_of_a_method_that_joined_can_be_sent_and_are_kept_where_it_is_unknown(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = {"commit": "c" * 40, "dirty": False}
+    monkeypatch.setattr("repfl.bench.records.provenance.commit", lambda: clean)
+    path, lines, store = tmp_path / "joined.py", tmp_path / "lines", Store(tmp_path / "results")
+    path.write_text(JOINED)
+    (none := tmp_path / "none").mkdir()
+    joined = Selection(papers=["board"], methods=["test-joined"])
+    with forgotten():
+        said = here(
+            "board", "run", "--small", "--method", "test-joined", "--plugin", path,
+            "--results", store.root, "--executor", "inline", "--seed", "1",
+        )  # fmt: skip
+        assert said.code == 0, said.err
+        assert [count for _, count in collect(plan(joined), store, lines).files] == [3]
+        found = review(str(none), str(lines))
+        assert {change.remark for change in found.changes} == {"the first of its cell"}
+    own = plan(Selection(papers=["board"]))  # from here on the method is not registered
+    assert collect(own, Store(tmp_path / "empty"), lines).files[0][1] == 3
+    assert not make(own, Library(Store(tmp_path / "empty")), lines).problems
+    remarks = {change.remark for change in review(str(none), str(lines)).changes}
+    assert remarks == {"unknown method test-joined"}
 
 
 def test_every_method_has_the_same_number_of_trials_of_a_declared_space() -> None:

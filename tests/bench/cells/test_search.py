@@ -76,6 +76,25 @@ def test_a_method_beside_a_searched_table_has_trials_of_its_own(tmp_path: Path) 
     assert {item.guest for item in found} == {"ditto"}
 
 
+def test_a_method_joins_beside_rows_that_search_what_it_has_not(tmp_path: Path) -> None:
+    wider = f"search = {{ trials = 2, over = {RANGE[:-1]}, rate = {{ log = [0.01, 0.1] }} }} }}"
+    block = f"""search = {{ trials = 2, over = {RANGE} }}
+[[artefacts.s.cells]]
+rows = [{{ label = "own rate", method = "fedbabu" }}]
+recipes = ["two"]
+{wider}
+[[artefacts.s.cells]]
+rows = [{{ label = "fedavg, as printed", method = "fedavg" }}]
+recipes = ["two"]
+"""
+    searched(tmp_path, block, "fedavg")
+    asked = Selection(files=[tmp_path / "tests.toml"], artefacts=["tests/s"], methods=["ditto"])
+    assert [(item.row, item.cell.seed, item.trial) for item in plan(asked)] == [
+        ("ditto, as printed", 0, 0), ("ditto, as printed", 1, 0),
+        ("ditto", 0, 1), ("ditto", 0, 2), ("ditto", 1, 1), ("ditto", 1, 2),
+    ]  # fmt: skip
+
+
 def test_what_a_row_fixes_is_not_searched(tmp_path: Path) -> None:
     searched(tmp_path, f"search = {{ trials = 3, over = {RANGE} }}", "fedavg")
     asked = ["ditto[lam=0.25]"]
