@@ -14,6 +14,7 @@ from repfl.bench.cli.options import (
     AsJson,
     Chosen,
     Grids,
+    Methods,
     Papers,
     Plugins,
     Results,
@@ -195,6 +196,7 @@ def verify(
 def collect(
     paper: Papers = None,
     artefact: Artefacts = None,
+    method: Methods = None,
     scale: Scale = "paper",
     results: Results = None,
     contributor: Annotated[
@@ -208,7 +210,7 @@ def collect(
 
     return show.collected(
         write(
-            select(Chosen(paper=paper, artefact=artefact, scale=scale)),
+            select(Chosen(paper=paper, artefact=artefact, method=method, scale=scale), beside=True),
             Store(results),
             None,
             contributor,

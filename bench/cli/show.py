@@ -169,6 +169,8 @@ def collected(found: Collected) -> int:
         print(f"finding: {line}")
     if found.half:
         print(f"{found.half} records of bfloat16 are left out: measured values are of float32")
+    for method, count in sorted(found.beside.items()):
+        print(f"{count} records of {method} are of no row of this grid: name it with --method")
     if not found.files:
         print("no finished cells to collect")
     return FINDING if found.conflicts else FINE

@@ -7,6 +7,7 @@ curves and diagnostics is kept, beside the curve and the counts that each value 
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -15,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from repfl.bench.cells.cell import canonical
 from repfl.bench.cells.planned import Planned, unique
-from repfl.bench.errors import Corrupt
+from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.evidence import artefacts, measured
 from repfl.bench.evidence.library import Library
 from repfl.bench.evidence.lines import Line, line_of
@@ -36,6 +38,8 @@ class Collected:
     conflicts: list[str] = field(default_factory=list)
     half: int = 0
     """Records of half precision, which are left out."""
+    beside: Counter[str] = field(default_factory=Counter)
+    """By method, records of the same recipes that are of no planned cell: they are left out too."""
 
 
 class Noting(Library):
@@ -65,7 +69,7 @@ def collect(
     Lines of other platforms and contributors stay, and so do those of cells that are not finished
     here, unless they are of an older version of a method that is.
     """
-    library, done = Noting(store), Collected()
+    library, done = Noting(store), Collected(beside=_beside(planned, store))
     artefacts.make(planned, library, root)
     name = contributor or measured.contributor()
     for paper, scale in sorted({(item.paper, item.scale) for item in planned}):
@@ -89,6 +93,21 @@ def collect(
                 kept = sum(line.checksum in had for line in known.lines)
                 done.files.append((measured.write(known), len(known.lines) - kept, kept))
     return done
+
+
+def _beside(planned: Sequence[Planned], store: Store) -> Counter[str]:
+    """By method that has no row, its records of recipes that others are planned at."""
+    rows = {item.cell.method for item in planned}
+    recipes = {canonical(item.cell.recipe) for item in planned}
+    found: Counter[str] = Counter()
+    for cell in {*store.ids()} - {item.cell.id for item in planned}:
+        try:
+            record = store.get(cell)
+        except (Corrupt, UserError):
+            continue  # `repfl verify` tells of it
+        if record and record.cell["method"] not in rows:
+            found[record.cell["method"]] += canonical(record.cell["recipe"]) in recipes
+    return +found
 
 
 def _add(
