@@ -15,12 +15,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.narrowing import Selection
-from repfl.bench.cells.plan import plan
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import measured, recheck, tiers
 from repfl.bench.evidence.lines import Line
@@ -88,20 +85,10 @@ class FileChange:
     then: Measured
     now: Measured
 
-    @cached_property
-    def cells(self) -> dict[str, dict[str, object]]:
-        """The cells that today's grids plan."""
-        if self.paper not in grids.files():
-            return {}
-        return {
-            item.cell.id: item.cell.json
-            for item in plan(Selection(papers=[self.paper], scale=self.scale))
-        }
-
     def compare(self, found: Review) -> None:
         """Every line of either side, by its key."""
         for side in (self.then, self.now):
-            recheck.sound(side, self.cells)
+            recheck.sound(side, recheck.cells_of(self.paper, self.scale))
         told = [
             Change(self.paper, self.scale, "does not hold", each, "", "", True)
             for each in self.now.problems
@@ -190,12 +177,12 @@ class FileChange:
             return "its method has a newer version"
         return (
             "!was removed, though its cell is planned"
-            if line.cell in self.cells
+            if line.record.cell
             else "no grid plans its cell any more"
         )
 
     def _unknown(self, line: Line) -> str:
-        if line.cell in self.cells:
+        if line.record.cell:
             return ""
         from repfl.algorithms.core.method import methods
 
