@@ -112,7 +112,7 @@ def _found(
 ) -> Iterator[tuple[str, Found]]:
     """Own runs, then measured values; what cannot be trusted is warned of and left out."""
     from repfl.bench.cells import grid
-    from repfl.bench.evidence.measured import read
+    from repfl.bench.evidence import recheck
     from repfl.bench.evidence.tiers import tiers
 
     for name, chosen, known in (("paper", paper, grid.files()), ("scale", scale, grid.SCALES)):
@@ -131,7 +131,7 @@ def _found(
         for size in reversed(grid.SCALES)
         if paper in (None, each) and scale in (None, size)
     ]:
-        lines = read(*place)
+        lines = recheck.read(*place)
         for problem in lines.problems:
             warnings.warn(problem, stacklevel=3)
         tier = tiers(lines)
@@ -150,7 +150,8 @@ def _row(cell: str, found: Found) -> dict[str, Any]:
     else:
         standing, recipe = line.standing, line.axes["column"]
     axes = _axes(record.cell) if line is None else line.axes
-    average = record.cell["recipe"]["evaluation"]["average"] if line is None else "clients"
+    # of a measured cell that no grid plans any more, nobody knows which average it reports
+    average = record.cell["recipe"]["evaluation"]["average"] if record.cell else None
     paper, scale = found.place
     return {
         "id": cell,

@@ -83,7 +83,7 @@ def _measured(cell: str, paper: str, scale: str) -> Found:
     )
     if planned is None:
         raise UserError(f"{place}: no grid plans cell {cell[:12]} any more")
-    recheck.sound(known, {cell: planned.cell.json})
+    recheck.sound(known, [planned])
     if (line := known.line(cell)) is None:
         raise Corrupt(next(iter(known.problems), f"{place}: cell {cell[:12]} does not hold"))
     tier, lines = tiers.tiers(known)[cell], len(known.cells[cell])

@@ -46,7 +46,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
         mine = [item for item in planned if item.paper == paper]
         published = published_by(paper, made)
         known = measured.read(paper, mine[0].scale, root)
-        recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
+        recheck.sound(known, mine)
         made.problems += known.problems
         found = Known(library, known)
         for item in unique(mine):

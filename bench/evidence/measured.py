@@ -29,7 +29,7 @@ import numpy as np
 
 from repfl.bench.cells.grid import SCALES, files, folder
 from repfl.bench.cells.planned import Planned
-from repfl.bench.errors import one_line
+from repfl.bench.errors import Corrupt, one_line
 from repfl.bench.evidence.lines import (
     AXES,
     CELLS,
@@ -172,9 +172,19 @@ def folder_of(paper: str, root: Path | None = None) -> Path:
 
 def read(paper: str, scale: str, root: Path | None = None) -> Measured:
     """The measured values of a paper at a scale; nothing where none are kept. A line that does not
-    hold costs itself, and a line in `problems`.
+    hold costs itself, and a line in `problems`; so does a file that cannot be read.
     """
     found = Measured(folder_of(paper, root), scale)
+    try:
+        _read(found)
+    except Corrupt as error:
+        found.problems.append(str(error))
+    return found
+
+
+def _read(found: Measured) -> None:
+    """All files of a scale, and what each line says held against the others."""
+    scale = found.scale
     origins = {row.texts["origin"]: row for row in _rows(found, f"{scale}-origins.csv", ORIGINS)}
     curves: dict[str, list[Row]] = {}
     for row in _rows(found, f"{scale}-curves.csv", CURVES):
@@ -194,7 +204,6 @@ def read(paper: str, scale: str, root: Path | None = None) -> Measured:
         if checksums.get(key) == row["checksum"]:
             found.reruns[key] = Rerun(**row.values)
     _hold_against_index(found, [str(row["checksum"]) for row in rows])
-    return found
 
 
 def _take(found: Measured, row: Row, origin: Row | None, curves: Sequence[Row]) -> str:
@@ -228,7 +237,7 @@ def _hold_against_index(found: Measured, checksums: Sequence[str]) -> None:
     if said is None:
         if checksums:
             found.problems.append(f"{found.file}: is not listed in {INDEX}")
-    elif int(said["lines"]) != len(checksums):
+    elif said["lines"] != str(len(checksums)):
         found.problems.append(
             f"{found.file}: holds {len(checksums)} lines, and {INDEX} says {said['lines']}"
         )
@@ -270,22 +279,29 @@ def _rows(found: Measured, name: str, fields: Sequence[str]) -> Iterator[Row]:
     path = found.folder / name
     if not path.exists():
         return
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        named = reader.fieldnames or ()
-        early = dict.fromkeys((name for name in LATER if name not in named), "")
-        if list(named) != [name for name in fields if name not in early]:
-            told = ", ".join(named)
-            found.problems.append(f"{path}:1: columns are {told}; expected {', '.join(fields)}")
-            return
-        for row in reader:
-            try:
-                if None in row or None in row.values():
-                    raise ValueError(f"has not {len(fields)} fields")
-                row |= {field: text for field, text in early.items() if field in fields}
-                yield Row(row, {field: _decoded(field, text) for field, text in row.items()})
-            except ValueError as error:
-                found.problems.append(f"{path}:{reader.line_num}: {one_line(error)}")
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            yield from _rows_of(csv.DictReader(file), path, fields, found.problems)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise Corrupt(f"{path}: cannot be read: {one_line(error)}") from None
+
+
+def _rows_of(
+    reader: csv.DictReader[str], path: Path, fields: Sequence[str], problems: list[str]
+) -> Iterator[Row]:
+    """Those of an open file; a line that is none costs itself."""
+    named = reader.fieldnames or ()
+    early = dict.fromkeys((name for name in LATER if name not in named), "")
+    if list(named) != [name for name in fields if name not in early]:
+        raise Corrupt(f"{path}:1: columns are {', '.join(named)}; expected {', '.join(fields)}")
+    for row in reader:
+        try:
+            if None in row or None in row.values():
+                raise ValueError(f"has not {len(fields)} fields")
+            row |= {field: text for field, text in early.items() if field in fields}
+            yield Row(row, {field: _decoded(field, text) for field, text in row.items()})
+        except ValueError as error:
+            problems.append(f"{path}:{reader.line_num}: {one_line(error)}")
 
 
 def _decoded(name: str, text: str) -> Any:

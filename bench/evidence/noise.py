@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.evidence import measured
+from repfl.bench.evidence import measured, recheck
 from repfl.bench.evidence.lines import AXES, Line
 from repfl.paper_tables.core import noise, published
 from repfl.paper_tables.core.operating import CLEAR, operating_characteristics, runs_needed
@@ -55,7 +55,7 @@ def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]
     """The runs of one paper and scale. A cell is a line's axes but its seed; a partition is known
     by its digest.
     """
-    known = measured.read(paper, scale, root)
+    known = recheck.read(paper, scale, root)
     cells: dict[tuple[str, ...], dict[int, Line]] = {}
     for line in (
         line

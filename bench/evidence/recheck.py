@@ -4,14 +4,14 @@ come out again?
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Planned
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import measured, tiers
 from repfl.bench.evidence.lines import Line, line_of
@@ -56,13 +56,32 @@ def verify(
     return found
 
 
-def sound(known: Measured, cells: Mapping[str, Mapping[str, Any]]) -> None:
-    """Tell the lines of these cells what they are of, and refuse every one that does not hold by
+def read(paper: str, scale: str, root: Path | None = None) -> Measured:
+    """Measured values that hold, each told by the grid what it is of; what no grid plans any more
+    is left as it is.
+    """
+    known = measured.read(paper, scale, root)
+    if known.lines:
+        sound(known, cells_of(paper, scale))
+    return known
+
+
+def cells_of(paper: str, scale: str) -> list[Planned]:
+    """What a paper's grid plans at a scale; nothing where it has no such scale."""
+    grid = grids.files().get(paper)
+    if grid is None or scale not in grids.read(grid).file.scales:
+        return []
+    return plan(Selection(papers=[paper], scale=scale))
+
+
+def sound(known: Measured, planned: Iterable[Planned]) -> None:
+    """Tell the lines of planned cells what they are of, and refuse every one that does not hold by
     arithmetic.
     """
+    cells = {item.cell.id: item.cell for item in planned}
     for line in known.lines:
         if line.cell in cells:
-            record = replace(line.record, cell=cells[line.cell])
+            record = replace(line.record, cell=cells[line.cell].json)
             known.add(replace(line, record=record))
             if wrong := arithmetic.of_line(record, line.curves, line.counts):
                 known.problems.append(f"{known.file}: cell {line.cell[:12]}: {wrong[0]}; not used")
@@ -73,19 +92,16 @@ def sound(known: Measured, cells: Mapping[str, Mapping[str, Any]]) -> None:
 def _subjects(known: Measured, paper: str, found: Verification) -> Subjects:
     """The lines of one file as records of their cells; whatever does not hold is a finding."""
     found.records += len(known.lines)
-    cells = {
-        item.cell.id: item.cell.json for item in plan(Selection(papers=[paper], scale=known.scale))
-    }
-    sound(known, cells)
+    sound(known, cells_of(paper, known.scale))
     found.findings += known.problems
-    if unplanned := [cell for cell in known.cells if cell not in cells]:
+    if unplanned := [line.cell for line in known.lines if not line.record.cell]:
         told = (
             f"{len(unplanned)} lines are of cells that no grid plans any more, such as"
             f" {unplanned[0][:12]}"
         )
         found.notes.append(f"{known.file}: {told}; not used")
-    planned = [line for line in known.lines if line.cell in cells and check(line.record, found)]
-    return [(line, _subject(line, tiers.apart(line, known))) for line in planned]
+    whole = [line for line in known.lines if line.record.cell and check(line.record, found)]
+    return [(line, _subject(line, tiers.apart(line, known))) for line in whole]
 
 
 def _subject(line: Line, noise: float) -> Subject:

@@ -133,7 +133,7 @@ def _part(
         problems += made.problems
         failed += made.failed
         known = measured.read(mine[0].paper, scale)
-        recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
+        recheck.sound(known, mine)
         told |= runs.told(mine, Known(library, known))
     order = list(dict.fromkeys(item.key for item in planned))
     results = best.merged(results) if asked.best else results
@@ -299,7 +299,7 @@ def _tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
         mine = [item for item in planned if item.paper == paper]
         known = measured.read(paper, mine[0].scale)
         problems += known.problems
-        recheck.sound(known, {item.cell.id: item.cell.json for item in mine})
+        recheck.sound(known, mine)
         told |= runs.outcomes(mine, Known(library, known))
     problems += library.problems
     return {"table": runs.self_test(planned, told) if planned else {}, "problems": problems}

@@ -90,16 +90,14 @@ class FileChange:
     now: Measured
 
     @cached_property
-    def cells(self) -> dict[str, dict[str, object]]:
-        """The cells that today's grids plan; of a table that tunes all methods alike also those of
+    def planned(self) -> list[Planned]:
+        """What today's grids plan; of a table that tunes all methods alike also the cells of
         methods that join it.
         """
-        if self.paper not in grids.files():
-            return {}
-        own = plan(Selection(papers=[self.paper], scale=self.scale))
+        own = recheck.cells_of(self.paper, self.scale)
         if any(item.trial for item in own) and (guests := self._guests(own)):
             own += plan(Selection(papers=[self.paper], scale=self.scale, methods=guests))
-        return {item.cell.id: item.cell.json for item in own}
+        return own
 
     def _guests(self, own: Sequence[Planned]) -> list[str]:
         """Methods of lines that are registered and have no row."""
@@ -111,7 +109,7 @@ class FileChange:
     def compare(self, found: Review) -> None:
         """Every line of either side, by its key."""
         for side in (self.then, self.now):
-            recheck.sound(side, self.cells)
+            recheck.sound(side, self.planned)
         told = [
             Change(self.paper, self.scale, "does not hold", each, "", "", True)
             for each in self.now.problems
@@ -200,12 +198,12 @@ class FileChange:
             return "its method has a newer version"
         return (
             "!was removed, though its cell is planned"
-            if line.cell in self.cells
+            if line.record.cell
             else "no grid plans its cell any more"
         )
 
     def _unknown(self, line: Line) -> str:
-        if line.cell in self.cells:
+        if line.record.cell:
             return ""
         from repfl.algorithms.core.method import methods
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from repfl.bench.cells.cell import canonical
 from repfl.bench.cells.planned import Planned
-from repfl.bench.evidence import artefacts, measured, noise
+from repfl.bench.evidence import artefacts, measured, noise, recheck
 from repfl.bench.evidence.library import Known, Library, StoredEvidence
 from repfl.paper_tables.core.evidence import Arrays, Reduce
 from repfl.paper_tables.core.noise import Noise, pool
@@ -138,7 +138,7 @@ def scene(planned: Sequence[Planned], library: Library) -> Scene:
     first: dict[str, Planned] = {}
     for item in planned:
         first.setdefault(item.cell.id, item)
-    known = {paper: measured.read(paper, SCALE) for paper in {item.paper for item in planned}}
+    known = {paper: recheck.read(paper, SCALE) for paper in {item.paper for item in planned}}
     done = _done(first.values(), library, known)
     for items in _by_artefact(planned).values():
         made = artefacts.Made()

@@ -11,7 +11,7 @@ from repfl.bench.cells import grid as grids
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import Planned, unique
-from repfl.bench.evidence import measured
+from repfl.bench.evidence import measured, recheck
 from repfl.bench.pages import parts, statistics
 from repfl.bench.records.store import Record
 from repfl.bench.running.cost import duration
@@ -35,7 +35,7 @@ def block(paper: str) -> str:
     there = grids.read(grids.files()[paper]).file.scales
     scales = [scale for scale in grids.SCALES if scale in there]
     plans = {scale: plan(Selection(papers=[paper], scale=scale)) for scale in scales}
-    known = {scale: measured.read(paper, scale).records for scale in scales}
+    known = {scale: recheck.read(paper, scale).records for scale in scales}
     lines = [
         "| scale | cells measured | wall time of all of them | device | by |",
         f"|{'---|' * 5}",

@@ -237,8 +237,7 @@ class Store:
             }
         )
         with writing(self.root):
-            for leftover in (fresh, old):
-                shutil.rmtree(leftover, ignore_errors=True)
+            self.recover(record.id)
             try:
                 fresh.mkdir(parents=True)
                 for name, data in {**siblings, "record.json": encode(whole)}.items():
@@ -249,13 +248,12 @@ class Store:
                 fresh.rename(self.folder(record.id))
                 sync_folder(self.root)
             finally:
-                for leftover in (fresh, old):
-                    shutil.rmtree(leftover, ignore_errors=True)
+                self.recover(record.id)  # also where only the first of the renames was made
         return whole
 
     def recover(self, cell: str) -> None:
-        """Clear what a killed writer of this cell left; a record it had moved aside comes back. The
-        caller holds the cell's lock.
+        """Clear what a writer of this cell left; a record it had moved aside comes back unless
+        there is a new one. The caller holds the cell's lock.
         """
         old, fresh = self.running / f"{cell}.old", self.running / f"{cell}.new"
         with writing(self.root):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
+from repfl.bench.cells.cell import participants
 from repfl.bench.report.cache import digest
 from repfl.bench.report.sheet import Number, Sheet
 from repfl.bench.report.write import Book
@@ -40,13 +40,9 @@ def sent(lines: Iterable[tuple[Sheet, Number]], book: Book) -> list[Sent]:
         run = book.runs.get(cell)
         if sheet.kind != "table" or run is None or not run["bytes"] or cell in found:
             continue
-        base = plain.get(digest(run["recipe"]))
+        recipe = run["recipe"]
+        base = plain.get(digest(recipe))
         share = run["bytes"] / base if base else None
-        found[cell] = Sent(sheet, number, run["bytes"] / _exchanges(run["recipe"]) / 1e6, share)
+        exchanges = participants(run["method"], recipe) * recipe["training"]["rounds"]
+        found[cell] = Sent(sheet, number, run["bytes"] / exchanges / 1e6, share)
     return sorted(found.values(), key=lambda each: each.share is None)
-
-
-def _exchanges(recipe: Mapping[str, Any]) -> float:
-    """How often a client takes part, over all clients and rounds."""
-    share = float(recipe.get("participation") or 1.0)
-    return float(recipe["clients"]) * share * float(recipe["training"]["rounds"])

@@ -171,9 +171,11 @@ def crashed(task: Task, options: Options, reason: str) -> Outcome:
     store = Store(options.results)
     try:
         with claim(store, task.cell.id) as mine:
-            stored = store.get(task.cell.id) if mine else None
-            if mine and (stored is None or stored.status not in FINAL):
-                _without(task, options, store, "failed", reason, resumable=True)
+            if mine:
+                store.recover(task.cell.id)
+                stored = store.get(task.cell.id)
+                if stored is None or stored.status not in FINAL:
+                    _without(task, options, store, "failed", reason, resumable=True)
     except UserError as error:
         return Outcome(task.cell.id, "fatal", one_line(error))
     except Corrupt as error:

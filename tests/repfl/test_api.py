@@ -13,6 +13,9 @@ import torch
 import repfl
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import unique
+from repfl.bench.cli import status
+from repfl.bench.evidence.measured import read
 from repfl.bench.records.store import Store
 from tests.bench.conftest import FAULTY, ROOT
 
@@ -113,10 +116,28 @@ def test_load_has_own_runs_before_measured_values_and_says_where_each_is_from(
     measured = found[found["source"] == "measured"]
     assert set(measured["paper"]) == {"fedobp"}
     assert set(measured["tier"]) <= {"measured", "recomputed", "confirmed"}
-    assert measured["standing"].str.match("current|stale: ").all()
     assert measured["accuracy"].between(0, 1).all()
     line = measured[measured["status"] == "done"].index[0]
     assert repfl.curves(line[:20])["name"].str.startswith("post_agg/").any()
+
+
+@pytest.mark.parametrize("place", [("fedselect", "desk"), ("fedobp", "paper")])
+def test_load_knows_of_measured_values_what_their_grid_says(
+    place: tuple[str, str], tmp_path: Path
+) -> None:
+    """Whether they are stale as `repfl plan --stale` tells it, and the floor of the average that
+    their recipe reports.
+    """
+    paper, scale = place
+    found, lines = repfl.load(tmp_path, paper=paper, scale=scale), read(paper, scale)
+    planned = plan(Selection(papers=[paper], scale=scale))
+    stale = status.stale(planned, status.Statuses(Store(tmp_path)))
+    assert set(found.index[found["standing"] != "current"]) == stale.keys()
+    for item in unique(planned):
+        if (line := lines.line(item.cell.id)) is not None and line.value is not None:
+            average = item.cell.recipe["evaluation"]["average"]
+            floor = line.record.metrics["floor"][average]
+            assert found.loc[item.cell.id, "floor"] == floor
 
 
 def test_a_damaged_record_costs_itself_and_a_warning(results: Path, tmp_path: Path) -> None:

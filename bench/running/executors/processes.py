@@ -22,6 +22,9 @@ from repfl.bench.running.packing import Packer
 from repfl.bench.running.task import GRACE, Options, Outcome, Task, Tell
 from repfl.bench.running.work import ONE_THREAD, crashed, prepare_process, run_task
 
+LEAVING = 2.0
+"""Seconds that workers have to leave by themselves."""
+
 
 def execute(
     tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]
@@ -77,10 +80,10 @@ class _Worker:
         with suppress(OSError, ValueError):
             self.pipe.send(None)
 
-    def end(self) -> None:
-        """Let an idle worker go, and a busy one not."""
+    def end(self, deadline: float) -> None:
+        """Let an idle worker go until then; a busy one is killed."""
         self.release()
-        self.process.join(2.0)
+        self.process.join(max(0.0, deadline - time.monotonic()))
         self.kill()
 
     def kill(self) -> None:
@@ -132,7 +135,7 @@ class WorkerPool:
 
     def _dismissed(self, worker: _Worker) -> None:
         self.workers.remove(worker)
-        worker.end()
+        worker.end(time.monotonic() + LEAVING)
 
     def _start_worker(self, place: int) -> _Worker:
         """A new worker process."""
@@ -217,8 +220,9 @@ class WorkerPool:
         self.stopping.set()
         for worker in self.workers:
             worker.release()
+        deadline = time.monotonic() + LEAVING  # one for all: who presses Ctrl-C again waits for it
         for worker in self.workers:
-            worker.end()
+            worker.end(deadline)
 
 
 def _how(code: int | None) -> str:

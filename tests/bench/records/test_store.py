@@ -209,6 +209,27 @@ def test_a_full_disk_leaves_what_was_stored(
     assert compute(task(seed=1)).status == "done"
 
 
+@pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), KeyboardInterrupt()])
+def test_a_record_that_could_not_be_replaced_is_still_there(
+    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch, fault: BaseException
+) -> None:
+    """The old one has been moved aside when the new one cannot take its place."""
+    compute(task())
+    record, rename = stored_result(store, task().cell.id), Path.rename
+
+    def faulty(path: Path, target: Path) -> Path:
+        if path.suffix == ".new":
+            raise fault
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", faulty)
+    assert record is not None
+    with pytest.raises((UserError, KeyboardInterrupt)):
+        store.put(record, {})
+    assert stored_result(store, record.id) == record
+    assert list(store.running.iterdir()) == []
+
+
 def test_a_record_moved_aside_by_a_killed_writer_comes_back(store: Store, compute: Compute) -> None:
     cell = task().cell.id
     compute(task())

@@ -15,6 +15,7 @@ RECIPE = {
     "model": "cnn4",
     "partition": {"rule": "dirichlet"},
     "clients": 20,
+    "participation": 1.0,
     "training": {"rounds": 200},
 }
 CELLS = {"planned": 2, "done": 2, "here": 0, "fell": 0, "above": 1, "value": 91.0, "floor": 40.0}

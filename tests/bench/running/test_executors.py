@@ -12,7 +12,7 @@ import pytest
 from repfl.bench.errors import UserError
 from repfl.bench.records.store import Store
 from repfl.bench.running import devices, packing, runner
-from repfl.bench.running.executors import EXECUTORS, ray
+from repfl.bench.running.executors import EXECUTORS, processes, ray
 from repfl.bench.running.task import Options, Outcome, Task
 from tests.bench.conftest import FAULTY, task
 
@@ -120,6 +120,32 @@ def test_a_round_that_outlasts_the_time_limit_is_cut(
 def test_a_wish_to_stop_starts_no_further_cell(tmp_path: Path, name: str) -> None:
     assert execute(name, [task(), task(seed=1)], tmp_path, 1, stop=lambda: True) == []
     assert Store(tmp_path).ids() == []
+
+
+def test_a_second_wish_to_stop_waits_no_longer_for_many_workers_than_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, killed = [0.0], []
+
+    class Busy:
+        """A process in the middle of a round, which takes all the time that it is given."""
+
+        def join(self, timeout: float = 0.0) -> None:
+            clock[0] += timeout
+
+        def is_alive(self) -> bool:
+            return True
+
+        def kill(self) -> None:
+            killed.append(self)
+
+    pool = processes.WorkerPool(Options(), 8, processes.packer(Options(), 8))
+    pipes = [pool.context.Pipe()[0] for _ in range(8)]
+    pool.workers = [processes._Worker(Busy(), pipe, 0, Options()) for pipe in pipes]
+    monkeypatch.setattr(processes.time, "monotonic", lambda: clock[0])
+    pool.dismiss()
+    assert len(killed) == 8
+    assert clock[0] == 2.0
 
 
 def test_a_missing_ray_is_one_line_that_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from repfl.bench.records.store import Store
 from repfl.bench.running.executors.inline import execute
 from repfl.bench.running.products import now
 from repfl.bench.running.task import Options, Outcome
+from repfl.bench.running.work import crashed
 from tests.bench.conftest import task
 
 Compute = Callable[..., Outcome]
@@ -92,6 +93,17 @@ def test_a_failed_cell_is_tried_once_per_run(compute: Compute, faulty: Path) -> 
     assert compute(task("test-raise"), began=began).seconds > 0
     assert compute(task("test-raise"), began=began).seconds == 0
     assert compute(task("test-raise"), began=now()).seconds > 0
+
+
+def test_a_worker_killed_while_it_replaces_a_record_costs_no_finished_cell(
+    store: Store, compute: Compute
+) -> None:
+    """Between two renames, when the record lies aside."""
+    compute(task())
+    cell = task().cell.id
+    store.folder(cell).rename(store.running / f"{cell}.old")
+    assert crashed(task(), Options(str(store.root)), "killed").status == "failed"
+    assert digests(store, cell)
 
 
 def test_divergence_is_a_status_with_its_round(compute: Compute, faulty: Path) -> None:
