@@ -51,7 +51,7 @@ def common_floor(cells: pd.DataFrame) -> tuple[float, tuple[int, ...]]:
 
 def paired(frame: pd.DataFrame) -> pd.DataFrame:
     """The numbers of every column over the seeds that all of its rows have."""
-    ours = frame["ours"].astype(float).copy()
+    ours = dict(frame["ours"].astype(float).items())
     for _, cells in frame.groupby("column", sort=False):
         if mixed(cells["by_seed"]):
             common = set(shared(cells["by_seed"]))
@@ -59,4 +59,4 @@ def paired(frame: pd.DataFrame) -> pd.DataFrame:
                 if of_runs([runs]):
                     kept = [run.value for run in runs if run.seed in common]
                     ours[place] = float(np.mean(kept)) if kept else nan
-    return frame.assign(ours=ours)
+    return frame.assign(ours=pd.Series(ours, dtype=float))
