@@ -175,7 +175,7 @@ def costs(view: View) -> Iterator[str]:
         yield (
             f"{over}: of the rows that cannot be told apart from the best, {least} sends and"
             f" receives least, {sent[least]:,.0f} KiB per client and round"
-            + (f"; {leader}: {sent[leader]:,.0f} KiB." if leader in sent else ".")
+            + (f"; {leader}: {sent[leader]:,.0f} KiB." if leader in sent.drop(least) else ".")
         )
 
 
@@ -260,5 +260,6 @@ def _count(count: int, one: str, many: str) -> str:
 
 
 def _list(names: Sequence[str]) -> str:
-    """Names as one reads them."""
+    """Names as one reads them; in quotation marks where they have a comma of their own."""
+    names = [f"“{name}”" if "," in name else name for name in names]
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

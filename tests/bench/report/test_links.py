@@ -45,4 +45,4 @@ def test_a_paper_says_where_it_is_and_its_page_links_the_same(paper: str) -> Non
 def test_nearly_every_method_says_where_its_paper_or_code_is() -> None:
     without = {name for name, known in methods().items() if not list(named(known.paper))}
     assert "local" in without  # it has no paper
-    assert len(without) == 2
+    assert len(without) <= 2
