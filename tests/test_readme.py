@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from repfl.algorithms.core.method import methods
 from repfl.bench.cli.main import call
 
 ROOT = Path(__file__).parents[1]
@@ -100,7 +101,8 @@ def test_what_the_readme_says_of_the_board_stands_among_its_findings() -> None:
     (line,) = re.findall(rf"\* {said[0]}.*? has the highest accuracy.*", page)
     others, _, rest = line.split("). ", 1)[1].partition(" cannot be told apart from it")
     assert said[1] in re.split(r", | and ", others)
-    assert "between 28 methods" in rest
+    assert f"of {len(methods())} methods" in " ".join(README.split())
+    assert re.match(r": between \d+ rows and 3 studies", rest)
 
 
 @pytest.mark.parametrize(("words", "page", "place"), FINDINGS)

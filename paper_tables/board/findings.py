@@ -37,19 +37,19 @@ def accuracy(view: View) -> Iterator[str]:
         if len(order) < 2 or not isfinite(here.apart):
             continue
         if fallen := [str(m) for m in here.means.index if m not in order]:
-            yield f"{label}: all five trials of {_list(fallen)} diverged in some study: no score."
+            yield f"{label}: all five trials of {_rows(fallen)} diverged in some study: no score."
         leader, *near = _not_told_apart(here, order)
         yield (
             f"{label}: {leader} has the highest accuracy, {order.iloc[0]:.1f} %"
-            f" (± {here.half:.1f} beside the others). {_list(near) or 'No other row'} cannot be"
+            f" (± {here.half:.1f} beside the others). {_rows(near) or 'No other row'} cannot be"
             f" told apart from it: between {len(order)} rows and {here.studies} studies,"
             f" differences below {here.apart:.1f} points may be chance (Tukey's test)."
         )
         yield _noise(label, analysis.noise_shares(view.scores, key))
         if view.apart:
             yield (
-                f"{label}: the rows {_list(view.apart)} stand apart and are not compared;"
-                f" {_list([APART[name] for name in view.apart])} are, in their place. Why, the"
+                f"{label}: the rows {_rows(view.apart)} stand apart and are not compared;"
+                f" {_rows([APART[name] for name in view.apart])} are, in their place. Why, the"
                 " addenda of the protocol say."
             )
         yield from _beside_alone(label, here, order)
@@ -77,7 +77,7 @@ def _beside_alone(label: str, here: Standing, order: pd.Series) -> Iterator[str]
         return
     gaps = order.drop(ALONE) - order[ALONE]
     above, below = (gaps > here.apart).sum(), gaps[gaps < -here.apart]
-    said = f": {_list(list(below.index))}" if len(below) else ""
+    said = f": {_rows(list(below.index))}" if len(below) else ""
     yield (
         f"{label}: {above} of {len(gaps)} rows are above {ALONE} ({order[ALONE]:.1f} %) by more"
         f" than chance, {len(gaps) - above - len(below)} cannot be told apart from it, {len(below)}"
@@ -94,7 +94,7 @@ def _papers(label: str, here: Standing, order: pd.Series) -> Iterator[str]:
         return
     places = order.rank(ascending=False, method="min").astype(int)
     told = [
-        f"{name} number {places[name]} of {len(order)},"
+        f"{_row(name)} number {places[name]} of {len(order)},"
         f" {_signed(order[name] - order[TUNED], here.gap)}"
         for name in mine
     ]
@@ -162,7 +162,7 @@ def costs(view: View) -> Iterator[str]:
         cost = view.mean(name)
         front = analysis.front(value, cost)
         if front:
-            told = (f"{m} ({cost[m]:,.0f} {unit}, {value[m]:.1f} %)" for m in front)
+            told = (f"{_row(m)} ({cost[m]:,.0f} {unit}, {value[m]:.1f} %)" for m in front)
             yield (
                 f"{over}: best accuracy for {what} per client and round{NOT_IN.get(name, '')}, from"
                 f" little to much: {_list(list(told))}. For every other row, one of these is at"
@@ -260,6 +260,15 @@ def _count(count: int, one: str, many: str) -> str:
 
 
 def _list(names: Sequence[str]) -> str:
-    """Names as one reads them; in quotation marks where they have a comma of their own."""
-    names = [f"“{name}”" if "," in name else name for name in names]
+    """Parts of a sentence as one reads them."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _rows(names: Iterable[str]) -> str:
+    """The same of names of rows."""
+    return _list([_row(name) for name in names])
+
+
+def _row(name: str) -> str:
+    """In quotation marks where it has a comma of its own."""
+    return f"“{name}”" if "," in name else name
