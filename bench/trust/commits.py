@@ -130,7 +130,9 @@ def tree_of(commit: str) -> Iterator[Path]:
 
 
 def ask(commit: str, asked: Sequence[Question], keep: Path, workers: int | None) -> Answers:
-    """A commit's answers; each is kept as soon as it is there, so that nothing is asked twice."""
+    """A commit's answers; each is kept as soon as it is there, so that nothing is asked twice but
+    what may be answered better by now.
+    """
     keep.mkdir(parents=True, exist_ok=True)
     path = keep / f"{regress.platform()}-{commit}.jsonl"
     known = _kept(path)
@@ -138,7 +140,8 @@ def ask(commit: str, asked: Sequence[Question], keep: Path, workers: int | None)
         trial.key: Speeds().seconds(trial.cell) if trial.kind != "view" else 0.0 for trial in asked
     }
     todo = sorted(
-        (trial for trial in asked if trial.key not in known), key=lambda trial: -costs[trial.key]
+        (trial for trial in asked if not _final(known.get(trial.key))),
+        key=lambda trial: -costs[trial.key],
     )
     if todo or "sources" not in known:
         told = progress.make()
@@ -157,6 +160,11 @@ def ask(commit: str, asked: Sequence[Question], keep: Path, workers: int | None)
                     told.finish(Outcome(cell.id, "done"))
         known = _kept(path)
     return {key: known[key] for key in ["sources", *(trial.key for trial in asked)]}
+
+
+def _final(answer: Mapping[str, Any] | None) -> bool:
+    """Whether an answer is the commit's for good; data that were not at hand may be there now."""
+    return answer is not None and not answer.keys() & {"absent", "unknown"}
 
 
 def _kept(path: Path) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,29 @@ def test_where_rounds_were_kept_the_first_round_and_group_are_told() -> None:
         first_difference(then, answer(made=now))
         == "round 1, theta/head.linear 2 -> 2.5; digests/state s -> t"
     )
+
+
+def test_what_was_not_answered_for_want_of_data_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything else is asked once."""
+    asked = [trial("gate"), trial("smoke"), trial("view")]
+    answers = [answer(), {"unknown": "no data"}, {"view": {"norm": [1.0]}, "absent": "no data"}]
+    posed = []
+
+    def told(_: str, todo: list[Question], __: int) -> Iterator[str]:
+        posed.append({each.kind for each in todo})
+        said = {each.key: words for each, words in zip(asked, answers, strict=True)}
+        for key in ("sources", *(each.key for each in todo)):
+            yield json.dumps({"key": key, **said.get(key, {})}) + "\n"
+
+    monkeypatch.setattr(commits, "_answers", told)
+    for _ in range(2):
+        assert commits.ask("c" * 40, asked, tmp_path, 1)[asked[2].key]["absent"]
+    answers[1:] = [answer(), {"view": {"norm": [1.0], "digest": "d"}}]
+    for _ in range(2):
+        assert commits.ask("c" * 40, asked, tmp_path, 1)[asked[2].key]["view"]["digest"] == "d"
+    assert posed == [{"gate", "smoke", "view"}, {"smoke", "view"}, {"smoke", "view"}]
 
 
 # -- rows ------------------------------------------------------------------------------------------
