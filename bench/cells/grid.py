@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
@@ -17,7 +17,7 @@ from repfl.bench.cells.cell import DEPTH, deep, recipe_from
 from repfl.bench.cells.checking import LIMIT, NAME, check, no_name
 from repfl.bench.cells.schema import Cells, GridFile, Scale, merge, written_out
 from repfl.bench.cells.toml_lines import line_of
-from repfl.bench.errors import UserError, one_line, refusal
+from repfl.bench.errors import UserError, one_line, refusal, unknown
 from repfl.datasets.core.recipe import Recipe
 
 SCALES = get_args(Scale)
@@ -160,6 +160,17 @@ def files(root: Path | None = None) -> dict[str, Path]:
         for path in sorted((root or ROOT).glob("*/grid.toml"), key=_order)
     }
     return found if root else found | OUTSIDE
+
+
+def named(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Papers as they are called, also where a name is spelt like a folder; one of another name is
+    refused.
+    """
+    papers = [name.replace("_", "-") for name in names]
+    for name in papers:
+        if name not in known:
+            raise unknown("paper", name, known)
+    return papers
 
 
 def printed(root: Path | None = None) -> list[str]:

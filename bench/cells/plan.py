@@ -75,10 +75,7 @@ def _grids(selection: Selection) -> Iterator[Grid]:
             " their artefacts are called by"
         )
     known = grids.files() | own
-    papers = [name.replace("_", "-") for name in selection.papers]
-    for name in papers:
-        if name not in known:
-            raise unknown("paper", name, known)
+    papers = grids.named(selection.papers, known)
     for key in selection.artefacts:
         paper, slash, name = key.partition("/")
         if not slash or not name:

@@ -22,7 +22,7 @@ from repfl.bench.cli.options import (
     Workers,
     grouped,
 )
-from repfl.bench.errors import FINDING
+from repfl.bench.errors import FINDING, UserError
 from repfl.datasets.core.paths import real_path
 
 # -- what there is ---------------------------------------------------------------------------------
@@ -189,6 +189,9 @@ def verify(
         from repfl.bench.evidence import recheck
 
         return show.findings(recheck.verify(paper or (), rerun, seed, keep=keep))
+    for name, given in (("--paper", paper), ("--keep", keep)):
+        if given:
+            raise UserError(f"verify {name} needs --measured: the values that came with the code")
     return show.findings(verification.verify(Store(results), rerun, seed))
 
 

@@ -36,6 +36,7 @@ def verify(
     With `keep`, the lines that came out to the bit are noted as recomputed.
     """
     found = Verification()
+    papers = grids.named(papers, grids.files())
     files = [
         (known, _subjects(known, paper, found))
         for paper in papers or list(grids.files())
