@@ -234,7 +234,7 @@ def _with(
 
 
 def dotted(tables: Mapping[str, Any], outer: str = "") -> dict[str, Any]:
-    """The inverse of `nested`."""
+    """What nested tables hold, under dotted names; the inverse of `nested`."""
     flat: dict[str, Any] = {}
     for name, value in tables.items():
         flat |= (

@@ -15,6 +15,7 @@ import pandas as pd
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.cell import entry
 from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.schema import dotted
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence import floors, tiers
 from repfl.bench.evidence.lines import Line, counts_of
@@ -125,16 +126,9 @@ class Known:
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Leaves of nested tables under dotted names; lists become tuples, which tables can group
-    by.
-    """
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = tuple(value) if isinstance(value, list) else value
-    return flat
+    """Nested tables as columns; lists become tuples, which tables can group by."""
+    flat = dotted(values, prefix)
+    return {name: tuple(each) if isinstance(each, list) else each for name, each in flat.items()}
 
 
 def _repeated(words: Sequence[str], lengths: Sequence[int]) -> pd.Series:

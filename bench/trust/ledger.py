@@ -39,12 +39,13 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from repfl.bench.cells.schema import dotted
 from repfl.bench.errors import Corrupt
 from repfl.bench.records import sources as code
 
@@ -124,16 +125,9 @@ _written = json.JSONEncoder(separators=(",", ":")).encode
 
 def facts(cell: Mapping[str, Any]) -> frozenset[str]:
     """Every option of a cell's method and every setting of its recipe, as `name=value`."""
-    return frozenset([*_leaves("", cell["hp"]), *_leaves("recipe.", cell["recipe"])])
-
-
-def _leaves(place: str, values: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(f"{place}{name}.", value)
-        else:
-            text = _written(value).strip('"').replace(" ", "_")
-            yield f"{place}{name}={text}"
+    known = dotted(cell["hp"]) | dotted(cell["recipe"], "recipe.")
+    texts = {name: _written(value).strip('"').replace(" ", "_") for name, value in known.items()}
+    return frozenset(f"{name}={text}" for name, text in texts.items())
 
 
 def apart(moved: Sequence[Mapping[str, Any]], equal: Sequence[Mapping[str, Any]]) -> str:

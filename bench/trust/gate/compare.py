@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from repfl.bench.cells.schema import dotted
 from repfl.bench.trust.gate.cells import gate_cell_of
 from repfl.bench.trust.gate.entries import Entry, pairs
 
@@ -212,7 +213,7 @@ def _outcomes(then: Entry, now: Entry, exact: bool) -> Iterator[FirstDifference]
     """Metrics and diagnostics that moved although no state and no score did; the value first."""
     slack = 0.0 if exact or then["counts"] == now["counts"] else _slack(then)
     for part in ("metrics", "arrays"):
-        before, after = dict(_flat(then[part])), dict(_flat(now[part]))
+        before, after = dotted(then[part]), dotted(now[part])
         for name in sorted(before | after, key=lambda name: name != "value"):
             if not _agree(name, before.get(name), after.get(name), slack):
                 yield FirstDifference(
@@ -239,15 +240,6 @@ def _agree(name: str, then: Any, now: Any, slack: float) -> bool:
     return apart(then, now) <= (
         CLOSE if name.startswith("notes.") else BITS if not slack else CLOSE
     )
-
-
-def _flat(values: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested values by their dotted names."""
-    if not isinstance(values, Mapping):
-        yield name, values
-        return
-    for key, value in values.items():
-        yield from _flat(value, f"{name}.{key}" if name else str(key))
 
 
 # -- numbers ---------------------------------------------------------------------------------------
