@@ -21,7 +21,7 @@ from repfl.bench.evidence.library import Known, Library, StoredEvidence
 from repfl.paper_tables.core.evidence import Arrays, Reduce
 from repfl.paper_tables.core.noise import Noise, pool
 from repfl.paper_tables.core.prospect import SETTLED, Prospect, apart, prospect
-from repfl.paper_tables.core.result import Figure, Result, Table
+from repfl.paper_tables.core.result import Result, frame_of
 from repfl.paper_tables.core.statistics import Expected
 from repfl.paper_tables.core.verdict import UNJUDGED, Kind, Runs
 
@@ -173,13 +173,7 @@ def _by_artefact(planned: Sequence[Planned]) -> dict[str, list[Planned]]:
 
 
 def _frame(result: Result | None) -> pd.DataFrame:
-    found = (
-        result.frame
-        if isinstance(result, Table)
-        else result.data
-        if isinstance(result, Figure)
-        else pd.DataFrame()
-    )
+    found = frame_of(result)
     return found if {"source", "ids", "verdict"} <= set(found.columns) else pd.DataFrame()
 
 

@@ -17,7 +17,7 @@ from repfl.bench.errors import UserError, unknown
 from repfl.bench.pages import committed
 from repfl.bench.report import numbers, render
 from repfl.bench.report.address import addressed, slug
-from repfl.paper_tables.core.result import Claim, Figure, Result, Table
+from repfl.paper_tables.core.result import Claim, Result, frame_of
 
 SCALES = ("paper", "desk")
 
@@ -104,14 +104,8 @@ def _artefact(result: Result, rest: str, known: dict[str, None]) -> Iterator[str
 
 def _cells(result: Result) -> Iterator[dict[Any, Any]]:
     """The published numbers of a table or a figure, each with ours."""
-    frame = (
-        result.frame
-        if isinstance(result, Table)
-        else result.data
-        if isinstance(result, Figure)
-        else None
-    )
-    if frame is not None and {"source", "verdict"} <= set(frame.columns):
+    frame = frame_of(result)
+    if {"source", "verdict"} <= set(frame.columns):
         yield from (cell for cell in frame.to_dict("records") if cell["source"])
 
 

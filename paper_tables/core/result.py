@@ -210,18 +210,18 @@ class Absent(Result):
     """An artefact that could not be made; its caption says why and what to do."""
 
 
+def frame_of(result: Result | None) -> pd.DataFrame:
+    """The numbers of a table or a figure; empty where it is neither."""
+    if isinstance(result, Table):
+        return result.frame
+    return result.data if isinstance(result, Figure) else pd.DataFrame()
+
+
 def shown(result: Result) -> pd.DataFrame:
     """The published numbers that a table or a figure shows, one line each: source, verdict and
     kind.
     """
-    frame = (
-        result.frame
-        if isinstance(result, Table)
-        else result.data
-        if isinstance(result, Figure)
-        else pd.DataFrame()
-    )
-    fields = ["source", "verdict", "kind"]
+    frame, fields = frame_of(result), ["source", "verdict", "kind"]
     return (
         frame.loc[frame["source"] != "", fields]
         if set(fields) <= set(frame.columns)
