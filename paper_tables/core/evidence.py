@@ -172,7 +172,7 @@ def why_missing(cells: pd.DataFrame, scale: str) -> str:
     for status in sorted(set(statuses) - {"done"}):
         told = zip(statuses, listed(cells, "seed"), listed(cells, "reason"), strict=True)
         group = [(seed, reason) for each, seed, reason in told if each == status]
-        seeds = ", ".join(str(seed) for seed in sorted(seed for seed, _ in group))
+        seeds = ", ".join(str(seed) for seed in sorted({seed for seed, _ in group}))
         reasons = "; ".join(sorted({r for _, r in group if isinstance(r, str) and r}))
         pieces.append(f"{status} (seed {seeds})" + (f": {reasons}" if reasons else ""))
     return "; ".join(pieces)
