@@ -56,11 +56,13 @@ def one_line(error: BaseException) -> str:
     return text or type(error).__name__
 
 
-# -- pydantic speaks of many things at once; a user needs the first, with its place, its value and t
+# -- what pydantic refuses -------------------------------------------------------------------------
 
 
 def refusal(error: ValidationError, cls: Any, place: str) -> UserError:
-    """The first complaint of a validation, as one line."""
+    """The first complaint of a validation, as one line: its place, its value and what is valid.
+    Pydantic speaks of many at once.
+    """
     first, others = error.errors(include_url=False)[0], error.error_count() - 1
     location = tuple(first["loc"])
     field = ".".join(map(str, location))

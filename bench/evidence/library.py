@@ -150,7 +150,6 @@ class StoredEvidence:
         self._planned, self._known, self._tried = list(planned), known, list(tried)
         self.published, self.noise = published, noise
         self.scale = planned[0].scale if planned else ""
-        self.kind = planned[0].kind if planned else "table"
         self.seeds = tuple(sorted({item.cell.seed for item in planned}))
 
     @cached_property
