@@ -1,8 +1,8 @@
 """Write every part of the pages that quotes results.
 
-python -m repfl.bench.pages             RESULTS.md and its figure, STATISTICS.md, OPTIONS.md;
-                                        coverage, findings and excerpts in every paper's own
-                                        page, and its CLAIMS.md
+python -m repfl.bench.pages             RESULTS.md and its figure, STATISTICS.md; coverage,
+                                        findings and excerpts in every paper's own page, and its
+                                        CLAIMS.md
 python -m repfl.bench.pages --floors    first compute the floors again, as far as the data are here
 """
 
@@ -19,7 +19,6 @@ from repfl.bench.pages import (
     excerpts,
     findings,
     floors,
-    options,
     parts,
     results,
     statistics,
@@ -39,7 +38,6 @@ def main(arguments: Sequence[str]) -> None:
     results.draw(results.FIGURE)
     parts.write(statistics.PAGE, "operating", statistics.block())
     statistics.draw(statistics.FIGURE)
-    parts.write(options.PAGE, "options", options.block())
     for paper in coverage.documented():
         page = coverage.page_of(paper)
         parts.write(page, "coverage", coverage.block(paper))

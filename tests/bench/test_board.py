@@ -135,11 +135,11 @@ def test_lines_of_a_method_that_joined_can_be_sent_and_are_kept_where_it_is_unkn
             "--results", store.root, "--executor", "inline", "--seed", "1",
         )  # fmt: skip
         assert said.code == 0, said.err
-        assert [count for _, count in collect(plan(joined), store, lines).files] == [3]
+        assert [counts for _, *counts in collect(plan(joined), store, lines).files] == [[3, 0]]
         found = review(str(none), str(lines))
         assert {change.remark for change in found.changes} == {"the first of its cell"}
     own = plan(Selection(papers=["board"]))  # from here on the method is not registered
-    assert collect(own, Store(tmp_path / "empty"), lines).files[0][1] == 3
+    assert collect(own, Store(tmp_path / "empty"), lines).files[0][1:] == (0, 3)
     assert not make(own, Library(Store(tmp_path / "empty")), lines).problems
     remarks = {change.remark for change in review(str(none), str(lines)).changes}
     assert remarks == {"unknown method test-joined"}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from repfl.bench.pages import options, parts
+from repfl.bench.cli import page
+from repfl.bench.pages import parts
 
 
 def test_the_page_of_options_is_the_commands_own_help() -> None:
-    text = parts.read(options.PAGE, "options")
-    assert text == options.block()
+    text = parts.read(page.PAGE, "options")
+    assert text == page.block()
     for option in ("--cell", "--fresh", "--time-limit", "--reference", "--keep", "--out"):
         assert f"| `{option}` |" in text, option

@@ -1,10 +1,12 @@
-"""Every option of every command, as the commands' own help tells it."""
+"""Write the page of all options, from the commands' own help: python -m repfl.bench.cli.page"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from repfl.bench.cli.main import command_line
+from repfl.bench.pages import parts
 from repfl.bench.records.sources import ROOT
 
 PAGE = ROOT / "bench" / "OPTIONS.md"
@@ -12,8 +14,6 @@ PAGE = ROOT / "bench" / "OPTIONS.md"
 
 def block() -> str:
     """One line per option; commands that say the same of one share it."""
-    from repfl.bench.cli.main import command_line
-
     found: dict[tuple[str, str], list[str]] = {}
     for name, command in _commands(command_line()):
         for option in command.params:
@@ -32,3 +32,7 @@ def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
             yield from _commands(command, f"{before}{name} ")
         elif not command.hidden:
             yield f"{before}{name}", command
+
+
+if __name__ == "__main__":
+    parts.write(PAGE, "options", block())
