@@ -110,7 +110,7 @@ def test_marks_that_a_table_explains_stand_beside_its_numbers(tmp_path: Path, bo
     site.write(replace(book, sheets=marked), tmp_path)
     text = (tmp_path / "paper-a" / "table1.html").read_text("utf-8")
     assert "ᵐ measured once; desk scale" in text
-    marks = re.findall(r"</a>(?: <small>\(\d+\)</small>)?ᵐ<", text)
+    marks = re.findall(r'</a>(?: <small class="seeds">\(\d+\)</small>)?ᵐ<', text)
     assert len(marks) == text.count('class="ours ')
 
 
@@ -376,3 +376,19 @@ def test_firefox_hears_complaints(tmp_path: Path, firefox: Firefox) -> None:
     page.write_text("<!doctype html><script>nothing.like.this</script>")
     firefox.open(page)
     assert "nothing is not defined" in firefox.complaints()[0]
+
+
+def test_seeds_stand_beside_numbers_where_rows_have_different_ones(
+    tmp_path: Path, book: Book
+) -> None:
+    alike = [
+        replace(sheet, numbers=tuple(replace(n, seeds=3) for n in sheet.numbers))
+        for sheet in book.sheets
+    ]
+    said = []
+    for name, sheets in (("alike", alike), ("different", book.sheets)):
+        site.write(replace(book, sheets=sheets), tmp_path / name)
+        text = (tmp_path / name / "paper-a" / "table1.html").read_text("utf-8")
+        said.append(set(re.findall(r'class="seeds">\((\d)\)<', text)))
+    assert said[0] == set()
+    assert len(said[1]) > 1
