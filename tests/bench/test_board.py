@@ -13,7 +13,7 @@ import pytest
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import unique
+from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
@@ -145,22 +145,27 @@ def test_lines_of_a_method_that_joined_can_be_sent_and_are_kept_where_it_is_unkn
     assert remarks == {"unknown method test-joined"}
 
 
-def test_every_method_has_the_same_number_of_trials_of_a_declared_space() -> None:
-    planned = unique(
-        item for item in plan(Selection(papers=["board"], scale="paper")) if item.trial
-    )
-    counts = pd.Series([(item.row, item.column) for item in planned]).value_counts()
+@pytest.fixture
+def trials() -> list[Planned]:
+    """All that the board searches at its own size."""
+    planned = plan(Selection(papers=["board"], scale="paper"))
+    return unique(item for item in planned if item.trial)
+
+
+def test_every_method_has_the_same_number_of_trials_of_a_declared_space(
+    trials: list[Planned],
+) -> None:
+    counts = pd.Series([(item.row, item.column) for item in trials]).value_counts()
     assert set(counts) == {15}
     assert len(counts) == (28 + 2 + 1 + 2) * 3
 
 
-def test_a_learning_rate_of_fine_tuning_is_searched_beside_the_same_draws() -> None:
-    planned = unique(
-        item for item in plan(Selection(papers=["board"], scale="paper")) if item.trial
-    )
+def test_a_learning_rate_of_fine_tuning_is_searched_beside_the_same_draws(
+    trials: list[Planned],
+) -> None:
     for name in ("FedAvg + FT", "FedBABU"):
         plain, own = (
-            [item.cell.json for item in planned if item.row == row]
+            [item.cell.json for item in trials if item.row == row]
             for row in (name, f"{name}, own rate")
         )
         found = [cell["hp"].pop("rate") for cell in own]
@@ -168,13 +173,12 @@ def test_a_learning_rate_of_fine_tuning_is_searched_beside_the_same_draws() -> N
         assert plain == own
 
 
-def test_rows_of_the_first_addendum_are_the_same_trials_scored_elsewhere() -> None:
-    planned = unique(
-        item for item in plan(Selection(papers=["board"], scale="paper")) if item.trial
-    )
+def test_rows_of_the_first_addendum_are_the_same_trials_scored_elsewhere(
+    trials: list[Planned],
+) -> None:
     for name in ("pFedSD", "Star-PFL"):
         after, before = (
-            [item.cell.json for item in planned if item.row == row]
+            [item.cell.json for item in trials if item.row == row]
             for row in (name, f"{name}, before aggregation")
         )
         for cell in before:
