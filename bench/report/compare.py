@@ -11,6 +11,12 @@ from repfl.bench.report.write import Book
 
 ALONE = "local"
 """Training on one's own data only."""
+OURS = "own"
+"""The scale of what no paper prints: a protocol of our own, such as the board's."""
+OWN = ("evaluation", "training.lr")
+"""What methods of one column may have each their own of: where they are scored, and the learning
+rate that was found for them.
+"""
 
 
 def runs(book: Book) -> list[dict[str, Any]]:
@@ -27,11 +33,22 @@ def runs(book: Book) -> list[dict[str, Any]]:
                 run = book.runs.get(cell)
                 if run is None or run["value"] is None or number.row in sheet.aside:
                     continue
-                where = digest(run["recipe"])[:12]
+                where = _place(run["recipe"])
                 found.setdefault((number.row, where, run["seed"]), _line(sheet, number, run, where))
     lines = list(found.values())
     _harm(lines)
     return lines
+
+
+def _place(recipe: Mapping[str, Any]) -> str:
+    """Names what runs must share to be compared: data, partition, model, rounds."""
+    shared = {
+        f"{part}.{name}": value
+        for part, options in recipe.items()
+        for name, value in (options.items() if isinstance(options, Mapping) else [("", options)])
+        if not {part, f"{part}.{name}"} & set(OWN)
+    }
+    return digest(shared)[:12]
 
 
 def _line(sheet: Sheet, number: Any, run: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -40,7 +57,7 @@ def _line(sheet: Sheet, number: Any, run: Mapping[str, Any], where: str) -> dict
         "method": run["method"],
         "place": where,
         "name": f"{sheet.paper}: {number.where}",
-        "scale": run["scale"],
+        "scale": run["scale"] if sheet.judged else OURS,
         "seed": run["seed"],
         "value": run["value"],
         "bytes": run["bytes"],

@@ -1,6 +1,7 @@
 // Two methods over all columns, shares beaten, harm and bytes.
 {
   const T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042];
+  const SCALES = { own: "Own protocol", paper: "Paper scale", desk: "Desk scale", smoke: "Smoke scale" }; // never pooled
   const FEW = 3; // shares of fewer runs say little, and stand last
   const quantile = df => df < 1 ? NaN : T95[df - 1] ?? 1.96;
   const mean = values => values.reduce((a, b) => a + b, 0) / values.length;
@@ -46,14 +47,16 @@
         known.length && a !== b ? ` ${a} can be compared with ${known.join(", ")}.` : ""));
       place.replaceChildren();
     } else {
-      const all = interval(lines.map(line => line.gap[0])), wins = lines.filter(line => line.gap[0] > 0).length;
-      said.replaceChildren(el("p", { class: "lead" }, `${a} is above ${b} in ${wins} of ${lines.length} column${lines.length === 1 ? "" : "s"}; mean difference ${between(all)} points${lines.length > 1 ? " over columns" : ""}. `,
-        Number.isNaN(all[1]) ? "One column cannot tell more." : all[1] > 0 || all[2] < 0 ? `The interval leaves out zero: on average over columns like these, ${all[1] > 0 ? a : b} is ahead.` : "The interval contains zero: on average over these columns, the two cannot be told apart."));
+      said.replaceChildren(...Object.keys(SCALES).map(scale => [scale, lines.filter(line => line.scale === scale)]).filter(([, mine]) => mine.length).map(([scale, mine]) => {
+        const all = interval(mine.map(line => line.gap[0])), wins = mine.filter(line => line.gap[0] > 0).length;
+        return el("p", { class: "lead" }, `${SCALES[scale]}: ${a} is above ${b} in ${wins} of ${mine.length} column${mine.length === 1 ? "" : "s"}; mean difference ${between(all)} points${mine.length > 1 ? " over columns" : ""}. `,
+          Number.isNaN(all[1]) ? "One column cannot tell more." : all[1] > 0 || all[2] < 0 ? `The interval leaves out zero: on average over columns like these, ${all[1] > 0 ? a : b} is ahead.` : "The interval contains zero: on average over these columns, the two cannot be told apart.");
+      }));
       place.replaceChildren(grid(["Column", "Scale", a, b, "Seeds", "Difference over seeds", "Difference over clients, first seed"], lines.map(line => [
-        line.name, line.scale, [el("a", { href: root + line.link }, told(line.a)), line.a], [el("a", { href: root + line.other }, told(line.b)), line.b], [String(line.n), line.n],
+        line.name, SCALES[line.scale], [el("a", { href: root + line.link }, told(line.a)), line.a], [el("a", { href: root + line.other }, told(line.b)), line.b], [String(line.n), line.n],
         [between(line.gap), line.gap[0]], line.clients ? [between(line.clients), line.clients[0]] : "–"])));
     }
-    selects[3].replaceChildren(...[...groups].map(([id, each]) => el("option", { value: id }, `${each[0][0].name} (${each[0][0].scale})`)));
+    selects[3].replaceChildren(...[...groups].map(([id, each]) => el("option", { value: id }, `${each[0][0].name} (${SCALES[each[0][0].scale]})`)));
     const kept = [...groups].find(([, each]) => each[0].every(run => run.clients.length));
     if (kept) selects[3].value = kept[0];
     profile(); ranks();
@@ -67,24 +70,29 @@
     if (!known.length) document.getElementById("profile").replaceChildren(el("p", { class: "soft" }, "Of these runs no counts per client were kept."));
     else chart(document.getElementById("profile"), known.map(run => ({ name: `${run.row}, seed ${run.seed}`, points: shares(run), step: true })),
       { x: "accuracy of a client in %", y: "share of clients in %", height: 280, digits: 1 });
-    chart(document.getElementById("traffic"), [{ name: "methods", line: false, points: here.filter(run => run.bytes).map(run => [run.bytes / 1e6, run.value, root + run.link, run.row]) }],
-      { x: "bytes sent over the whole run, MB", y: "accuracy in % against bytes, all methods of the column", height: 300, labels: true });
+    const at = row => here.filter(run => run.row === row && run.bytes);
+    const point = row => at(row).length ? [[mean(at(row).map(run => run.bytes)) / 1e6, mean(at(row).map(run => run.value)), root + at(row)[0].link, row]] : [];
+    const two = [selects[0].value, selects[1].value];
+    chart(document.getElementById("traffic"), [{ name: "other methods", colour: "#949494", line: false, points: rows.filter(row => !two.includes(row)).flatMap(point) },
+      ...two.map((row, i) => ({ name: row, colour: COLOURS[i], line: false, labels: true, points: point(row) }))],
+      { x: "bytes sent over the whole run, MB", y: "accuracy in % against bytes, mean over seeds", height: 300 });
   }
   function ranks() {
     const places = new Map();
     for (const run of chosen()) { const at = places.get(key(run)) || []; at.push(run); places.set(key(run), at); }
-    const found = new Map(rows.map(row => [row, { beaten: [], harm: [], bytes: [] }]));
+    const found = new Map();
     for (const runs of places.values()) for (const run of runs) {
-      const mine = found.get(run.row);
+      const name = `${run.row}|${run.scale}`, mine = found.get(name) || { row: run.row, scale: SCALES[run.scale], beaten: [], harm: [], bytes: [] };
+      found.set(name, mine);
       if (runs.length > 2) mine.beaten.push(100 * (runs.filter(o => o.value < run.value).length + (runs.filter(o => o.value === run.value).length - 1) / 2) / (runs.length - 1));
       if (run.harm !== undefined) mine.harm.push(run.harm);
       const plain = runs.find(o => o.method === "fedavg")?.bytes;
       if (run.bytes && plain) mine.bytes.push(100 * run.bytes / plain);
     }
     const counted = values => values.length ? [`${told(mean(values), 1)} (${values.length})`, mean(values)] : ["–", -1e300];
-    const shown = [...found].filter(([, v]) => v.beaten.length).sort((p, q) => (p[1].beaten.length < FEW) - (q[1].beaten.length < FEW) || mean(q[1].beaten) - mean(p[1].beaten));
-    document.getElementById("ranks").replaceChildren(grid(["Method", "Others beaten, % (runs)", "Harm, % of clients (runs)", "Bytes, % of FedAvg's (runs)"],
-      shown.map(([row, v]) => [row, counted(v.beaten), counted(v.harm), counted(v.bytes)])));
+    const shown = [...found.values()].filter(v => v.beaten.length).sort((p, q) => (p.beaten.length < FEW) - (q.beaten.length < FEW) || mean(q.beaten) - mean(p.beaten));
+    document.getElementById("ranks").replaceChildren(grid(["Method", "Scale", "Others beaten, % (runs)", "Harm, % of clients (runs)", "Bytes, % of FedAvg's (runs)"],
+      shown.map(v => [v.row, v.scale, counted(v.beaten), counted(v.harm), counted(v.bytes)])));
   }
   if (rows.length) {
     for (const select of selects.slice(0, 2)) select.append(...rows.map(row => el("option", {}, row)));

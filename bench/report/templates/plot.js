@@ -22,8 +22,8 @@ function ticks(low, high, count = 5) {
   return found;
 }
 
-// series: [{name, points: [[x, y, link?, label?, mark?]], line: bool, step: bool}]
-function chart(place, series, { x = "", y = "", diagonal = false, labels = false, height = 300, digits = 2 } = {}) {
+// series: [{name, points: [[x, y, link?, label?, mark?]], line: bool, step: bool, labels: bool}]
+function chart(place, series, { x = "", y = "", diagonal = false, height = 300, digits = 2 } = {}) {
   const shown = series.filter(each => each.points.length);
   place.replaceChildren();
   if (!shown.length) return;
@@ -49,7 +49,7 @@ function chart(place, series, { x = "", y = "", diagonal = false, labels = false
   svg.append(el("svg:text", { x: width - right, y: height - 6, "text-anchor": "end", class: "axis" }, x),);
   if (diagonal) svg.append(el("svg:line", { x1: px(x0), y1: py(x0), x2: px(x1), y2: py(x1), class: "diagonal" }));
   const marks = [], heights = new Map(); // labels of points that lie together stand below each other
-  if (labels) for (const p of [...every].sort((a, b) => py(a[1]) - py(b[1]))) {
+  for (const p of shown.filter(each => each.labels).flatMap(each => each.points).sort((a, b) => py(a[1]) - py(b[1]))) {
     const near = [...heights].filter(([q]) => Math.abs(px(q[0]) - px(p[0])) < 90).map(([, at]) => at);
     heights.set(p, Math.max(py(p[1]), ...near.map(at => at + 12)));
   }
@@ -62,7 +62,7 @@ function chart(place, series, { x = "", y = "", diagonal = false, labels = false
     for (const p of each.points) {
       const dot = each.line === false || each.points.length < 40
         ? el("svg:circle", { cx: px(p[0]), cy: py(p[1]), r: each.line === false ? 4 : 2.2, fill: p[4] === "hollow" ? "var(--page)" : colour, stroke: colour }) : null;
-      if (dot && labels) svg.append(el("svg:text", { x: px(p[0]) + (px(p[0]) > width - 120 ? -7 : 7), y: heights.get(p) + 4, "text-anchor": px(p[0]) > width - 120 ? "end" : "start" }, p[3]));
+      if (dot && each.labels) svg.append(el("svg:text", { x: px(p[0]) + (px(p[0]) > width - 120 ? -7 : 7), y: heights.get(p) + 4, "text-anchor": px(p[0]) > width - 120 ? "end" : "start" }, p[3]));
       if (dot && p[2]) { const link = el("svg:a", { href: p[2], tabindex: -1, "aria-label": p[3] || each.name }, dot); svg.append(link); }
       else if (dot) svg.append(dot);
       marks.push({ x: px(p[0]), y: py(p[1]), text: `${p[3] || each.name}: ${told(p[0], digits === 0 || Number.isInteger(p[0]) ? 0 : digits)}, ${told(p[1], digits)}` });

@@ -237,7 +237,9 @@ def test_search_finds_methods_artefacts_and_papers(watched: Watched, folder: Pat
 def test_two_methods_are_compared_in_pairs(watched: Watched, folder: Path) -> None:
     page = watched.open(folder / "compare.html", "#FedAvg/Separate")
     said = page.locator("#verdict").inner_text()
-    assert said.startswith("FedAvg is above Separate in 3 of 3 columns; mean difference +9.")
+    assert said.startswith(
+        "Paper scale: FedAvg is above Separate in 3 of 3 columns; mean difference +9."
+    )
     assert page.locator("#pairs tbody tr").count() == 3
     assert page.locator("#profile path").count() == 2
     assert page.locator("#ranks tbody tr").count() == 3
