@@ -5,11 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
+from repfl.bench.cells.planned import Planned
 from repfl.bench.cli.show import grid, screen
-from repfl.bench.evidence.selection import Choice, Trial
+from repfl.bench.errors import UserError
+from repfl.bench.evidence import recheck
+from repfl.bench.evidence.library import Known, Library
+from repfl.bench.evidence.selection import Choice, Trial, choices
+from repfl.bench.records.store import Store
 from repfl.bench.report import numbers
+
+
+def found(planned: Sequence[Planned], results: Path | None) -> tuple[list[Choice], list[str]]:
+    """What validation chose among cells of one scale, and what is wrong with the records."""
+    library, problems = Library(Store(results)), []
+    chosen: list[Choice] = []
+    refused: UserError | None = None
+    for paper in dict.fromkeys(item.paper for item in planned):
+        mine = [item for item in planned if item.paper == paper]
+        known = recheck.of(mine)
+        problems += known.problems
+        try:
+            chosen += choices(mine, Known(library, known))
+        except UserError as error:  # no validation data in this paper
+            refused = refused or error
+    if refused and not chosen:
+        raise refused
+    return chosen, problems + library.problems
 
 
 def facts(found: Sequence[Choice]) -> list[dict[str, Any]]:

@@ -118,20 +118,16 @@ def artefacts(results: Results = None, as_json: AsJson = False) -> int:
 @grouped
 def best(chosen: Chosen, results: Results = None, as_json: AsJson = False) -> int:
     """Which row of a sweep is the best, per method and recipe: chosen by validation accuracy, with
-    the test accuracy and the number of trials beside it.
+    the test accuracy and the number of trials beside it. Of records, and of the values that came
+    with the code.
     """
     from repfl.bench.cli import choosing
-    from repfl.bench.evidence.library import Known, Library
-    from repfl.bench.evidence.measured import Measured
-    from repfl.bench.evidence.selection import choices
-    from repfl.bench.records.store import Store
 
-    library = Library(Store(results))
-    found = choices(select(chosen), Known(library, Measured()))
+    found, problems = choosing.found(select(chosen), results)
     print_json(choosing.facts(found)) if as_json else choosing.show(found)
-    for problem in library.problems:
+    for problem in problems:
         print(f"problem: {problem}", file=sys.stderr)
-    return FINDING if library.problems else 0
+    return FINDING if problems else 0
 
 
 # -- trust -----------------------------------------------------------------------------------------

@@ -45,8 +45,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
     for paper in dict.fromkeys(item.paper for item in planned):
         mine = [item for item in planned if item.paper == paper]
         published = published_by(paper, made)
-        known = measured.read(paper, mine[0].scale, root)
-        recheck.sound(known, mine)
+        known = recheck.of(mine, root)
         made.problems += known.problems
         found = Known(library, known)
         for item in unique(mine):

@@ -67,6 +67,13 @@ def read(paper: str, scale: str, root: Path | None = None) -> Measured:
     return known
 
 
+def of(planned: Sequence[Planned], root: Path | None = None) -> Measured:
+    """Measured values of planned cells of one paper and scale that hold."""
+    known = measured.read(planned[0].paper, planned[0].scale, root)
+    sound(known, planned)
+    return known
+
+
 def cells_of(paper: str, scale: str) -> list[Planned]:
     """What a paper's grid plans at a scale; nothing where it has no such scale."""
     grid = grids.files().get(paper)

@@ -115,7 +115,7 @@ def _part(
     """One paper: its sheets, the runs behind them, what went wrong; and the files that were
     written.
     """
-    from repfl.bench.evidence import artefacts, best, measured, recheck, runs
+    from repfl.bench.evidence import artefacts, best, recheck, runs
     from repfl.bench.evidence.library import Known, Library
     from repfl.bench.report.filling import sheet_of
     from repfl.bench.report.write import write_artefacts
@@ -132,9 +132,7 @@ def _part(
         results += made.results
         problems += made.problems
         failed += made.failed
-        known = measured.read(mine[0].paper, scale)
-        recheck.sound(known, mine)
-        told |= runs.told(mine, Known(library, known))
+        told |= runs.told(mine, Known(library, recheck.of(mine)))
     order = list(dict.fromkeys(item.key for item in planned))
     results = best.merged(results) if asked.best else results
     results.sort(key=lambda result: order.index(result.key))
@@ -289,7 +287,7 @@ def _open(planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, dict
 
 def _tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
     """The self-test: what is known of every smoke cell, and what was refused."""
-    from repfl.bench.evidence import measured, recheck, runs
+    from repfl.bench.evidence import recheck, runs
     from repfl.bench.evidence.library import Known, Library
 
     library = Library(store)
@@ -297,9 +295,8 @@ def _tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
     problems: list[str] = []
     for paper in dict.fromkeys(item.paper for item in planned):
         mine = [item for item in planned if item.paper == paper]
-        known = measured.read(paper, mine[0].scale)
+        known = recheck.of(mine)
         problems += known.problems
-        recheck.sound(known, mine)
         told |= runs.outcomes(mine, Known(library, known))
     problems += library.problems
     return {"table": runs.self_test(planned, told) if planned else {}, "problems": problems}

@@ -22,6 +22,8 @@ from repfl.bench.evidence.packing import Curve
 from repfl.bench.running.metrics import judged
 
 FELL = ("diverged", "failed")
+DIGITS = 6
+"""Means of the same shares, added up in another order, are equal."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Choice:
         is done.
         """
         done = [trial for trial in self.trials if trial.status == "done" and isfinite(trial.val)]
-        return max(done, key=lambda trial: trial.val, default=None)
+        return max(done, key=lambda trial: round(trial.val, DIGITS), default=None)
 
     @property
     def open(self) -> int:

@@ -117,6 +117,18 @@ def test_a_trial_that_fell_counts_and_cannot_be_the_best(tmp_path: Path) -> None
     assert isnan(found.trials[0].val)
 
 
+def test_of_equal_trials_the_first_is_the_best_in_whatever_order_their_shares_were_added(
+    tmp_path: Path,
+) -> None:
+    made = {(rate, 0): scores([val], [rate]) for rate, val in ((0.1, 0.3), (0.2, 0.1 + 0.2))}
+    assert made[0.2, 0] != made[0.1, 0]
+    found = chosen(
+        tmp_path, made | {(0.1, 1): scores([0.3], [0.1]), (0.2, 1): scores([0.3], [0.2])}
+    )
+    assert found.best is not None
+    assert found.best.row == "lr 0.1"
+
+
 def test_nothing_is_the_best_where_nothing_is_done(tmp_path: Path) -> None:
     assert chosen(tmp_path, {}).best is None
 
@@ -139,6 +151,15 @@ def test_the_command_chooses_from_a_store(here: Here, tmp_path: Path) -> None:
     best = next(trial for trial in found["trials"] if trial["row"] == found["best"])
     assert best["val"] == max(trial["val"] for trial in found["trials"])
     assert "missing" in here("best", *where, "--results", tmp_path / "none").out
+
+
+def test_the_command_chooses_from_the_values_that_came_with_the_code(
+    here: Here, tmp_path: Path
+) -> None:
+    where = ["--artefact", "board/table1", "--method", "local", "--dataset", "fashion_mnist"]
+    found = json.loads(here("board", "best", *where, "--results", tmp_path, "--json").out)
+    assert [choice["study"] for choice in found] == [1, 2, 3]
+    assert all(choice["best"] for choice in found)
 
 
 # -- random search ---------------------------------------------------------------------------------

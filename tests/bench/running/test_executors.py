@@ -109,11 +109,11 @@ def test_a_round_that_outlasts_the_time_limit_is_cut(
     outcomes = {
         outcome.id: outcome
         for outcome in execute(
-            "processes", tasks, tmp_path, 1, time_limit=4.0, plugins=(str(faulty),)
+            "processes", tasks, tmp_path, 1, time_limit=8.0, plugins=(str(faulty),)
         )
     }
     assert [outcomes[each.cell.id].status for each in tasks] == ["failed", "done"]
-    assert "time limit of 4 s" in outcomes[tasks[0].cell.id].reason
+    assert "time limit of 8 s" in outcomes[tasks[0].cell.id].reason
 
 
 @pytest.mark.parametrize("name", ["inline", "processes"])
