@@ -54,7 +54,8 @@ def rankings(book: Book) -> Iterator[Ranking]:
             mine = [at.get((row, head.key)) for row in rows]
             numbers = [n for n in mine if n is not None and n.measured and n.ids]
             scales = {n.scale for n in numbers}
-            alike = len(scales) == 1 == len({n.seeds for n in numbers})
+            seeds = {tuple(sorted(_seeds(n, book))) for n in numbers}
+            alike = len(scales) == 1 == len(seeds)
             if head.best != "high" or head.unit not in ("%", "percent") or not alike:
                 continue
             if len(numbers) == len(rows) and (run := book.runs.get(numbers[0].ids[0])):
@@ -63,6 +64,10 @@ def rankings(book: Book) -> Iterator[Ranking]:
         for scale, columns in found.items():
             if len(columns) >= LEAST:
                 yield _ranking(sheet, scale, list(columns.values()))
+
+
+def _seeds(number: Number, book: Book) -> Iterator[int]:
+    return (book.runs[cell]["seed"] for cell in number.ids if cell in book.runs)
 
 
 def _ranking(sheet: Sheet, scale: str, columns: list[tuple[str, list[Number]]]) -> Ranking:

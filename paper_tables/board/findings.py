@@ -54,6 +54,12 @@ def accuracy(view: View) -> Iterator[str]:
             )
         yield from _beside_alone(label, here, order)
         yield from _papers(label, here, order)
+    for key, open_ in view.missing.items():
+        if open_:
+            yield (
+                f"{view.columns[key]}: {len(view.methods) - len(open_)} of {len(view.methods)} rows"
+                " have made all their trials. Nothing is said of it before the others have."
+            )
 
 
 def _not_told_apart(here: Standing, order: pd.Series) -> list[str]:

@@ -14,8 +14,11 @@ ROWS = ("a", "b", "c")
 
 
 def book(values: dict[str, tuple[float | None, ...]], **changed: Any) -> Book:
-    """A table with a column per entry, each of another recipe; `same` names one that is not."""
+    """A table with a column per entry, each of another recipe; `same` names one that is not,
+    `seeds` and `scales` what a place has of its own.
+    """
     same, scales = changed.get("same", {}), changed.get("scales", {})
+    seeds = changed.get("seeds", {})
     numbers = [
         Number(
             f"{row}.{column}", row, column, column,
@@ -24,7 +27,13 @@ def book(values: dict[str, tuple[float | None, ...]], **changed: Any) -> Book:
         for column, given in values.items()
         for row, value in zip(ROWS, given, strict=True)
     ]  # fmt: skip
-    runs = {n.ids[0]: {"recipe": {"data": same.get(n.column, n.column)}} for n in numbers}
+    runs = {
+        n.ids[0]: {
+            "recipe": {"data": same.get(n.column, n.column)},
+            "seed": seeds.get((n.row, n.column), 1),
+        }
+        for n in numbers
+    }
     heads = tuple(Head(c, c, c, "", "%", 2, changed.get("best", "high")) for c in values)
     sheet = Sheet(
         "paper", "table1", "table", "A table", "", "desk",
@@ -58,6 +67,7 @@ def test_ranks_that_turn_round_cannot_be_told_apart() -> None:
     [
         {"same": {"w": "u"}},  # the same runs shown in another way
         {"scales": {("b", "w"): "paper"}},  # two scales in one column
+        {"seeds": {("b", "w"): 2}},  # another seed may deal other clients
         {"best": "low"},
     ],
 )

@@ -40,6 +40,9 @@ def view(**changes: Any) -> View:
 
     known = {
         "spoken": {"c": "Digits"},
+        "columns": {"c": "Digits"},
+        "missing": {"c": []},
+        "methods": tuple(means),
         "apart": (),
         "scores": scores,
         "printed": printed,
@@ -140,7 +143,11 @@ def test_tuning_is_not_judged_before_every_method_has_run_as_printed() -> None:
     assert list(findings.tuning(view(printed=printed[printed["method"] != "Local"]))) == []
 
 
-def test_nothing_is_said_of_a_recipe_with_trials_to_make_nor_of_the_self_test() -> None:
-    assert list(findings.accuracy(view(spoken={}))) == []
+def test_of_a_recipe_with_trials_to_make_nothing_is_said_but_how_far_it_is() -> None:
+    (said,) = findings.accuracy(view(spoken={}, missing={"c": ["FedOBP", "Local"]}))
+    assert said.startswith("Digits: 3 of 5 rows have made all their trials.")
+
+
+def test_nothing_is_said_of_the_self_test() -> None:
     digits = view(evidence=SimpleNamespace(scale="smoke"))
     assert findings.of(digits, findings.accuracy) == ()
