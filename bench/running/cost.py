@@ -148,13 +148,6 @@ def static(item: Planned) -> float:
 _STATIC: dict[str, float] = {}
 
 
-def estimates(planned: Iterable[Planned], store: Store, device: str = "cpu") -> dict[str, float]:
-    """Seconds of one worker per planned cell on a kind of device."""
-    planned = list(planned)
-    speeds = measured(store)[device] if planned else Speeds()
-    return {item.cell.id: speeds.seconds(item.cell) for item in planned}
-
-
 def measured(store: Store, read: Callable[[str], Record | None] | None = None) -> dict[str, Speeds]:
     """What a store says about each kind of device; `read` is `store.get`, if it remembers."""
     ids = store.ids()[:LOOKED_AT]
@@ -237,11 +230,6 @@ def _basis(cells: int, cpu: Mapping[str, Any]) -> str:
     if cpu["measured"] == cells:
         return "by their operations, and their models were measured here"
     return f"by their operations, and the models of {cpu['measured']:,} were measured here"
-
-
-def total(planned: Sequence[Planned], costs: Mapping[str, float]) -> float:
-    """Seconds of one worker for all of these cells together."""
-    return sum(costs[item.cell.id] for item in planned)
 
 
 def between(cost: Cost) -> str:

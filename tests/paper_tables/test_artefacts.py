@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,8 +14,7 @@ import pytest
 
 from repfl.bench.cells.grid import printed, read
 from repfl.bench.cells.planned import Planned, unique
-from repfl.bench.records.store import Store
-from repfl.bench.running.cost import estimates, total
+from repfl.bench.running import cost
 from repfl.paper_tables.core.figures import sheet, style
 from repfl.paper_tables.core.result import Absent, Figure, Result, Table
 from tests.paper_tables.papers import PAPERS
@@ -321,8 +319,8 @@ def test_smoke_needs_no_data_and_stays_small(paper: Paper) -> None:
 
 
 @of_papers
-def test_the_desk_scale_fits_an_afternoon_on_two_cores(paper: Paper, tmp_path: Path) -> None:
+def test_the_desk_scale_fits_an_afternoon_on_two_cores(paper: Paper) -> None:
     items = unique(planned(paper.name, "desk"))
-    assert total(items, estimates(items, Store(tmp_path))) <= 2 * 4 * 3600
+    assert sum(map(cost.static, items)) <= 2 * 4 * 3600
     used = {item.cell.recipe["dataset"] for item in items}
     assert used == set(EXPECTED[paper.name].desk.split())

@@ -48,7 +48,7 @@ def planned(wanted: Task) -> Planned:
 
 
 def seconds(store: Store, wanted: Task, device: str = "cpu") -> float:
-    return cost.estimates([planned(wanted)], store, device)[wanted.cell.id]
+    return cost.measured(store)[device].seconds(wanted.cell)
 
 
 @pytest.mark.parametrize(
