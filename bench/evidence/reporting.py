@@ -12,6 +12,7 @@ from typing import Any
 
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.planned import Planned, asked_beside, unique
+from repfl.bench.evidence import facts
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Store, writing
 from repfl.bench.report import cache
@@ -78,7 +79,7 @@ def report(asked: Asked, store: Store, out: Path) -> Reported:
         keys.append(_key(asked.tested, store, asked))
         test = kept.get("self-test", keys[-1])
         if test is None:
-            test = kept.put("self-test", keys[-1], _tested(asked.tested, store))
+            test = kept.put("self-test", keys[-1], facts.tested(asked.tested, store))
         found.problems = list(dict.fromkeys([*found.problems, *test["problems"]]))
         whole = cache.digest([keys, provenance.commit()["commit"], str(out)])
         if kept.get("pages", whole) is None:
@@ -98,7 +99,7 @@ def _key(planned: Sequence[Planned], store: Store, asked: Asked) -> str:
     files = sorted({str(item.file) for item in planned if item.file})
     own = [cache.digest(Path(file).read_text(encoding="utf-8-sig")) for file in files]
     papers = {item.paper for item in planned if not item.file}
-    facts = [cache.files(grids.folder(paper)) for paper in sorted(papers)]
+    texts = [cache.files(grids.folder(paper)) for paper in sorted(papers)]
     stored = set(store.ids())
     stamps = {
         item.cell.id: cache.stamp(store.folder(item.cell.id))
@@ -106,7 +107,7 @@ def _key(planned: Sequence[Planned], store: Store, asked: Asked) -> str:
         if item.cell.id in stored
     }
     how = [asked.best, asked.again, asked.style]
-    return cache.digest([cache.code(), places, own, facts, stamps, how])
+    return cache.digest([cache.code(), places, own, texts, stamps, how])
 
 
 def _part(
@@ -251,89 +252,12 @@ def _book(
         firsts.setdefault(item.paper, item)
     return Book(
         sheets,
-        {paper: _titled(item) for paper, item in firsts.items()},
+        {paper: facts.titled(item) for paper, item in firsts.items()},
         runs,
-        _open(asked.planned, runs) if asked.best else {},
+        facts.still_open(asked.planned, runs) if asked.best else {},
         test,
-        {name: _method(name) for name in names},
-        _origins(runs),
+        {name: facts.of_method(name) for name in names},
+        facts.origins(runs),
         noise.operating() if judged and len(parts) > 1 else (),
         Path(os.path.relpath(real_path(store.root), real_path(out))).as_posix(),
     )
-
-
-def _titled(item: Planned) -> dict[str, Any]:
-    """What stands above a paper's artefacts, or above those of a grid of one's own."""
-    file = grids.read(item.file or grids.files()[item.paper]).file
-    return {name: getattr(file, name) for name in ("title", "year", "sources", "about")}
-
-
-def _open(planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Per paper, what its own scale still lacks."""
-    from repfl.bench.running import cost
-
-    found = {}
-    for paper in dict.fromkeys(item.paper for item in planned):
-        mine = unique(i for i in planned if i.paper == paper and i.scale == "paper" and not i.skip)
-        missing = [item for item in mine if item.cell.id not in runs]
-        found[paper] = {
-            "cells": len(mine),
-            "missing": len(missing),
-            "seconds": sum(map(cost.static, missing)),
-            "command": f"repfl run --scale paper --paper {paper}",
-        }
-    return found
-
-
-def _tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
-    """The self-test: what is known of every smoke cell, and what was refused."""
-    from repfl.bench.evidence import recheck, runs
-    from repfl.bench.evidence.library import Known, Library
-
-    library = Library(store)
-    told: dict[str, Any] = {}
-    problems: list[str] = []
-    for paper in dict.fromkeys(item.paper for item in planned):
-        mine = [item for item in planned if item.paper == paper]
-        known = recheck.of(mine)
-        problems += known.problems
-        told |= runs.outcomes(mine, Known(library, known))
-    problems += library.problems
-    return {"table": runs.self_test(planned, told) if planned else {}, "problems": problems}
-
-
-def _method(name: str) -> dict[str, Any]:
-    """What the registry says of a method."""
-    import inspect
-
-    from repfl.bench.cells.cell import known_entry
-
-    known = known_entry(name)
-    if known is None:
-        return {"name": name}
-    return {
-        "name": name,
-        "title": known.title,
-        "paper": known.paper,
-        "year": known.year,
-        "family": known.family,
-        "sends": known.sends,
-        "rule": inspect.cleandoc(known.cls.__doc__ or ""),
-        "variants": list(known.variants),
-    }
-
-
-def _origins(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """What the runs of a report were made with, each value once."""
-    own = provenance.commit()["commit"] or "unknown"
-    here = sum(run["from"] == "computed here" for run in runs.values())
-    found = {
-        "report made at commit": own[:12],
-        "runs computed here": str(here),
-        "runs that came with the code": str(len(runs) - here),
-    }
-    for name in ("commit", "device", "torch", "contributor"):
-        values = {str(run[name] or "unknown")[:60] for run in runs.values()}
-        shown = {value[:12] for value in values} if name == "commit" else values
-        found[name if len(shown) == 1 else f"{name}s"] = ", ".join(sorted(shown))
-    return found

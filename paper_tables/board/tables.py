@@ -106,9 +106,9 @@ def table3(evidence: Evidence) -> Table:
         f"Means over studies, {' and '.join(view.shown.values())}. Multiply-adds: of convolutions"
         " and matrix products in a round of training, forward and backward, counted while it ran"
         " and averaged over the run; what a method trains before it is scored is not in them."
-        " Processor seconds and memory were taken on several machines of one kind, of which some"
-        " were busy: differences below a half mean nothing. Rounds are scored in fives. Spread:"
-        " from the worst to the best of the trials that came to an end, in validation accuracy.",
+        " Processor seconds and memory were taken on machines of several kinds, some of them busy:"
+        " differences below a half mean nothing. Rounds are scored in fives. Spread: from the worst"
+        " to the best of the trials that came to an end, in validation accuracy.",
         COSTS,
         found,
         findings.costs,

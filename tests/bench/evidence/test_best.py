@@ -14,7 +14,7 @@ import pytest
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import Planned
-from repfl.bench.evidence import best, reporting
+from repfl.bench.evidence import best, facts
 from repfl.bench.evidence.library import Library
 from repfl.bench.records.store import Store
 from repfl.paper_tables.core.result import Absent, Claim, Result, Table
@@ -120,7 +120,7 @@ def test_the_self_test_reads_records_and_no_curves(
     compute(wanted)
     monkeypatch.delattr(Store, "frame")
     items = [Planned(wanted.cell, "tests", "table1", "table", "row", "two", "two", "smoke")]
-    (row,) = reporting._tested(items, store)["table"]["rows"]
+    (row,) = facts.tested(items, store)["table"]["rows"]
     assert [(cell["done"], cell["here"]) for cell in row["cells"]] == [(1, 1)]
 
 
