@@ -30,7 +30,7 @@ SEED_UNKNOWN = frozenset({"fedselect", "pfeddst"})
 is not known either.
 """
 FLOORS = "## Printed accuracies and their floor"
-WORDS = {Verdict.OTHER_SCALE: "not comparable (desk scale)"}
+WORDS = {Verdict.OTHER_SCALE: "not comparable"}
 
 
 # -- published numbers against floors --------------------------------------------------------------

@@ -81,7 +81,8 @@ def _tabled(table: Table) -> dict[str, Any]:
         "legend": numbers.legend(table.frame),
         "judged": table.printed,
         "orders": tuple(
-            Order(o.column, o.rows, o.tau, o.winner_published, o.winner) for o in table.orderings
+            Order(o.column, o.rows, o.tau, ", ".join(o.winners_published), ", ".join(o.winners))
+            for o in table.orderings
         ),
         "summary": _summary(table.summary),
         "tested": table.tested,

@@ -137,7 +137,7 @@ def _orderings(table: Table) -> str:
     lines = [head, ["---", "---:", "---:", "---", "---", "---"]]
     for o in table.orderings:
         tau = numbers.BLANK if o.tau is None else numbers.signed(o.tau)
-        names = (labels[o.column], o.winner_published, o.winner)
+        names = (labels[o.column], ", ".join(o.winners_published), ", ".join(o.winners))
         column, published, ours = map(_name, names)
         lines.append([column, str(o.rows), tau, published, ours, "yes" if o.same_winner else "no"])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

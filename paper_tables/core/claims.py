@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 
 import pandas as pd
 from scipy import special
@@ -215,7 +215,7 @@ class Side:
         """What a sum of cells comes to over their common seeds; none where a number is missing, or
         there is no such seed.
         """
-        value, variance, fourth = form.constant, 0.0, 0.0
+        value, variance, df = form.constant, 0.0, inf
         if not isfinite(value):
             return None
         common = self._common(form)
@@ -230,9 +230,9 @@ class Side:
                 error = half / _quantile(LEVEL, found["df"])
                 error *= sqrt(len(runs) / len(kept)) if kept else 1.0
                 variance += (factor * error) ** 2
-                fourth += (factor * error) ** 4 / found["df"]
-        # Welch and Satterthwaite; rows that share partitions err together, which this leaves out
-        return Known(value, variance, variance**2 / fourth if fourth else float("nan"))
+                df = min(df, found["df"])
+        # rows that share partitions err together, which this leaves out
+        return Known(value, variance, df)
 
     def answer(self, condition: Condition, level: float) -> bool | None:
         """Whether a condition holds; none where that is open."""

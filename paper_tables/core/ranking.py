@@ -26,24 +26,29 @@ def orderings(frame: pd.DataFrame, columns: Sequence[Column]) -> tuple[Ordering,
         ]
         if len(both) < 2 or column.best is None:
             continue
-        pick_best = "idxmax" if column.best == "high" else "idxmin"
-        winners = [
-            str(both.loc[getattr(both[name].astype(float), pick_best)(), "row"])
-            for name in ("published", "ours")
-        ]
+        winners = [_winners(both, name, column.best) for name in ("published", "ours")]
         tau = statistics.kendall(list(both["published"]), list(both["ours"]))
         found.append(Ordering(column.key, len(both), tau, *winners))
     return tuple(found)
 
 
+def _winners(cells: pd.DataFrame, side: str, best: str) -> tuple[str, ...]:
+    """The rows with the best number of a column."""
+    values = cells[side].astype(float)
+    first = values.max() if best == "high" else values.min()
+    return tuple(cells.loc[values == first, "row"].astype(str))
+
+
 def another_order(found: Sequence[Ordering]) -> str:
     """What a smaller scale says of the paper's order: nothing, and how far it is from it."""
-    taus = [each.tau for each in found if each.tau is not None]
-    same = sum(each.same_winner for each in found)
+    ordered = [each for each in found if each.tau is not None]
+    taus = [each.tau for each in ordered if each.tau is not None]
+    same = sum(each.same_winner for each in ordered)
     told = f"; Kendall's τ is {statistics.spread(taus).mean:.2f} on average" if taus else ""
     return (
-        "The order of rows at this scale is not the paper's, and no word on it: the best row is the"
-        f" same in {same} of {len(found)} columns{told}."
+        "Rows measured at the desk scale come in another order than in the paper. This says nothing"
+        f" about the paper's order. The best row is the same in {same} of {len(ordered)}"
+        f" columns{told}."
     )
 
 

@@ -127,12 +127,13 @@ class Ordering:
     rows: int
     """How many rows have both numbers."""
     tau: float | None
-    winner_published: str
-    winner: str
+    winners_published: tuple[str, ...]
+    """The best row, or those that share its place."""
+    winners: tuple[str, ...]
 
     @property
     def same_winner(self) -> bool:
-        return self.winner == self.winner_published
+        return not set(self.winners).isdisjoint(self.winners_published)
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ def _share(evidence: Evidence, data: pd.DataFrame, score: str) -> Claim:
 
     def met(q: float) -> bool:
         share = round(100 * (1 - q), 9)
-        return share < bar if below else abs(share - bar) <= NEAR_SHARE
+        return 0 < share < bar if below else abs(share - bar) <= NEAR_SHARE
 
     return _optimum(
         evidence,

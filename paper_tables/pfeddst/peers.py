@@ -211,10 +211,11 @@ def worth(data: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
         means = {name: peers.mean(axis=1) for name, (peers, _) in sides.items()}
         share = float((means["header"] > means["random"]).mean())
         overall = {name: float(mean.mean()) for name, mean in means.items()}
-        better = overall["header"] > overall["random"] and share > 0.5
+        signs = {overall["header"] > overall["random"], share > 0.5}
+        better = signs.pop() if share != 0.5 and len(signs) == 1 else None
         told_means = (
             f"mean {overall['header']:.1f} against {overall['random']:.1f} %, better in"
-            f" {100 * share:.0f} % of rounds (one seed)"
+            f" {100 * share:.0f} % of {len(means['header'])} rounds (one seed)"
         )
         shares = {
             name: float((own >= peers.max(axis=1)).mean()) for name, (peers, own) in sides.items()

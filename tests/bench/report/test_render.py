@@ -92,7 +92,7 @@ def test_a_column_s_floor_is_that_of_the_seeds_which_all_rows_have_and_says_so()
 def test_orders_are_compared_over_the_seeds_that_all_rows_have() -> None:
     found = of_other_seeds()
     (order,) = ranking.orderings(found.frame, found.layout.columns[:1])
-    assert order.winner == found.frame["row"].iloc[1]
+    assert order.winners == (found.frame["row"].iloc[1],)
     assert list(seeds.paired(found.frame)["ours"]) == [51.0, 52.0]
 
 
