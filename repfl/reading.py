@@ -40,7 +40,8 @@ def load(
     measured: bool = True,
 ) -> pd.DataFrame:
     """One row per cell, by its id: the runs in a results folder (`REPFL_RESULTS`, else ./results),
-    and with `measured` the values that came with the code, of one paper or scale if so asked.
+    and with `measured` the values that came with the code. With a paper or a scale, its measured
+    values and the runs of recipes that its grid has there, whatever their method.
 
     `accuracy` and `floor` are shares of 1. `options` are the hyper-parameters that are not the
     method's defaults. `source` is "store" or "measured"; `tier` says how well a measured value is
@@ -110,7 +111,9 @@ COLUMNS = (
 def _found(
     store: Store, paper: str | None, scale: str | None, measured: bool
 ) -> Iterator[tuple[str, Found]]:
-    """Own runs, then measured values; what cannot be trusted is warned of and left out."""
+    """Own runs, then measured values, of one paper or scale if so asked; what cannot be trusted is
+    warned of and left out.
+    """
     from repfl.bench.cells import grid
     from repfl.bench.evidence import recheck
     from repfl.bench.evidence.tiers import tiers
@@ -118,19 +121,15 @@ def _found(
     for name, chosen, known in (("paper", paper, grid.files()), ("scale", scale, grid.SCALES)):
         if chosen is not None and chosen not in known:
             raise unknown(name, chosen, known)
-    for cell in store.ids():
-        try:
-            if (record := store.get(cell)) is not None:
-                store.verify(record)
-                yield cell, Found(record, None)
-        except (Corrupt, UserError) as error:
-            warnings.warn(one_line(error), stacklevel=3)
-    for place in [
+    places = [
         (each, size)
-        for each in (grid.files() if measured else ())
+        for each in grid.files()
         for size in reversed(grid.SCALES)
         if paper in (None, each) and scale in (None, size)
-    ]:
+    ]
+    narrowed = paper is not None or scale is not None
+    yield from _stored(store, places if narrowed else None)
+    for place in places if measured else ():
         lines = recheck.read(*place)
         for problem in lines.problems:
             warnings.warn(problem, stacklevel=3)
@@ -138,6 +137,37 @@ def _found(
         for cell in lines.cells:
             if (line := lines.line(cell)) is not None:
                 yield cell, Found(line.record, line, place, str(tier[cell]))
+
+
+def _stored(store: Store, places: Iterable[tuple[str, str]] | None) -> Iterator[tuple[str, Found]]:
+    """Own runs: all, or those of the recipes of papers at scales."""
+    from repfl.bench.cells.cell import canonical
+
+    ids = store.ids()
+    recipes = _recipes(places) if ids and places is not None else None
+    for cell in ids:
+        try:
+            if (record := store.get(cell)) is not None:
+                store.verify(record)
+                if recipes is None or canonical(record.cell["recipe"]) in recipes:
+                    yield cell, Found(record, None)
+        except (Corrupt, UserError) as error:
+            warnings.warn(one_line(error), stacklevel=4)
+
+
+def _recipes(places: Iterable[tuple[str, str]]) -> set[str]:
+    """The recipes of papers at scales: a record does not say which paper it was computed for."""
+    from repfl.bench.cells.cell import canonical
+    from repfl.bench.cells.grid import files, read
+    from repfl.bench.cells.narrowing import Selection
+    from repfl.bench.cells.plan import plan
+
+    return {
+        canonical(item.cell.recipe)
+        for paper, scale in places
+        if scale in read(files()[paper]).file.scales
+        for item in plan(Selection(papers=[paper], scale=scale))
+    }
 
 
 def _row(cell: str, found: Found) -> dict[str, Any]:

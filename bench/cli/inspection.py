@@ -13,12 +13,13 @@ from repfl.bench.cli.options import (
     Artefacts,
     AsJson,
     Chosen,
+    FromResults,
     Grids,
     Methods,
     Papers,
+    PaperScale,
     Plugins,
     Results,
-    Scale,
     Workers,
     grouped,
 )
@@ -90,7 +91,7 @@ def partitions(as_json: AsJson = False) -> int:
 
 
 @app.command()
-def recipes(scale: Scale = "paper", grid: Grids = None, as_json: AsJson = False) -> int:
+def recipes(scale: PaperScale = "paper", grid: Grids = None, as_json: AsJson = False) -> int:
     """The recipes of all grids: data, model, clients, rounds."""
     from repfl.bench.cli import listing, show
 
@@ -151,7 +152,10 @@ def show_cell(
 @app.command()
 def evidence(
     statement: Annotated[
-        str, typer.Argument(help="PAPER/CLAIM as in CLAIMS.md, or PAPER/FILE:LINE of published/")
+        str,
+        typer.Argument(
+            help="PAPER/CLAIM as in CLAIMS.md, PAPER/FILE:LINE of published/, or PAPER/ARTEFACT"
+        ),
     ],
 ) -> int:
     """The numbers behind a claim or a published number, from the values that came with the code."""
@@ -196,8 +200,8 @@ def collect(
     paper: Papers = None,
     artefact: Artefacts = None,
     method: Methods = None,
-    scale: Scale = "paper",
-    results: Results = None,
+    scale: PaperScale = "paper",
+    results: FromResults = None,
     contributor: Annotated[
         str, typer.Option(help="whose runs they are (default: REPFL_CONTRIBUTOR, else git's name)")
     ] = "",

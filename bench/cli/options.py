@@ -55,6 +55,9 @@ Scale = Annotated[
         ),
     ),
 ]
+PaperScale = Annotated[
+    str, typer.Option(metavar="SCALE", help="smoke, desk or paper (default: paper)")
+]
 Grids = Annotated[
     list[Path] | None,
     typer.Option("--grid", metavar="FILE", help="a grid file of your own; repeatable"),
@@ -72,6 +75,15 @@ Plugins = Annotated[
 ]
 Results = Annotated[
     Path | None, typer.Option(help="folder of records (default: REPFL_RESULTS, else ./results)")
+]
+FromResults = Annotated[
+    Path | None,
+    typer.Option(
+        help=(
+            "folder of records to read (default: REPFL_RESULTS, else ./results); lines always go to"
+            " paper_tables/ of this checkout"
+        )
+    ),
 ]
 Out = Annotated[Path, typer.Option(help="folder of the report")]
 Style = Annotated[

@@ -89,9 +89,11 @@ def collect(
             if int(line.axes["version"]) < today.get(line.axes["method"], 0):
                 known.forget(line)
         if known.cells:
-            with writing(known.folder):
-                kept = sum(line.checksum in had for line in known.lines)
-                done.files.append((measured.write(known), len(known.lines) - kept, kept))
+            now = {line.checksum for line in known.lines}
+            if now != had:  # else a field that came later would show as a change of every line
+                with writing(known.folder):
+                    measured.write(known)
+            done.files.append((known.file, len(now - had), len(now & had)))
     return done
 
 

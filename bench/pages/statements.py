@@ -2,12 +2,14 @@
 
 A claim has the id that its paper's CLAIMS.md gives it (`fedobp/best-in-table3`); a published number
 is named by its file and line (`fedobp/table3.csv:14`), or as its page of the report is
-(`fedpurin/table1#fedpurin.cifar10-dir0.1`). An artefact (`fedpurin/table1`) lists its numbers.
+(`fedpurin/table1#fedpurin.cifar10-dir0.1`). An artefact (`fedpurin/table1`) lists its numbers and
+its claims.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from repfl.bench.cells import grid as grids
@@ -16,7 +18,8 @@ from repfl.bench.cells.plan import plan
 from repfl.bench.errors import UserError, unknown
 from repfl.bench.pages import committed
 from repfl.bench.report import numbers, render
-from repfl.bench.report.address import addressed, slug
+from repfl.bench.report.filling import sheet_of
+from repfl.paper_tables.core.published import read_published
 from repfl.paper_tables.core.result import Claim, Result, frame_of
 
 SCALES = ("paper", "desk")
@@ -27,13 +30,15 @@ def told(name: str) -> list[str]:
     paper, _, rest = name.partition("/")
     if not rest:
         raise UserError(
-            f"evidence is for PAPER/CLAIM or PAPER/FILE:LINE, not {name!r}; the claims are in"
-            " paper_tables/*/CLAIMS.md"
+            "evidence is for PAPER/CLAIM, PAPER/FILE:LINE or PAPER/ARTEFACT, such as"
+            f" fedobp/table3, not {name!r}; the claims are in paper_tables/*/CLAIMS.md"
         )
     if paper not in grids.files():
         raise unknown("paper", paper, grids.files())
-    artefact = rest.partition("#")[0]
+    artefact, hash_, anchor = rest.partition("#")
+    artefact = artefact.removesuffix(".html")  # as in the address of a page of the report
     whole = artefact in grids.read(grids.files()[paper]).file.artefacts
+    rest = f"{artefact}{hash_}{anchor}" if whole else rest
     find = _artefact if whole else _number if ".csv:" in rest else _claim
     known: dict[str, None] = {}
     lines: list[str] = []
@@ -41,7 +46,9 @@ def told(name: str) -> list[str]:
         for result in committed.of(paper, scale):
             lines += find(result, rest, known)
     if not lines and whole and "#" not in rest:
-        raise UserError(f"{name}: prints no number that stands in {paper}'s published/")
+        raise UserError(
+            f"{name}: prints no number that stands in {paper}'s published/, and has no claim"
+        )
     if not lines:
         raise unknown("claim" if find is _claim else "number", rest, known, paper)
     return lines
@@ -85,21 +92,43 @@ def _number(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
 
 
 def _artefact(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
-    """One number by its address in the report, or all of an artefact with their addresses."""
+    """One number by its address in the report, or all of an artefact and its claims."""
     name, _, anchor = rest.partition("#")
     if result.name != name:
         return
-    cells = list(_cells(result))
-    ids = addressed(f"{slug(cell['row'])}.{slug(cell['column'])}" for cell in cells)
-    known |= {f"{name}#{id_}": None for id_ in ids}
-    if not anchor and cells:
+    cells = _addresses(result)
+    known |= {f"{name}#{id_}": None for id_ in cells}
+    if anchor and anchor in cells:
+        yield from _number_lines(result, cells[anchor])
+    if not anchor and (cells or result.claims):
         yield f"{result.key} at the {result.scale} scale"
-    for id_, cell in zip(ids, cells, strict=True):
-        if not anchor:
-            address = f"{result.paper}/{cell['source']}"
-            yield f"  {address}  {result.key}#{id_}: {_figures(cell)}, {cell['verdict']}"
-        elif anchor == id_:
-            yield from _number_lines(result, cell)
+        yield from _listed(result, cells)
+
+
+def _listed(result: Result, cells: dict[str, dict[Any, Any]]) -> Iterator[str]:
+    """What there is to ask for, each with its standing."""
+    for id_, cell in cells.items():
+        address = f"{result.paper}/{cell['source']}"
+        yield f"  {address}  {result.key}#{id_}: {_figures(cell)}, {cell['verdict']}"
+    for claim in result.claims:
+        yield f"  {result.paper}/{claim.id}: {claim.text} ({render.standing(claim)})"
+
+
+def _addresses(result: Result) -> dict[str, dict[Any, Any]]:
+    """The published numbers of a table or a figure by the names that its page gives them."""
+    cells = list(_cells(result))
+    if not cells:
+        return {}
+    numbers = [each for each in sheet_of(result, _printed(result.paper)).numbers if each.source]
+    shown = {each.source: each.id for each in reversed(numbers)}
+    return {shown[cell["source"]]: cell for cell in cells if cell["source"] in shown}
+
+
+@cache
+def _printed(paper: str) -> dict[str, dict[Any, Any]]:
+    """The rows of the published files by their source."""
+    frame = read_published(grids.folder(paper) / "published").frame
+    return {str(row["source"]): row for row in frame.to_dict("records")}
 
 
 def _cells(result: Result) -> Iterator[dict[Any, Any]]:

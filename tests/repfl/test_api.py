@@ -110,15 +110,29 @@ def test_a_script_needs_no_guard_for_two_workers(tmp_path: Path) -> None:
 def test_load_has_own_runs_before_measured_values_and_says_where_each_is_from(
     results: Path,
 ) -> None:
-    found = repfl.load(results, paper="fedobp", scale="desk")
+    found = repfl.load(results)
     assert found.index.is_unique
     assert set(found["source"]) == {"store", "measured"}
+    found = repfl.load(results, paper="fedobp", scale="desk")
     measured = found[found["source"] == "measured"]
     assert set(measured["paper"]) == {"fedobp"}
     assert set(measured["tier"]) <= {"measured", "recomputed", "confirmed"}
     assert measured["accuracy"].between(0, 1).all()
     line = measured[measured["status"] == "done"].index[0]
     assert repfl.curves(line[:20])["name"].str.startswith("post_agg/").any()
+
+
+def test_load_of_a_paper_leaves_out_runs_of_other_papers_and_scales(tmp_path: Path) -> None:
+    """A method that the paper's grid lacks is no reason to leave a run out."""
+    size = {"clients": 2, "training": {"rounds": 1}}
+    repfl.run("fedavg", repfl.recipe(RECIPE, **size), results=tmp_path)
+    planned = repfl.run("local", RECIPE, results=tmp_path)
+    for chosen in ({"paper": "fedpurin"}, {"scale": "smoke"}):
+        found = repfl.load(tmp_path, measured=False, **chosen)
+        assert list(found.index) == [planned.id]
+    for chosen in ({"paper": "fedselect"}, {"scale": "desk"}):
+        assert repfl.load(tmp_path, measured=False, **chosen).empty
+    assert len(repfl.load(tmp_path, measured=False)) == 2
 
 
 @pytest.mark.parametrize("place", [("fedselect", "desk"), ("fedobp", "paper")])

@@ -83,6 +83,9 @@ def test_files_of_before_a_field_was_kept_still_hold(
     early = measured.read("tests", "smoke", root)
     assert not early.problems
     assert [line.checksum for line in early.lines] == [line.checksum for line in now.lines]
+    before = path.read_bytes()
+    assert collect(items, store, root).files == [(path, 0, 3)]
+    assert path.read_bytes() == before
 
 
 def test_collected_values_stand_in_for_records(

@@ -4,6 +4,7 @@ is none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -78,6 +79,32 @@ def test_an_artefact_lists_its_numbers_with_addresses_that_are_taken(here: Here)
     assert shown == here("evidence", line).out
 
 
+def test_a_point_of_a_curve_has_the_address_that_its_page_gives_it(here: Here) -> None:
+    said = here("evidence", "fedobp/fig4")
+    assert said.code == 0
+    line, anchor, *_ = next(x for x in said.out.splitlines() if ".csv:" in x).split()
+    assert re.search(r"#i-f-cifar10-.*q-[\d.]+:$", anchor)
+    shown = here("evidence", anchor.rstrip(":")).out
+    assert shown.startswith(f"{line} at the paper scale (fedobp/fig4)\n")
+    assert shown == here("evidence", line).out
+
+
+def test_an_artefact_without_printed_numbers_lists_its_claims(here: Here) -> None:
+    said = here("evidence", "fedobp/fig2")
+    assert said.code == 0
+    (result,) = (r for r in committed.of("fedobp", "paper") if r.name == "fig2")
+    assert result.claims
+    for claim in result.claims:
+        assert f"\n  fedobp/{claim.id}: {claim.text}" in said.out
+
+
+def test_the_address_of_a_page_of_the_report_is_taken(here: Here) -> None:
+    anchor = "#fedavg.cifar10-dir0.1"
+    said = here("evidence", f"fedobp/table3.html{anchor}")
+    assert said.code == 0
+    assert said.out == here("evidence", f"fedobp/table3{anchor}").out
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -85,10 +112,10 @@ def test_an_artefact_lists_its_numbers_with_addresses_that_are_taken(here: Here)
         (f"{PAPER}/table2.csv:333", "unknown number 'table2.csv:333'; did you mean table2.csv:33"),
         (f"{PAPER}/tabel2.csv:3", "unknown number 'tabel2.csv:3'; did you mean table2.csv:3"),
         ("starpfl/accuracy-gain", "unknown paper 'starpfl'; did you mean star-pfl"),
-        ("accuracy-gain", "evidence is for PAPER/CLAIM or PAPER/FILE:LINE, not 'accuracy-gain'"),
+        ("table1", "or PAPER/ARTEFACT, such as fedobp/table3, not 'table1'"),
         (f"{PAPER}/table2#fedavgg", "unknown number 'table2#fedavgg'; did you mean table2#"),
         ("Star-PFL/accuracy-gain", "unknown paper 'Star-PFL'; did you mean star-pfl?"),
-        (f"{PAPER}/", "evidence is for PAPER/CLAIM or PAPER/FILE:LINE"),
+        (f"{PAPER}/", "evidence is for PAPER/CLAIM, PAPER/FILE:LINE or PAPER/ARTEFACT"),
     ],
 )
 def test_a_wrong_name_costs_one_line_with_the_nearest_and_code_2(
