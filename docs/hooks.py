@@ -18,6 +18,8 @@ from mkdocs.structure.nav import Link, Navigation
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("*.md", "bench/*.md", "paper_tables/**/*.md", ".github/actions/*/*.md")
 YOURS = "CONTRIBUTING.md"
+INSTALL = f"Install once, and what `--plugin` does: [Contributing]({YOURS})."
+"""Stands at the head of CONTRIBUTING.md, which the page of a part lacks."""
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 PAPER = re.compile(r"paper_tables/(\w+)/README\.md")
 CODE = re.compile(r"^(```|~~~).*?^\1", flags=re.DOTALL | re.MULTILINE)
@@ -90,7 +92,8 @@ def parts(text: str) -> Iterator[tuple[str, str]]:
     for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         title = part.splitlines()[0]
         if found := re.match(r"An? (.*)", title):
-            yield f"yours-{found[1].replace(' ', '-')}.md", f"# {part}"
+            body = part.removeprefix(title)
+            yield f"yours-{found[1].replace(' ', '-')}.md", f"# {title}\n\n{INSTALL}\n{body}"
 
 
 def linked() -> set[str]:

@@ -75,6 +75,7 @@ def test_each_kind_of_thing_to_add_has_a_page(built: Path) -> None:
     for kind in asked:
         page = (built / f"yours-{kind.replace(' ', '-')}.html").read_text("utf-8")
         assert f"repfl new {kind.split()[0]}" in re.sub(r"<[^>]+>", "", page)
+        assert re.search(r'Install once.*href="?CONTRIBUTING\.html', page)
 
 
 def test_a_report_in_the_site_leads_to_the_pages_beside_it(built: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from repfl.bench.cells.grid import files
+from repfl.bench.cells.grid import printed
 from repfl.bench.evidence import measured
 from repfl.bench.evidence.scene import SCALE, Number, Scene
 from repfl.bench.evidence.settle import HOUR, Chooser, impossible
@@ -73,9 +73,11 @@ def hindsight(now: Scene, speeds: Speeds) -> Hindsight:
 
 
 def _finished() -> dict[str, str]:
-    """When every measured cell of the paper scale was finished first."""
+    """When every measured cell of the paper scale was finished first. The board's are left out: no
+    paper prints its numbers, so nobody chose them for what they settle.
+    """
     found: dict[str, str] = {}
-    for paper in files():
+    for paper in printed():
         for line in measured.read(paper, SCALE).lines:
             when = str(line.record.provenance["finished"])
             found[line.cell] = min(when, found.get(line.cell, when))

@@ -7,6 +7,7 @@ A figure that several files have is the last one's; all are of one machine.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,12 +35,15 @@ def block(found: Mapping[str, Any]) -> str:
     for each in found["benchmarks"]:
         kept = each["extra_info"]
         shares = ("" if (share := kept.get(name)) is None else f"{share:.2f}" for name in HEAD[2:])
-        name, measured = (
-            each["name"].removeprefix("test_").replace("_", " "),
-            f"{kept['value']:,.4g} {kept['unit']}",
-        )
-        lines.append(f"| {' | '.join([name, measured, *shares])} |")
+        measured = f"{kept['value']:,.4g} {kept['unit']}"
+        lines.append(f"| {' | '.join([name_of(each['name']), measured, *shares])} |")
     return "\n".join(lines) + "\n"
+
+
+def name_of(test: str) -> str:
+    """What a figure is called, by its test: 1_8_times is 1.8 times."""
+    decimal = re.sub(r"_(\d+)_(\d+)_times", r"_\1.\2_times", test.removeprefix("test_"))
+    return decimal.replace("_", " ")
 
 
 def joined(paths: Sequence[str]) -> dict[str, Any]:

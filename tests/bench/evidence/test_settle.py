@@ -11,10 +11,12 @@ import pytest
 from repfl.bench.cells.absent import data_absent
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import unique
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import settle
 from repfl.bench.evidence.hindsight import hindsight
 from repfl.bench.evidence.library import Library
+from repfl.bench.evidence.measured import read
 from repfl.bench.evidence.scene import Number, Scene, scene
 from repfl.bench.evidence.settle import Chooser
 from repfl.bench.records.store import Store
@@ -120,6 +122,14 @@ def test_in_hindsight_it_would_have_settled_the_same_numbers_sooner(real: Scene)
     assert len(found.taken.settled) == len(found.ordered.settled) >= 3
     assert found.ordered.mean < found.taken.mean
     assert found.free > found.expected
+
+
+def test_in_hindsight_cells_that_no_printed_number_hangs_on_were_not_taken(real: Scene) -> None:
+    board = unique(plan(Selection(artefacts=["board/table1"], scale="paper")))
+    done = read("board", "paper").cells
+    item = next(item for item in board if item.cell.id in done)
+    both = replace(real, planned={**real.planned, item.cell.id: item})
+    assert item.cell.id not in hindsight(both, Speeds()).taken.cells
 
 
 @pytest.mark.parametrize("hours", [0.0, -1.0, float("nan"), float("inf")])

@@ -22,6 +22,13 @@ def test_only_the_part_changes(tmp_path: Path) -> None:
     assert parts.read(file, "results") == ""
 
 
+def test_a_figure_s_name_keeps_its_decimal_point() -> None:
+    assert page.name_of("test_a_grid_at_least_1_8_times_as_fast") == (
+        "a grid at least 1.8 times as fast"
+    )
+    assert page.name_of("test_client_steps[cpu-1-loop-32]") == "client steps[cpu-1-loop-32]"
+
+
 def test_benchmarks_are_written_into_their_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
