@@ -88,6 +88,7 @@ def _optimum(
         highest = (every(cell(row, short) >= cell(other, short) for other in rest) for row in good)
         return some(highest) if good and rest else OPEN
 
+    logged = above("published")
     return sentence(
         frame,
         name,
@@ -95,7 +96,8 @@ def _optimum(
         above("ours"),
         scale=evidence.scale,
         sources=rows["source"],
-        in_print=above("published"),
+        print_=logged is not OPEN,
+        in_print=logged,
         remark=f"highest: ours {_top(frame, 'ours')}, logged {_top(frame, 'published')}",
     )
 
