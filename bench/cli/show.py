@@ -95,8 +95,9 @@ def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
     if stale:
         _stale(out, facts["cells"])
     elif facts["stale"]:
+        values = "value is" if facts["stale"] == 1 else "values are"
         out.print(
-            f"{facts['stale']} values are stale: `repfl plan --stale` says why, `repfl run --stale`"
+            f"{facts['stale']} {values} stale: `repfl plan --stale` says why, `repfl run --stale`"
             " computes them again"
         )
     if facts["seconds"]:

@@ -4,7 +4,7 @@ changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -127,7 +127,7 @@ def _part(
     failed: list[str] = []
     shown = best.with_evidence(planned, library) if asked.best else list(planned)
     told: dict[str, Any] = {}
-    for scale in dict.fromkeys(item.scale for item in shown):
+    for scale in _rising(shown):
         mine = [item for item in shown if item.scale == scale]
         made = artefacts.make(mine, library)
         results += made.results
@@ -162,6 +162,13 @@ def _part(
         "failed": list(dict.fromkeys([*failed, *undrawn])),
     }
     return part, [file for each in files.values() for file in each]
+
+
+def _rising(planned: Iterable[Planned]) -> list[str]:
+    """The scales, the highest last: a cell that stands in several grids is told of as its highest
+    scale has it, as are the numbers that it is behind.
+    """
+    return sorted({item.scale for item in planned}, key=grids.SCALES.index)
 
 
 def _places(

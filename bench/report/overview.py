@@ -47,7 +47,7 @@ def dots(sheet: Sheet) -> list[Dot]:
         Dot(
             outcome(number),
             f"{sheet.page}#{number.id}",
-            f"{number.row}, {number.where}: printed {number.published}, "
+            f"{number.row}, {number.where}: {_word(number)} {number.published}, "
             + (f"ours {number.ours}, {number.verdict}" if number.measured else "not measured"),
         )
         for number in sheet.printed
@@ -56,6 +56,11 @@ def dots(sheet: Sheet) -> list[Dot]:
         said = Dot(of_claim(claim), f"{sheet.page}#claim-{claim.id}", f"in our words: {claim.text}")
         found += [said] * len(claim.sources)
     return found
+
+
+def _word(number: Number) -> str:
+    """Logs of the authors print nothing."""
+    return "logged" if number.kind == Kind.LOGGED else "printed"
 
 
 def outcome(number: Number) -> str:

@@ -182,6 +182,7 @@ def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
     return {
         "key": sheet.key,
         "title": sheet.title,
+        "judged": sheet.judged,
         "numbers": [_plain(number) for number in sheet.numbers],
         "runs": runs,
         "recipes": recipes,

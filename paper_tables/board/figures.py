@@ -101,7 +101,7 @@ def fig2(evidence: Evidence) -> Figure:
         "The share of clients that are better off with the method of the row than with that of the"
         " column; equal accuracies count half, every recipe and study the same."
     )
-    return _figure(view, "fig2", "Better off with which?", what, (draw, data))
+    return _figure(view, "fig2", "Which method leaves more clients better off?", what, (draw, data))
 
 
 FRONTS = {
@@ -118,19 +118,22 @@ def fig3(evidence: Evidence) -> Figure:
     for name in FRONTS:
         data[name] = data["method"].map(view.mean(name))
 
+    over = ", mean over recipes" if len(view.shown) > 1 else ""
+
     def draw(sheet: Sheet) -> Canvas:
-        canvas = sheet(9, 4.2)
+        canvas = sheet(12, 1.2 + 0.19 * max(12, len(data)))
         for axes, (name, label) in zip(figures.panels(canvas, 2, 2), FRONTS.items(), strict=True):
             _front(axes, data, name)
             axes.set_xlabel(label)
-            axes.set_ylabel("accuracy in %, mean over recipes")
+            axes.set_ylabel(f"accuracy in %{over}")
         return canvas
 
     what = (
         f"Accuracy against bytes and against multiply-adds: {' and '.join(view.shown.values())},"
         " means over studies. The line is the front: methods that no other beats at the same cost"
         " or less; costs within 1 % are taken for the same. What is trained before scoring, such as"
-        " fine-tuning, is not counted."
+        " fine-tuning, is not counted. Names stand in the order of accuracy, those of the front in"
+        " bold; costs are on a logarithmic scale."
     )
     return _figure(view, "fig3", "What accuracy costs", what, (draw, data))
 
@@ -141,6 +144,7 @@ def _front(axes: Axes, data: pd.DataFrame, cost: str) -> None:
         figures.not_run(axes)
         return
     front = analysis.front(known["value"], known[cost])
+    _logarithmic(axes, known[cost])
     axes.plot(known[cost], known["value"], "o", color="0.6", markersize=4)
     axes.plot(
         known.loc[front, cost],
@@ -149,20 +153,40 @@ def _front(axes: Axes, data: pd.DataFrame, cost: str) -> None:
         color=figures.PALETTE[1],
         markersize=5,
     )
-    low, high = axes.get_ylim()
-    aside, free = 0.04 * float(np.ptp(axes.get_xlim())), low
-    for name in sorted(front, key=lambda each: float(known["value"][each])):
-        spent, reached = float(known[cost][name]), float(known["value"][name])
-        free = max(free, reached)  # names stand below each other, however close their points are
-        axes.annotate(
+    order = known.sort_values("value", kind="stable")
+    for place, (name, spent, reached) in enumerate(order[[cost, "value"]].itertuples()):
+        axes.annotate(  # beside the axes and evenly spaced, since many methods cost the same
             figures.literal(str(name)),
             (spent, reached),
-            (spent + aside, free),
+            (1.08, (place + 0.5) / len(order)),
+            textcoords="axes fraction",
             fontsize=7,
+            fontweight="bold" if name in front else "normal",
             verticalalignment="center",
-            arrowprops={"arrowstyle": "-", "linewidth": 0.4, "color": "0.5"},
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "linewidth": 0.3, "color": "0.6", "relpos": (0, 0.5)},
         )
-        free += 0.035 * (high - low)
+
+
+def _logarithmic(axes: Axes, costs: pd.Series) -> None:
+    """Most methods send what FedAvg sends, one a multiple; one that sends nothing has no
+    logarithm, and stands at the left of the least.
+    """
+    some = costs[costs > 0]
+    if some.empty:
+        return
+    if len(some) < len(costs):
+        axes.set_xscale("symlog", linthresh=float(some.min()), linscale=0.4)
+    else:
+        axes.set_xscale("log")
+    low, high = float(some.min()), float(costs.max())
+    decades = np.log10(high / low)
+    steps = (1, 2, 5) if decades < 2.5 else (1,)
+    every = [step * 10.0**power for power in range(-3, 10) for step in steps]
+    marks = [mark for mark in every if low * 0.9 <= mark <= high * 1.1]
+    marks = [0.0, *marks] if len(some) < len(costs) else marks
+    axes.set_xticks(marks, [f"{mark:,g}" for mark in marks])
+    axes.minorticks_off()
 
 
 def fig4(evidence: Evidence) -> Figure:

@@ -49,8 +49,8 @@ def accuracy(view: View) -> Iterator[str]:
         if view.apart:
             yield (
                 f"{label}: the rows {_rows(view.apart)} stand apart and are not compared;"
-                f" {_rows([APART[name] for name in view.apart])} are, in their place. Why, the"
-                " addenda of the protocol say."
+                f" {_rows([APART[name] for name in view.apart])} are, in their place. The"
+                " protocol's addenda say why."
             )
         yield from _beside_alone(label, here, order)
         yield from _papers(label, here, order)
@@ -100,7 +100,7 @@ def _papers(label: str, here: Standing, order: pd.Series) -> Iterator[str]:
         return
     places = order.rank(ascending=False, method="min").astype(int)
     told = [
-        f"{_row(name)} number {places[name]} of {len(order)},"
+        f"{_row(name)} is {_ordinal(places[name])} of {len(order)},"
         f" {_signed(order[name] - order[TUNED], here.gap)}"
         for name in mine
     ]
@@ -137,8 +137,10 @@ def _open(near: Sequence[str], here: Standing) -> str:
     """How many cannot be told apart from the first."""
     if not isfinite(here.apart):
         return "How far chance goes is not known."
-    told = _count(len(near), "row comes", "rows come") if near else "no row comes"
-    return f"Differences below {here.apart:.1f} points may be chance, and {told} as near."
+    told = _count(len(near), "other row lies", "other rows lie") if near else "no other row lies"
+    return (
+        f"Differences below {here.apart:.1f} points may be chance, and {told} within that distance."
+    )
 
 
 def _late(label: str, here: Standing) -> Iterator[str]:
@@ -223,7 +225,7 @@ def tuning(view: View) -> Iterator[str]:
         if place:
             yield (
                 f"{label}: as printed, {leader} would lead with {printed.max():.1f} %; tuned alike"
-                f" it is number {place}."
+                f" it is {_ordinal(place)}."
             )
 
 
@@ -263,6 +265,11 @@ def _signed(gap: float, half: float) -> str:
 
 def _count(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
+
+
+def _ordinal(place: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place}{'th' if place % 100 in (11, 12, 13) else ending}"
 
 
 def _list(names: Sequence[str]) -> str:

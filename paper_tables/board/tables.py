@@ -123,8 +123,8 @@ def table4(evidence: Evidence) -> Table:
     found: dict[tuple[str, str], Value] = {}
     for key, label in view.columns.items():
         columns += [
-            Column(f"{key}/tuned", "tuned", label),
-            Column(f"{key}/printed", "as printed", label),
+            view.best(Column(f"{key}/tuned", "tuned", label)),
+            view.best(Column(f"{key}/printed", "as printed", label)),
             Column(f"{key}/gain", "gain", label, "points", best=None),
         ]
         for name, scores in (("tuned", view.shown_scores), ("printed", view.printed)):

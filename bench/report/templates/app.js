@@ -62,9 +62,12 @@ document.getElementById("theme").addEventListener("click", () => {
 {
   const input = document.getElementById("search"), hits = document.getElementById("hits"), root = document.body.dataset.root;
   const every = embedded("index");
+  // CIFAR-100 has the short name cifar100: words are sought with and without their hyphens.
+  const bare = word => word.replace(/-/g, "") || word;
+  const said = (name, kind) => `${name} ${kind}`.toLowerCase();
   const find = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = words.length ? every.filter(([name, kind]) => words.every(word => `${name} ${kind}`.toLowerCase().includes(word))).slice(0, 12) : [];
+    const found = words.length ? every.filter(([name, kind]) => words.every(word => said(name, kind).includes(word) || said(name, kind).includes(bare(word)))).slice(0, 12) : [];
     const methods = every.filter(([, kind]) => kind === "method").map(([name]) => name).filter(name => words.includes(name));
     if (methods.length === 2) found.unshift([methods.join(" against "), "compare", `compare.html#${methods.map(encodeURIComponent).join("/")}`]);
     hits.replaceChildren(...found.map(([name, kind, link]) => el("li", {}, el("a", { href: root + link }, name, " ", el("small", {}, kind)))));
@@ -74,8 +77,10 @@ document.getElementById("theme").addEventListener("click", () => {
   input.addEventListener("input", find);
   input.addEventListener("keydown", event => {
     if (event.key === "Enter") hits.querySelector("a")?.click();
-    if (event.key === "Escape") { input.value = ""; find(); }
     if (event.key === "ArrowDown") { event.preventDefault(); hits.querySelector("a")?.focus(); }
+  });
+  for (const place of [input, hits]) place.addEventListener("keydown", event => {
+    if (event.key === "Escape") { input.value = ""; find(); input.focus(); }
   });
   document.addEventListener("keydown", event => {
     if (event.key === "/" && !/INPUT|SELECT|TEXTAREA/.test(document.activeElement.tagName)) { event.preventDefault(); input.focus(); }
@@ -93,7 +98,7 @@ for (const key of document.querySelectorAll("#keys button")) {
   const points = embedded("points"), place = document.getElementById("scatter");
   if (points && place) {
     const of = (scale, name, mark) => ({ name, line: false, points: points.filter(p => p[4] === scale).map(p => [p[0], p[1], p[2], p[3], mark]) });
-    const draw = () => chart(place, [of("paper", "paper scale", ""), of("desk", "desk scale", "hollow")], { x: "printed accuracy in %", y: "ours, accuracy in %", diagonal: true, height: 420 });
+    const draw = () => chart(place, [of("paper", "paper scale", ""), of("desk", "desk scale", "hollow")], { x: "printed or logged accuracy in %", y: "ours, accuracy in %", diagonal: true, height: 420 });
     draw(); addEventListener("resize", draw);
   }
 }

@@ -2,7 +2,7 @@
 {
   const T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042];
   const SCALES = { own: "Own protocol", paper: "Paper scale", desk: "Desk scale", smoke: "Smoke scale" }; // never pooled
-  const FEW = 3; // shares of fewer runs say little, and stand last
+  const FEW = 3; // shares of fewer runs say little, and stand last; fewer columns have no interval
   const quantile = df => df < 1 ? NaN : T95[df - 1] ?? 1.96;
   const mean = values => values.reduce((a, b) => a + b, 0) / values.length;
   const interval = values => {
@@ -49,8 +49,8 @@
     } else {
       said.replaceChildren(...Object.keys(SCALES).map(scale => [scale, lines.filter(line => line.scale === scale)]).filter(([, mine]) => mine.length).map(([scale, mine]) => {
         const all = interval(mine.map(line => line.gap[0])), wins = mine.filter(line => line.gap[0] > 0).length;
-        return el("p", { class: "lead" }, `${SCALES[scale]}: ${a} is above ${b} in ${wins} of ${mine.length} column${mine.length === 1 ? "" : "s"}; mean difference ${between(all)} points${mine.length > 1 ? " over columns" : ""}. `,
-          Number.isNaN(all[1]) ? "One column cannot tell more." : all[1] > 0 || all[2] < 0 ? `The interval leaves out zero: on average over columns like these, ${all[1] > 0 ? a : b} is ahead.` : "The interval contains zero: on average over these columns, the two cannot be told apart.");
+        return el("p", { class: "lead" }, `${SCALES[scale]}: ${a} is above ${b} in ${wins} of ${mine.length} column${mine.length === 1 ? "" : "s"}; mean difference ${mine.length < FEW ? signed(all[0]) : between(all)} points${mine.length > 1 ? " over columns" : ""}. `,
+          mine.length < FEW ? "So few columns allow no interval over columns; the intervals over seeds stand in the table below." : all[1] > 0 || all[2] < 0 ? `The interval leaves out zero: on average over columns like these, ${all[1] > 0 ? a : b} is ahead.` : "The interval contains zero: on average over these columns, the two cannot be told apart.");
       }));
       place.replaceChildren(grid(["Column", "Scale", a, b, "Seeds", "Difference over seeds", "Difference over clients, first seed"], lines.map(line => [
         line.name, SCALES[line.scale], [el("a", { href: root + line.link }, told(line.a)), line.a], [el("a", { href: root + line.other }, told(line.b)), line.b], [String(line.n), line.n],

@@ -3,7 +3,7 @@
   const data = document.getElementById("number") ? embedded("data") : null;
   const place = document.getElementById("number"), whole = document.getElementById("artefact");
   const MEANING = {
-    "equal": "Comes out again: ours equals the printed digits.",
+    "equal": "Comes out again: ours equals the digits of the paper.",
     "reproduced": "Comes out again: the 95 % interval of the difference lies within one point.",
     "consistent": "Not contradicted: the interval contains zero, but is too wide to say more.",
     "inconclusive": "Cannot be told: there are too few runs, or their interval is too wide.",
@@ -19,22 +19,27 @@
     ? Object.entries(value).flatMap(([k, v]) => flat(v, prefix ? `${prefix}.${k}` : k)) : [[prefix, value === null ? "none" : Array.isArray(value) ? value.join(", ") : String(value)]];
   const scale = name => el("i", { class: `scale s-${name}`, title: data.scales[name] || "" }, name);
 
+  // What no paper prints has a protocol of its own; a run may stand in grids of several scales.
+  const own = n => !data.judged && n.scale === "paper";
+  const standing = n => own(n) ? "own protocol" : `${n.scale} scale`;
+
   function page(n) {
     const runs = (n.ids || []).map(id => [id, data.runs[id]]).filter(pair => pair[1]);
     const first = runs[0]?.[1], want = data.wants[`${n.row}|${n.column}`];
+    const word = n.kind === "log value" ? "logged" : "printed";
     const parts = [
       el("p", { class: "crumbs" }, el("a", { href: "#" }, `‹ Back to ${data.title}`)),
       el("h1", { tabindex: -1 }, `${n.row}: ${n.where}`),
       el("p", { class: "big" },
-        n.source ? el("span", {}, el("small", {}, "printed"), el("b", {}, n.published || "–")) : "",
-        el("span", {}, el("small", {}, "ours "), el("b", {}, n.ours || "–"), n.value !== undefined && first ? scale(n.scale) : ""),
+        n.source ? el("span", {}, el("small", {}, word), el("b", {}, n.published || "–")) : "",
+        el("span", {}, el("small", {}, "ours "), el("b", {}, n.ours || "–"), n.value !== undefined && first ? own(n) ? el("small", {}, standing(n)) : scale(n.scale) : ""),
         n.difference ? el("span", {}, el("small", {}, "difference, 95 % interval"), el("b", {}, n.difference)) : ""),
     ];
     if (n.verdict) parts.push(el("p", { class: "lead" }, el("i", { class: `v v-${n.verdict.replace(" ", "-")}` }, n.verdict), " ",
-      MEANING[n.verdict], n.verdict === "not comparable" ? ` Ours is from another setting (${n.basis}): it says nothing for or against the printed number.` : "",
+      MEANING[n.verdict], n.verdict === "not comparable" ? ` Ours is from another setting (${n.basis}): it says nothing for or against the ${word} number.` : "",
       n.mark ? ` Mark: ${n.mark}.` : ""));
     parts.push(facts([
-      ["printed in", n.source ? `${data.key}, ${data.source}/published/${n.source}` : ""],
+      [`${word} in`, n.source ? `${data.key}, ${data.source}/published/${n.source}` : ""],
       ["kind of number", n.kind], ["unit", n.unit], ["what the interval rests on", n.verdict === "not comparable" ? "" : n.basis], ["seeds", n.seeds || ""],
       ["interval of ours", n.interval], ["floor, predicting the most frequent class", n.floor === undefined ? "" : told(n.floor)],
       ["tier", n.tier], ["remark", n.reason]]));
@@ -61,7 +66,7 @@
     if (want) parts.push(el("p", {}, `Improve the evidence: ${want.cells} cell${want.cells === 1 ? "" : "s"} missing, about ${time(want.seconds)} of one processor core:`), command(want.command));
     if (!first && !want) parts.push(command(data.command));
     place.replaceChildren(...parts);
-    const curves = runs.filter(([, run]) => run.curve.length).map(([, run]) => ({ name: `ours, seed ${run.seed} (${run.scale} scale)`, points: run.curve }));
+    const curves = runs.filter(([, run]) => run.curve.length).map(([, run]) => ({ name: `ours, seed ${run.seed} (${standing(n)})`, points: run.curve }));
     if (data.logged[n.source]) curves.push({ name: `the authors' log${/log/.test(n.source) ? "" : ", whose settings may be others (see the notes of the table)"}`, points: data.logged[n.source], dash: true });
     chart(place.querySelector("#curve"), curves, { x: "round", y: "accuracy in %", height: 260 });
     bars(place.querySelector("#spread"), first?.clients || [], { x: "accuracy of a client in %", y: `clients, seed ${first?.seed}` });

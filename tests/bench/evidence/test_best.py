@@ -7,14 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import nan
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import Planned
-from repfl.bench.evidence import best, facts
+from repfl.bench.evidence import best, facts, reporting
 from repfl.bench.evidence.library import Library
 from repfl.bench.records.store import Store
 from repfl.paper_tables.core.result import Absent, Claim, Result, Table
@@ -175,3 +176,8 @@ def test_smoke_stands_in_for_no_number(here: Callable[..., Any], tmp_path: Path)
     narrowed = here("report", "--artefact", "fedpurin/table1", "--scale", "smoke", *where)
     assert narrowed.code == 0
     assert ",smoke," in (out / "fedpurin" / "table1.csv").read_text()
+
+
+def test_of_a_cell_in_two_grids_the_higher_scale_is_told_last() -> None:
+    planned = [cast(Planned, SimpleNamespace(scale=scale)) for scale in ("paper", "desk", "paper")]
+    assert reporting._rising(planned) == ["desk", "paper"]

@@ -234,6 +234,52 @@ def test_search_finds_methods_artefacts_and_papers(watched: Watched, folder: Pat
     assert page.locator("#hits").inner_text() == "Nothing has these words."
 
 
+def test_a_search_is_left_by_escape_from_a_hit(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "index.html")
+    page.locator("#search").fill("CIFAR-100 dataset")
+    assert page.locator("#hits a").all_inner_texts() == ["cifar100 dataset"]
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Escape")
+    assert not page.locator("#hits").is_visible()
+    assert page.evaluate("document.activeElement.id") == "search"
+
+
+def test_a_number_tells_its_own_scale_and_log_values_as_logged(
+    watched: Watched, book: Book, tmp_path: Path
+) -> None:
+    """The run stands in a desk grid, too."""
+    runs = {cell: {**run, "scale": "desk"} for cell, run in book.runs.items()}
+    logged = [
+        replace(sheet, numbers=tuple(replace(n, kind="log value") for n in sheet.numbers))
+        for sheet in book.sheets
+    ]
+    site.write(replace(book, runs=runs, sheets=logged), tmp_path)
+    page = watched.open(tmp_path / "paper-a" / "table1.html", NUMBER)
+    assert "ours, seed 1 (paper scale)" in page.locator("#curve .legend").inner_text()
+    text = page.locator("#number").inner_text()
+    assert "logged in" in text
+    assert "printed in" not in text
+
+
+def test_numbers_of_a_protocol_of_our_own_have_no_badge_of_a_paper(
+    tmp_path: Path, book: Book
+) -> None:
+    own = [replace(sheet, judged=False) for sheet in book.sheets]
+    for sheets, badges in ((book.sheets, True), (own, False)):
+        site.write(replace(book, sheets=sheets), tmp_path)
+        text = (tmp_path / "methods" / "fedavg.html").read_text("utf-8")
+        shown = ('class="scale s-paper"' in text, "<td>own protocol</td>" in text)
+        assert shown == (badges, not badges)
+
+
+def test_few_columns_have_no_interval_over_columns(watched: Watched, folder: Path) -> None:
+    page = watched.open(folder / "compare.html", "#FedAvg/Ours%20%26%20co_")
+    said = page.locator("#verdict").inner_text()
+    assert "in 0 of 2 columns" in said
+    assert "So few columns allow no interval over columns" in said
+    assert "[" not in said
+
+
 def test_two_methods_are_compared_in_pairs(watched: Watched, folder: Path) -> None:
     page = watched.open(folder / "compare.html", "#FedAvg/Separate")
     said = page.locator("#verdict").inner_text()

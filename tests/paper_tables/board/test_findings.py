@@ -109,8 +109,8 @@ def test_methods_are_counted_above_beside_and_below_local() -> None:
 
 def test_the_five_papers_methods_are_placed_among_all() -> None:
     said = list(findings.accuracy(view()))[-1]
-    assert "FedPURIN number 1 of 5, +0.2 points (" in said
-    assert "FedOBP number 4 of 5, −5.1 points (" in said
+    assert "FedPURIN is 1st of 5, +0.2 points (" in said
+    assert "FedOBP is 4th of 5, −5.1 points (" in said
 
 
 def test_who_harms_least_and_most_and_who_serves_newcomers() -> None:
@@ -118,7 +118,7 @@ def test_who_harms_least_and_most_and_who_serves_newcomers() -> None:
     assert "fewest clients score below their own Local model under FedPURIN, 5.0 %" in harm
     assert "most under FedAvg, 90.0 %; under the middle row 30 %" in harm
     assert "newcomers reach most with what FedPURIN gives them, 80.2 %; alone they reach" in late
-    assert "points may be chance, and no row comes as near. 1 row has" in late
+    assert "points may be chance, and no other row lies within that distance. 1 row has" in late
     assert late.endswith("1 row has nothing for a client that joins late.")
 
 
@@ -135,7 +135,7 @@ def test_what_tuning_is_worth_and_who_would_lead_without() -> None:
     assert gain.endswith(
         "1 method does better with the values that its paper prints and a learning rate of 0.05."
     )
-    assert lead == "Digits: as printed, FedOBP would lead with 86.9 %; tuned alike it is number 4."
+    assert lead == "Digits: as printed, FedOBP would lead with 86.9 %; tuned alike it is 4th."
 
 
 def test_tuning_is_not_judged_before_every_method_has_run_as_printed() -> None:
@@ -146,6 +146,11 @@ def test_tuning_is_not_judged_before_every_method_has_run_as_printed() -> None:
 def test_of_a_recipe_with_trials_to_make_nothing_is_said_but_how_far_it_is() -> None:
     (said,) = findings.accuracy(view(spoken={}, missing={"c": ["FedOBP", "Local"]}))
     assert said.startswith("Digits: 3 of 5 rows have made all their trials.")
+
+
+def test_places_are_told_as_one_speaks() -> None:
+    told = [findings._ordinal(place) for place in (1, 2, 3, 4, 11, 12, 13, 21, 22, 111)]
+    assert told == ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "111th"]
 
 
 def test_nothing_is_said_of_the_self_test() -> None:

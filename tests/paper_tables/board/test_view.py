@@ -139,6 +139,12 @@ def test_accuracy_is_shown_of_complete_methods_and_compared_where_all_are(
     assert table.summary["minus Local"].dropna().to_dict() == {"FedAvg": -2.5}
 
 
+def test_what_tuning_is_worth_has_no_winner_before_all_trials_are_made(evidence: Evidence) -> None:
+    best = {column.key: column.best for column in tables.table4(evidence).layout.columns}
+    assert (best["one/tuned"], best["one/printed"]) == ("high", "high")
+    assert (best["two/tuned"], best["two/printed"]) == (None, None)
+
+
 def test_costs_are_of_the_recipes_that_are_spoken_of(evidence: Evidence) -> None:
     table = tables.table3(evidence)
     assert values(table)["FedAvg"] == {
