@@ -30,7 +30,6 @@ SEED_UNKNOWN = frozenset({"fedselect", "pfeddst"})
 is not known either.
 """
 FLOORS = "## Printed accuracies and their floor"
-WORDS = {Verdict.OTHER_SCALE: "not comparable"}
 
 
 # -- published numbers against floors --------------------------------------------------------------
@@ -146,7 +145,7 @@ def total_lines(papers: Sequence[str]) -> list[str]:
 
 def verdict_lines(papers: Sequence[str]) -> list[str]:
     """How many published numbers of each paper and kind were given which verdict."""
-    head = ["paper", "kind of number", "numbers", *(WORDS.get(v, str(v)) for v in Verdict)]
+    head = ["paper", "kind of number", "numbers", *map(str, Verdict)]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for paper in papers:
         link = f"[{NAMES.get(paper, paper)}]({paper.replace('-', '_')}/README.md)"
