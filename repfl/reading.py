@@ -176,7 +176,7 @@ def _row(cell: str, found: Found) -> dict[str, Any]:
     record, line = found.record, found.line
     made, metrics = record.provenance, record.metrics
     if line is None:
-        standing, recipe = ledger.standing(made.get("sources") or {}, record.cell), ""
+        standing, recipe = ledger.of_record(made, record.cell), ""
     else:
         standing, recipe = line.standing, line.axes["column"]
     axes = _axes(record.cell) if line is None else line.axes

@@ -141,7 +141,8 @@ Unmeasured = Annotated[
 Stale = Annotated[
     bool,
     typer.Option(
-        "--stale", help="only cells whose value, stored or measured, earlier code computed"
+        "--stale",
+        help="only cells whose value, stored or measured, earlier code or other data made",
     ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="compute finished cells again")]

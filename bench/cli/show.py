@@ -142,6 +142,12 @@ def summary(found: Ending, planned: Sequence[Planned], options: Options) -> None
             f" --executor inline{again(options.plugins, Store(options.results))}",
             soft_wrap=True,
         )
+    if found.moved:
+        out.print(
+            f"made with other data than are here now: {found.moved}; `repfl plan --stale` says"
+            " which, `repfl run --stale` computes them again",
+            soft_wrap=True,
+        )
     for reason, count in Counter(outcome.reason for outcome in found.of("refused")).items():
         out.print(f"not run: {count} cells: {reason}")
     if found.signal:

@@ -26,7 +26,7 @@ class Status:
     status: str
     reason: str = ""
     stale: str = ""
-    """Why today's code need not compute the same; empty: it does."""
+    """Why it need not be what would be computed today; empty: it is."""
 
 
 class Statuses:
@@ -53,8 +53,8 @@ class Statuses:
             if held(self.store, cell):
                 return Status("running", holder(self.store, cell) or "some runner is at it")
             return Status("missing", "not computed yet")
-        made = record.provenance.get("sources") or {}
-        return Status(record.status, record.reason, ledger.standing(made, record.cell).reason)
+        stale = ledger.of_record(record.provenance, record.cell).reason
+        return Status(record.status, record.reason, stale)
 
     def planned(self, item: Planned) -> Status:
         """The standing of a planned cell: what is missing says why."""
@@ -68,7 +68,7 @@ class Statuses:
 
 
 def stale(planned: Sequence[Planned], statuses: Statuses) -> dict[str, str]:
-    """Cells whose number, in the store or else measured, need not be what today's code computes;
+    """Cells whose number, in the store or else measured, need not be what would be computed today;
     with the reason.
     """
     found = {}

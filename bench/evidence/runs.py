@@ -35,7 +35,7 @@ def told(planned: Sequence[Planned], known: Known) -> dict[str, Any]:
     for cell, run in found.items():
         record, line = known.record(cell), known.line(cell)
         assert record is not None
-        standing = line.standing if line else _standing(record)
+        standing = line.standing if line else ledger.of_record(record.provenance, record.cell)
         name = "/".join(judged(run["recipe"]["evaluation"]))
         done = record.status == "done"
         run |= {
@@ -45,10 +45,6 @@ def told(planned: Sequence[Planned], known: Known) -> dict[str, Any]:
             "clients": _shares(known.counts(cell) if done else None),
         }
     return found
-
-
-def _standing(record: Record) -> ledger.Standing:
-    return ledger.standing(record.provenance.get("sources") or {}, record.cell)
 
 
 def _facts(item: Planned, record: Record) -> dict[str, Any]:

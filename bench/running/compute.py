@@ -22,6 +22,7 @@ from repfl.bench.running.task import GRACE, Clocks, Options, Task, Tell
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.run import Run
+    from repfl.bench.running.clients import Clients
 
 
 class Interrupted(Exception):
@@ -47,7 +48,7 @@ def compute(
         open_dataset(task.cell.recipe["dataset"])
     clients = clients_of(task.cell)
     run = make(task.cell, clients, options)
-    facts = checkpoint_facts(task.cell, options)
+    facts = checkpoint_facts(task.cell, clients, options)
     with _alarm(options, begun.wall):
         earlier, known = _begin(run, store, task.cell.id, facts)
     tell(task.cell.id, run.round)
@@ -125,13 +126,19 @@ def _alarm(options: Options, begun: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def checkpoint_facts(cell: Cell, options: Options) -> dict[str, str]:
+def checkpoint_facts(cell: Cell, clients: Clients, options: Options) -> dict[str, str]:
     """What a checkpoint and the run that goes on from it must have in common, or the bits would
     differ.
     """
     where = provenance.platform_of(options.device, options.precision)["fingerprint"]
     how = f"{options.chunk} x {options.lanes} {options.conv}"
-    return {"cell": cell.id, "chunk": how, "platform": str(where), **provenance.of_cell(cell.json)}
+    return {
+        "cell": cell.id,
+        "chunk": how,
+        "platform": str(where),
+        **provenance.of_cell(cell.json),
+        **clients.fingerprints,
+    }
 
 
 def _begin(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from repfl.bench.cells.absent import data_moved
 from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.errors import FAILED, FINE, INPUT, UserError
 from repfl.bench.records import provenance
@@ -42,6 +43,8 @@ class Ending:
     outcomes: list[Outcome] = field(default_factory=list)
     signal: int = 0
     """The signal that stopped it; 0: none did."""
+    moved: int = 0
+    """Cells that were there already, but made with other data than are here now."""
 
     def of(self, *statuses: str) -> list[Outcome]:
         return [outcome for outcome in self.outcomes if outcome.status in statuses]
@@ -197,6 +200,7 @@ def _finished(store: Store, item: Planned, options: Options, summary: Ending) ->
         )
     if not counts_as_done(record, options):
         return False
+    summary.moved += any(data_moved(record.provenance.get("data") or {}))
     status = "diverged" if record.status == "diverged" else "cached"
     summary.outcomes.append(
         Outcome(record.id, status, record.reason, 0.0, record.metrics.get("value"))

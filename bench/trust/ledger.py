@@ -45,6 +45,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from repfl.bench.cells.absent import data_moved
 from repfl.bench.cells.schema import dotted
 from repfl.bench.errors import Corrupt
 from repfl.bench.records import sources as code
@@ -108,7 +109,7 @@ class Step:
 
 
 class Standing(NamedTuple):
-    """Whether a number is what today's code would compute, and why not."""
+    """Whether a number is what would be computed today, and why not."""
 
     current: bool
     reason: str = ""
@@ -149,6 +150,13 @@ def standing(sources: Mapping[str, str], cell: Mapping[str, Any]) -> Standing:
         return Standing(False, f"there is no method {method!r} today")
     made = code_of(sources)
     return Standing(True) if made == today else _led(made, today, _steps_of(method), facts(cell))
+
+
+def of_record(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Standing:
+    """The standing of what is in a store; of data that have changed since, it is no result."""
+    for moved in data_moved(provenance.get("data") or {}):
+        return Standing(False, f"made with other data: {moved}")
+    return standing(provenance.get("sources") or {}, cell)
 
 
 def of_line(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Standing:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from repfl.bench.cells.absent import data_moved
 from repfl.bench.cells.cell import Cell, canonical, reopen
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.records.shape import misshapen
@@ -199,19 +200,8 @@ def check(record: Record, found: Verification) -> bool:
 
 def _check_data(record: Record, found: Verification) -> None:
     """The data here, if any, must be the data that the record was made with."""
-    from repfl.datasets.core.store import open_dataset
-
-    for name, mark in (record.provenance.get("data") or {}).items():
-        dataset, _, split = name.partition("/")
-        try:
-            here = open_dataset(dataset).fingerprints.get(split)
-        except DataError:
-            continue
-        if here != mark:
-            found.findings.append(
-                f"record {record.id[:12]}: {name} had fingerprint {mark[:12]}, and here has"
-                f" {str(here)[:12]}"
-            )
+    for moved in data_moved(record.provenance.get("data") or {}):
+        found.findings.append(f"record {record.id[:12]}: {moved}")
 
 
 def _debris(store: Store, found: Verification) -> None:

@@ -4,6 +4,7 @@ purpose.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ from repfl.algorithms.core import method as registry
 from repfl.bench.cells import plugins
 from repfl.bench.cells.cell import build_cell, recipe_from
 from repfl.bench.cli.main import call
-from repfl.bench.records.store import Store
+from repfl.bench.records.store import Store, checksum
 from repfl.bench.running.task import Options, Outcome, Task
 from repfl.bench.running.work import run_task
 
@@ -123,6 +124,21 @@ def compute(store: Store) -> Callable[..., Outcome]:
         return run_task(wanted, Options(str(store.root), **options), lambda *_: None, stop)
 
     return run
+
+
+def rewrite(store: Store, cell: str, **provenance: object) -> None:
+    """Change a record's provenance, with a right checksum."""
+    path = store.folder(cell) / "record.json"
+    values = json.loads(path.read_bytes())
+    values["provenance"] |= provenance
+    values["provenance"] = {
+        name: value
+        for name, value in values["provenance"].items()
+        if value is not None or name in ("commit", "dirty")
+    }
+    del values["checksum"]
+    values["checksum"] = checksum(values)
+    path.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from repfl.bench.records.sources import sources
 from repfl.bench.records.store import Record, Store
 from repfl.bench.trust import ledger
 from repfl.bench.trust.ledger import Standing
-from tests.bench.conftest import Said
+from tests.bench.conftest import Said, rewrite
 
 Here = Callable[..., Said]
 
@@ -92,3 +92,21 @@ def test_a_stale_record_is_computed_again(
     )
     after = [Store(tmp_path).get(cell) for cell in Store(tmp_path).ids()]
     assert sum(then != now for then, now in zip(before, after, strict=True)) == 4
+
+
+def test_what_was_made_with_other_data_is_stale_and_told(
+    here: Here, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "read", lambda paper, scale: Measured())
+    run = ("run", "--grid", grid, "--results", tmp_path, "--executor", "inline")
+    here(*run)
+    store = Store(tmp_path)
+    cell = sorted(store.ids())[0]
+    rewrite(store, cell, data={"digits/train": "0" * 64})
+    (line,) = listed(here, grid, tmp_path)["cells"]
+    assert line["id"] == cell
+    assert line["stale"].startswith("made with other data: digits/")
+    assert "made with other data than are here now: 1;" in here(*run).out
+    assert "1 computed" in here(*run, "--stale").out
+    assert listed(here, grid, tmp_path)["stale"] == 0
+    assert "other data" not in here(*run).out

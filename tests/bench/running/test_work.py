@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from repfl.bench.records import checkpoint
 from repfl.bench.records.store import Store
+from repfl.bench.running import clients
 from repfl.bench.running.executors.inline import execute
 from repfl.bench.running.products import now
 from repfl.bench.running.task import Options, Outcome
@@ -51,6 +53,18 @@ def test_a_cell_interrupted_after_every_round_ends_with_the_same_digests(
     assert statuses == ["interrupted", "interrupted", "done"]
     assert digests(store, wanted.cell.id) == whole
     assert list(store.running.iterdir()) == []
+
+
+def test_a_checkpoint_of_other_data_is_not_gone_on_from(
+    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = clients.clients_of
+    with monkeypatch.context() as patch:
+        other = {"digits/all": "0" * 64}
+        patch.setattr(clients, "clients_of", lambda cell: replace(real(cell), fingerprints=other))
+        assert compute(task(), stop=lambda: True).status == "interrupted"
+    statuses = [compute(task(), stop=lambda: True).status for _ in range(task().cell.rounds)]
+    assert statuses[-2:] == ["interrupted", "done"]
 
 
 def test_a_finished_cell_is_not_computed_again(store: Store, compute: Compute) -> None:

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
 
-from repfl.bench.records.store import Store, checksum
+from repfl.bench.records.store import Store
 from repfl.bench.running.task import Outcome
 from repfl.bench.trust.verify import verify
 from repfl.datasets.core.errors import DataError
-from tests.bench.conftest import task
+from tests.bench.conftest import rewrite, task
 
 Compute = Callable[..., Outcome]
-
-
-def rewrite(store: Store, **provenance: object) -> None:
-    """Change a record's provenance, with a right checksum."""
-    path = store.folder(task().cell.id) / "record.json"
-    values = json.loads(path.read_bytes())
-    values["provenance"] |= provenance
-    values["provenance"] = {
-        name: value
-        for name, value in values["provenance"].items()
-        if value is not None or name in ("commit", "dirty")
-    }
-    del values["checksum"]
-    values["checksum"] = checksum(values)
-    path.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
 
 
 def test_a_sound_store_has_no_findings(store: Store, compute: Compute) -> None:
@@ -41,7 +25,6 @@ def test_a_sound_store_has_no_findings(store: Store, compute: Compute) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"data": {"digits/train": "0" * 64}}, "had fingerprint 000000000000"),
         ({"partition": None}, "provenance.partition: field required"),
         ({"partition": "0" * 64}, "partition is not that of the data here"),
         ({"samples": 7}, "samples is not that of the data here"),
@@ -51,10 +34,18 @@ def test_what_does_not_fit_is_a_finding(
     store: Store, compute: Compute, changes: dict[str, object], words: str
 ) -> None:
     compute(task())
-    rewrite(store, **changes)
+    rewrite(store, task().cell.id, **changes)
     found = verify(store, rerun=1)
     assert len(found.findings) == 1
     assert words in found.findings[0]
+
+
+def test_data_that_changed_are_findings_split_by_split(store: Store, compute: Compute) -> None:
+    compute(task())
+    rewrite(store, task().cell.id, data={"digits/train": "0" * 64})
+    test, train = verify(store).findings
+    assert "digits/test had fingerprint none, and here has" in test
+    assert "digits/train had fingerprint 000000000000, and here has" in train
 
 
 def test_what_was_made_on_a_gpu_is_not_computed_again_without_one(
@@ -62,7 +53,7 @@ def test_what_was_made_on_a_gpu_is_not_computed_again_without_one(
 ) -> None:
     monkeypatch.setattr("repfl.bench.running.devices.gpus", lambda: 0)
     compute(task())
-    rewrite(store, device="cuda:3")
+    rewrite(store, task().cell.id, device="cuda:3")
     found = verify(store, rerun=1)
     assert found.findings == []
     assert found.notes == ["1 record needs a GPU, not here; not computed again"]
