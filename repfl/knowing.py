@@ -33,7 +33,7 @@ def methods(plugins: Plugins = ()) -> pd.DataFrame:
 
 def hyperparameters(method: str, plugins: Plugins = ()) -> pd.DataFrame:
     """The hyper-parameters of a method: default, what papers use, valid values and meaning."""
-    from repfl.bench.cells.cell import entry
+    from repfl.bench.cells.valid import entry
     from repfl.bench.cli import listing
 
     admit(plugins)
@@ -46,8 +46,9 @@ def recipe(name: str, scale: str = "smoke", **changes: Any) -> Recipe:
     """A paper's recipe at a scale, by `paper/recipe` or a name that is unique, with changes:
     `recipe("fedpurin/cifar10-dir0.1", "desk", clients=20, training={"rounds": 5})`.
     """
-    from repfl.bench.cells.cell import recipe_from, recipe_values
+    from repfl.bench.cells.cell import recipe_values
     from repfl.bench.cells.grid import merge
+    from repfl.bench.cells.valid import recipe_from
     from repfl.bench.cli.data import find_recipe
 
     full, found, _ = find_recipe(name, scale)

@@ -218,7 +218,9 @@ def _axes(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 def _options(method: str, hp: Mapping[str, Any]) -> str:
     """The hyper-parameters that differ from the method's defaults; all, where nobody knows it."""
-    from repfl.bench.cells.cell import hyperparameters, options_of, plain, spec
+    from repfl.bench.cells.cell import plain
+    from repfl.bench.cells.spec import spec
+    from repfl.bench.cells.valid import hyperparameters, options_of
 
     try:
         defaults = plain(options_of(hyperparameters(method, {}), hp))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
+from math import isfinite
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +19,9 @@ from repfl.algorithms.core.messages import Ledger
 from repfl.algorithms.core.method import Method, State
 from repfl.algorithms.core.model import Model
 from repfl.algorithms.core.recipe import Recipe
+
+FINE_TUNED = "fine-tuned"
+"""A note for the round alone: the sum of all models that were trained in order to be scored."""
 
 
 class Diverged(ArithmeticError):
@@ -147,14 +151,19 @@ class Run:
 
     def _score_everybody(self) -> None:
         """Score all clients, a block at a time so that their models never exist all at once."""
-        fed, parts = self.fed, []
+        fed, parts, sums = self.fed, [], []
         width = max(fed.chunk, 16)
         for first, block in zip(count(step=width), fed.everybody.split(width), strict=False):
             with fed.among(block, list(range(first, first + len(block)))):
-                fed.score("post_agg", self.method.personal(self.state, fed))
+                models = self.method.personal(self.state, fed)
+                if self.method.trains_before_scoring and isinstance(models, Tensor):
+                    sums.append(models.sum(dtype=torch.float64))
+                fed.score("post_agg", models)
             parts.append(
                 {split: fed.scores.pop(f"post_agg{split}", None) for split in ("", "/val")}
             )
+        if sums:
+            fed.notes[FINE_TUNED] = torch.stack(sums).sum()
         for split in ("", "/val"):
             scores = [part[split] for part in parts if part[split] is not None]
             if scores:
@@ -177,6 +186,8 @@ class Run:
     def _record(self, round_: int, *, train: float, evaluate: float) -> None:
         fed = self.fed
         scores, notes = _on_the_host(fed.scores, fed.notes)
+        if not isfinite(notes.pop(FINE_TUNED, 0.0)):
+            raise Diverged(round_)
         for point, score in scores.items():
             self.rows += [
                 (round_, f"{point}/{name}", value) for name, value in summary(score).items()

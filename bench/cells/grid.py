@@ -13,10 +13,10 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from repfl.bench.cells.cell import DEPTH, deep, recipe_from
 from repfl.bench.cells.checking import LIMIT, NAME, check, no_name
 from repfl.bench.cells.schema import Cells, GridFile, Scale, merge, written_out
 from repfl.bench.cells.toml_lines import line_of
+from repfl.bench.cells.valid import DEPTH, deep, recipe_from
 from repfl.bench.errors import UserError, one_line, refusal, unknown
 from repfl.datasets.core.recipe import Recipe
 

@@ -8,9 +8,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.cells.cell import Cell, hyperparameters, options_of, plain
+from repfl.bench.cells.cell import Cell, plain
 from repfl.bench.cells.grid import SCALES
 from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.valid import hyperparameters, options_of
 from repfl.bench.errors import UserError, nearest
 
 

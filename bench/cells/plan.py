@@ -9,21 +9,15 @@ from typing import Any
 
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells import search
-from repfl.bench.cells.cell import (
-    Cell,
-    build_cell,
-    hyperparameters,
-    options_of,
-    parse_spec,
-    recipe_from,
-    spec,
-    unmet,
-)
+from repfl.bench.cells.cell import Cell, build_cell
 from repfl.bench.cells.grid import SCALES, Grid
 from repfl.bench.cells.narrowing import Selection, described, matches, narrow, satisfies
+from repfl.bench.cells.needs import unmet
 from repfl.bench.cells.planned import Planned
 from repfl.bench.cells.schema import Artefact, Cells, GridRow, merge, nested
 from repfl.bench.cells.search import ALONE, Trial
+from repfl.bench.cells.spec import parse_spec, spec
+from repfl.bench.cells.valid import hyperparameters, options_of, recipe_from
 from repfl.bench.errors import UserError, unknown
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from repfl.bench.cells.cell import spaces
 from repfl.bench.cells.space import Space, value
+from repfl.bench.cells.valid import spaces
 from repfl.bench.errors import UserError
 from repfl.datasets.core.rng import generator
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from repfl.bench.cells.cell import entry
 from repfl.bench.cells.planned import Planned
 from repfl.bench.cells.space import told
+from repfl.bench.cells.valid import entry
 from repfl.bench.errors import choices, unknown
 from repfl.bench.records.store import Store
 

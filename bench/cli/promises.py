@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from repfl.bench.cells.cell import entry
+from repfl.bench.cells.valid import entry
 from repfl.bench.cli.moves import publish, table
 from repfl.bench.errors import FINDING, FINE
 from repfl.bench.trust.contract import check

@@ -57,7 +57,7 @@ def of_method(name: str) -> dict[str, Any]:
     """What the registry says of a method."""
     import inspect
 
-    from repfl.bench.cells.cell import known_entry
+    from repfl.bench.cells.valid import known_entry
 
     known = known_entry(name)
     if known is None:

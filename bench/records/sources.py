@@ -1,9 +1,9 @@
 """Hashes of the code that decides a cell's numbers. Comments, docstrings and layout do not enter,
 nor does what a method's registration only tells.
 
-engine   what every cell runs through: the primitives of methods, the models, the datasets with
-         their partitions, and of the harness what hands data to a run and takes numbers from its
-         curves
+engine   what every cell runs through: the primitives of methods, the models, the datasets'
+         descriptions and partitions, and of the harness what hands data to a run and takes numbers
+         from its curves
 method   the method's file, and every file that it imports and that is not of the engine, such as
          that of a method it builds on; with the files of plugins that bring the cell's dataset,
          model or partition rule
@@ -24,10 +24,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 ROOT = Path(__file__).resolve().parents[2]
+COMPUTING = ("apart", "augment", "canonical", "partition", "recipe", "registry", "rng", "store")
+"""Of the code of data, what computes. What fetches, reads and checks files is not told by its code:
+the fingerprints that it came to are in the provenance.
+"""
 ENGINE = (
     "algorithms/core/**/*.py",
     "algorithms/models/**/*.py",
-    "datasets/**/*.py",
+    "datasets/*.py",
+    "datasets/partitions/*.py",
+    *(f"datasets/core/{name}.py" for name in COMPUTING),
     "bench/running/clients.py",
     "bench/running/metrics.py",
 )

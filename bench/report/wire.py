@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from repfl.bench.cells.cell import participants
+from repfl.bench.cells.needs import participants
 from repfl.bench.report.cache import digest
 from repfl.bench.report.sheet import Number, Sheet
 from repfl.bench.report.write import Book

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from repfl.bench.cells.cell import Cell, canonical, entry, hyperparameters, recipe_from
+from repfl.bench.cells.cell import Cell, canonical
+from repfl.bench.cells.valid import entry, hyperparameters, recipe_from
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.data import ClientData
@@ -41,19 +42,23 @@ class Clients:
 
 def clients_of(cell: Cell) -> Clients:
     """What the clients of a cell hold. Cells of one table share it, so the last few are kept."""
+    from repfl.datasets.core.store import open_dataset
+
     recipe = recipe_from(cell.recipe, "recipe")
+    prepared = open_dataset(recipe.dataset)
     dealt = recipe.partition.seed_in(cell.seed)
     late = None if recipe.newcomers is None else cell.seed
     names = ("dataset", "model", "clients", "partition", "norm", "augment", "input", "classes")
-    key = canonical({name: cell.recipe.get(name) for name in (*names, "newcomers")})
-    return _clients(key, dealt, late, _Unhashed(recipe))
+    asked = {name: cell.recipe.get(name) for name in (*names, "newcomers")}
+    key = canonical([asked, prepared.fingerprints])
+    return _clients(key, dealt, late, _Unhashed(recipe, prepared))
 
 
 class _Unhashed:
     """Carries a value past a cache key: equal to every other one."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
+    def __init__(self, recipe: Recipe, prepared: Prepared) -> None:
+        self.recipe, self.prepared = recipe, prepared
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Unhashed)
@@ -69,10 +74,8 @@ def _clients(_key: str, seed: int, late: int | None, box: _Unhashed) -> Clients:
 
     from repfl.datasets.core.apart import residents_and_newcomers
     from repfl.datasets.core.partition import deal, floor
-    from repfl.datasets.core.store import open_dataset
 
-    recipe = box.recipe
-    prepared = open_dataset(recipe.dataset)
+    recipe, prepared = box.recipe, box.prepared
     labels = np.asarray(prepared.labels)
     shares = everybody = deal(prepared, recipe, seed)
     newcomers = None

@@ -15,8 +15,9 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.cells.cell import known_entry, participants, residents
+from repfl.bench.cells.needs import participants, residents
 from repfl.bench.cells.sense import sizes
+from repfl.bench.cells.valid import known_entry
 
 FILE = Path(__file__).with_name("operations.csv")
 UNKNOWN = 10_000

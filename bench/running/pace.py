@@ -88,7 +88,7 @@ class Pace:
 
     def share(self, method: str) -> Share:
         """What was measured of a method; of others what their registration says."""
-        from repfl.bench.cells.cell import known_entry
+        from repfl.bench.cells.valid import known_entry
 
         if (known := self.methods.get(method)) is not None:
             return known

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from repfl.bench.cells.cell import Cell, canonical, participants
+from repfl.bench.cells.cell import Cell, canonical
+from repfl.bench.cells.needs import participants
 from repfl.bench.running.devices import Reading
 
 FILL = 0.85

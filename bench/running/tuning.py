@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from filelock import FileLock
 
-from repfl.bench.cells.cell import Cell, canonical, participants, recipe_from
+from repfl.bench.cells.cell import Cell, canonical
+from repfl.bench.cells.needs import participants
+from repfl.bench.cells.valid import recipe_from
 from repfl.bench.records import provenance
 from repfl.bench.records.store import write_synced
 from repfl.bench.running.clients import clients_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from repfl.bench.cells.cell import residents
+from repfl.bench.cells.needs import residents
 from repfl.bench.records.digest import of_arrays, of_curves
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.metrics import Rows, judged, reported, summarise

@@ -19,11 +19,13 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from repfl.bench.cells.cell import Cell, build_cell, canonical, recipe_from, spec
+from repfl.bench.cells.cell import Cell, build_cell, canonical
 from repfl.bench.cells.grid import SCALES
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import Planned, unique
+from repfl.bench.cells.spec import spec
+from repfl.bench.cells.valid import recipe_from
 from repfl.bench.errors import FAILED, UserError
 from repfl.bench.records import provenance
 from repfl.bench.running import devices, progress

@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 NAMES = ("repfl.bench", "bench")
 """What the harness is called: below a namespace, or as before there was one."""
@@ -49,7 +50,7 @@ def compute(name: str, trial: dict[str, Any], folder: str) -> dict[str, Any]:
     known = {field.name for field in fields(task.Options)}
     options = task.Options(folder, **{key: value for key, value in how.items() if key in known})
     outcome = work.run_task(
-        task.Task(cell, skip=cells.unmet(cell)), options, lambda *_: None, lambda: False
+        task.Task(cell, skip=_unmet(name)(cell)), options, lambda *_: None, lambda: False
     )
     record = store.Store(folder).get(cell.id)
     if record is None:
@@ -61,6 +62,15 @@ def compute(name: str, trial: dict[str, Any], folder: str) -> dict[str, Any]:
         "metrics": record.metrics,
         "made": record.provenance,
     }
+
+
+def _unmet(name: str) -> Callable[[Any], str]:
+    """What tells why a cell makes no sense; earlier code has it beside the cell."""
+    try:
+        found = import_module(f"{name}.cells.needs")
+    except ModuleNotFoundError:
+        found = import_module(f"{name}.cells.cell")
+    return cast("Callable[[Any], str]", found.unmet)
 
 
 def view(name: str, trial: dict[str, Any]) -> dict[str, Any]:

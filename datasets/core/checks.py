@@ -33,6 +33,13 @@ def check(dataset: Dataset, splits: Mapping[str, Arrays], source: Path) -> Editi
                 f"{source}: {split} labels reach from {low} to {high}, not from 0 to"
                 f" {len(dataset.classes) - 1}"
             )
+    for side in ("groups", "origins"):
+        without = [split for split, arrays in splits.items() if getattr(arrays, side) is None]
+        if 0 < len(without) < len(splits):
+            raise DataError(
+                f"{source}: {', '.join(without)} has no {side}: give them for every split, or for"
+                " none"
+            )
     counts = {
         split: np.bincount(arrays.labels, minlength=len(dataset.classes))
         for split, arrays in splits.items()
@@ -81,7 +88,8 @@ def _differences(dataset: Dataset, edition: Edition, counts: Mapping[str, np.nda
 
 def _found(dataset: Dataset, counts: Mapping[str, np.ndarray], source: Path) -> Edition:
     """What was read of a dataset of one's own, of which nothing is published."""
-    if not {"train", "test"} <= set(counts) and set(counts) != {"all"}:
+    named = set(counts)
+    if named != {"all"} and not {"train", "test"} <= named <= {"train", "val", "test"}:
         raise DataError(
             f"{source}: {dataset.name} has splits {', '.join(sorted(counts)) or 'of no kind'};"
             " valid: train and test, with or without val, or all alone"

@@ -28,7 +28,11 @@ ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 LEAST = 512
 """Bytes that a member of an archive counts for at least, since files take room whatever is in them.
 """
-PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
+PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".pgm", ".ppm"}
+BESIDE = {".txt", ".md", ".csv", ".json", ".xml", ".html", ".db", ".ini"}
+"""Endings of files that lie beside pictures and are none."""
+DEEP = ("I", "F")
+"""Modes in which Pillow holds pictures of more than 8 bits; it would clip them."""
 FOLDERS = {
     "train": ("train", "training"),
     "val": ("val", "valid", "validation"),
@@ -302,16 +306,39 @@ def list_classes(folder: Path, classes: Sequence[str]) -> list[tuple[Path, int]]
     """Pictures and labels of class folders, named by the class or its index."""
     known = _names(classes)
     found: list[tuple[Path, int]] = []
-    for child in sorted(path for path in folder.iterdir() if path.is_dir()):
+    for child in class_folders(folder):
         label = known.get(child.name, known.get(plain(child.name)))
         if label is None:
             raise DataError(f"{child} is not named after a class: {nearest(child.name, classes)}")
-        found += [
-            (path, label) for path in sorted(child.rglob("*")) if path.suffix.lower() in PICTURES
-        ]
+        found += [(path, label) for path in _pictures(child)]
     if not found:
         raise NothingFoundError(f"{folder} holds no pictures in class folders")
     return found
+
+
+def class_folders(folder: Path) -> list[Path]:
+    """The folders in a folder, but for hidden ones."""
+    return sorted(path for path in folder.iterdir() if path.is_dir() and not _hidden(path, folder))
+
+
+def _pictures(folder: Path) -> Iterator[Path]:
+    """All pictures below a folder; a file that could be one and cannot be read must not be left out
+    without a word.
+    """
+    for path in sorted(folder.rglob("*")):
+        ending = path.suffix.lower()
+        if _hidden(path, folder) or not path.is_file() or ending in BESIDE:
+            continue
+        if ending not in PICTURES:
+            raise DataError(
+                f"{path} is no picture that can be read; valid: {', '.join(sorted(PICTURES))}"
+            )
+        yield path
+
+
+def _hidden(path: Path, folder: Path) -> bool:
+    """Whether a path goes through a hidden folder, or is a hidden file."""
+    return any(part.startswith((".", "__MACOSX")) for part in path.relative_to(folder).parts)
 
 
 def load_pictures(paths: Sequence[Path], shape: tuple[int, int, int], resize: bool) -> np.ndarray:
@@ -355,6 +382,13 @@ def as_pixels(
     from PIL import Image
 
     height, width, channels = shape
+    if picture.mode.startswith(DEEP):
+        raise DataError(
+            f"{source} has more than 8 bits per pixel (mode {picture.mode}), and they would be cut"
+            " off: bring its values to 0..255 first"
+        )
+    if getattr(picture, "n_frames", 1) > 1:
+        raise DataError(f"{source} holds {picture.n_frames} pictures: save each in a file")
     picture = picture.convert("L" if channels == 1 else "RGB")
     if picture.size != (width, height):
         if not resize:

@@ -10,17 +10,19 @@ into memory like any other dataset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 import numpy as np
 
 from repfl.datasets.core.canonical import Arrays
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.formats import FOLDERS, as_pixels, read_classes, reading
+from repfl.datasets.core.formats import FOLDERS, as_pixels, class_folders, read_classes, reading
 from repfl.datasets.core.paths import real_path
 from repfl.datasets.core.registry import Dataset, Reader
 from repfl.datasets.core.registry import register as register
@@ -45,7 +47,8 @@ def from_arrays(
     features = len(shape) == 1
 
     def read(_: Path) -> dict[str, Arrays]:
-        return {split: _arrays(name, split, part, features) for split, part in make().items()}
+        with _blamed(name):
+            return {split: _arrays(name, split, part, features) for split, part in make().items()}
 
     return _own(name, read, classes, shape, embedded=True, **facts)
 
@@ -154,6 +157,21 @@ def _own(name: str, read: Reader, classes: Sequence[str], shape: Shape, **facts:
     )
 
 
+@contextmanager
+def _blamed(name: str) -> Iterator[None]:
+    """Turn whatever a description's own function raises into one line that says where."""
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:
+        at = extract_tb(error.__traceback__)[-1]
+        raise DataError(
+            f"{name}: what describes it raised {type(error).__name__}: {error} ({at.filename}, line"
+            f" {at.lineno})"
+        ) from error
+
+
 def _arrays(name: str, split: str, part: Split, features: bool) -> Arrays:
     """One split in the form that the store keeps."""
     inputs, labels, *sides = (None if side is None else np.asarray(side) for side in part)
@@ -202,7 +220,7 @@ def _class_folders(name: str, folder: Path) -> tuple[str, ...]:
     except DataError as error:
         raise DataError(f"{name}: {error}; name its classes where it is not at hand") from None
     root = roots.get("train") or next(iter(roots.values()))
-    return tuple(sorted(path.name for path in root.iterdir() if path.is_dir()))
+    return tuple(path.name for path in class_folders(root))
 
 
 def _imported(kind: str) -> Callable[..., Any]:

@@ -46,6 +46,11 @@ class Pool:
         index = np.sort(np.asarray(span, dtype=np.int64))
         return [index[self.labels[index] == label] for label in range(self.classes)]
 
+    def _forms(self, index: np.ndarray, origins: np.ndarray) -> np.ndarray:
+        """Those samples that are forms of some originals."""
+        assert self.origins is not None
+        return index[np.isin(self.origins[index], origins)]
+
     @property
     def everything(self) -> range:
         """All samples of all splits."""
@@ -69,12 +74,14 @@ class Pool:
                 "this dataset has no official train and test split: set the partition option"
                 " test_share, such as 0.2"
             )
-        train, test = [], []
+        train: list[np.ndarray] = []
+        test: list[np.ndarray] = []
         for label, index in enumerate(self.of(self.everything if span is None else span)):
-            index = generator(seed, "partition/split", label).permutation(index)
-            cut = int(test_share * len(index) + 0.5)
-            test.append(index[:cut])
-            train.append(index[cut:])
+            forms = index if self.origins is None else np.unique(self.origins[index])
+            forms = generator(seed, "partition/split", label).permutation(forms)
+            cut = int(test_share * len(forms) + 0.5)
+            for part, chosen in ((test, forms[:cut]), (train, forms[cut:])):
+                part.append(chosen if self.origins is None else self._forms(index, chosen))
         return np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
 
 
@@ -196,6 +203,8 @@ def deal(prepared: Any, recipe: Recipe, seed: int) -> Shares:
             f"{recipe.dataset}, partition {recipe.partition.rule!r} for {recipe.clients} clients:"
             f" {error}"
         ) from None
+    if pool.origins is not None:
+        _refuse_forms_apart(pool.origins, shares, recipe)
     for client, (train, test) in enumerate(zip(shares.train, shares.test, strict=True)):
         if not len(train) or not len(test):
             raise DataError(
@@ -203,6 +212,20 @@ def deal(prepared: Any, recipe: Recipe, seed: int) -> Shares:
                 " samples: use fewer clients"
             )
     return shares
+
+
+def _refuse_forms_apart(origins: np.ndarray, shares: Shares, recipe: Recipe) -> None:
+    """Refuse to train on one form of an original, such as a photograph, and to test on another."""
+    parts = [
+        np.unique(origins[np.concatenate(part)]) for part in (shares.train, shares.test, shares.val)
+    ]
+    held, times = np.unique(np.concatenate(parts), return_counts=True)
+    if (times > 1).any():
+        raise DataError(
+            f"{recipe.dataset}, partition {recipe.partition.rule!r}: original"
+            f" {held[times > 1][0]} has forms in more than one of training, validation and test;"
+            " valid: another rule, or a dataset without origins"
+        )
 
 
 def refuse_two_validations(partition: Partition) -> None:

@@ -55,7 +55,7 @@ def class_shards(pool: Pool, clients: int, seed: int, options: ClassShards) -> S
             f"{clients} clients x {options.classes} blocks must be a multiple of the {pool.classes}"
             " classes"
         )
-    if pool.origins is None:
+    if pool.origins is None or not any("/" in name for name in pool.group_names):
         return Shares.of(
             *deal_blocks(
                 pool, pool.train_and_test(seed, options.test_share), clients, seed, options

@@ -19,7 +19,8 @@ import pytest
 
 from repfl.algorithms.core import method as registry
 from repfl.bench.cells import plugins
-from repfl.bench.cells.cell import build_cell, recipe_from
+from repfl.bench.cells.cell import build_cell
+from repfl.bench.cells.valid import recipe_from
 from repfl.bench.cli.main import call
 from repfl.bench.records.store import Store, checksum
 from repfl.bench.running.task import Options, Outcome, Task

@@ -101,6 +101,17 @@ class Diverges(Steady):
         return {"theta": new["theta"] + (torch.nan if fed.round == self.hp.at else 0.0)}
 
 
+@misbehave("test-nan-late")
+class DivergesLate(Steady):
+    """Is sound until clients fine-tune it, in order to be scored."""
+
+    trains_before_scoring = True
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        found = super().personal(state, fed)
+        return found + (torch.nan if fed.round >= self.hp.at else 0.0)
+
+
 @misbehave("test-endless")
 class Endless(Steady):
     """Never comes back, whatever is raised meanwhile; unless it is told that it is mended."""

@@ -261,6 +261,37 @@ def test_class_shards_show_each_client_its_own_corruption_and_never_train_on_a_t
     assert len(trained | tested) == 40
 
 
+def photographed(splits: dict[str, range]) -> Pool:
+    """120 samples: 40 photographs in three forms each."""
+    origins = np.arange(120) // 3
+    return Pool(origins % 4, splits, 4, origins=origins)
+
+
+@pytest.mark.parametrize(
+    ("rule", "options"),
+    [("iid", {}), ("shards", {"per_client": 2}), ("class-shards", {"classes": 2})],
+)
+def test_a_cut_keeps_the_forms_of_an_original_together(rule: str, options: dict[str, Any]) -> None:
+    samples = photographed({"all": range(120)})
+    shares = deal(samples, recipe(rule, 4, test_share=0.2, **options), 0)
+    assert samples.origins is not None
+    trained = set(samples.origins[np.concatenate(shares.train)])
+    tested = set(samples.origins[np.concatenate(shares.test)])
+    assert not trained & tested
+    assert len(tested) == 8
+
+
+def test_a_rule_that_parts_the_forms_of_an_original_is_refused() -> None:
+    with pytest.raises(DataError, match="has forms in more than one of training, validation"):
+        deal(photographed({"all": range(120)}), recipe("class-dirichlet", 2, alpha=0.5), 0)
+
+
+def test_official_splits_that_share_an_original_are_refused() -> None:
+    samples = photographed({"train": range(100), "test": range(100, 120)})
+    with pytest.raises(DataError, match="original 33 has forms in more than one of"):
+        deal(samples, recipe("iid", 2), 0)
+
+
 def test_class_shards_take_the_corruptions_and_the_severity_asked_for() -> None:
     samples = corrupted()
     chosen = ["fog", "snow", "frost", "contrast"]

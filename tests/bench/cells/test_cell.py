@@ -6,19 +6,11 @@ import json
 
 import pytest
 
-from repfl.bench.cells.cell import (
-    Cell,
-    build_cell,
-    canonical,
-    hyperparameters,
-    options_of,
-    parse_spec,
-    recipe_from,
-    reopen,
-    spec,
-    unmet,
-)
+from repfl.bench.cells.cell import Cell, build_cell, canonical, reopen
 from repfl.bench.cells.narrowing import matches
+from repfl.bench.cells.needs import unmet
+from repfl.bench.cells.spec import parse_spec, spec
+from repfl.bench.cells.valid import hyperparameters, options_of, recipe_from
 from repfl.bench.errors import UserError
 from tests.bench.conftest import RECIPE, recipe, task
 

@@ -8,10 +8,10 @@ import pytest
 
 from repfl.algorithms.core.method import methods
 from repfl.bench.cells import search, space
-from repfl.bench.cells.cell import hyperparameters, spaces
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.valid import hyperparameters, spaces
 from repfl.bench.errors import UserError
 from tests.bench.conftest import GRID
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from repfl.bench.cells import cell as cells
-from repfl.bench.cells import grid
+from repfl.bench.cells import grid, valid
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
 from repfl.bench.cli import status
@@ -81,7 +81,7 @@ def test_recipes_and_hyperparameters_are_validated_once_and_no_line_is_looked_up
 ) -> None:
     forget()
     found = counted(grid, "line_of")
-    checked = counted(cells, "_checked", lambda cls, values, place: cls.__name__)
+    checked = counted(valid, "_checked", lambda cls, values, place: cls.__name__)
     planned = plan(Selection())
     recipes = {id(item.cell.recipe) for item in planned}
     methods = {(item.cell.method, repr(item.cell.hp)) for item in planned}

@@ -86,6 +86,17 @@ def test_a_change_to_what_every_cell_runs_through_moves_every_method(tree: Path,
     )
 
 
+@pytest.mark.parametrize("file", ["datasets/core/formats.py", "datasets/core/own.py"])
+def test_a_change_to_what_reads_files_moves_nothing(tree: Path, file: str) -> None:
+    """What was read has a fingerprint of its own."""
+    before = code.sources("local", tree)
+    changed = tree / "changed"
+    for folder in ("algorithms", "datasets", "bench"):
+        shutil.copytree(tree / folder, changed / folder)
+    (changed / file).write_text((changed / file).read_text() + "\nPLANTED = 1\n")
+    assert code.sources("local", changed) == before
+
+
 def test_a_change_to_a_method_moves_that_method_alone(tree: Path) -> None:
     (tree / "algorithms/fedavg.py").write_text(
         (tree / "algorithms/fedavg.py").read_text() + "\nPLANTED = 1\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from repfl.bench.cells.cell import residents
+from repfl.bench.cells.needs import residents
 from repfl.bench.records.store import Store
 from repfl.bench.running import operations
 from repfl.bench.running.clients import clients_of

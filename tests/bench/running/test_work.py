@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from repfl.bench.records import checkpoint
@@ -19,6 +20,8 @@ from repfl.bench.running.executors.inline import execute
 from repfl.bench.running.products import now
 from repfl.bench.running.task import Options, Outcome
 from repfl.bench.running.work import crashed
+from repfl.datasets.core import prepare, registry
+from repfl.datasets.core.own import from_npz
 from tests.bench.conftest import task
 
 Compute = Callable[..., Outcome]
@@ -65,6 +68,25 @@ def test_a_checkpoint_of_other_data_is_not_gone_on_from(
         assert compute(task(), stop=lambda: True).status == "interrupted"
     statuses = [compute(task(), stop=lambda: True).status for _ in range(task().cell.rounds)]
     assert statuses[-2:] == ["interrupted", "done"]
+
+
+def test_data_that_are_prepared_again_are_dealt_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPFL_DATA", str(tmp_path))
+    registry.get("digits")  # loads them all
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    place, labels = tmp_path / "own.npz", np.arange(60) % 2
+    registry.register(from_npz("own", place, classes="ab", shape=(3,)))
+    found = []
+    for value in (0.0, 1.0):
+        held = np.full((60, 3), value, np.float32)
+        parts = {f"{split}_features": held for split in ("train", "test")}
+        np.savez(place, **parts, train_labels=labels, test_labels=labels)  # type: ignore[arg-type]
+        prepare.obtain("own")
+        wanted = task(dataset="own", model="mlp", clients=2, partition={"rule": "iid"})
+        found.append(clients.clients_of(wanted.cell).data.images.mean().item())
+    assert found == [0.0, 1.0]
 
 
 def test_a_finished_cell_is_not_computed_again(store: Store, compute: Compute) -> None:
@@ -125,6 +147,14 @@ def test_divergence_is_a_status_with_its_round(compute: Compute, faulty: Path) -
     assert outcome.status == "diverged"
     assert "round 2" in outcome.reason
     assert compute(task("test-nan", hp={"at": 2})).status == "diverged"
+
+
+def test_what_diverges_while_it_is_fine_tuned_to_be_scored_has_diverged(
+    compute: Compute, faulty: Path
+) -> None:
+    outcome = compute(task("test-nan-late", hp={"at": 2}))
+    assert outcome.status == "diverged"
+    assert "round 3" in outcome.reason
 
 
 def test_out_of_memory_is_tried_again_with_a_smaller_chunk(

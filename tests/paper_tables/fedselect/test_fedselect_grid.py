@@ -9,8 +9,9 @@ import torch
 
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.models import build
-from repfl.bench.cells.cell import build_cell, recipe_from
+from repfl.bench.cells.cell import build_cell
 from repfl.bench.cells.grid import files, read
+from repfl.bench.cells.valid import recipe_from
 from repfl.bench.running.clients import clients_of, make
 from repfl.bench.running.task import Options
 from repfl.datasets.core.partition import deal

@@ -1,0 +1,58 @@
+"""What a cell needs to make sense, and how many clients it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from repfl.bench.cells.cell import Cell
+from repfl.bench.cells.valid import entry, known_entry
+from repfl.datasets.core.recipe import Newcomers
+
+
+def unmet(cell: Cell) -> str:
+    """Why this cell makes no sense, in words; empty when it does."""
+    needs = entry(cell.method).needs
+    recipe = cell.recipe
+    if "bn" in needs and not _has_norm(recipe["model"], _input(recipe)):
+        return f"{cell.method} needs normalisation layers, and {recipe['model']} has none"
+    if "p2p" in needs and residents(recipe) < 2:
+        return f"{cell.method} needs neighbours, and there is one client"
+    return ""
+
+
+def _input(recipe: Mapping[str, Any]) -> tuple[int, int]:
+    """Channels and size of what a recipe's model is given."""
+    from repfl.datasets.core import registry
+
+    if recipe["input"]:
+        return recipe["input"][0], recipe["input"][1]
+    height, _, channels = registry.get(recipe["dataset"]).shape
+    return channels, height
+
+
+@lru_cache(maxsize=64)
+def _has_norm(model: str, shape: tuple[int, int]) -> bool:
+    """Whether a model has batch-norm statistics or affine normalisation parameters; true of every
+    input shape or of none.
+    """
+    from repfl.algorithms.models import build
+
+    layout = build(model, channels=shape[0], size=shape[1], classes=10).layout
+    return any(part.kind == "norm" for part in layout)
+
+
+def participants(method: str, recipe: Mapping[str, Any]) -> int:
+    """How many clients a cell trains in a round."""
+    from repfl.algorithms.core.recipe import cohort_size
+
+    known, clients = known_entry(method), residents(recipe)
+    everybody = known is not None and known.cls.serverless
+    return clients if everybody else cohort_size(clients, recipe["participation"])
+
+
+def residents(values: Mapping[str, Any]) -> int:
+    """How many clients of a recipe, given as plain values, take part from the start."""
+    late = values.get("newcomers")
+    return int(values["clients"]) - (Newcomers(**late).count(values["clients"]) if late else 0)
