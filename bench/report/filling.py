@@ -56,6 +56,7 @@ def _said(claim: Claim, paper: str, printed: Mapping[str, Mapping[str, Any]]) ->
         claim.holds,
         claim.suggests,
         claim.printed,
+        claim.settings,
         tuple(claim.sources),
         tuple(text for text in quoted if len(text.split()) > FRAGMENT),
     )

@@ -222,10 +222,13 @@ def whole(found: Sequence[Summary]) -> str:
         " smaller or different setting."
     )
     if sentences := sum(summary.sentences for summary in found):
-        again = sum(len(c.sources) for s in found for c in s.claims if of_claim(c) == "again")
+        held = [c for s in found for c in s.claims if of_claim(c) == "again"]
+        again = sum(len(c.sources) for c in held)
+        kept = sum(len(c.sources) for c in held if c.settings)
         told.append(
             f"The other {sentences:,} stand in sentences, which are judged as claims; {again:,} of"
-            " them come out again."
+            " them come out again"
+            + (f" ({kept:,} say how runs are set up, and ours are set up so)." if kept else ".")
         )
     return " ".join(told)
 

@@ -64,6 +64,8 @@ class Said:
     holds: bool | None
     suggests: bool | None
     printed: bool | None
+    settings: bool = False
+    """Whether it says how runs are set up."""
     sources: tuple[str, ...] = ()
     verbatim: tuple[str, ...] = ()
     """In the paper's words, as far as the published files quote them."""

@@ -284,5 +284,9 @@ def test_the_first_screen_tells_numbers_from_sentences_wherever_it_counts() -> N
     assert "The other 2 stand in sentences, which are judged as claims; 2 of them come" in whole(
         found
     )
+    assert "set up" not in whole(found)
+    kept = [replace(held[0], settings=True), held[1]]
+    told = whole(summaries([replace(sheet, claims=tuple(kept))], {}))
+    assert "2 of them come out again (1 say how runs are set up, and ours are set up so)." in told
     assert counts(found)["again"] == "2 (0 numbers, 2 in sentences)"
     assert counts(found)["near"] == "3"
