@@ -143,8 +143,7 @@ def _part(
     }
     results, files, undrawn = write_artefacts(results, out, evidence, asked.style)
     problems += [f"artefact {name} could not be drawn: {why}" for name, why in undrawn.items()]
-    printed = read_published(grids.folder(planned[0].paper) / "published").frame
-    rows: dict[str, Any] = {str(row["source"]): row for row in printed.to_dict("records")}
+    rows = read_published(grids.folder(planned[0].paper) / "published").by_source
     sheets = [
         sheet_of(
             result,

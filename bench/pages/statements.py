@@ -127,8 +127,7 @@ def _addresses(result: Result) -> dict[str, dict[Any, Any]]:
 @cache
 def _printed(paper: str) -> dict[str, dict[Any, Any]]:
     """The rows of the published files by their source."""
-    frame = read_published(grids.folder(paper) / "published").frame
-    return {str(row["source"]): row for row in frame.to_dict("records")}
+    return read_published(grids.folder(paper) / "published").by_source
 
 
 def _cells(result: Result) -> Iterator[dict[Any, Any]]:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from math import isfinite, nan
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -64,6 +65,11 @@ class Published:
     `file`, `line` and `source`.
     """
     problems: tuple[str, ...]
+
+    @property
+    def by_source(self) -> dict[str, dict[Any, Any]]:
+        """The rows by file and line."""
+        return {str(row["source"]): row for row in self.frame.to_dict("records")}
 
 
 def read_published(folder: Path) -> Published:
