@@ -184,6 +184,17 @@ def _rest(wide: pd.DataFrame) -> pd.DataFrame:
     return rest - rest.mean(axis="index")
 
 
+def overall(scores: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+    """Who ranks first on average, and every method's rank, its difference to that one and its
+    chance; nobody and nothing where no block has all methods.
+    """
+    places, _ = ranks(scores)
+    if not places.notna().any():
+        return "", pd.DataFrame()
+    leader = str(places.idxmin())
+    return leader, against(scores, leader).reindex(places.index).assign(rank=places)
+
+
 def ranks(scores: pd.DataFrame) -> tuple[pd.Series, float]:
     """Average ranks over the blocks that all methods have, and the difference of two ranks that
     chance reaches in one of twenty boards (Nemenyi).

@@ -14,6 +14,7 @@ import pandas as pd
 from repfl.paper_tables.board import analysis
 from repfl.paper_tables.board.analysis import Standing
 from repfl.paper_tables.board.view import ALONE, APART, COMMON, TUNED, View
+from repfl.paper_tables.core.statistics import LEVEL
 
 PAPERS = ("FedPURIN", "FedOBP", "PFedDST", "Star-PFL, before aggregation", "FedSelect")
 """The methods of the five papers of this suite."""
@@ -31,6 +32,8 @@ def of(view: View, says: Callable[[View], Iterable[str]]) -> tuple[str, ...]:
 
 def accuracy(view: View) -> Iterator[str]:
     """Who leads, who is told apart from whom, and where the five papers' methods are."""
+    if len(view.spoken) > 1:
+        yield from _over_all(view)
     for key, label in view.spoken.items():
         here = analysis.standing(view.scores, key)
         order = here.means.dropna().sort_values(ascending=False)
@@ -60,6 +63,22 @@ def accuracy(view: View) -> Iterator[str]:
                 f"{view.columns[key]}: {len(view.methods) - len(open_)} of {len(view.methods)} rows"
                 " have made all their trials. Nothing is said of it before the others have."
             )
+
+
+def _over_all(view: View) -> Iterator[str]:
+    """Who ranks first over several recipes, and who cannot be told apart from it."""
+    leader, told = analysis.overall(view.compared)
+    if not leader:
+        return
+    others = told.drop(index=leader).sort_values("rank")
+    near = [str(name) for name in others.index[~(others["p"] < 1 - LEVEL)]]
+    blocks = int(told["blocks"].max())
+    yield (
+        f"{_list(list(view.spoken.values()))}: {leader} ranks first on average"
+        f" ({float(told['rank'][leader]):.1f} of {len(told)}, over {blocks} studies)."
+        f" {_rows(near) or 'No other row'} cannot be told apart from it (Tukey's test of the mean"
+        " differences). This is about these recipes, and not about others."
+    )
 
 
 def _not_told_apart(here: Standing, order: pd.Series) -> list[str]:

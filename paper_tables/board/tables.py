@@ -220,14 +220,15 @@ TESTED = (
 
 def _summary(view: View) -> pd.DataFrame:
     """Per method: its average rank, and its paired difference to the method that ranks first."""
-    ranks, _ = analysis.ranks(view.compared)
-    if not ranks.notna().any():
+    leader, told = analysis.overall(view.compared)
+    if not leader:
         return pd.DataFrame()
-    leader = str(ranks.idxmin())
-    told = analysis.against(view.compared, leader)
-    return pd.DataFrame(
-        {"average rank": ranks, f"minus {leader}": told["difference"], "p (Tukey)": told["p"]}
-    ).reindex([method for method in view.methods if method in ranks.index])
+    names = {"rank": "average rank", "difference": f"minus {leader}", "p": "p (Tukey)"}
+    return (
+        told[list(names)]
+        .rename(columns=names)
+        .reindex([method for method in view.methods if method in told.index])
+    )
 
 
 def _missing(view: View) -> list[str]:

@@ -59,6 +59,17 @@ def test_whoever_is_within_chance_of_the_leader_is_named_beside_it() -> None:
     assert "between 5 rows and 3 studies" in first
 
 
+def test_over_several_recipes_the_first_is_named_with_those_not_told_apart() -> None:
+    one = view().scores
+    both = pd.concat([one, one.assign(column="d", value=one["value"] - 10)], ignore_index=True)
+    two = {"c": "Digits", "d": "Letters"}
+    known = view(spoken=two, columns=two, missing={"c": [], "d": []}, scores=both, compared=both)
+    first = next(findings.accuracy(known))
+    assert first.startswith("Digits and Letters: FedPURIN ranks first on average (1.3 of 5, over 6")
+    assert "FedAvg + FT cannot be told apart from it" in first
+    assert not any("ranks first" in said for said in findings.accuracy(view()))
+
+
 def test_a_method_without_a_score_is_named_with_the_reason() -> None:
     known = view()
     lost = (known.scores["method"] == "FedOBP") & (known.scores["study"] == 2)
