@@ -8,7 +8,6 @@ from math import isfinite, sqrt
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from repfl.bench.cells.absent import data_here
 from repfl.bench.records import provenance
 from repfl.bench.records.digest import of_arrays, of_curves, of_tensors
 from repfl.bench.running import memory
@@ -33,7 +32,6 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
     return {
         **provenance.commit(),
         "sources": provenance.of_cell(task.cell.json),
-        "data": data_here(task.cell.recipe["dataset"]),
         "libraries": provenance.libraries(),
         "machine": provenance.machine(),
         "platform": provenance.platform_of(options.device, options.precision),

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from importlib import import_module
 
+from repfl.bench.cells.absent import data_here
 from repfl.bench.errors import Corrupt, StoreError, UserError, one_line
 from repfl.bench.records import provenance
 from repfl.bench.records.locks import claim, holder
@@ -162,6 +163,8 @@ def _without(
 ) -> Record:
     """Store that a cell has no numbers, and why."""
     made = products.origin(task, options) | ({"traceback": trace} if trace else {})
+    if status == "diverged":  # which is final, so its data must be told as a result's are
+        made["data"] = data_here(task.cell.recipe["dataset"])
     record = Record(task.cell.id, task.cell.json, status, reason, {}, made)
     return keep(store, record, {}, resumable)
 

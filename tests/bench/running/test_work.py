@@ -142,11 +142,17 @@ def test_a_worker_killed_while_it_replaces_a_record_costs_no_finished_cell(
     assert digests(store, cell)
 
 
-def test_divergence_is_a_status_with_its_round(compute: Compute, faulty: Path) -> None:
+def test_divergence_is_a_status_with_its_round_and_its_data(
+    store: Store, compute: Compute, faulty: Path
+) -> None:
     outcome = compute(task("test-nan", hp={"at": 2}))
     assert outcome.status == "diverged"
     assert "round 2" in outcome.reason
-    assert compute(task("test-nan", hp={"at": 2})).status == "diverged"
+    wanted = task("test-nan", hp={"at": 2})
+    assert compute(wanted).status == "diverged"
+    record = store.get(wanted.cell.id)
+    assert record is not None
+    assert sorted(record.provenance["data"]) == ["digits/test", "digits/train"]
 
 
 def test_what_diverges_while_it_is_fine_tuned_to_be_scored_has_diverged(
