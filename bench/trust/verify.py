@@ -8,6 +8,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from repfl.bench.running.task import Options, Task
 from repfl.bench.running.work import prepare_process, run_task
 from repfl.bench.trust import arithmetic
 from repfl.bench.trust.arithmetic import differing
+from repfl.datasets.core import prepare
 from repfl.datasets.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -91,15 +93,25 @@ def verify(store: Store, rerun: int = 0, seed: int = 0) -> Verification:
 
 
 def partitions(subjects: Sequence[Subject], found: Verification) -> list[Subject]:
-    """Hold what follows from partitions against the data that are here; gives back what holds or
-    cannot be told.
+    """Hold what follows from partitions against the data that are here, once these are intact;
+    gives back what holds or cannot be told.
     """
     held = []
+    found.findings += _damage({subject.record.cell["recipe"]["dataset"] for subject in subjects})
     for subject in sorted(subjects, key=lambda subject: canonical(subject.record.cell["recipe"])):
         wrong = _partition_faults(subject.record)
         found.findings += [f"record {subject.record.id[:12]}: {what}" for what in wrong]
         held += [] if wrong else [subject]
     return held
+
+
+def _damage(datasets: set[str]) -> list[str]:
+    """Which of some data sets, as far as they are here, are no longer what was prepared."""
+    told = []
+    for name in sorted(datasets):
+        with suppress(DataError):
+            told.append(prepare.damaged(name, prepare.verify(name)))
+    return [line for line in told if line]
 
 
 def _partition_faults(record: Record) -> list[str]:

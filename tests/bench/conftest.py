@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from repfl.algorithms.core import method as registry
@@ -25,6 +26,9 @@ from repfl.bench.cli.main import call
 from repfl.bench.records.store import Store, checksum
 from repfl.bench.running.task import Options, Outcome, Task
 from repfl.bench.running.work import run_task
+from repfl.datasets.core import prepare
+from repfl.datasets.core import registry as datasets
+from repfl.datasets.core.own import from_npz
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTY = Path(__file__).with_name("faulty.py")
@@ -100,6 +104,26 @@ def task(
 ) -> Task:
     """A task of the small recipe."""
     return Task(build_cell(method, hp or {}, recipe(**changes), seed), "repfl run --cell test")
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Task]:
+    """Prepare a data set of one's own, whose features are all equal; a task on it."""
+    monkeypatch.setenv("REPFL_DATA", str(tmp_path))
+    datasets.get("digits")  # loads them all
+    monkeypatch.setattr(datasets, "_REGISTRY", dict(datasets._REGISTRY))
+    place, labels = tmp_path / "own.npz", np.arange(60) % 2
+    datasets.register(from_npz("own", place, classes="ab", shape=(3,)))
+
+    def prepared(value: float) -> Task:
+        held = np.full((60, 3), value, np.float32)
+        np.savez(
+            place, train_features=held, train_labels=labels, test_features=held, test_labels=labels
+        )
+        prepare.obtain("own")
+        return task(dataset="own", model="mlp", clients=2, partition={"rule": "iid"})
+
+    return prepared
 
 
 @pytest.fixture

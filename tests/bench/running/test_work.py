@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from repfl.bench.records import checkpoint
@@ -18,10 +17,8 @@ from repfl.bench.records.store import Store
 from repfl.bench.running import clients
 from repfl.bench.running.executors.inline import execute
 from repfl.bench.running.products import now
-from repfl.bench.running.task import Options, Outcome
+from repfl.bench.running.task import Options, Outcome, Task
 from repfl.bench.running.work import crashed
-from repfl.datasets.core import prepare, registry
-from repfl.datasets.core.own import from_npz
 from tests.bench.conftest import task
 
 Compute = Callable[..., Outcome]
@@ -70,22 +67,8 @@ def test_a_checkpoint_of_other_data_is_not_gone_on_from(
     assert statuses[-2:] == ["interrupted", "done"]
 
 
-def test_data_that_are_prepared_again_are_dealt_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("REPFL_DATA", str(tmp_path))
-    registry.get("digits")  # loads them all
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
-    place, labels = tmp_path / "own.npz", np.arange(60) % 2
-    registry.register(from_npz("own", place, classes="ab", shape=(3,)))
-    found = []
-    for value in (0.0, 1.0):
-        held = np.full((60, 3), value, np.float32)
-        parts = {f"{split}_features": held for split in ("train", "test")}
-        np.savez(place, **parts, train_labels=labels, test_labels=labels)  # type: ignore[arg-type]
-        prepare.obtain("own")
-        wanted = task(dataset="own", model="mlp", clients=2, partition={"rule": "iid"})
-        found.append(clients.clients_of(wanted.cell).data.images.mean().item())
+def test_data_that_are_prepared_again_are_dealt_again(own: Callable[[float], Task]) -> None:
+    found = [clients.clients_of(own(value).cell).data.images.mean().item() for value in (0.0, 1.0)]
     assert found == [0.0, 1.0]
 
 

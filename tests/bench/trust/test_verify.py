@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from repfl.bench.records.store import Store
-from repfl.bench.running.task import Outcome
+from repfl.bench.running.task import Outcome, Task
 from repfl.bench.trust.verify import verify
 from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.store import prepared_path
 from tests.bench.conftest import rewrite, task
 
 Compute = Callable[..., Outcome]
@@ -46,6 +47,18 @@ def test_data_that_changed_are_findings_split_by_split(store: Store, compute: Co
     test, train = verify(store).findings
     assert "digits/test had fingerprint none, and here has" in test
     assert "digits/train had fingerprint 000000000000, and here has" in train
+
+
+def test_data_that_are_no_longer_what_was_prepared_are_a_finding(
+    store: Store, compute: Compute, own: Callable[[float], Task]
+) -> None:
+    assert compute(own(0.0)).status == "done"
+    assert verify(store).findings == []
+    with prepared_path("own").open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\x3f")
+    (finding,) = verify(store).findings
+    assert finding.startswith("own: split test does not match its fingerprint")
 
 
 def test_what_was_made_on_a_gpu_is_not_computed_again_without_one(
