@@ -86,10 +86,10 @@ def _measured(cell: str, paper: str, scale: str) -> Found:
     recheck.sound(known, [planned])
     if (line := known.line(cell)) is None:
         raise Corrupt(next(iter(known.problems), f"{place}: cell {cell[:12]} does not hold"))
-    tier, lines = tiers.tiers(known)[cell], len(known.cells[cell])
-    told = f"{tier}; it came with the code, in {place}" + (
-        f", one of {lines} lines" if lines > 1 else ""
-    )
+    told = f"{tiers.tiers(known)[cell]}; it came with the code, in {place}"
+    if others := [each for each in known.cells[cell].values() if each.key != line.key]:
+        values = ", ".join(_value(each.record) for each in others)
+        told += f", one of {len(others) + 1} lines (the others: {values})"
     return Found(
         replace(line.record, cell=planned.cell.json),
         line.curves,
@@ -112,10 +112,8 @@ def show(found: Found) -> None:
     for title, values in (("hyper-parameters", cell["hp"]), ("recipe", cell["recipe"])):
         _leaves(out, title, flatten(values, ""))
     if record.metrics:
-        value, round_ = record.metrics["value"], record.metrics["round"]
-        result = (
-            f"{'-' if value is None else f'{100 * value:.2f} %'} at round {round_}{_floor(record)}"
-        )
+        round_ = record.metrics["round"]
+        result = f"{_value(record)} at round {round_}{_floor(record)}"
         out.print(_titled("result", f"  {result}"))
         _curves(out, found)
     kept = {name: value for name, value in origin.items() if name not in ("traceback", "command")}
@@ -135,6 +133,11 @@ def show(found: Found) -> None:
 
 def _titled(title: str, rest: str) -> Text:
     return Text.assemble("\n", (title, "bold"), rest)
+
+
+def _value(record: Record) -> str:
+    value = record.metrics.get("value")
+    return "-" if value is None else f"{100 * value:.2f} %"
 
 
 def _floor(found: Record) -> str:

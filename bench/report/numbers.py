@@ -27,7 +27,7 @@ MEANING = {
     "half": "half precision: forward passes in bfloat16; not float32's number",
     "measured": "measured once",
     "recomputed": "recomputed on the same platform, with equal bits",
-    "confirmed": "confirmed on another platform within the noise of a run",
+    "confirmed": "confirmed on another platform, within a point and the noise of a run",
     "stale": "stale: nobody has shown yet that today's code computes the same",
     "desk": "desk scale: real data, but fewer rounds, clients or seeds, or a smaller model",
 }

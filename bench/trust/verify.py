@@ -37,6 +37,8 @@ EVERYWHERE = ("metrics.floor", "metrics.parameters", "partition", "samples", "da
 
 
 GPU = "a GPU"
+POINT = 0.01
+"""How close another platform's value must be to confirm one."""
 
 
 @dataclass
@@ -291,4 +293,8 @@ def _conclude(
             f"{name}: made on another platform, and further off than its noise; {values}"
         )
     else:
-        found.notes.append(f"{name}: made on another platform, where bits may differ; {values}")
+        far = then is not None and abs(then - now) > POINT
+        found.notes.append(
+            f"{name}: made on another platform, where bits may differ; {values}"
+            + (", which is within its noise and confirms nothing" if far else "")
+        )

@@ -93,14 +93,15 @@ def test_what_is_expected_of_a_line_is_what_is_expected_of_its_table_s_cell() ->
 @pytest.mark.parametrize(
     ("other", "tier"),
     [
-        (line(0.53, 1, platform="there"), Tier.CONFIRMED),
-        (line(0.53, 1, contributor="visitor"), Tier.MEASURED),
+        (line(0.505, 1, platform="there"), Tier.CONFIRMED),
+        (line(0.505, 1, contributor="visitor"), Tier.MEASURED),
+        (line(0.53, 1, platform="there"), Tier.MEASURED),
         (line(0.56, 1, platform="there"), Tier.MEASURED),
         (line(None, 1, platform="there"), Tier.MEASURED),
     ],
-    ids=["another platform", "another contributor", "beyond the noise", "without a value"],
+    ids=["close", "close here", "beyond a point", "beyond the noise", "without a value"],
 )
-def test_a_second_line_confirms_within_the_noise_and_not_beyond(other: Line, tier: Tier) -> None:
+def test_a_second_line_confirms_within_a_point_and_the_noise(other: Line, tier: Tier) -> None:
     later = {**other.record.provenance, "finished": "2027"}
     found = tiers.tiers(
         known(*SEEDS, replace(other, record=replace(other.record, provenance=later)))
