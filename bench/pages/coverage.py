@@ -4,14 +4,16 @@ README.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
 
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import Planned, unique
-from repfl.bench.evidence import measured, recheck
+from repfl.bench.evidence import measured, recheck, tiers
+from repfl.bench.evidence.measured import Measured
 from repfl.bench.pages import parts, statistics
 from repfl.bench.records.store import Record
 from repfl.bench.running.cost import duration
@@ -35,7 +37,8 @@ def block(paper: str) -> str:
     there = grids.read(grids.files()[paper]).file.scales
     scales = [scale for scale in grids.SCALES if scale in there]
     plans = {scale: plan(Selection(papers=[paper], scale=scale)) for scale in scales}
-    known = {scale: recheck.read(paper, scale).records for scale in scales}
+    held = {scale: recheck.read(paper, scale) for scale in scales}
+    known = {scale: each.records for scale, each in held.items()}
     lines = [
         "| scale | cells measured | wall time of all of them | device | by |",
         f"|{'---|' * 5}",
@@ -45,10 +48,32 @@ def block(paper: str) -> str:
         done = [known[scale][item.cell.id] for item in cells if item.cell.id in known[scale]]
         lines.append(f"| {scale} | {len(done)} of {len(cells)} | {' | '.join(_cost(done))} |")
     lines += ["", told] if (told := statistics.reach(paper)) else []
+    lines += ["", told] if (told := elsewhere(held.values())) else []
     if "desk" not in plans:
         return "\n".join(lines) + "\n"
     lines += ["", "| artefact at desk scale | cells measured, by column of the grid |", "|---|---|"]
     return "\n".join([*lines, *_artefacts(plans["desk"], known["desk"])]) + "\n"
+
+
+def elsewhere(held: Iterable[Measured]) -> str:
+    """How far the same cell comes out from itself on another kind of machine."""
+    found = [
+        (100 * tiers.gap(line, other), str(line.axes["method"]))
+        for known in held
+        for cell, lines in known.cells.items()
+        if (line := known.line(cell)) is not None
+        for other in lines.values()
+        if other.platform != line.platform and other.standing.current
+    ]
+    if not found:
+        return ""
+    most, method = max(found)
+    middle = median(gap for gap, _ in found)
+    cells = "1 line has" if len(found) == 1 else f"{len(found)} lines have"
+    return (
+        f"{cells} been computed on another kind of machine too: accuracies are {middle:.1f} points"
+        f" apart in the middle and {most:.1f} at most (`{method}`), with the same seeds."
+    )
 
 
 def _cost(done: Sequence[Record]) -> tuple[str, str, str]:

@@ -23,6 +23,8 @@ from repfl.bench.evidence.lines import AXES, Line
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Counts, check_counts, pack_counts, unpack_counts
 from repfl.bench.evidence.tiers import Tier
+from repfl.bench.pages import coverage
+from repfl.bench.records.sources import sources
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.task import Outcome, Task
 from repfl.paper_tables.core import noise as model
@@ -108,6 +110,16 @@ def test_a_second_line_confirms_within_a_point_and_the_noise(other: Line, tier: 
     )
     assert found["cell 1"] is tier
     assert found["cell 2"] is Tier.MEASURED
+
+
+def test_a_page_tells_how_far_apart_machines_are() -> None:
+    made = {"sources": sources("fedavg")}
+    here = [line(value, seed, **made) for value, seed in ((0.50, 1), (0.52, 2))]
+    there = [line(v, seed, platform="there", **made) for v, seed in ((0.50, 1), (0.55, 2))]
+    assert coverage.elsewhere([known(*here)]) == ""
+    told = coverage.elsewhere([known(*here, *there)])
+    assert "2 lines have been computed on another kind of machine too" in told
+    assert "1.5 points apart in the middle and 3.0 at most (`fedavg`)" in told
 
 
 def test_equal_bits_on_one_platform_are_a_recomputation_whoever_ran_it() -> None:
