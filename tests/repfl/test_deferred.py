@@ -86,7 +86,7 @@ def test_methods_are_listed_without_numpy() -> None:
 
 def test_the_check_of_a_models_layers_needs_no_library() -> None:
     """FedBN needs batch norm; whether a model has it is known from its layout."""
-    code = "from repfl.bench.cells.cell import _has_norm; assert _has_norm('resnet8', (3, 32))"
+    code = "from repfl.bench.cells.needs import _has_norm; assert _has_norm('resnet8', (3, 32))"
     assert loaded(f"{code} and not _has_norm('cnn4', (3, 32))", "torch") == []
 
 
