@@ -74,7 +74,7 @@ def _where(launch: Launch) -> dict[str, Any]:
 
 
 def _how(launch: Launch, device: str) -> dict[str, Any]:
-    """How the device is to compute; what is left open on a GPU is measured when a cell begins."""
+    """How the device is to compute; what is left open is settled when a cell begins."""
     from repfl.algorithms.core.lowering import PRECISIONS
 
     if launch.precision not in PRECISIONS:
@@ -89,7 +89,7 @@ def _how(launch: Launch, device: str) -> dict[str, Any]:
             raise UserError(
                 "--lanes needs a GPU; on a CPU, cells run side by side instead: --workers"
             )
-        return {"chunk": launch.chunk or 1, "precision": launch.precision}
+        return {"chunk": launch.chunk or 0, "precision": launch.precision}
     if launch.chunk is None and launch.lanes is None:
         return {"chunk": 0, "precision": launch.precision}
     return {

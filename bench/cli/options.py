@@ -117,7 +117,9 @@ PerGpu = Annotated[
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Chunk = Annotated[
     int | None,
-    typer.Option(help="clients trained in one kernel (default: 1 on a CPU, measured on a GPU)"),
+    typer.Option(
+        help="clients in one kernel (default: on a CPU 1, or 32 of a tiny model; measured on a GPU)"
+    ),
 ]
 Lanes = Annotated[
     int | None,

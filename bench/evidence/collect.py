@@ -151,9 +151,10 @@ def _conflict(before: Record, now: Record) -> str:
 
 
 def _settled(before: Record, record: Record) -> bool:
-    """Whether the same sources, committed, gave both."""
+    """Whether the same sources, committed, gave both in the same way."""
     then, now = before.provenance, record.provenance
-    return then["sources"] == now["sources"] and not then.get("dirty") and not now.get("dirty")
+    alike = all(then[name] == now[name] for name in ("sources", "chunk"))
+    return alike and not then.get("dirty") and not now.get("dirty")
 
 
 def _improves(before: Line, line: Line) -> bool:

@@ -75,7 +75,8 @@ class Speeds:
         rows = []
         for record in records:
             method, hp, recipe = (record.cell[name] for name in ("method", "hp", "recipe"))
-            expected = known.seconds(operations.work(method, hp, recipe), method)
+            done = operations.work(method, hp, recipe, chunk_of(record))
+            expected = known.seconds(done, method)
             if (spent := spent_by(record)) and expected > 0:
                 rows.append((_levels(method, hp, recipe), log(spent / (START + expected)), recipe))
         learned: dict[str, tuple[float, int]] = {}
@@ -134,6 +135,12 @@ def spent_by(record: Record) -> float | None:
         return float(told["train"] + told["evaluate"])
     spent = told.get("processor")
     return None if spent is None else float(spent)
+
+
+def chunk_of(record: Record) -> int | None:
+    """How many clients a processor took at once; a GPU's choices are no matter of counting."""
+    told = record.provenance
+    return None if told["device"].startswith("cuda") else told["chunk"]
 
 
 def static(item: Planned) -> float:

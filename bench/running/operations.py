@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from math import ceil
 from operator import add
@@ -24,6 +24,12 @@ UNKNOWN = 10_000
 """Training samples that a dataset is taken to have of which nothing is published, or here."""
 SCORED = 500
 """Samples that are scored at once."""
+SMALL = 4e6
+"""Below so many multiplications of a training step, starting kernels takes a processor longer than
+computing: `bench/SPEED.md` has what was measured.
+"""
+TOGETHER = 32
+"""So many clients at once go through such a model."""
 MOVED = 10
 """How often a round reads or writes a client's model beside its training steps: taking it apart and
 together again, sending and averaging it.
@@ -71,6 +77,11 @@ class Network:
     score_products: float
     score_elements: float
 
+    def shared_by(self, clients: int) -> Network:
+        """What each of so many clients has of it that go through in the same kernels."""
+        calls = {"train_calls": self.train_calls, "score_calls": self.score_calls}
+        return replace(self, **{name: count / clients for name, count in calls.items()})
+
     def step(self, samples: float) -> Load:
         """A training step: forward, backward, update."""
         return Load(
@@ -104,10 +115,21 @@ class Work:
     """Training samples that all clients go through, over the whole run."""
 
 
-def work(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> Work:
-    """The work of a cell."""
+def together(recipe: Mapping[str, Any]) -> int:
+    """How many clients a processor takes in one kernel, unless it is told."""
+    step = network(*shape_of(recipe)).step(recipe["training"]["batch"])
+    return TOGETHER if step.products < SMALL else 1
+
+
+def work(
+    method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any], chunk: int | None = None
+) -> Work:
+    """The work of a cell, with so many clients in one kernel; none: as many as a processor takes by
+    itself.
+    """
     training, cohort = recipe["training"], participants(method, recipe)
-    net, held = network(*shape_of(recipe)), trained_on(recipe)
+    shared = min(chunk or together(recipe), cohort)
+    net, held = network(*shape_of(recipe)).shared_by(shared), trained_on(recipe)
     epoch = net.step(held / _steps(recipe)).times(_steps(recipe))
     visits, tested = cohort * training["rounds"], net.scoring(scored_on(recipe))
     cohorts, everybody = _scored(method, hp, recipe)

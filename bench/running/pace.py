@@ -105,7 +105,8 @@ class Pace:
 
 
 @lru_cache(maxsize=1)
-def _stored() -> dict[str, Any]:
+def stored() -> dict[str, Any]:
+    """What `repfl.bench.evidence.pace` has written."""
     found: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
     return found
 
@@ -113,17 +114,17 @@ def _stored() -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def reference() -> Pace:
     """The machine that the measured values were made on; the same everywhere, at any time."""
-    stored = _stored()
+    found = stored()
     return Pace(
-        Load(**stored["terms"]),
-        {name: Share(**share) for name, share in stored["methods"].items()},
+        Load(**found["terms"]),
+        {name: Share(**share) for name, share in found["methods"].items()},
         {},
     )
 
 
 def errors() -> Mapping[str, float]:
     """How far estimates were off, as deviations of logarithms, by what was known of a cell."""
-    found: Mapping[str, float] = _stored()["errors"]
+    found: Mapping[str, float] = stored()["errors"]
     return found
 
 
@@ -142,9 +143,11 @@ def path() -> Path:
 
 
 def _key() -> str:
-    """The machine and what computes on it; found out without PyTorch."""
+    """The machine, what computes on it, and what it was compared with; found out without
+    PyTorch.
+    """
     variables = [f"{name}={os.environ.get(name, '')}" for name in provenance.KERNEL_VARIABLES]
-    parts = [provenance.processor(), provenance.libraries()["torch"], variables]
+    parts = [provenance.processor(), provenance.libraries()["torch"], variables, stored()["terms"]]
     return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -34,7 +34,7 @@ class Options:
     device: str = "cpu"
     precision: str = "default"
     chunk: int = 1
-    """Clients in one kernel; 0: as many as pay on the device, measured."""
+    """Clients in one kernel; 0: as many as pay on the device."""
     lanes: int = 0
     """Chunks side by side on a GPU, their steps recorded; 0: none."""
     conv: str = "auto"

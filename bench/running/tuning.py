@@ -1,5 +1,6 @@
-"""How a cell is computed on its device, where that is left open: measured once per device, model,
-batch and cohort, then remembered.
+"""How a cell is computed on its device, where that is left open: on a processor by the size of a
+step, so that all processors do alike; on a GPU measured once per device, model, batch and cohort,
+then remembered.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from repfl.bench.cells.needs import participants
 from repfl.bench.cells.valid import recipe_from
 from repfl.bench.records import provenance
 from repfl.bench.records.store import write_synced
+from repfl.bench.running import operations
 from repfl.bench.running.clients import clients_of
 from repfl.bench.running.devices import clear
 from repfl.bench.running.task import Options
@@ -36,12 +38,15 @@ AGREED = {"chunk": 32, "lanes": 0, "conv": "auto"}
 
 def settled(options: Options, cell: Cell) -> Options:
     """The options with a definite number of clients at once."""
-    if options.device.startswith("cuda") and not clients_of(cell).model.stacked:
+    on_gpu = options.device.startswith("cuda")
+    if options.chunk and not on_gpu:
+        return options
+    if not clients_of(cell).model.stacked:
         return replace(options, chunk=1, lanes=0)
     if options.chunk:
         return options
-    if not options.device.startswith("cuda"):
-        return replace(options, chunk=1, lanes=0)
+    if not on_gpu:
+        return replace(options, chunk=operations.together(cell.recipe), lanes=0)
     job = _job(options, cell)
     known, key = _read(), _key(options, job)
     if key not in known:

@@ -39,7 +39,7 @@ def keep(store: Store, done: Task, times: float, device: str = "cpu", **told: fl
     spent = times * expected(done)
     seconds = {"train": 0.9 * spent, "evaluate": 0.1 * spent, "wall": 7 * spent}
     seconds |= {"processor": spent} if device == "cpu" else {}
-    origin = {"device": device, "seconds": seconds | told}
+    origin = {"device": device, "chunk": operations.TOGETHER, "seconds": seconds | told}
     store.put(Record(done.cell.id, done.cell.json, "done", "", {}, origin), {})
 
 
@@ -114,10 +114,25 @@ def test_an_estimate_is_what_such_cells_took(store: Store) -> None:
     assert seconds(store, wanted) == pytest.approx(2 * expected(wanted))
 
 
+def test_cells_that_took_one_client_at_a_time_tell_the_same_of_a_machine(store: Store) -> None:
+    one, wanted = lasting(clients=8), lasting(seed=9, clients=8).cell
+    alone, together = (
+        cost.Speeds().pace.seconds(operations.work("fedavg", {}, wanted.recipe, chunk), "fedavg")
+        for chunk in (1, None)
+    )
+    spent = {"train": 0.0, "evaluate": 0.0, "wall": 0.0, "processor": 2 * (cost.START + alone)}
+    origin = {"device": "cpu", "chunk": 1, "seconds": spent}
+    store.put(Record(one.cell.id, one.cell.json, "done", "", {}, origin), {})
+    assert together < 0.7 * alone
+    found = cost.measured(store)["cpu"].seconds(wanted)
+    assert found == pytest.approx(2 * (cost.START + together))
+
+
 def test_the_clock_on_the_wall_tells_nothing(store: Store) -> None:
     before = seconds(store, lasting(seed=9))
     early = lasting(seed=1)
-    origin = {"device": "cpu", "seconds": {"train": 900.0, "evaluate": 90.0, "wall": 999.0}}
+    took = {"train": 900.0, "evaluate": 90.0, "wall": 999.0}
+    origin = {"device": "cpu", "chunk": 1, "seconds": took}
     store.put(Record(early.cell.id, early.cell.json, "done", "", {}, origin), {})
     assert seconds(store, lasting(seed=9)) == before
     keep(store, lasting(seed=2), 1.0, wall=1e6, train=1e6)

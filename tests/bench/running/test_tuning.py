@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.running import tuning
+from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import unique
+from repfl.bench.running import operations, tuning
 from repfl.bench.running.task import Options
 from tests.bench.conftest import task
 
@@ -68,9 +71,20 @@ def test_what_the_user_has_chosen_is_not_measured(counted: list[Any]) -> None:
     assert counted == []
 
 
-def test_a_cpu_takes_one_client_at_a_time(counted: list[Any]) -> None:
-    assert tuning.settled(Options(chunk=0), task("fedavg").cell).chunk == 1
+@pytest.mark.parametrize(("batch", "chunk"), [(32, 32), (64, 1)])
+def test_a_cpu_takes_one_client_at_a_time_unless_a_step_is_tiny(
+    counted: list[Any], batch: int, chunk: int
+) -> None:
+    cell = task("fedavg", model="tiny-bn", training={"batch": batch}).cell
+    assert tuning.settled(Options(chunk=0), cell).chunk == chunk
     assert counted == []
+
+
+def test_no_real_data_are_trained_on_several_clients_at_once_by_a_cpu() -> None:
+    """The committed values of real data are of one client at a time, and stay so."""
+    planned = unique(item for scale in ("desk", "paper") for item in plan(Selection(scale=scale)))
+    wide = [item for item in planned if operations.together(item.cell.recipe) > 1]
+    assert {item.cell.recipe["dataset"] for item in wide} <= {"digits"}
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"a": 1}', "no json"])
