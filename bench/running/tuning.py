@@ -38,15 +38,12 @@ AGREED = {"chunk": 32, "lanes": 0, "conv": "auto"}
 
 def settled(options: Options, cell: Cell) -> Options:
     """The options with a definite number of clients at once."""
-    on_gpu = options.device.startswith("cuda")
-    if options.chunk and not on_gpu:
-        return options
+    if not options.device.startswith("cuda"):
+        return options if options.chunk else replace(options, chunk=_many(cell), lanes=0)
     if not clients_of(cell).model.stacked:
         return replace(options, chunk=1, lanes=0)
     if options.chunk:
         return options
-    if not on_gpu:
-        return replace(options, chunk=operations.together(cell.recipe), lanes=0)
     job = _job(options, cell)
     known, key = _read(), _key(options, job)
     if key not in known:
@@ -59,6 +56,12 @@ def settled(options: Options, cell: Cell) -> Options:
                     _write(known)  # what failed here and now may work another time
     _chosen.append((key, known[key]["choice"]))
     return replace(options, **known[key]["choice"])
+
+
+def _many(cell: Cell) -> int:
+    """On a processor, where a model that knows no client axis takes one."""
+    chunk = operations.together(cell.recipe)
+    return chunk if chunk == 1 or clients_of(cell).model.stacked else 1
 
 
 _chosen: list[tuple[str, dict[str, Any]]] = []

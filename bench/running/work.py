@@ -67,9 +67,7 @@ def run_task(task: Task, options: Options, tell: Tell, stop: Callable[[], bool])
                 return Outcome(
                     task.cell.id, status, stored.reason, 0.0, stored.metrics.get("value")
                 )
-            record = _attempt(
-                task, options if task.skip else settled(options, task.cell), store, tell, stop
-            )
+            record = _attempt(task, options, store, tell, stop)
     except Interrupted:
         return Outcome(task.cell.id, "interrupted", "stopped by the user")
     except StoreError as error:
@@ -116,6 +114,7 @@ def _attempt(
     if task.skip:
         return _without(task, options, store, "skipped", task.skip)
     try:
+        options = settled(options, task.cell)
         return compute(task, options, store, tell, stop)
     except (Interrupted, UserError, _refusals()):
         raise

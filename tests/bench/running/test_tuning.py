@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,6 +79,12 @@ def test_a_cpu_takes_one_client_at_a_time_unless_a_step_is_tiny(
     cell = task("fedavg", model="tiny-bn", training={"batch": batch}).cell
     assert tuning.settled(Options(chunk=0), cell).chunk == chunk
     assert counted == []
+
+
+def test_a_model_without_a_client_axis_goes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = SimpleNamespace(model=SimpleNamespace(stacked=False))
+    monkeypatch.setattr(tuning, "clients_of", lambda cell: alone)
+    assert tuning.settled(Options(chunk=0), task("fedavg").cell).chunk == 1
 
 
 def test_no_real_data_are_trained_on_several_clients_at_once_by_a_cpu() -> None:
