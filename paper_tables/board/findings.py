@@ -49,14 +49,14 @@ def accuracy(view: View) -> Iterator[str]:
             f" differences below {here.apart:.1f} points may be chance (Tukey's test)."
         )
         yield _noise(label, analysis.noise_shares(view.scores, key))
-        if view.apart:
-            yield (
-                f"{label}: the rows {_rows(view.apart)} stand apart and are not compared;"
-                f" {_rows([APART[name] for name in view.apart])} are, in their place. The"
-                " protocol's addenda say why."
-            )
         yield from _beside_alone(label, here, order)
         yield from _papers(label, here, order)
+    if view.spoken and view.apart:
+        yield (
+            f"The rows {_rows(view.apart)} stand apart and are not compared;"
+            f" {_rows([APART[name] for name in view.apart])} are, in their place. The protocol's"
+            " addenda say why."
+        )
     for key, open_ in view.missing.items():
         if open_:
             yield (

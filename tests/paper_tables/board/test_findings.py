@@ -92,7 +92,7 @@ def test_who_is_less_certain_than_the_common_interval_says_is_named() -> None:
 def test_rows_apart_are_named_with_those_that_take_their_place() -> None:
     said = list(findings.accuracy(view(apart=("pFedSD", "FedBABU"))))
     assert any(
-        "the rows pFedSD and FedBABU stand apart and are not compared; “pFedSD, before aggregation”"
+        "The rows pFedSD and FedBABU stand apart and are not compared; “pFedSD, before aggregation”"
         " and “FedBABU, own rate” are, in their place." in each
         for each in said
     )
