@@ -221,24 +221,26 @@ def _close(view: View) -> list[str]:
 
 
 def tuning(view: View) -> Iterator[str]:
-    """What tuning is worth; nothing before all methods have run as printed, too."""
+    """What tuning is worth; nothing before all rows that a paper has values for have run as
+    printed, too.
+    """
     for key, label in view.spoken.items():
         gains = analysis.gains(view.scores, view.printed, key)
         order = gains.means.dropna().sort_values()
-        if len(order) < max(2, analysis.standing(view.scores, key).means.count()):
+        if len(order) < 2 or key in view.unprinted:
             continue
-        worse = int((order < 0).sum())
-        told = _count(worse, "method does better", "methods do better")
+        worse, clear = int((order < 0).sum()), int((order < -gains.half).sum())
+        told = _count(worse, "method scores higher", "methods score higher")
         yield (
             f"{label}: five trials are worth {_signed(order.mean(), nan)} on average over"
             f" {len(order)} methods: most to {order.index[-1]}"
             f" ({_signed(order.iloc[-1], gains.half)}), least to {order.index[0]}"
             f" ({_signed(order.iloc[0], gains.half)}). {told} with the values"
             f" that {'its paper prints' if worse == 1 else 'their papers print'} and a learning"
-            " rate of 0.05."
+            f" rate of 0.05, {clear or 'none'} of them by more than chance."
         )
         printed = analysis.standing(view.printed, key).means.reindex(order.index).dropna()
-        tuned = analysis.standing(view.scores, key).means.reindex(printed.index).dropna()
+        tuned = analysis.standing(view.scores, key).means.dropna()
         leader = str(printed.idxmax())
         place = int(tuned.rank(ascending=False, method="min").get(leader, 0))
         if place:

@@ -102,6 +102,13 @@ class View:
         mine = cells[cells["row"].str.endswith(PRINTED) & (cells["status"] == "done")]
         return self._lines(mine.assign(row=mine["row"].str.removesuffix(PRINTED)))
 
+    @cached_property
+    def unprinted(self) -> set[str]:
+        """The columns that have runs as printed to make."""
+        cells = self.evidence.cells
+        waits = cells["row"].str.endswith(PRINTED) & (cells["status"] == "missing")
+        return set(cells.loc[waits, "column"])
+
     def _lines(self, cells: pd.DataFrame) -> pd.DataFrame:
         lines = [self._line(cell) for _, cell in cells.iterrows()]
         return pd.DataFrame(lines, columns=list(LINE))

@@ -46,6 +46,7 @@ def view(**changes: Any) -> View:
         "apart": (),
         "scores": scores,
         "printed": printed,
+        "unprinted": set(),
         "mean": mean,
         "evidence": SimpleNamespace(scale="paper"),
     }
@@ -144,14 +145,21 @@ def test_what_tuning_is_worth_and_who_would_lead_without() -> None:
     assert "five trials are worth −0.6 points on average over 5 methods" in gain
     assert "least to FedOBP (−7.0 points" in gain
     assert gain.endswith(
-        "1 method does better with the values that its paper prints and a learning rate of 0.05."
+        "1 method scores higher with the values that its paper prints and a learning rate of 0.05,"
+        " 1 of them by more than chance."
     )
     assert lead == "Digits: as printed, FedOBP would lead with 86.9 %; tuned alike it is 4th."
 
 
 def test_tuning_is_not_judged_before_every_method_has_run_as_printed() -> None:
+    assert list(findings.tuning(view(unprinted={"c"}))) == []
+
+
+def test_a_row_without_printed_values_takes_part_in_places_alone() -> None:
     printed = view().printed
-    assert list(findings.tuning(view(printed=printed[printed["method"] != "Local"]))) == []
+    gain, lead = findings.tuning(view(printed=printed[printed["method"] != "FedPURIN"]))
+    assert "on average over 4 methods" in gain
+    assert lead.endswith("tuned alike it is 4th.")  # FedPURIN is first
 
 
 def test_of_a_recipe_with_trials_to_make_nothing_is_said_but_how_far_it_is() -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from repfl.paper_tables.board import tables
-from repfl.paper_tables.board.view import View
+from repfl.paper_tables.board.view import PRINTED, View
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Table
 
@@ -116,6 +116,14 @@ def test_a_recipe_is_spoken_of_once_every_method_has_made_its_last_trial(
     assert view.spoken == {"one": "One"}
     assert set(view.compared["column"]) == {"one"}
     assert set(view.scores.loc[view.scores["method"] == "FedAvg", "column"]) == {"one"}
+
+
+def test_tuning_is_judged_where_no_run_as_printed_is_still_to_make(evidence: Evidence) -> None:
+    as_printed = evidence.cells.assign(row=evidence.cells["row"] + PRINTED)
+    both = pd.concat([evidence.cells, as_printed])
+    known = SimpleNamespace(**{**vars(evidence), "cells": both})
+    assert View(cast(Evidence, known)).unprinted == {"two"}
+    assert View(evidence).unprinted == set()
 
 
 def test_what_is_shown_of_every_run(evidence: Evidence) -> None:
