@@ -22,6 +22,6 @@ def block() -> str:
         kind = "smoke" if row["cells"] == "smoke" else "desk, paper and board"
         lines.append(
             f"| {row['machine']} | {row['count']}, {kind} | {row['times']:.2f} |"
-            f" {row['within']:.0%} | {row['then within']:.0%} |"
+            f" {100 * row['within']:.0f} % | {100 * row['then within']:.0f} % |"
         )
     return "\n".join(lines) + "\n"
