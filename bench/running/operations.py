@@ -121,6 +121,18 @@ def together(recipe: Mapping[str, Any]) -> int:
     return TOGETHER if step.products < SMALL else 1
 
 
+def as_made(made: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
+    """What a command says beside the cell so that it computes as a run did, by its provenance:
+    rounding follows precision and how many clients go through a kernel.
+    """
+    said = {} if made["precision"] == "default" else {"precision": made["precision"]}
+    if made["device"].startswith("cuda"):
+        said |= {name: made[name] for name in ("chunk", "lanes") if name in made}
+    elif made["chunk"] and made["chunk"] != together(recipe):
+        said["chunk"] = made["chunk"]
+    return "".join(f" --{name} {value}" for name, value in said.items())
+
+
 def work(
     method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any], chunk: int | None = None
 ) -> Work:

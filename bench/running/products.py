@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.records import provenance
 from repfl.bench.records.digest import of_arrays, of_curves, of_tensors
-from repfl.bench.running import memory
+from repfl.bench.running import memory, operations
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,19 +29,23 @@ def now() -> str:
 
 def origin(task: Task, options: Options) -> dict[str, Any]:
     """Provenance that is known before the first round."""
+    made = {
+        "device": options.device,
+        "precision": options.precision,
+        "chunk": options.chunk,
+        "lanes": options.lanes,
+    }
+    plugins = "".join(f" --plugin {quote(path)}" for path in options.plugins)
     return {
         **provenance.commit(),
         "sources": provenance.of_cell(task.cell.json),
         "libraries": provenance.libraries(),
         "machine": provenance.machine(),
         "platform": provenance.platform_of(options.device, options.precision),
-        "device": options.device,
-        "precision": options.precision,
-        "chunk": options.chunk,
-        "lanes": options.lanes,
+        **made,
         "conv": options.conv,
         "threads": 1,
-        "command": task.command + "".join(f" --plugin {quote(path)}" for path in options.plugins),
+        "command": task.command + operations.as_made(made, task.cell.recipe) + plugins,
         "finished": now(),
     }
 

@@ -94,6 +94,26 @@ def test_no_real_data_are_trained_on_several_clients_at_once_by_a_cpu() -> None:
     assert {item.cell.recipe["dataset"] for item in wide} <= {"digits"}
 
 
+CPU, GPU = {"device": "cpu", "precision": "default"}, {"device": "cuda:0", "precision": "tf32"}
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (CPU | {"chunk": operations.TOGETHER, "lanes": 0}, ""),
+        (CPU | {"chunk": 1, "lanes": 0}, " --chunk 1"),
+        (CPU | {"chunk": 0}, ""),  # it failed before that was settled
+        (CPU | {"chunk": 1, "precision": "bf16"}, " --precision bf16 --chunk 1"),
+        (GPU | {"chunk": 20, "lanes": 0}, " --precision tf32 --chunk 20 --lanes 0"),
+        (GPU | {"chunk": 20}, " --precision tf32 --chunk 20"),
+    ],
+)
+def test_a_command_says_how_a_run_was_made_where_it_would_be_made_otherwise(
+    made: dict[str, Any], said: str
+) -> None:
+    assert operations.as_made(made, task("fedavg").cell.recipe) == said
+
+
 @pytest.mark.parametrize("text", ["", "[1]", '{"a": 1}', "no json"])
 def test_a_damaged_memory_is_measured_anew(counted: list[Any], text: str) -> None:
     tuning.path().parent.mkdir(parents=True)

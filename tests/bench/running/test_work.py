@@ -103,7 +103,7 @@ def test_an_exception_becomes_a_record_with_traceback_and_command(
     assert outcome.reason == "ZeroDivisionError: on purpose"
     assert record is not None
     assert "in fault" in record.provenance["traceback"]
-    assert record.provenance["command"] == "repfl run --cell test"
+    assert record.provenance["command"] == "repfl run --cell test --chunk 1"
     assert list(store.running.iterdir()) == []
 
 
