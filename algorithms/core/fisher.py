@@ -20,6 +20,7 @@ from repfl.algorithms.core.batches import Batch
 from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
+from repfl.algorithms.core.ops import convolution
 
 BUDGET = 1 << 25
 """How many entries the gradients of one convolution may have, of all samples of a batch together.
@@ -54,7 +55,7 @@ def _add(local: Chunk, batch: Batch) -> None:
     for k in range(local.clients):
         params = {name: value[k : k + 1].clone() for name, value in local.models["w"].items()}
         leaves = [params[name].requires_grad_() for name in local.masks]
-        with Layers(params) as layers:
+        with convolution("auto"), Layers(params) as layers:  # those that PyTorch itself computes
             chances = local.model.logits(params, batch.x[k : k + 1], batch.still).log_softmax(
                 2
             )  # [1, B, classes]

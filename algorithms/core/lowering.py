@@ -35,7 +35,7 @@ class Lowering:
     step.
     """
     conv: Convolution = "auto"
-    """Which kernels a convolution with several clients takes."""
+    """Which kernels a convolution takes."""
     precision: Precision = "default"
     lane: Callable[[], Lane] | None = None
     """Makes lanes; none: CUDA streams."""

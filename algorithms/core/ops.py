@@ -13,16 +13,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from repfl.algorithms.core import windows
 from repfl.algorithms.core.layout import Params
 
-Convolution = Literal["auto", "grouped", "matmul"]
-"""How a convolution treats several clients: as groups, or as one batched product of patches."""
+Convolution = Literal["auto", "grouped", "matmul", "windows"]
+"""How a convolution treats several clients: as groups, or as one batched product of patches; and
+whether a processor takes small maps of a single client window by window.
+"""
+CONVOLUTIONS: tuple[str, ...] = get_args(Convolution)
 
 _CONVOLUTION: ContextVar[Convolution] = ContextVar("convolution", default="auto")
 PATCH = 576
@@ -30,8 +34,6 @@ PATCH = 576
 
 BN_MOMENTUM = 0.1
 EPSILON = 1e-5
-MANY = 16
-"""From so many images on, a kernel's middle entry alone gives the bits that the whole one gives."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def conv2d(
         own = None if bias is None else bias.squeeze(0)
         return _conv_alone(x.squeeze(0), weight.squeeze(0), own, stride, padding).unsqueeze(0)
     how = _CONVOLUTION.get()
-    if how == "auto":
+    if how in ("auto", "windows"):
         how = "matmul" if x.device.type == "cuda" and weight[0, 0].numel() <= PATCH else "grouped"
     if how == "matmul":
         return _conv_matmul(x, weight, bias, stride, padding)
@@ -78,13 +80,9 @@ def conv2d(
 def _conv_alone(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int
 ) -> Tensor:
-    """One client's convolution; x [B, C, H, W], weight [O, C, h, w]. A kernel over images of one
-    pixel meets it with a single entry, and padding with all others: a processor takes that entry.
-    """
-    one_pixel = padding and x.shape[2:] == (1, 1) and len(x) >= MANY and x.device.type == "cpu"
-    if one_pixel and weight.shape[2:] == (2 * padding + 1,) * 2:
-        middle = F.pad(weight, (-padding,) * 4)  # its gradient keeps the order in memory
-        return F.conv2d(x, middle.contiguous(memory_format=torch.channels_last), bias)
+    """One client's convolution; x [B, C, H, W], weight [O, C, h, w]."""
+    if _CONVOLUTION.get() == "windows" and windows.pay(x, weight, stride, padding):
+        return windows.conv2d(x, weight, bias, stride, padding)
     return F.conv2d(x, weight, bias, stride, padding)
 
 

@@ -76,11 +76,15 @@ def _where(launch: Launch) -> dict[str, Any]:
 def _how(launch: Launch, device: str) -> dict[str, Any]:
     """How the device is to compute; what is left open is settled when a cell begins."""
     from repfl.algorithms.core.lowering import PRECISIONS
+    from repfl.algorithms.core.ops import CONVOLUTIONS
 
-    if launch.precision not in PRECISIONS:
-        raise UserError(
-            f"--precision {launch.precision!r} is not valid; valid: {', '.join(PRECISIONS)}"
-        )
+    named = {
+        "--precision": (launch.precision, PRECISIONS),
+        "--conv": (launch.conv or CONVOLUTIONS[0], CONVOLUTIONS),
+    }
+    for name, (said, valid) in named.items():
+        if said not in valid:
+            raise UserError(f"{name} {said!r} is not valid; valid: {', '.join(valid)}")
     for name, value, least in (("--chunk", launch.chunk, 1), ("--lanes", launch.lanes, 0)):
         if value is not None and value < least:
             raise UserError(f"{name} {value} is not valid; valid: a whole number >= {least}")
@@ -89,11 +93,16 @@ def _how(launch: Launch, device: str) -> dict[str, Any]:
             raise UserError(
                 "--lanes needs a GPU; on a CPU, cells run side by side instead: --workers"
             )
-        return {"chunk": launch.chunk or 0, "precision": launch.precision}
-    if launch.chunk is None and launch.lanes is None:
+        return {
+            "chunk": launch.chunk or 0,
+            "conv": launch.conv or "",
+            "precision": launch.precision,
+        }
+    if launch.chunk is None and launch.lanes is None and launch.conv is None:
         return {"chunk": 0, "precision": launch.precision}
     return {
         "chunk": launch.chunk or 1,
         "lanes": 1 if launch.lanes is None else launch.lanes,
+        "conv": launch.conv or "auto",
         "precision": launch.precision,
     }

@@ -121,6 +121,15 @@ Chunk = Annotated[
         help="clients in one kernel (default: on a CPU 1, or 32 of a tiny model; measured on a GPU)"
     ),
 ]
+Conv = Annotated[
+    str | None,
+    typer.Option(
+        help=(
+            "auto, grouped, matmul or windows: the kernels of convolutions (default: on a CPU"
+            " windows, where a model has small maps; measured on a GPU)"
+        )
+    ),
+]
 Lanes = Annotated[
     int | None,
     typer.Option(
@@ -189,6 +198,7 @@ class Launch:
     address: Address = ""
     chunk: Chunk = None
     lanes: Lanes = None
+    conv: Conv = None
     precision: Precision = "default"
     results: Results = None
     fresh: Fresh = False

@@ -28,18 +28,19 @@ from repfl.bench.evidence.packing import (
 )
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.metrics import judged
+from repfl.bench.running.operations import AUTO, conv_of
 from repfl.bench.trust import ledger
 from repfl.bench.trust.ledger import Standing
 
 AXES = ("method", "version", "hp", "column", "dataset", "model", "clients", "rounds", "seed")
 """For readers; what a cell is stands in the grid, and its id says so."""
-LATER = ("work",)
+LATER = ("work", "conv")
 """Provenance that runs of early days have not, nor their files."""
-OUTCOME = ("partition", "samples", "seconds", "peak_memory", "finished", "digests", *LATER)
+OUTCOME = ("partition", "samples", "seconds", "peak_memory", "finished", "digests", "work")
 """Provenance that every run has of its own."""
 ORIGIN = (
     "commit", "dirty", "sources", "libraries", "platform",
-    "device", "precision", "chunk", "threads", "data", "contributor",
+    "device", "precision", "chunk", "conv", "threads", "data", "contributor",
 )  # fmt: skip
 """Provenance that many runs share."""
 CELLS = (
@@ -60,7 +61,7 @@ JSON = {
     "threads",
     "data",
 }
-JSON |= {"samples", "seconds", "peak_memory", "digests", *LATER}
+JSON |= {"samples", "seconds", "peak_memory", "digests", "work"}
 """Fields that are written as JSON; the others are text."""
 KEY = 16
 """How many digits of a hash name a line."""
@@ -124,7 +125,10 @@ class Line:
 
     @cached_property
     def origin(self) -> dict[str, str]:
-        return {name: written(name, self.record.provenance.get(name)) for name in ORIGIN}
+        made = dict(self.record.provenance)
+        if conv_of(made) == AUTO:
+            made["conv"] = None  # as in early days
+        return {name: written(name, made.get(name)) for name in ORIGIN}
 
     @cached_property
     def origin_key(self) -> str:
@@ -205,12 +209,16 @@ def checksum(
         for name in CELLS
         if name not in ("origin", "checksum") and (row[name] or name not in LATER)
     }
-    return _hash([said, {name: origin[name] for name in ORIGIN}, curves])[:KEY]
+    return _hash([said, _said(origin), curves])[:KEY]
 
 
 def origin_key(origin: Mapping[str, str]) -> str:
     """The name of an origin: the texts that it consists of, hashed."""
-    return _hash({name: origin[name] for name in ORIGIN})[:12]
+    return _hash(_said(origin))[:12]
+
+
+def _said(origin: Mapping[str, str]) -> dict[str, str]:
+    return {name: origin[name] for name in ORIGIN if origin[name] or name not in LATER}
 
 
 _as_json = json.JSONEncoder(sort_keys=True).encode

@@ -28,7 +28,7 @@ from repfl.bench.cells.planned import unique
 from repfl.bench.evidence import measured
 from repfl.bench.evidence.lines import Line
 from repfl.bench.running import operations, pace
-from repfl.bench.running.cost import REACH, START, chunk_of
+from repfl.bench.running.cost import REACH, START, how_of
 from repfl.bench.running.operations import TERMS, Load, Work
 from repfl.bench.running.pace import Pace, Share
 
@@ -78,7 +78,7 @@ def times() -> list[list[Timed]]:
     for line, scale in _lines():
         if (known := cells.get(line.cell)) is not None:
             told = line.record.provenance
-            done = operations.work(known.method, known.hp, known.recipe, chunk_of(line.record))
+            done = operations.work(known.method, known.hp, known.recipe, **how_of(line.record))
             spent = told["seconds"]
             seconds = spent.get("processor", spent["train"] + spent["evaluate"])
             device, counted = told["platform"]["device"], "processor" in spent

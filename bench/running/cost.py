@@ -75,7 +75,7 @@ class Speeds:
         rows = []
         for record in records:
             method, hp, recipe = (record.cell[name] for name in ("method", "hp", "recipe"))
-            done = operations.work(method, hp, recipe, chunk_of(record))
+            done = operations.work(method, hp, recipe, **how_of(record))
             expected = known.seconds(done, method)
             if (spent := spent_by(record)) and expected > 0:
                 rows.append((_levels(method, hp, recipe), log(spent / (START + expected)), recipe))
@@ -137,10 +137,14 @@ def spent_by(record: Record) -> float | None:
     return None if spent is None else float(spent)
 
 
-def chunk_of(record: Record) -> int | None:
-    """How many clients a processor took at once; a GPU's choices are no matter of counting."""
+def how_of(record: Record) -> dict[str, Any]:
+    """How many clients a processor took at once, and how it computed convolutions; a GPU's choices
+    are no matter of counting.
+    """
     told = record.provenance
-    return None if told["device"].startswith("cuda") else told["chunk"]
+    if told["device"].startswith("cuda"):
+        return {}
+    return {"chunk": told["chunk"], "conv": operations.conv_of(told)}
 
 
 def static(item: Planned) -> float:

@@ -30,6 +30,8 @@ computing: `bench/SPEED.md` has what was measured.
 """
 TOGETHER = 32
 """So many clients at once go through such a model."""
+AUTO, WINDOWS = "auto", "windows"
+"""Ways to compute convolutions on a processor."""
 MOVED = 10
 """How often a round reads or writes a client's model beside its training steps: taking it apart and
 together again, sending and averaging it.
@@ -67,15 +69,25 @@ TERMS = tuple(field.name for field in fields(Load))
 
 @dataclass(frozen=True)
 class Network:
-    """The layers of a model, counted: kernels of a step, and per sample products and elements."""
+    """The layers of a model, counted: kernels of a step, and per sample elements and products, the
+    latter also as small maps need them that go by windows.
+    """
 
     parameters: float
     train_calls: float
     train_products: float
+    train_windows: float
     train_elements: float
     score_calls: float
     score_products: float
+    score_windows: float
     score_elements: float
+
+    def computed(self, conv: str) -> Network:
+        """The same with its convolutions computed so."""
+        if conv != WINDOWS:
+            return self
+        return replace(self, train_products=self.train_windows, score_products=self.score_windows)
 
     def shared_by(self, clients: int) -> Network:
         """What each of so many clients has of it that go through in the same kernels."""
@@ -121,27 +133,49 @@ def together(recipe: Mapping[str, Any]) -> int:
     return TOGETHER if step.products < SMALL else 1
 
 
+def convolution(recipe: Mapping[str, Any], precision: str = "default") -> str:
+    """How a processor computes convolutions, unless it is told: by windows where the model has maps
+    small enough. Half precision has kernels of its own.
+    """
+    net = network(*shape_of(recipe))
+    few = precision != "bf16" and net.train_windows < net.train_products
+    return WINDOWS if few else AUTO
+
+
 def as_made(made: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
     """What a command says beside the cell so that it computes as a run did, by its provenance:
-    rounding follows precision and how many clients go through a kernel.
+    rounding follows precision, how many clients go through a kernel, and which kernels there are.
     """
-    said = {} if made["precision"] == "default" else {"precision": made["precision"]}
-    if made["device"].startswith("cuda"):
-        said |= {name: made[name] for name in ("chunk", "lanes") if name in made}
-    elif made["chunk"] and made["chunk"] != together(recipe):
-        said["chunk"] = made["chunk"]
-    return "".join(f" --{name} {value}" for name, value in said.items())
+    how: dict[str, Any] = {"precision": made["precision"], "conv": conv_of(made)}
+    how |= {name: made[name] for name in ("chunk", "lanes") if name in made}
+    usual: dict[str, Any] = {"precision": "default", "conv": AUTO}
+    if not made["device"].startswith("cuda"):
+        if not made["chunk"]:  # it failed before anything was settled
+            return ""
+        conv = convolution(recipe, made["precision"])
+        usual |= {"chunk": together(recipe), "lanes": 0, "conv": conv}
+    return "".join(f" --{name} {value}" for name, value in how.items() if value != usual.get(name))
+
+
+def conv_of(made: Mapping[str, Any]) -> str:
+    """How a run computed convolutions, by its provenance; early ones do not say."""
+    return made.get("conv") or AUTO
 
 
 def work(
-    method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any], chunk: int | None = None
+    method: str,
+    hp: Mapping[str, Any],
+    recipe: Mapping[str, Any],
+    chunk: int | None = None,
+    conv: str | None = None,
 ) -> Work:
-    """The work of a cell, with so many clients in one kernel; none: as many as a processor takes by
-    itself.
+    """The work of a cell, with so many clients in one kernel and such convolutions; none: what a
+    processor takes by itself.
     """
     training, cohort = recipe["training"], participants(method, recipe)
     shared = min(chunk or together(recipe), cohort)
-    net, held = network(*shape_of(recipe)).shared_by(shared), trained_on(recipe)
+    net = network(*shape_of(recipe)).computed(conv or convolution(recipe)).shared_by(shared)
+    held = trained_on(recipe)
     epoch = net.step(held / _steps(recipe)).times(_steps(recipe))
     visits, tested = cohort * training["rounds"], net.scoring(scored_on(recipe))
     cohorts, everybody = _scored(method, hp, recipe)
@@ -283,11 +317,15 @@ def network(*shape: Any) -> Network:
 def counted(model: str, channels: int, size: int, classes: int) -> Network:
     """A model's layers, counted on two samples and on four: what grows with them is per sample."""
     from repfl.algorithms import models
+    from repfl.algorithms.core import ops
     from repfl.bench.running.counting import count
 
     built = models.build(model, channels=channels, size=size, classes=classes)
     shape, found = (channels, size, size), []
     for train in (True, False):
         two, four = (count(built, shape, samples, train=train) for samples in (2, 4))
-        found += [two.calls, two.products / 2, (four.elements - two.elements) / 2]
+        with ops.convolution("windows"):
+            windows = count(built, shape, 2, train=train)
+        elements = (four.elements - two.elements) / 2
+        found += [two.calls, two.products / 2, windows.products / 2, elements]
     return Network(float(built.layout.size), *found)

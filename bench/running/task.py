@@ -38,7 +38,7 @@ class Options:
     lanes: int = 0
     """Chunks side by side on a GPU, their steps recorded; 0: none."""
     conv: str = "auto"
-    """Which kernels a convolution of several clients takes."""
+    """Which kernels a convolution takes; empty: those that pay on the device."""
     checkpoint_every: float = 60.0
     time_limit: float | None = None
     alarm: bool = False

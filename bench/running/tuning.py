@@ -39,7 +39,8 @@ AGREED = {"chunk": 32, "lanes": 0, "conv": "auto"}
 def settled(options: Options, cell: Cell) -> Options:
     """The options with a definite number of clients at once."""
     if not options.device.startswith("cuda"):
-        return options if options.chunk else replace(options, chunk=_many(cell), lanes=0)
+        conv = options.conv or operations.convolution(cell.recipe, options.precision)
+        return replace(options, chunk=options.chunk or _many(cell), conv=conv, lanes=0)
     if not clients_of(cell).model.stacked:
         return replace(options, chunk=1, lanes=0)
     if options.chunk:

@@ -19,6 +19,7 @@ from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.records.shape import misshapen
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.devices import like
+from repfl.bench.running.operations import conv_of
 from repfl.bench.running.task import Options, Task
 from repfl.bench.running.work import prepare_process, run_task
 from repfl.bench.trust import arithmetic
@@ -241,7 +242,7 @@ def again(subject: Subject, cell: Cell, found: Verification, told: Progress) -> 
             like(origin["device"]),
             **options,
             lanes=origin.get("lanes", 0),
-            conv=origin.get("conv", "auto"),
+            conv=conv_of(origin),
         )
         prepare_process(how)
         outcome = run_task(Task(cell), how, told.round, lambda: False)

@@ -204,25 +204,6 @@ def test_both_stacked_convolutions_compute_the_same(stride: int, padding: int) -
     )
 
 
-@pytest.mark.parametrize(
-    ("images", "size", "padding"), [(16, 1, 1), (2, 1, 1), (16, 2, 1), (16, 1, 2)]
-)
-def test_a_kernel_over_images_of_one_pixel_computes_and_learns_as_ever(
-    images: int, size: int, padding: int
-) -> None:
-    rng = Streams(0).at("conv")
-    x, weight, bias = (
-        torch.from_numpy(rng.standard_normal(shape))
-        for shape in ((1, images, 3, size, size), (1, 4, 3, 3, 3), (1, 4))
-    )
-    x, weight = x.requires_grad_(), weight.transpose(2, 4).requires_grad_()
-    ours = ops.conv2d(x, weight, bias, padding=padding)
-    plain = F.conv2d(x[0], weight[0], bias[0], padding=padding)[None]
-    torch.testing.assert_close(ours, plain)
-    gradients = [torch.autograd.grad(out.square().sum(), (x, weight)) for out in (ours, plain)]
-    torch.testing.assert_close(*gradients)
-
-
 # -- randomness ------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +26,6 @@ from repfl.bench.evidence import measured, packing, recheck, tiers
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
-from repfl.bench.evidence.lines import LATER
 from repfl.bench.evidence.tiers import Tier
 from repfl.bench.records.digest import of_file
 from repfl.bench.records.store import Store
@@ -77,15 +77,34 @@ def test_files_of_before_a_field_was_kept_still_hold(
     (path, *_), *_ = collect(items, store, root).files
     now = measured.read("tests", "smoke", root)
     rows = [line.split(",") for line in path.read_text().splitlines()]
-    assert rows[0][-2:] == [*LATER, "checksum"]
+    assert rows[0][-2:] == ["work", "checksum"]
     assert not any(row[-2] for row in rows[1:])
     path.write_text("".join(",".join([*row[:-2], row[-1]]) + "\n" for row in rows))
+    origins = path.with_name("smoke-origins.csv")
+    told = pd.read_csv(origins, dtype=str, keep_default_na=False)
+    assert set(told["conv"]) == {""}
+    told.drop(columns="conv").to_csv(origins, index=False, lineterminator="\n")
     early = measured.read("tests", "smoke", root)
     assert not early.problems
     assert [line.checksum for line in early.lines] == [line.checksum for line in now.lines]
     before = path.read_bytes()
     assert collect(items, store, root).files == [(path, 0, 3)]
     assert path.read_bytes() == before
+
+
+def test_a_line_says_how_its_convolutions_were_computed_where_that_is_not_as_ever(
+    small: tuple[list[Planned], Store, Path],
+) -> None:
+    items, store, root = small
+    collect(items, store, root)
+    (line, *_) = measured.read("tests", "smoke", root).lines
+    assert "conv" not in line.record.provenance or not line.record.provenance["conv"]
+    made = {**line.record.provenance, "conv": "windows"}
+    other = replace(line, record=replace(line.record, provenance=made))
+    assert other.origin["conv"] == "windows"
+    assert other.origin_key != line.origin_key
+    usual = replace(line, record=replace(line.record, provenance={**made, "conv": "auto"}))
+    assert (usual.origin_key, usual.checksum) == (line.origin_key, line.checksum)
 
 
 def test_collected_values_stand_in_for_records(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -104,14 +105,36 @@ CPU, GPU = {"device": "cpu", "precision": "default"}, {"device": "cuda:0", "prec
         (CPU | {"chunk": 1, "lanes": 0}, " --chunk 1"),
         (CPU | {"chunk": 0}, ""),  # it failed before that was settled
         (CPU | {"chunk": 1, "precision": "bf16"}, " --precision bf16 --chunk 1"),
+        (CPU | {"chunk": operations.TOGETHER, "conv": "windows"}, " --conv windows"),
         (GPU | {"chunk": 20, "lanes": 0}, " --precision tf32 --chunk 20 --lanes 0"),
-        (GPU | {"chunk": 20}, " --precision tf32 --chunk 20"),
+        (GPU | {"chunk": 20, "conv": "matmul"}, " --precision tf32 --conv matmul --chunk 20"),
     ],
 )
 def test_a_command_says_how_a_run_was_made_where_it_would_be_made_otherwise(
     made: dict[str, Any], said: str
 ) -> None:
     assert operations.as_made(made, task("fedavg").cell.recipe) == said
+
+
+def recipe_of(model: str) -> Mapping[str, Any]:
+    """A committed recipe on real data."""
+    planned = plan(Selection(scale="desk"))
+    return next(item.cell.recipe for item in planned if item.cell.recipe["model"] == model)
+
+
+@pytest.mark.parametrize(
+    ("model", "conv"), [("cnn4", "auto"), ("lenet5", "auto"), ("resnet8", "windows")]
+)
+def test_small_maps_go_by_windows_on_a_processor(model: str, conv: str) -> None:
+    recipe = recipe_of(model)
+    cell = SimpleNamespace(recipe=recipe)
+    assert tuning.settled(Options(chunk=0, conv=""), cell).conv == conv  # type: ignore[arg-type]
+    assert tuning.settled(Options(chunk=1, conv="auto"), cell).conv == "auto"  # type: ignore[arg-type]
+    half = Options(chunk=1, conv="", precision="bf16")
+    assert tuning.settled(half, cell).conv == "auto"  # type: ignore[arg-type]
+    assert operations.as_made(CPU | {"chunk": 1, "conv": conv}, recipe) == ""
+    early = operations.as_made(CPU | {"chunk": 1}, recipe)
+    assert early == ("" if conv == "auto" else " --conv auto")
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"a": 1}', "no json"])
