@@ -57,7 +57,8 @@ def federation(
     """Clients of the given sizes in their first round."""
     net = models.build(model, channels=3, size=32, classes=10)
     recipe = toy_recipe(clients=len(sizes), **{"epochs": 1, "lr": 0.01, **protocol})
-    how = {"chunk": chunk, "lanes": lanes, "precision": precision}
+    conv = "windows" if device == "cpu" else "auto"  # as they are run
+    how = {"chunk": chunk, "lanes": lanes, "conv": conv, "precision": precision}
     fed = Federation(net, cifar_shaped(sizes, test), recipe, seed=0, device=device, **how)
     fed.begin(1, scoring=False)
     return fed
