@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Any
 
 from repfl.bench.errors import FINDING, INPUT, Corrupt, UserError, one_line
@@ -15,6 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # most commands make many small objects at once and keep them: to look through all of them for
     # cycles again and again takes a tenth of the time
     gc.set_threshold(50_000, 20, 50)
+    if isinstance(sys.stdout, TextIOWrapper):  # a terminal that lacks a sign shows another
+        sys.stdout.reconfigure(errors="replace")
     sys.exit(call(list(sys.argv[1:] if arguments is None else arguments)))
 
 
@@ -44,6 +48,7 @@ def _say(message: object, code: int) -> int:
 def command_line(first: str = "") -> Any:
     """All commands, each with `--plugin`; those about data only if the first word is no other."""
     from importlib import import_module
+    from inspect import cleandoc
 
     import typer
 
@@ -59,6 +64,9 @@ def command_line(first: str = "") -> Any:
         mount_data()
     for info in (*app.registered_commands, *mounted_commands()):
         if info.callback:
+            # newer versions of the parser keep the ends of our lines
+            told = cleandoc(info.callback.__doc__ or "").split("\n\n")
+            info.help = info.help or "\n\n".join(" ".join(part.split()) for part in told)
             info.callback = pluggable(info.callback)
     return typer.main.get_command(app)
 
@@ -108,6 +116,8 @@ def _unexpected(error: Exception) -> int:
         return _say(error, INPUT)
     if isinstance(error, OSError) and error.filename:
         return _say(f"{error.filename}: {error.strerror}", INPUT)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _say(f"{error.strerror}: free some, where output goes or in TMPDIR", INPUT)
     import tempfile
     import traceback
 

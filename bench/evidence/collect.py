@@ -70,6 +70,8 @@ def collect(
     Lines of other platforms and contributors stay, and so do those of cells that are not finished
     here, unless they are of an older version of a method that is.
     """
+    for paper in sorted({item.paper for item in planned}):
+        provenance.must_last(measured.folder_of(paper, root))
     library, done = Noting(store), Collected(beside=_beside(planned, store))
     artefacts.make(planned, library, root)
     name = contributor or measured.contributor()
@@ -92,7 +94,7 @@ def collect(
         if known.cells:
             now = {line.checksum for line in known.lines}
             if now != had:  # else a field that came later would show as a change of every line
-                with writing(known.folder):
+                with writing(known.folder, "folder", ""):
                     measured.write(known)
             done.files.append((known.file, len(now - had), len(now & had)))
     return done
@@ -171,7 +173,7 @@ def _write_arrays(known: Measured, line: Line, read: Mapping[str, Arrays]) -> di
     files = {reduction: _compressed(arrays) for reduction, arrays in read.items() if arrays}
     for reduction, data in files.items():
         place = known.place_of(line, reduction)
-        with writing(known.folder):
+        with writing(known.folder, "folder", ""):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
     return {reduction: sha256(data).hexdigest() for reduction, data in files.items()}

@@ -16,6 +16,7 @@ from repfl.bench.errors import UserError
 from repfl.bench.evidence import measured, tiers
 from repfl.bench.evidence.lines import Line, line_of
 from repfl.bench.evidence.measured import Measured, Rerun
+from repfl.bench.records import provenance
 from repfl.bench.records.store import Record, Store
 from repfl.bench.trust import arithmetic
 from repfl.bench.trust.verify import Subject, Verification, check, partitions, sample
@@ -37,6 +38,8 @@ def verify(
     """
     found = Verification()
     papers = grids.named(papers, grids.files())
+    for paper in (papers or list(grids.files())) if keep else ():
+        provenance.must_last(measured.folder_of(paper, root))
     files = [
         (known, _subjects(known, paper, found))
         for paper in papers or list(grids.files())

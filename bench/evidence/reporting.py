@@ -60,7 +60,7 @@ def report(asked: Asked, store: Store, out: Path) -> Reported:
     kept = cache.Cache(out)
     found = Reported(out / "index.html")
     parts, keys = [], []
-    with writing(out):
+    with writing(out, "report", ", or choose another folder with --out DIR"):
         out.mkdir(parents=True, exist_ok=True)
         for paper in dict.fromkeys(item.paper for item in asked.planned):
             mine = [item for item in asked.planned if item.paper == paper]

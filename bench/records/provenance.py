@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from repfl.bench.errors import UserError
 from repfl.bench.records.sources import of_cell as of_cell  # part of where a number comes from
 from repfl.bench.records.sources import sources as sources
 
@@ -51,15 +52,28 @@ def computes_half() -> bool:
 
 @lru_cache(maxsize=1)
 def commit() -> dict[str, Any]:
-    """The commit of this clone, and whether anything differs from it; unknown outside a clone."""
+    """The commit of this clone, and whether anything differs from it; unknown outside a clone, and
+    where the repository around an installed copy is somebody's own.
+    """
     try:
-        head = _git("rev-parse", "HEAD")
-        return {
-            "commit": head,
-            "dirty": bool(_git("status", "--porcelain", "--untracked-files=normal")),
-        }
+        if not _git("rev-parse", "--show-prefix"):  # the top folder, not one below it
+            head = _git("rev-parse", "HEAD")
+            return {
+                "commit": head,
+                "dirty": bool(_git("status", "--porcelain", "--untracked-files=normal")),
+            }
     except (OSError, subprocess.SubprocessError):
-        return {"commit": None, "dirty": None}
+        pass
+    return {"commit": None, "dirty": None}
+
+
+def must_last(path: Path) -> None:
+    """Refuse to write beside the code of an installed copy: its next installation would lose it."""
+    if path.is_relative_to(ROOT) and not (ROOT / "pyproject.toml").exists():
+        raise UserError(
+            f"{path}: is part of an installed copy, where nothing lasts; work in a clone, after"
+            " `pip install -e .`"
+        )
 
 
 def author() -> str:

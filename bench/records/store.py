@@ -264,15 +264,16 @@ class Store:
 
 
 @contextmanager
-def writing(root: Path) -> Iterator[None]:
+def writing(
+    root: Path, what: str = "results folder", other: str = ", or choose another with --results DIR"
+) -> Iterator[None]:
     """Turn the many faces of a full or read-only disk into one line."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
         raise StoreError(
-            f"results folder {root}: cannot be written ({reason}); free space, or choose another"
-            " with --results DIR"
+            f"{what} {root}: cannot be written ({reason}); free space{other}"
         ) from None
 
 

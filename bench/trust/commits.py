@@ -11,7 +11,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -102,12 +102,10 @@ def _label(item: Planned) -> str:
 
 def commit_of(ref: str) -> str:
     """The full name of a commit."""
-    try:
-        return _git("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").decode().strip()
-    except (OSError, subprocess.SubprocessError):
-        raise UserError(
-            f"{ref!r} is no commit of {provenance.ROOT}; `git log --oneline` lists them"
-        ) from None
+    with suppress(OSError, subprocess.SubprocessError):
+        if not _git("rev-parse", "--show-prefix").strip():  # else the repository is somebody's own
+            return _git("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").decode().strip()
+    raise UserError(f"{ref!r} is no commit of {provenance.ROOT}; `git log --oneline` lists them")
 
 
 def changed(*beside: Path) -> bool:

@@ -99,6 +99,7 @@ def accept(
     if not reason.strip():
         raise UserError('--accept needs --reason "why the new numbers are right"')
     places(methods)
+    provenance.must_last(path)
     old: dict[str, Any] = (
         read_reference(path) if path.exists() else {"schema": SCHEMA, "cells": {}, "history": []}
     )

@@ -40,7 +40,7 @@ def write_reference(path: Path, cells: Mapping[str, Any], history: list[Mapping[
     body = ",\n".join(lines)
     told = json.dumps(history, indent=1, sort_keys=True)
     text = f'{{"schema":{SCHEMA},\n"history":{told},\n"cells":{{\n{body}\n}}}}\n'
-    with writing(path.parent):
+    with writing(path.parent, "folder", ""):
         partial = path.with_suffix(".partial")
         write_synced(partial, text.encode())
         partial.replace(path)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +257,27 @@ def test_a_fault_of_ours_is_one_line_too(
     monkeypatch.setattr(cli, "_dispatch", broken)
     assert cli.call(["run"]) == 3
     assert "internal error, KeyError" in capsys.readouterr().err
+
+
+def test_a_terminal_without_our_signs_shows_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = TextIOWrapper(BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(cli, "_dispatch", lambda _: print("1 – 2", flush=True) or 0)
+    with pytest.raises(SystemExit) as left:
+        cli.main(["plan"])
+    assert left.value.code == 0
+    assert screen.buffer.getvalue() == b"1 ? 2\n"
+
+
+def test_a_full_disk_is_no_fault_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(_: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cli, "_dispatch", full)
+    assert cli.call(["run"]) == 2
+    assert capsys.readouterr().err.startswith("repfl: No space left on device")
 
 
 def test_listing_imports_no_heavy_library() -> None:
