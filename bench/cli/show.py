@@ -128,6 +128,7 @@ def summary(found: Ending, planned: Sequence[Planned], options: Options) -> None
     """How a run ended, and what to do about what did not."""
     from repfl.bench.cli.options import again
     from repfl.bench.records.store import Store
+    from repfl.bench.trust import ledger
 
     out = screen()
     counts = Counter(outcome.status for outcome in found.outcomes)
@@ -142,10 +143,11 @@ def summary(found: Ending, planned: Sequence[Planned], options: Options) -> None
             f" --executor inline{again(options.plugins, Store(options.results))}",
             soft_wrap=True,
         )
-    if found.moved:
+    standing = (ledger.of_record(each.provenance, each.cell) for each in found.there)
+    if stale := sum(not each.current for each in standing):
         out.print(
-            f"made with other data than are here now: {found.moved}; `repfl plan --stale` says"
-            " which, `repfl run --stale` computes them again",
+            f"made by other code or with other data than are here now: {stale};"
+            " `repfl plan --stale` says which, `repfl run --stale` computes them again",
             soft_wrap=True,
         )
     for reason, count in Counter(outcome.reason for outcome in found.of("refused")).items():

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from repfl.bench.cells.absent import data_moved
 from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.errors import FAILED, FINE, INPUT, UserError
 from repfl.bench.records import provenance
 from repfl.bench.records.debris import sweep
 from repfl.bench.records.locks import held
-from repfl.bench.records.store import Store, stored_result
+from repfl.bench.records.store import Record, Store, stored_result
 from repfl.bench.running import devices
 from repfl.bench.running.executors import EXECUTORS, cluster
 from repfl.bench.running.products import now
@@ -43,8 +42,8 @@ class Ending:
     outcomes: list[Outcome] = field(default_factory=list)
     signal: int = 0
     """The signal that stopped it; 0: none did."""
-    moved: int = 0
-    """Cells that were there already, but made with other data than are here now."""
+    there: list[Record] = field(default_factory=list)
+    """What was stored already."""
 
     def of(self, *statuses: str) -> list[Outcome]:
         return [outcome for outcome in self.outcomes if outcome.status in statuses]
@@ -200,7 +199,7 @@ def _finished(store: Store, item: Planned, options: Options, summary: Ending) ->
         )
     if not counts_as_done(record, options):
         return False
-    summary.moved += any(data_moved(record.provenance.get("data") or {}))
+    summary.there.append(record)
     status = "diverged" if record.status == "diverged" else "cached"
     summary.outcomes.append(
         Outcome(record.id, status, record.reason, 0.0, record.metrics.get("value"))

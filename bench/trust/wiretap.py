@@ -1,5 +1,5 @@
-"""A federation that reads along: it encodes every message for real, so that its length can be held
-against the ledger.
+"""Federations that read along: one encodes every message for real, so that its length can be held
+against the ledger; one keeps what is scored; one fills in what messages leave out.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from repfl.algorithms.core.evaluate import Mixture
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import encode
 from repfl.algorithms.core.run import Run
@@ -88,3 +89,44 @@ class TappedRun(Run):
     """A run whose messages are encoded for real."""
 
     federation = Wiretap
+
+
+class Judged(Federation):
+    """Keeps all models that are scored, whoever asks for it."""
+
+    def __init__(self, *args: Any, **how: Any) -> None:
+        super().__init__(*args, **how)
+        self.judged: list[Tensor] = []
+
+    def score(self, point: str, models: Tensor | Mixture) -> None:
+        if self.scoring:
+            self.judged += [part.clone() for part in flat(models)]
+        super().score(point, models)
+
+
+class JudgedRun(Run):
+    """A run that keeps what it scores."""
+
+    federation = Judged
+
+
+class Filled(Judged):
+    """Messages have ones, not zeros, in place of the statistics that they do not carry."""
+
+    def _send(self, direction: Any, x: Tensor, mask: Tensor | None, *how: Any) -> Tensor:
+        arrived = super()._send(direction, x, mask, *how)
+        carried = self.exchanged if mask is None else self.exchanged | mask
+        return torch.where(carried, arrived, torch.ones_like(arrived))
+
+
+class FilledRun(Run):
+    """A run whose messages do not leave zeros."""
+
+    federation = Filled
+
+
+def flat(models: Tensor | Mixture) -> list[Tensor]:
+    """The tensors that predictions are made of: models, and weights where several are mixed."""
+    if isinstance(models, Tensor):
+        return [models]
+    return [tensor for part in models.parts for tensor in part]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.trust import contract
+from repfl.bench.trust import contract, situations
 from tests.bench.conftest import Said
 
 Here = Callable[..., Said]
@@ -17,8 +17,8 @@ Here = Callable[..., Said]
 def _short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two promises in one situation."""
     monkeypatch.setattr(contract, "CONTRACT", (contract.finite, contract.deterministic))
-    monkeypatch.setattr(contract, "MODELS", ("tiny",))
-    monkeypatch.setattr(contract, "PARTICIPATION", (1.0,))
+    monkeypatch.setattr(situations, "MODELS", ("tiny",))
+    monkeypatch.setattr(situations, "PARTICIPATION", (1.0,))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
 
 

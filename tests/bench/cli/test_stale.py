@@ -106,7 +106,19 @@ def test_what_was_made_with_other_data_is_stale_and_told(
     (line,) = listed(here, grid, tmp_path)["cells"]
     assert line["id"] == cell
     assert line["stale"].startswith("made with other data: digits/")
-    assert "made with other data than are here now: 1;" in here(*run).out
+    assert "made by other code or with other data than are here now: 1;" in here(*run).out
     assert "1 computed" in here(*run, "--stale").out
     assert listed(here, grid, tmp_path)["stale"] == 0
     assert "other data" not in here(*run).out
+
+
+def test_a_run_says_that_a_method_has_changed_since(
+    here: Here, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ("run", "--grid", grid, "--results", tmp_path, "--executor", "inline")
+    here(*run)
+    assert "other code" not in here(*run).out
+    cell = sorted(Store(tmp_path).ids())[0]
+    made = Store(tmp_path).get(cell).provenance["sources"]
+    rewrite(Store(tmp_path), cell, sources=made | {"method": "b" * 64})
+    assert "made by other code or with other data than are here now: 1;" in here(*run).out

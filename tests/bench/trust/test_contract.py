@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.trust.contract import Broken, Situation, billed, blind
+from repfl.bench.trust.contract import (
+    Broken,
+    Situation,
+    absent,
+    billed,
+    blind,
+    own_statistics,
+    scored,
+)
 from tests.bench.conftest import PEEKING, ROOT, environment
 
 PLUGIN = """
@@ -126,3 +134,93 @@ def test_a_method_that_looks_at_test_images_is_seen(
     with pytest.raises(Broken, match="training depends on test images"):
         blind(Situation("test-peeking", "tiny", 1.0))
     blind(Situation("fedavg", "tiny", 1.0))
+
+
+SLIPS = """
+from repfl.algorithms.core.method import register
+from repfl.algorithms.fedavg import FedAvg
+
+
+def slip(name):
+    return register(name, title=name, paper="none", year=2026, family="test", sends="as FedAvg")
+
+
+def seen(fed, models):
+    return models + 0.001 * fed.correct(models, "test")[0].to(models.dtype)[:, None]
+
+
+@slip("test-peeks-for-newcomers")
+class Joins(FedAvg):
+    "Looks at the test images of clients that join."
+
+    def join(self, state, fed):
+        return seen(fed, super().join(state, fed))
+
+
+@slip("test-peeks-when-scored")
+class Scores(FedAvg):
+    "Looks at test images where it scores itself."
+
+    def round(self, state, fed):
+        after = super().round(state, fed)
+        fed.score("pre_agg", seen(fed, fed.trained))
+        return after
+
+
+@slip("test-zero-statistics")
+class Zeros(FedAvg):
+    "Forgets that statistics are not sent."
+
+    def init(self, fed):
+        return {"theta": fed.new_model()}
+
+    def round(self, state, fed):
+        return {"theta": fed.mean(fed.up(fed.train(fed.down(state["theta"])).theta))}
+
+    def personal(self, state, fed):
+        return state["theta"].expand(fed.K, -1)
+
+
+@slip("test-calls-everybody")
+class Everybody(FedAvg):
+    "Trains everybody, whoever is called."
+
+    def round(self, state, fed):
+        with fed.among(fed.everybody):
+            return super().round(state, fed)
+
+
+@slip("test-unscored")
+class Unscored(FedAvg):
+    "A loop of its own, after which nothing is scored."
+
+    def round(self, state, fed):
+        after = super().round(state, fed)
+        fed.trained = None
+        return after
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "promise", "said"),
+    [
+        ("test-peeks-for-newcomers", blind, "the models of newcomers depend on test images"),
+        ("test-peeks-when-scored", blind, "the models that are scored depend on test images"),
+        ("test-zero-statistics", own_statistics, "a message that does not carry them"),
+        ("test-calls-everybody", absent, "learn from one that was not called"),
+        ("test-unscored", scored, "nothing is scored after local training"),
+    ],
+)
+def test_a_slip_is_seen(
+    tmp_path: Path,
+    plugged: Callable[[Path], None],
+    name: str,
+    promise: Callable[[Situation], None],
+    said: str,
+) -> None:
+    path = tmp_path / "slips.py"
+    path.write_text(SLIPS)
+    plugged(path)
+    with pytest.raises(Broken, match=said):
+        promise(Situation(name, "tiny-bn", 0.5))
+    promise(Situation("fedavg", "tiny-bn", 0.5))
