@@ -12,7 +12,7 @@ import pandas as pd
 
 from repfl.paper_tables.core import captions, forms, ranking, statistics, tables
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.result import Column, Figure, Result, Table
+from repfl.paper_tables.core.result import CHOSEN, Column, Figure, Result, Table
 
 if TYPE_CHECKING:
     from repfl.bench.cells.schema import Artefact
@@ -47,6 +47,7 @@ def _table(paper: str, name: str, title: str, evidence: Evidence) -> Table:
         frame=frame,
         layout=tables.layout_of(frame, rows, columns),
         summary=_summary(evidence, frame, rows),
+        tested=CHOSEN,
     )
 
 
@@ -81,7 +82,7 @@ def _summary(evidence: Evidence, frame: pd.DataFrame, rows: Sequence[tables.Row]
     wide = competing.pivot(index="row", columns="column", values="ours").astype(float)
     ranks = statistics.average_ranks(wide)
     first = str((ranks if ranks.notna().any() else -wide.mean(axis="columns")).idxmin())
-    found = ranking.summary(evidence, frame, rows, first)
+    found = ranking.summary(evidence, frame, rows, first, chosen=True)
     return found.drop(columns="average rank, published", errors="ignore").rename(
         columns={"average rank, ours": "average rank"}
     )

@@ -67,7 +67,7 @@ def standing(scores: pd.DataFrame, column: str, name: str = "value") -> Standing
     """
     wide = _by_study(scores, column)[name].unstack()
     means, (rows, studies) = wide.mean(axis="columns", skipna=False), wide.dropna().shape
-    variance, df = _noise(wide)
+    variance, df = statistics.noise(wide)
     if not df:
         return Standing(means)
     half = float(statistics.half_width(variance, df, 1 / studies))
@@ -93,7 +93,9 @@ def noise_shares(scores: pd.DataFrame, column: str) -> pd.Series:
     """By method, its part of the noise that one interval for all methods is made of; they sum to
     one.
     """
-    squares = (_rest(_by_study(scores, column)["value"].unstack()) ** 2).sum(axis="columns")
+    squares = (statistics.interaction(_by_study(scores, column)["value"].unstack()) ** 2).sum(
+        axis="columns"
+    )
     return squares / squares.sum()
 
 
@@ -144,44 +146,12 @@ def improvement(clients: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
 
 
 def against(scores: pd.DataFrame, leader: str) -> pd.DataFrame:
-    """Every method's mean difference to one, over blocks, and how often two of so many equal
-    methods are that far apart (Tukey); the index names the methods.
-
-    The leader is found in the same data, so a correction for the number of comparisons with it,
-    such as Holm's, is not enough. Noise is what is left of scores without method and study, column
-    by column: over so few blocks, no test of the signs alone could find a difference among so many
+    """Every method's mean difference to one, over blocks, and its chance; the index names the
     methods.
     """
-    wide = scores.pivot(index="method", columns=BLOCK, values="value")
-    gaps = wide.drop(index=leader).sub(wide.loc[leader], axis="columns")
-    noise = statistics.pooled(None, *(_noise(part.T) for _, part in wide.T.groupby("column")))
-    blocks = gaps.notna().sum(axis="columns")
-    means = gaps.mean(axis="columns")
-    told = (blocks >= statistics.FEWEST) & (noise.df > 0)
-    error = np.sqrt(noise.variance / blocks.where(told))
-    p_values = stats.studentized_range.sf(means.abs() / error, len(wide), noise.df)
-    return pd.DataFrame({"difference": means, "p": p_values, "blocks": blocks})
-
-
-def _noise(wide: pd.DataFrame) -> tuple[float, float]:
-    """The variance of scores within a column, without what methods and studies have in common, and
-    its degrees of freedom.
-    """
-    rest = _rest(wide)
-    rows, studies = rest.shape
-    if min(rows, studies) < 2:
-        return nan, 0
-    df = (rows - 1) * (studies - 1)
-    return float((rest**2).to_numpy().sum()) / df, df
-
-
-def _rest(wide: pd.DataFrame) -> pd.DataFrame:
-    """Scores of the methods that have one in every study, without the means of methods and
-    studies.
-    """
-    complete = wide.dropna()
-    rest = complete.sub(complete.mean(axis="columns"), axis="index")
-    return rest - rest.mean(axis="index")
+    return statistics.against_leader(
+        scores.pivot(index="method", columns=BLOCK, values="value"), leader
+    )
 
 
 def overall(scores: pd.DataFrame) -> tuple[str, pd.DataFrame]:

@@ -52,14 +52,19 @@ def another_order(found: Sequence[Ordering]) -> str:
     )
 
 
-P_VALUE = "p (paired, Holm)"
+P_VALUE, TUKEY = "p (paired, Holm)", "p (Tukey)"
 
 
 def summary(
-    evidence: Evidence, frame: pd.DataFrame, rows: Sequence[Row], against: str
+    evidence: Evidence,
+    frame: pd.DataFrame,
+    rows: Sequence[Row],
+    against: str,
+    *,
+    chosen: bool = False,
 ) -> pd.DataFrame:
     """Per row over all columns: average ranks, interquartile mean, the worst clients, and the
-    paired difference to one row.
+    paired difference to one row, named beforehand or `chosen` for its scores.
     """
     ranked = [row for row in rows if not row.aside]
     labels = [r.label for r in ranked if r.label in set(frame["row"])]
@@ -92,6 +97,9 @@ def summary(
     ):
         line[P_VALUE] = p_value
     table = pd.DataFrame(lines).set_index("row") if lines else pd.DataFrame()
+    if lines and chosen:
+        found = statistics.against_leader(pd.DataFrame(known).T, against)["p"].reindex(table.index)
+        table = table.assign(**{P_VALUE: found}).rename(columns={P_VALUE: TUKEY})
     for name in ("ours", "published") if evidence.scale == "paper" else ("ours",):
         if lines:
             table.insert(0, f"average rank, {name}", statistics.average_ranks(wide[name]))

@@ -162,6 +162,11 @@ PAIRED = (
     " (column, seed) pairs, has no p for fewer than three, and is corrected for the number of rows"
     " (Holm)."
 )
+CHOSEN = (
+    "The row that ranks first is found in the same data, so p is Tukey's: how often two of so many"
+    " equal rows are that far apart. Noise is what is left of scores without row and seed, column"
+    " by column. There is no p for fewer than three (column, seed) pairs, or without a second seed."
+)
 
 
 @dataclass(frozen=True)

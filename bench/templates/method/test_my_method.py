@@ -1,4 +1,4 @@
-"""The contract of all methods: finite, deterministic, resumable, every byte counted."""
+"""The contract of all methods: finite, deterministic, resumable, nothing learnt without message."""
 
 from __future__ import annotations
 
