@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import torch
 from repfl.algorithms import models
 from repfl.algorithms.core.method import build, methods
 from repfl.algorithms.core.run import Run
-from repfl.bench.trust import contract
+from repfl.bench.trust import toys
 from tests.algorithms.impostor.driver import gpu
 from tests.algorithms.impostor.report import Report
 from tests.algorithms.impostor.tensors import on_gpu
@@ -44,9 +45,9 @@ def fresh(name: str, hp: dict[str, Any] | None = None, **how: Any) -> Run:
     scored = {"points": POINTS, "finetuned_every": 1}
     protocol = {"rounds": ROUNDS, "evaluation": scored, "participation": 1.0}
     protocol |= {key: how.pop(key) for key in list(how) if key in PROTOCOL}
-    data = contract.toy_data(how.pop("sizes", SIZES))
+    data = toys.toy_data(how.pop("sizes", SIZES))
     model = models.build(net, channels=1, size=8, classes=data.classes)
-    recipe = contract.toy_recipe(clients=data.clients, **protocol)
+    recipe = toys.toy_recipe(clients=data.clients, **protocol)
     rule = build(name, {**entry.quick, **(hp or {})})
     return Run(rule, recipe, data, model, seed=0, **{"dtype": torch.float64, **how})
 
@@ -80,6 +81,7 @@ def seen(
         while not run.done:
             report.round = run.round + 1
             run.step()
+            gc.collect()  # what only waits for that is not alive
             report.alive[run.round] = torch.cuda.memory_allocated()
         report.round = 0
         for key, value in run.state.items():

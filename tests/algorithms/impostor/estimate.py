@@ -28,7 +28,7 @@ from repfl.bench.cells import grid
 from repfl.bench.cells.cell import build_cell
 from repfl.bench.pages import parts
 from repfl.bench.running.clients import clients_of
-from repfl.bench.trust import contract
+from repfl.bench.trust import toys
 from tests.algorithms.impostor.cases import phases
 from tests.algorithms.impostor.driver import gpu
 from tests.algorithms.impostor.report import Report, Work
@@ -99,7 +99,7 @@ def counted(clients: int, cohort: int, tests: int) -> Report:
     """Two rounds of the method on the impostor."""
     batch = 32
     size = batch * 2 - 8
-    data = contract.toy_data((size,) * clients, test=tests, classes=10)
+    data = toys.toy_data((size,) * clients, test=tests, classes=10)
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (len(data.labels), 32, 32, 3), dtype=np.uint8)
     held = type(data)(
@@ -107,7 +107,7 @@ def counted(clients: int, cohort: int, tests: int) -> Report:
         *(data.labels, data.train, data.test, data.val),
         *(torch.ones(3) / 255, torch.zeros(3), 10),
     )
-    recipe = contract.toy_recipe(
+    recipe = toys.toy_recipe(
         clients=clients,
         participation=cohort / clients,
         sampling="flbench",
