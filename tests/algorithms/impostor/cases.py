@@ -74,6 +74,8 @@ def seen(
     with ExitStack() as held:
         if fault is not None:
             held.enter_context(fault())
+        gc.freeze()  # to collect is quick then
+        held.callback(gc.unfreeze)
         report = held.enter_context(gpu())
         run = fresh(name, hp, device="cuda", **how)
         phases(run, report)
@@ -81,7 +83,8 @@ def seen(
         while not run.done:
             report.round = run.round + 1
             run.step()
-            gc.collect()  # what only waits for that is not alive
+            if run.round in (LATE - 1, LATE):
+                gc.collect()  # what only waits for that is not alive
             report.alive[run.round] = torch.cuda.memory_allocated()
         report.round = 0
         for key, value in run.state.items():
