@@ -18,6 +18,7 @@ from typing import Any
 from repfl.bench.cells.needs import participants, residents
 from repfl.bench.cells.sense import sizes
 from repfl.bench.cells.valid import known_entry
+from repfl.bench.records.provenance import HALF
 
 FILE = Path(__file__).with_name("operations.csv")
 UNKNOWN = 10_000
@@ -138,7 +139,7 @@ def convolution(recipe: Mapping[str, Any], precision: str = "default") -> str:
     small enough. Half precision has kernels of its own.
     """
     net = network(*shape_of(recipe))
-    few = precision != "bf16" and net.train_windows < net.train_products
+    few = precision != HALF and net.train_windows < net.train_products
     return WINDOWS if few else AUTO
 
 
@@ -146,14 +147,14 @@ def as_made(made: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
     """What a command says beside the cell so that it computes as a run did, by its provenance:
     rounding follows precision, how many clients go through a kernel, and which kernels there are.
     """
-    how: dict[str, Any] = {"precision": made["precision"], "conv": conv_of(made)}
-    how |= {name: made[name] for name in ("chunk", "lanes") if name in made}
+    how: dict[str, Any] = {"precision": made["precision"]}
     usual: dict[str, Any] = {"precision": "default", "conv": AUTO}
-    if not made["device"].startswith("cuda"):
-        if not made["chunk"]:  # it failed before anything was settled
-            return ""
-        conv = convolution(recipe, made["precision"])
-        usual |= {"chunk": together(recipe), "lanes": 0, "conv": conv}
+    if made["chunk"]:  # else it failed before anything was settled
+        how |= {"conv": conv_of(made)}
+        how |= {name: made[name] for name in ("chunk", "lanes") if name in made}
+        if not made["device"].startswith("cuda"):
+            conv = convolution(recipe, made["precision"])
+            usual |= {"conv": conv, "chunk": together(recipe), "lanes": 0}
     return "".join(f" --{name} {value}" for name, value in how.items() if value != usual.get(name))
 
 

@@ -34,6 +34,7 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
         "precision": options.precision,
         "chunk": options.chunk,
         "lanes": options.lanes,
+        "conv": options.conv,
     }
     plugins = "".join(f" --plugin {quote(path)}" for path in options.plugins)
     return {
@@ -43,7 +44,6 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
         "machine": provenance.machine(),
         "platform": provenance.platform_of(options.device, options.precision),
         **made,
-        "conv": options.conv,
         "threads": 1,
         "command": task.command + operations.as_made(made, task.cell.recipe) + plugins,
         "finished": now(),

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.evaluate import Mixture
 from repfl.algorithms.core.run import Run
 from repfl.bench.trust.situations import Situation, keep, usual
 from repfl.bench.trust.toys import RAGGED, other_tests, toy_data
@@ -84,8 +84,12 @@ def _personal(run: Run) -> list[Tensor]:
     mixed.
     """
     with run.fed.among(run.fed.everybody):
-        personal = run.method.personal(run.state, run.fed)
-    return [models for _, models in personal.parts] if hasattr(personal, "parts") else [personal]
+        return _parts(run.method.personal(run.state, run.fed))
+
+
+def _parts(models: Tensor | Mixture) -> list[Tensor]:
+    """Models without the weights that they are mixed with."""
+    return [models] if isinstance(models, Tensor) else [part for _, part in models.parts]
 
 
 def newcomers(case: Situation) -> None:
@@ -107,13 +111,13 @@ def joinable(case: Situation) -> None:
     """
     run = case.run(rounds=1)
     before = {name: value.clone() for name, value in run.state.items()}
-    again: list[list[Any]] = []
+    again: list[list[Tensor]] = []
     for _ in range(2):
         late = run.fed.joined_by(run.fed.data)
         models = run.method.join(run.state, late)
         if models is None:
             return
-        again.append([part for _, part in getattr(models, "parts", ((None, models),))])
+        again.append(_parts(models))
     for one, two in zip(*again, strict=True):
         keep(one.shape == (late.N, late.D), f"join() returned {tuple(one.shape)}")
         keep(bool(torch.isfinite(one).all()), "a newcomer has a model that is not finite")

@@ -93,9 +93,8 @@ def noise_shares(scores: pd.DataFrame, column: str) -> pd.Series:
     """By method, its part of the noise that one interval for all methods is made of; they sum to
     one.
     """
-    squares = (statistics.interaction(_by_study(scores, column)["value"].unstack()) ** 2).sum(
-        axis="columns"
-    )
+    rest = statistics.interaction(_by_study(scores, column)["value"].unstack())
+    squares = (rest**2).sum(axis="columns")
     return squares / squares.sum()
 
 

@@ -92,14 +92,12 @@ def summary(
                 "pairs": 0 if row.label == against else pairs,
             }
         )
-    for line, p_value in zip(
-        lines, statistics.holm([line[P_VALUE] for line in lines]), strict=True
-    ):
-        line[P_VALUE] = p_value
     table = pd.DataFrame(lines).set_index("row") if lines else pd.DataFrame()
     if lines and chosen:
-        found = statistics.against_leader(pd.DataFrame(known).T, against)["p"].reindex(table.index)
-        table = table.assign(**{P_VALUE: found}).rename(columns={P_VALUE: TUKEY})
+        table[P_VALUE] = statistics.against_leader(pd.DataFrame(known).T, against)["p"]
+        table = table.rename(columns={P_VALUE: TUKEY})
+    elif lines:
+        table[P_VALUE] = statistics.holm(list(table[P_VALUE]))
     for name in ("ours", "published") if evidence.scale == "paper" else ("ours",):
         if lines:
             table.insert(0, f"average rank, {name}", statistics.average_ranks(wide[name]))

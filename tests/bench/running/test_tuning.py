@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +12,9 @@ import pytest
 
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import unique
-from repfl.bench.running import operations, tuning
-from repfl.bench.running.task import Options
+from repfl.bench.cells.planned import Planned, unique
+from repfl.bench.running import operations, products, tuning
+from repfl.bench.running.task import Options, Task
 from tests.bench.conftest import task
 
 OPEN = Options(device="cuda:0", chunk=0)
@@ -104,6 +103,7 @@ CPU, GPU = {"device": "cpu", "precision": "default"}, {"device": "cuda:0", "prec
         (CPU | {"chunk": operations.TOGETHER, "lanes": 0}, ""),
         (CPU | {"chunk": 1, "lanes": 0}, " --chunk 1"),
         (CPU | {"chunk": 0}, ""),  # it failed before that was settled
+        (GPU | {"chunk": 0, "lanes": 0}, " --precision tf32"),
         (CPU | {"chunk": 1, "precision": "bf16"}, " --precision bf16 --chunk 1"),
         (CPU | {"chunk": operations.TOGETHER, "conv": "windows"}, " --conv windows"),
         (GPU | {"chunk": 20, "lanes": 0}, " --precision tf32 --chunk 20 --lanes 0"),
@@ -116,17 +116,17 @@ def test_a_command_says_how_a_run_was_made_where_it_would_be_made_otherwise(
     assert operations.as_made(made, task("fedavg").cell.recipe) == said
 
 
-def recipe_of(model: str) -> Mapping[str, Any]:
-    """A committed recipe on real data."""
+def planned_with(model: str) -> Planned:
+    """A cell of the papers on real data."""
     planned = plan(Selection(scale="desk"))
-    return next(item.cell.recipe for item in planned if item.cell.recipe["model"] == model)
+    return next(item for item in planned if item.cell.recipe["model"] == model)
 
 
 @pytest.mark.parametrize(
     ("model", "conv"), [("cnn4", "auto"), ("lenet5", "auto"), ("resnet8", "windows")]
 )
 def test_small_maps_go_by_windows_on_a_processor(model: str, conv: str) -> None:
-    recipe = recipe_of(model)
+    recipe = planned_with(model).cell.recipe
     cell = SimpleNamespace(recipe=recipe)
     assert tuning.settled(Options(chunk=0, conv=""), cell).conv == conv  # type: ignore[arg-type]
     assert tuning.settled(Options(chunk=1, conv="auto"), cell).conv == "auto"  # type: ignore[arg-type]
@@ -135,6 +135,13 @@ def test_small_maps_go_by_windows_on_a_processor(model: str, conv: str) -> None:
     assert operations.as_made(CPU | {"chunk": 1, "conv": conv}, recipe) == ""
     early = operations.as_made(CPU | {"chunk": 1}, recipe)
     assert early == ("" if conv == "auto" else " --conv auto")
+
+
+@pytest.mark.parametrize(("conv", "said"), [("windows", ""), ("auto", " --conv auto")])
+def test_a_record_has_the_command_that_computes_as_it_was_made(conv: str, said: str) -> None:
+    item = planned_with("resnet8")
+    made = products.origin(Task(item.cell, item.command), Options(conv=conv))
+    assert made["command"] == item.command + said
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"a": 1}', "no json"])
