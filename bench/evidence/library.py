@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from repfl.bench.cells import grid as grids
+from repfl.bench.cells.cell import Cell
 from repfl.bench.cells.planned import Planned
 from repfl.bench.cells.schema import dotted
 from repfl.bench.cells.valid import entry
@@ -23,6 +24,7 @@ from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Counts, Curve, by_name
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Record, Store
+from repfl.bench.trust import ledger
 from repfl.paper_tables.core.evidence import HALF, STALE, TRIAL, Arrays, Reduce, wanted
 from repfl.paper_tables.core.noise import UNKNOWN, Noise
 
@@ -169,6 +171,7 @@ class StoredEvidence:
     def _row(self, item: Planned) -> dict[str, Any]:
         status, reason, metrics, origin = self._came_of(item)
         line = self._known.line(item.cell.id)
+        done = status == "done"
         value = metrics.get("value")
         recipe = item.cell.recipe
         return {
@@ -183,10 +186,10 @@ class StoredEvidence:
             "seed": item.cell.seed,
             "status": status,
             "reason": reason,
-            "value": nan if value is None or status != "done" else float(value),
+            "value": float(value) if done and value is not None else nan,
             "dataset": recipe["dataset"],
             "source": "record" if line is None else "measured",
-            "tier": self._tier(line) if line else HALF if provenance.half(origin) else "",
+            "tier": self._tier(line, origin, item.cell) if done else "",
             "seconds": (origin.get("seconds") or {}).get("processor"),
             "peak_memory": origin.get("peak_memory"),
             **flatten(origin.get("work") or {}, "work."),
@@ -220,10 +223,14 @@ class StoredEvidence:
         own = self.scale == "paper" and self._planned[0].paper in grids.files()
         return floors.one_for_all(self._planned[0].paper) if own else {}
 
-    def _tier(self, line: Line) -> str:
-        """How well a measured line is founded, and whether it is stale."""
-        stale = [] if line.standing.current else [STALE]
-        return ", ".join([self._known.tiers[line.cell], *stale])
+    def _tier(self, line: Line | None, origin: Mapping[str, Any], cell: Cell) -> str:
+        """How well a number is founded, and whether it is stale."""
+        if line is not None:
+            founded, standing = str(self._known.tiers[line.cell]), line.standing
+        else:
+            founded = HALF if provenance.half(origin) else ""
+            standing = ledger.of_record(origin, cell.json)
+        return ", ".join(filter(None, (founded, "" if standing.current else STALE)))
 
     # -- trials and clients ------------------------------------------------------------------------
 

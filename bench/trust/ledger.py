@@ -186,7 +186,10 @@ def _led(made: Code, today: Code, steps: Sequence[Step], known: frozenset[str]) 
                 False,
                 f"moved between {step.old_commit[:8]} and {step.new_commit[:8]}: {step.moved}",
             )
-    return Standing(False, f"made by {made}; nobody has compared that with today's")
+    other = "method's file" if made.engine == today.engine else "engine"
+    return Standing(
+        False, f"the {other} has changed since: made by {made}; nobody has compared the two"
+    )
 
 
 # -- the file --------------------------------------------------------------------------------------

@@ -153,14 +153,11 @@ STALE = "stale"
 
 def tier(cells: pd.DataFrame) -> str:
     """The weakest tier among finished cells, and whether any is stale; nothing where all were
-    computed here.
+    computed here, by today's code.
     """
     told = zip(listed(cells, "status"), listed(cells, "tier"), strict=True)
-    words = [str(each).split(", ") for status, each in told if status == "done" and each]
-    if not words:
-        return ""
-    stale = [STALE] if any(STALE in each for each in words) else []
-    return ", ".join([min((each[0] for each in words), key=TIERS.index), *stale])
+    words = {word for status, each in told if status == "done" for word in str(each).split(", ")}
+    return ", ".join([*[each for each in TIERS if each in words][:1], *(words & {STALE})])
 
 
 def why_missing(cells: pd.DataFrame, scale: str) -> str:

@@ -51,8 +51,8 @@ def test_stale_values_are_listed_with_their_reason(
     assert ({line["method"] for line in found["cells"]}, found["stale"]) == ({"fedavg"}, 4)
     said = here("plan", "--grid", grid, "--results", tmp_path, "--stale").out
     assert (
-        "fedavg: made by engine aaaaaaaa, method bbbbbbbb; nobody has compared that with today's"
-        in said
+        "fedavg: the engine has changed since: made by engine aaaaaaaa, method bbbbbbbb;"
+        " nobody has compared the two" in said
     )
     assert all(line["id"][:12] in said for line in found["cells"])
     assert "4 values are stale" in here("plan", "--grid", grid, "--results", tmp_path).out

@@ -9,14 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import Planned
 from repfl.bench.evidence.library import Known, Library, StoredEvidence, flatten
 from repfl.bench.evidence.measured import Measured
+from repfl.bench.records import sources
 from repfl.bench.records.store import Store
 from repfl.bench.running.task import Outcome, Task
+from repfl.paper_tables.core.evidence import tier
 
 Compute = Callable[..., Outcome]
 
@@ -54,6 +57,18 @@ def test_every_planned_cell_is_there(grid: Path, store: Store, compute: Compute)
     assert first["parameters"] == 2746
     assert first["metrics"]["round"] == 2
     assert (found.scale, found.seeds) == ("smoke", (0, 1))
+
+
+def test_a_number_of_code_that_has_changed_since_is_marked(
+    grid: Path, store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = planned(grid)
+    compute(Task(items[0].cell))
+    assert tier(evidence(items, store).cells) == ""
+    monkeypatch.setattr(sources, "of_cell", lambda cell: {"engine": "another", "method": "one"})
+    cells = evidence(items, store).cells
+    assert list(cells["tier"]) == ["stale"] + [""] * 7
+    assert tier(cells) == "stale"
 
 
 def test_only_the_named_curves_are_read(grid: Path, store: Store, compute: Compute) -> None:
