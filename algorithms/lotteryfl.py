@@ -91,6 +91,7 @@ class LotteryFL(Method[HP]):
     """
 
     HP = HP
+    asks_validation = True
 
     def init(self, fed: Federation) -> State:
         mask = torch.ones(fed.N, fed.D, dtype=torch.bool, device=fed.device)

@@ -78,6 +78,8 @@ class Method(Generic[Chosen]):
     """No server calls some of the clients: all of them take part in every round, whatever the
     recipe's participation.
     """
+    asks_validation = False
+    """It decides something by its clients' validation images, and learns nothing else from them."""
 
     def __init__(self, hp: Chosen | None = None) -> None:
         self.hp: Chosen = self.HP() if hp is None else hp

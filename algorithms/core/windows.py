@@ -41,7 +41,7 @@ class _Windows(torch.autograd.Function):
         high, wide = _out(x.shape[2:], weight.shape[2:], stride, padding)
         out = x.new_empty(len(x), high, wide, len(weight))
         flat = out.flatten(1)
-        for row in _meetings(x.shape, weight.shape, stride, padding):
+        for row in _meetings(x.shape[1:], weight.shape, stride, padding):
             ours, theirs = pixels[:, row.pixels], kernel[:, row.entries].t()
             if row.first:
                 torch.mm(ours, theirs, out=flat[:, row.out])
@@ -65,7 +65,7 @@ class _Windows(torch.autograd.Function):
             torch.zeros_like(rows) if asked else None
             for rows, asked in zip((pixels, kernel), wanted, strict=True)
         )
-        for row in _meetings(x.shape, weight.shape, *how):
+        for row in _meetings(x.shape[1:], weight.shape, *how):
             here = rising[:, row.out]
             if of_x is not None:
                 of_x[:, row.pixels].addmm_(here, kernel[:, row.entries])
@@ -121,12 +121,12 @@ class Meeting(NamedTuple):
 def _meetings(
     shape: tuple[int, ...], kernel: tuple[int, ...], stride: int, padding: int
 ) -> tuple[Meeting, ...]:
-    """All meetings of images [B, C, H, W] with a kernel [O, C, h, w]."""
-    channels, high, wide = shape[1:]
+    """All meetings of an image [C, H, W] with a kernel [O, C, h, w]."""
+    channels, high, wide = shape
     down, across = (
         [_overlap(place * stride - padding, *sizes) for place in range(count)]
         for count, sizes in zip(
-            _out(shape[2:], kernel[2:], stride, padding),
+            _out(shape[1:], kernel[2:], stride, padding),
             ((high, kernel[2]), (wide, kernel[3])),
             strict=True,
         )

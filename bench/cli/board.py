@@ -40,16 +40,18 @@ def board(
 
 
 def _admit(paths: Sequence[str]) -> None:
-    """Refuse methods that look at test images: what they reach there says nothing."""
+    """Refuse methods that look at test images, or without a word at validation images: what they
+    reach there says nothing.
+    """
     from repfl.algorithms.core.method import methods
     from repfl.bench.cells import plugins
-    from repfl.bench.trust.contract import blind, check
+    from repfl.bench.trust.contract import blind, check, set_apart
 
     plugins.load(paths)
     for name, entry in methods().items():
         if entry.cls.__module__.startswith("repfl."):
             continue
-        for _, _, wrong in check(name, [blind]):
+        for _, _, wrong in check(name, [blind, set_apart]):
             if wrong:
                 raise UserError(f"method {name} cannot stand on the board: {wrong}")
 

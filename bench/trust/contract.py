@@ -25,6 +25,7 @@ from repfl.bench.trust.exchange import blind as blind
 from repfl.bench.trust.exchange import joinable as joinable
 from repfl.bench.trust.exchange import newcomers as newcomers
 from repfl.bench.trust.exchange import own_statistics as own_statistics
+from repfl.bench.trust.exchange import set_apart as set_apart
 from repfl.bench.trust.situations import Broken as Broken
 from repfl.bench.trust.situations import Situation as Situation
 from repfl.bench.trust.situations import keep, usual
@@ -163,6 +164,7 @@ CONTRACT: tuple[Callable[[Situation], None], ...] = (
     newcomers,
     joinable,
     blind,
+    set_apart,
     own_statistics,
     absent,
     chunk_free,

@@ -1,5 +1,5 @@
 """Promises of the contract about who learns what from whom: nothing without a message, nothing from
-test images, nothing from who is away.
+images that are kept for judging, nothing from who is away.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from torch import Tensor
 
 from repfl.algorithms.core.data import ClientData
 from repfl.algorithms.core.evaluate import Mixture
+from repfl.algorithms.core.method import methods
 from repfl.algorithms.core.run import Run
 from repfl.bench.trust.situations import Situation, keep, usual
-from repfl.bench.trust.toys import RAGGED, other_tests, toy_data
+from repfl.bench.trust.toys import RAGGED, held_apart, other_tests, toy_data
 from repfl.bench.trust.wiretap import FilledRun, Judged, JudgedRun, TappedRun, Wiretap, flat
 
 
@@ -130,13 +131,27 @@ def joinable(case: Situation) -> None:
 
 def blind(case: Situation) -> None:
     """Test images decide nothing: with other ones, states and models come out the same."""
-    one, two = usual(case), case.run(kind=JudgedRun, dealt=other_tests)
+    _unmoved(case, other_tests, "test images")
+
+
+def set_apart(case: Situation) -> None:
+    """Validation images decide nothing either: where there are some, all is as without, unless the
+    method says otherwise.
+    """
+    if case.participation == 1 and not methods()[case.method].cls.asks_validation:
+        said = "validation images; if it is meant to, say `asks_validation = True`"
+        _unmoved(case, held_apart, said)
+
+
+def _unmoved(case: Situation, dealt: Callable[[tuple[int, ...]], ClientData], what: str) -> None:
+    """With other images what is trained, scored and given to newcomers comes out the same."""
+    one, two = usual(case), case.run(kind=JudgedRun, dealt=dealt)
     keep(
         all(torch.equal(one.state[name], two.state[name]) for name in one.state),
-        "training depends on test images",
+        f"training depends on {what}",
     )
-    keep(_same(_judged(one), _judged(two)), "the models that are scored depend on test images")
-    keep(_same(_joined(one), _joined(two)), "the models of newcomers depend on test images")
+    keep(_same(_judged(one), _judged(two)), f"the models that are scored depend on {what}")
+    keep(_same(_joined(one), _joined(two)), f"the models of newcomers depend on {what}")
 
 
 def _judged(run: Run) -> list[Tensor]:

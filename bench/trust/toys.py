@@ -80,3 +80,9 @@ def other_tests(sizes: tuple[int, ...]) -> ClientData:
     images, labels, tests = data.images.clone(), data.labels.clone(), torch.cat(list(data.test))
     images[tests], labels[tests] = 255 - images[tests], (labels[tests] + 1) % data.classes
     return replace(data, images=images, labels=labels)
+
+
+def held_apart(sizes: tuple[int, ...]) -> ClientData:
+    """The same data, of which every client's last test images serve as validation images."""
+    data = toy_data(sizes)
+    return replace(data, test=[own[:-3] for own in data.test], val=[own[-3:] for own in data.test])

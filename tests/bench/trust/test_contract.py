@@ -17,6 +17,7 @@ from repfl.bench.trust.contract import (
     blind,
     own_statistics,
     scored,
+    set_apart,
 )
 from tests.bench.conftest import PEEKING, ROOT, environment
 
@@ -145,8 +146,8 @@ def slip(name):
     return register(name, title=name, paper="none", year=2026, family="test", sends="as FedAvg")
 
 
-def seen(fed, models):
-    return models + 0.001 * fed.correct(models, "test")[0].to(models.dtype)[:, None]
+def seen(fed, models, split="test"):
+    return models + 0.001 * fed.correct(models, split)[0].to(models.dtype)[:, None]
 
 
 @slip("test-peeks-for-newcomers")
@@ -165,6 +166,15 @@ class Scores(FedAvg):
         after = super().round(state, fed)
         fed.score("pre_agg", seen(fed, fed.trained))
         return after
+
+
+@slip("test-learns-from-validation")
+class Greedy(FedAvg):
+    "Looks at validation images where it trains."
+
+    def round(self, state, fed):
+        after = super().round(state, fed)
+        return after | {"theta": seen(fed, after["theta"].expand(fed.K, -1), "val")[0]}
 
 
 @slip("test-zero-statistics")
@@ -206,6 +216,7 @@ class Unscored(FedAvg):
     [
         ("test-peeks-for-newcomers", blind, "the models of newcomers depend on test images"),
         ("test-peeks-when-scored", blind, "the models that are scored depend on test images"),
+        ("test-learns-from-validation", set_apart, "training depends on validation images; if"),
         ("test-zero-statistics", own_statistics, "a message that does not carry them"),
         ("test-calls-everybody", absent, "learn from one that was not called"),
         ("test-unscored", scored, "nothing is scored after local training"),
@@ -222,5 +233,5 @@ def test_a_slip_is_seen(
     path.write_text(SLIPS)
     plugged(path)
     with pytest.raises(Broken, match=said):
-        promise(Situation(name, "tiny-bn", 0.5))
+        promise(Situation(name, "tiny-bn", 1.0 if promise is set_apart else 0.5))
     promise(Situation("fedavg", "tiny-bn", 0.5))
