@@ -41,8 +41,9 @@ def settle(
     scene, speeds = _scene(chosen, Store(results))
     if backtest:
         from repfl.bench.evidence.hindsight import hindsight
+        from repfl.bench.evidence.settle import impossible
 
-        _show_hindsight(hindsight(scene, speeds))
+        _show_hindsight(hindsight(scene, speeds, impossible(scene.planned.values())))
         return 0
     found = _choices(scene, speeds, "--hours", hours)
     print_json([_plain(each) for each in found]) if as_json else _show(found, hours)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from repfl.bench.cells.grid import printed
 from repfl.bench.evidence import measured
 from repfl.bench.evidence.scene import SCALE, Number, Scene
-from repfl.bench.evidence.settle import HOUR, Chooser, impossible
+from repfl.bench.evidence.settle import HOUR, Chooser
 from repfl.bench.running.cost import Speeds
 
 
@@ -41,11 +41,11 @@ class Hindsight:
     expected: float
     """Numbers and sentences that the cells taken were expected to settle."""
     free: float
-    """The same of the cells it would have chosen among all that can be computed here."""
+    """The same of the cells it would have chosen among all that can be computed."""
 
 
-def hindsight(now: Scene, speeds: Speeds) -> Hindsight:
-    """Both orders, by the same estimated costs."""
+def hindsight(now: Scene, speeds: Speeds, impossible: Mapping[str, str]) -> Hindsight:
+    """Both orders, by the same estimated costs; a free choice takes no cell that is impossible."""
     finished = _finished()
     taken = sorted((cell for cell in now.planned if cell in finished), key=finished.__getitem__)
     hours = {cell: speeds.seconds(now.planned[cell].cell) / HOUR for cell in now.planned}
@@ -60,7 +60,7 @@ def hindsight(now: Scene, speeds: Speeds) -> Hindsight:
     total = sum(hours[cell] for cell in taken)
     ordered = [item.cell.id for choice in chooser.choose(2 * total) for item in choice.cells]
     ordered += [cell for cell in taken if cell not in ordered]
-    elsewhere = Chooser(blank, speeds, impossible(now.planned.values()))
+    elsewhere = Chooser(blank, speeds, impossible)
     return Hindsight(
         _replayed(taken, now.numbers, hours),
         _replayed(ordered, now.numbers, hours),

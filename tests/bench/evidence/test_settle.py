@@ -117,7 +117,7 @@ def test_sentences_count(blank: Scene) -> None:
 
 
 def test_in_hindsight_it_would_have_settled_the_same_numbers_sooner(real: Scene) -> None:
-    found = hindsight(real, Speeds())
+    found = hindsight(real, Speeds(), {})
     assert set(found.taken.cells) == set(found.ordered.cells) == real.done & set(real.planned)
     assert len(found.taken.settled) == len(found.ordered.settled) >= 3
     assert found.ordered.mean < found.taken.mean
@@ -129,7 +129,7 @@ def test_in_hindsight_cells_that_no_printed_number_hangs_on_were_not_taken(real:
     done = read("board", "paper").cells
     item = next(item for item in board if item.cell.id in done)
     both = replace(real, planned={**real.planned, item.cell.id: item})
-    assert item.cell.id not in hindsight(both, Speeds()).taken.cells
+    assert item.cell.id not in hindsight(both, Speeds(), {}).taken.cells
 
 
 @pytest.mark.parametrize("hours", [0.0, -1.0, float("nan"), float("inf")])
