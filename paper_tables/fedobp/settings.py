@@ -122,16 +122,15 @@ LOG_ROWS = tuple(
     )
     for name in LOGGED
 )
-SHORT_LOG_RECIPE = {key("cifar10"): "calibration-m0.7"}
+UNLOGGED = ("FedALA", "FedSelect")
+SHORT_LOG_RECIPES = {
+    place: "calibration-m0.7" if place == key("cifar10") else f"calibration-m0.7-{place}"
+    for place in PLACES
+}
 SHORT_LOG_ROWS = tuple(
-    Row(
-        f"{name}, momentum 0.7, 100 rounds",
-        published=name,
-        recipes=SHORT_LOG_RECIPE,
-        only=tuple(SHORT_LOG_RECIPE),
-        aside=True,
-    )
-    for name in LOGGED
+    Row(f"{name}, momentum 0.7, 100 rounds", name, recipes=SHORT_LOG_RECIPES, aside=True)
+    for name in METHODS
+    if name not in UNLOGGED
 )
 """The whole protocol up to the first evaluation, against what the logs have there."""
 SHORT_ROWS = tuple(
