@@ -26,6 +26,7 @@ from repfl.bench.trust.exchange import joinable as joinable
 from repfl.bench.trust.exchange import newcomers as newcomers
 from repfl.bench.trust.exchange import own_statistics as own_statistics
 from repfl.bench.trust.exchange import set_apart as set_apart
+from repfl.bench.trust.exchange import withheld as withheld
 from repfl.bench.trust.situations import Broken as Broken
 from repfl.bench.trust.situations import Situation as Situation
 from repfl.bench.trust.situations import keep, usual
@@ -161,6 +162,7 @@ CONTRACT: tuple[Callable[[Situation], None], ...] = (
     deterministic,
     resumable,
     billed,
+    withheld,
     newcomers,
     joinable,
     blind,

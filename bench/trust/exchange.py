@@ -16,8 +16,20 @@ from repfl.algorithms.core.evaluate import Mixture
 from repfl.algorithms.core.method import methods
 from repfl.algorithms.core.run import Run
 from repfl.bench.trust.situations import Situation, keep, usual
-from repfl.bench.trust.toys import RAGGED, held_apart, other_tests, toy_data
-from repfl.bench.trust.wiretap import FilledRun, Judged, JudgedRun, TappedRun, Wiretap, flat
+from repfl.bench.trust.toys import RAGGED, held_apart, other_tests, toy_data, toy_recipe
+from repfl.bench.trust.wiretap import (
+    FilledRun,
+    Judged,
+    JudgedRun,
+    TappedRun,
+    Wiretap,
+    Withheld,
+    WithheldRun,
+    flat,
+)
+
+LITTLE = 1e-6
+"""By how much entries move that nobody hears of: no choice should hang on it, every bit does."""
 
 
 def billed(case: Situation) -> None:
@@ -91,6 +103,37 @@ def _personal(run: Run) -> list[Tensor]:
 def _parts(models: Tensor | Mixture) -> list[Tensor]:
     """Models without the weights that they are mixed with."""
     return [models] if isinstance(models, Tensor) else [part for _, part in models.parts]
+
+
+def withheld(case: Situation) -> None:
+    """What a client does not send nobody else learns: where its training gives these entries a
+    little more and its messages are the same, so is everybody else's model.
+    """
+    first = _withheld(case)
+    teacher = max(first.members, key=lambda client: RAGGED[client])
+    entries = first.unsaid[teacher] & first.layout.learnable
+    loops = int(first.loops[teacher])
+    if first.told or not loops or not entries.any():
+        return  # not all is in the messages, or all is sent
+    second = _withheld(case, (teacher, loops, LITTLE * entries))
+    if not _same(first.said[teacher], second.said[teacher]):
+        return  # what is not sent decides about what is
+    others = torch.arange(first.N) != teacher
+    keep(
+        all(torch.equal(a[others], b[others]) for a, b in zip(first.had, second.had, strict=True)),
+        "clients learn entries of another one's model that no message carries: average what"
+        " `fed.up` returns",
+    )
+
+
+def _withheld(case: Situation, moved: tuple[int, int, Tensor] | None = None) -> Withheld:
+    """All rounds, the last one listened to."""
+    run = case.run(kind=WithheldRun, rounds=toy_recipe().training.rounds - 1, chunk=len(RAGGED))
+    assert isinstance(run.fed, Withheld)
+    run.fed.listen(moved)
+    run.step()
+    run.fed.had = _personal(run)
+    return run.fed
 
 
 def newcomers(case: Situation) -> None:

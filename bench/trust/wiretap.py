@@ -14,6 +14,7 @@ from repfl.algorithms.core.evaluate import Mixture
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import encode
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.core.train import Trained
 
 
 class Wiretap(Federation):
@@ -123,6 +124,83 @@ class FilledRun(Run):
     """A run whose messages do not leave zeros."""
 
     federation = Filled
+
+
+class Withheld(Federation):
+    """Keeps what clients say, and may move what one of them has not said after its training."""
+
+    def __init__(self, *args: Any, **how: Any) -> None:
+        super().__init__(*args, **how)
+        self.listen()
+
+    def listen(self, moved: tuple[int, int, Tensor] | None = None) -> None:
+        """From now on; `moved`: a client, after how many loops of training, and what is added to
+        its models then.
+        """
+        self.moved = moved
+        self.loops = torch.zeros(self.N, dtype=torch.int64)
+        """How often each client was trained  [N]."""
+        self.said: dict[int, list[Tensor]] = {client: [] for client in range(self.N)}
+        """By client, the masks and values of its messages."""
+        self.unsaid = torch.ones(self.N, self.D, dtype=torch.bool)
+        """What no message of a client has carried  [N, D]."""
+        self.told = False
+        """Whether numbers went along that no message shows."""
+        self.had: list[Tensor] = []
+        """The models that everybody had in the end."""
+
+    def loop(self, *args: Any, **how: Any) -> Trained:
+        done = super().loop(*args, **how)
+        self.loops[self.active] += 1
+        if self.moved is not None:
+            client, after, more = self.moved
+            if client in self.members and self.loops[client] == after:
+                for rows in done.models.values():
+                    rows[self.members.index(client)] += more
+        return done
+
+    def _send(
+        self,
+        direction: Any,
+        x: Tensor,
+        mask: Tensor | None,
+        code: Any,
+        domain: Tensor | None,
+        scalars: int,
+    ) -> Tensor:
+        if direction == "up":
+            self._keep(x, mask, scalars)
+        return super()._send(direction, x, mask, code, domain, scalars)
+
+    def gossip(self, x: Tensor, mixing: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
+        self._keep(x, mask, how.get("scalars", 0))
+        return super().gossip(x, mixing, mask, **how)
+
+    def _keep(self, x: Tensor, mask: Tensor | None, scalars: int) -> None:
+        masks = (self.exchanged if mask is None else mask).expand(len(x), -1)
+        for client, own, row in zip(self.members, masks, x, strict=True):
+            self.said[client] += [own.clone(), row[own]]
+        self.unsaid[self.active] &= ~masks
+        self.told |= bool(scalars)
+
+    def up_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
+        for client, own in zip(self.members, mask.expand(self.K, -1), strict=True):
+            self.said[client].append(own.clone())
+        return super().up_mask(mask, domain)
+
+    def tell(self, graph: Tensor, count: int) -> None:
+        self.told = True
+        super().tell(graph, count)
+
+    def numbers(self, direction: str, count: Tensor | int) -> None:
+        self.told |= direction == "up"
+        super().numbers(direction, count)
+
+
+class WithheldRun(Run):
+    """A run that keeps what is said."""
+
+    federation = Withheld
 
 
 def flat(models: Tensor | Mixture) -> list[Tensor]:

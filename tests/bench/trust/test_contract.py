@@ -18,6 +18,7 @@ from repfl.bench.trust.contract import (
     own_statistics,
     scored,
     set_apart,
+    withheld,
 )
 from tests.bench.conftest import PEEKING, ROOT, environment
 
@@ -67,6 +68,41 @@ class Honest(Silent):
     down = up = True
 
 
+class Half(Silent):
+    "Sends bodies, and averages them."
+
+    def init(self, fed):
+        return {"theta": fed.new_model().expand(fed.N, -1).clone()}
+
+    def round(self, state, fed):
+        body = fed.exchanged & ~fed.layout.head
+        end = fed.train(state["theta"][fed.active]).theta
+        heard = self.heard(fed.up(end, body), end, body)
+        theta = state["theta"].clone()
+        theta[fed.active] = fed.down(fed.mean(heard), body) + end * ~body
+        return {"theta": theta}
+
+    def heard(self, said, end, body):
+        return said
+
+    def personal(self, state, fed):
+        return state["theta"][fed.active]
+
+
+@sly("test-half")
+class HalfHonest(Half):
+    pass
+
+
+@sly("test-half-sly")
+class HalfSly(Half):
+    "Adds to the body's first entry what the head has there."
+
+    def heard(self, said, end, body):
+        said[:, 0] += end[:, ~body].sum(1)
+        return said
+
+
 runs = []
 
 
@@ -102,6 +138,12 @@ def test_what_is_learnt_from_others_is_billed(sly: Path, name: str, said: str) -
 @pytest.mark.parametrize("name", ["test-honest", "local"])
 def test_who_bills_everything_or_learns_alone_keeps_the_promise(sly: Path, name: str) -> None:
     billed(Situation(name, "tiny", 1.0))
+
+
+def test_what_is_averaged_was_sent(sly: Path) -> None:
+    withheld(Situation("test-half", "tiny", 1.0))
+    with pytest.raises(Broken, match="entries of another one's model that no message carries"):
+        withheld(Situation("test-half-sly", "tiny", 1.0))
 
 
 def test_a_promise_is_more_than_an_assertion(sly: Path) -> None:
