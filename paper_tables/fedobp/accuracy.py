@@ -97,17 +97,16 @@ def table3(evidence: Evidence) -> Table:
     calibration = (*SHORT_LOG_ROWS, *SHORT_ROWS, *LOG_ROWS)
     rows = tables.with_guests((*TABLE3_ROWS, *calibration), evidence)
     paper_rows = tuple(row for row in rows if row not in calibration)
-    # beyond the paper scale CIFAR-10 alone is calibrated, on another partition than the column's
-    here = shown if evidence.scale == "paper" else shown[:1]
     short = pd.concat(
         [
-            logged(evidence, SHORT_LOG_ROWS, here, SHORT_LOG_PLACES),
+            logged(evidence, SHORT_LOG_ROWS, shown, SHORT_LOG_PLACES),
             tables.accuracy_frame(evidence, "III", SHORT_ROWS, shown[:1], PLACES),
         ]
     )
     frame = pd.concat(
         [
             tables.accuracy_frame(evidence, "III", paper_rows, shown, PLACES, PRINTING),
+            # at desk scale these are of another partition than their column
             short.assign(floor=nan) if evidence.scale == "desk" else short,
             logged(evidence, LOG_ROWS, shown[:1], LOG_PLACES),
         ],
@@ -124,11 +123,10 @@ def table4(evidence: Evidence) -> Table:
     shown = columns(TABLE4)
     rows = tables.with_guests((*TABLE4_ROWS, *SHORT_LOG_ROWS), evidence)
     paper_rows = tuple(row for row in rows if row not in SHORT_LOG_ROWS)
-    here = shown if evidence.scale == "paper" else ()
     frame = pd.concat(
         [
             tables.accuracy_frame(evidence, "IV", paper_rows, shown, PLACES, PRINTING),
-            logged(evidence, SHORT_LOG_ROWS, here, SHORT_LOG_PLACES),
+            logged(evidence, SHORT_LOG_ROWS, shown, SHORT_LOG_PLACES),
         ],
         ignore_index=True,
     )

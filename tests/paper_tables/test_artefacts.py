@@ -79,7 +79,7 @@ class Expected:
 EXPECTED = {
     "fedobp": Expected(
         artefacts="table1 table2 table3 table4 table5 fig2 fig3 fig4 fig5 fig6 fig7",
-        numbers=32 + 32 + 104 + 104 + 32 + 72 + 449 + 20 + 24,
+        numbers=32 + 32 + 104 + 104 + 32 + 72 + 449 + 10 + 176 + 24,
         marks=("lines",),
         least=(3, 1),
         absent="fig6",
@@ -256,7 +256,8 @@ def test_a_failed_seed_shows_with_its_reason_and_the_others_count(paper: Paper) 
 @pytest.mark.parametrize(("paper", "name"), JUDGED)
 def test_smaller_scales_are_never_called_a_match(paper: str, name: str, scale: str) -> None:
     found = set(PAPERS[paper].table(name, scale).frame["verdict"].dropna())
-    at_smoke = scale == "smoke" and (paper, name) != ("fedobp", "table3")  # some rows are not run
+    logged = (paper, name) in (("fedobp", "table3"), ("fedobp", "table4"))  # some rows are not run
+    at_smoke = scale == "smoke" and not logged
     assert found <= ({"not comparable"} if at_smoke else {"not comparable", "not measured"})
     assert "not comparable" in found
 
