@@ -5,6 +5,7 @@ deviation.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.bench.cells import grid as grids
+from repfl.bench.cells.cell import canonical
 from repfl.bench.evidence import measured, recheck
 from repfl.bench.evidence.lines import AXES, Line
 from repfl.paper_tables.core import noise, published
@@ -30,7 +32,24 @@ def fitted(root: Path | None = None) -> noise.Noise:
 
 @cache
 def _fitted(root: Path) -> noise.Noise:
-    return noise.fit(groups(root))
+    return noise.fit(groups(root), same_clients(root))
+
+
+def same_clients(root: Path | None = None) -> dict[str, str]:
+    """Recipes whose clients hold the images of an earlier recipe's and train the same model, be it
+    shorter or at another learning rate: how noisy they are is the same question.
+    """
+    found = {}
+    for paper in grids.printed(root):
+        grid = grids.read(grids.files(root)[paper])
+        first: dict[str, str] = {}
+        for name in grid.file.recipes:
+            recipe = grid.recipe(name, "paper")
+            dealt = asdict(recipe.partition)
+            key = canonical([recipe.dataset, recipe.model, recipe.norm, recipe.clients, dealt])
+            if first.setdefault(key, name) != name:
+                found[f"{paper}/{name}"] = f"{paper}/{first[key]}"
+    return found
 
 
 def groups(root: Path | None = None) -> pd.DataFrame:

@@ -3,7 +3,8 @@
 Most cells have one run, so most deviations are unknown. This model learns from the cells that have
 several, ours and those that print a deviation, what to expect of a cell: the logarithm of its
 variance is a sum of four random effects (the pool, which is the scale and whether every seed draws
-a partition of its own; the setting, which is a column of a paper; the method; the cell itself).
+a partition of its own; the setting, which is a column of a paper, or several whose clients hold the
+same images; the method; the cell itself).
 What is expected is a variance worth so many degrees of freedom: the less is known, the fewer.
 `bench/STATISTICS.md` tells it in full.
 """
@@ -90,13 +91,17 @@ def printed_groups(
     return pd.DataFrame(found, columns=list(GROUPS))
 
 
-def fit(groups: pd.DataFrame) -> Noise:
-    """The model of some groups (columns `GROUPS`); of none, the model that knows nothing."""
+def fit(groups: pd.DataFrame, same: Mapping[str, str] | None = None) -> Noise:
+    """The model of some groups (columns `GROUPS`); of none, the model that knows nothing. `same`
+    says which settings share the effect of another one.
+    """
+    same = same or {}
     cells = list(groups[list(LABELS)].itertuples(index=False, name=None))
-    levels = [(name, level) for name in LABELS for level in sorted(set(groups[name]))]
+    shared = groups.assign(setting=[same.get(name, name) for name in groups["setting"]])
+    levels = [(name, level) for name in LABELS for level in sorted(set(shared[name]))]
     design = np.ones((len(groups), 1 + len(levels)))
     for place, (name, level) in enumerate(levels, start=1):
-        design[:, place] = groups[name] == level
+        design[:, place] = shared[name] == level
     half = groups["df"].to_numpy(dtype=float) / 2
     heard = np.log(groups["variance"].to_numpy(dtype=float)) - special.digamma(half) + np.log(half)
     # rows of one column whose seeds share their partitions err together: all of them count as one
@@ -113,7 +118,7 @@ def fit(groups: pd.DataFrame) -> Noise:
         heard - TYPICAL,
         error,
     )
-    return Noise(data, _most_likely(data))
+    return Noise(data, _most_likely(data), same)
 
 
 @dataclass(frozen=True)
@@ -178,6 +183,7 @@ class Noise:
     data: Heard
     sizes: np.ndarray
     """Variances of the effects of pool, setting and method, then of the cells of every pool."""
+    same: Mapping[str, str] = field(default_factory=dict)
     _known: dict[tuple[str, str, str], Expected] = field(default_factory=dict)
 
     @cached_property
@@ -211,8 +217,9 @@ class Noise:
         )
         place = np.zeros(len(pull))
         place[0] = 1.0
+        effects = key[0], self.same.get(key[1], key[1]), key[2]
         for size, label in zip(
-            self.sizes[: len(LABELS)], zip(LABELS, key, strict=True), strict=True
+            self.sizes[: len(LABELS)], zip(LABELS, effects, strict=True), strict=True
         ):
             if label in self.data.levels:
                 place[self.data.levels[label]] = 1.0

@@ -211,6 +211,14 @@ def test_every_committed_line_holds() -> None:
     assert found.records > 900
 
 
+def test_runs_of_the_same_clients_share_a_setting_and_other_inputs_do_not() -> None:
+    same = noise.same_clients()
+    assert same["fedobp/calibration-m0.7-mnist-dir0.1"] == "fedobp/mnist-dir0.1"
+    assert same["fedobp/cifar10-dir0.1-sweep"] == "fedobp/cifar10-dir0.1"
+    assert not {"fedobp/cifar10-dir0.1", "fedobp/organa-dir0.1-corrected"} & same.keys()
+    assert all(same.get(first, first) == first for first in same.values())
+
+
 def test_the_board_s_trials_are_no_runs_of_the_noise_model() -> None:
     """They differ in learning rates, which no axis of a line has."""
     assert measured.read("board", "paper").cells

@@ -52,6 +52,20 @@ def test_a_quiet_setting_is_expected_to_be_quiet() -> None:
     assert found[1] > 1.0
 
 
+def test_settings_of_the_same_clients_are_one_setting_and_their_cells_still_their_own() -> None:
+    rows = [("desk", "long", m, 0.01, 4, False) for m in METHODS]
+    rows += [("desk", "short", METHODS[0], 9.0, 4, False)]
+    groups = pd.DataFrame(rows, columns=list(noise.GROUPS))
+    apart, one = noise.fit(groups), noise.fit(groups, {"short": "long"})
+    assert one.expected("desk", "short", "new").variance < 0.1
+    assert apart.expected("desk", "short", "new").variance > 0.2
+    # what the short runs show counts for the long ones of the same method
+    assert (
+        one.expected("desk", "long", METHODS[0]).variance
+        > 2 * one.expected("desk", "long", METHODS[1]).variance
+    )
+
+
 def test_the_less_is_known_of_a_cell_the_fewer_degrees_of_freedom_it_has() -> None:
     model = noise.fit(world(1)[0])
     known, new_method, new_setting, nothing = (

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from repfl.bench.pages import committed
 from repfl.paper_tables.fedobp import logs
 
 
@@ -75,3 +78,25 @@ def test_serial_runs_with_one_seed_come_out_alike() -> None:
         twice = runs[(runs["dataset"] == dataset) & (runs["method"] == method)]
         assert twice["started"].nunique() == 2
         assert len(twice[logs.EVALUATIONS].drop_duplicates()) == 1
+
+
+def test_pages_count_the_baselines_that_lie_within_a_point_of_their_log() -> None:
+    """After 100 rounds, by column and in all, with FedOBP itself left out."""
+    frames = [committed.table("fedobp", name, "paper").frame for name in ("table3", "table4")]
+    rows = pd.concat(frames).query("kind == 'log value' and ours == ours")
+    rows = rows[rows["row"].str.endswith("100 rounds") & ~rows["row"].str.startswith("FedOBP")]
+    near = (rows["ours"] - rows["published"]).abs() <= 1
+    by_column = near.groupby(rows["column"]).agg(["sum", "size"]).T
+    told = {column: "{} of {}".format(*by_column[column]) for column in by_column}
+    every = f"{near.sum()} of {len(near)}"
+    root = Path(__file__).parents[3]
+    page = (root / "paper_tables" / "fedobp" / "README.md").read_text()
+    assert set(told) == {"cifar10-dir0.1", "mnist-dir0.1"}
+    assert f"{told['cifar10-dir0.1']} on\n  CIFAR-10 and {told['mnist-dir0.1']} on MNIST" in page
+    assert f"**{every} logged baselines lie within a point" in page
+    assert f"100 of 400 rounds, {every} baselines that were run" in page
+    for other, said in (
+        ("paper_tables/RESULTS.md", f"{every} logged baselines that were run"),
+        ("README.md", f"{every} logged baselines of FedOBP"),
+    ):
+        assert said in (root / other).read_text()
