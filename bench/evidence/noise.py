@@ -45,8 +45,9 @@ def same_clients(root: Path | None = None) -> dict[str, str]:
         first: dict[str, str] = {}
         for name in grid.file.recipes:
             recipe = grid.recipe(name, "paper")
-            dealt = asdict(recipe.partition)
-            key = canonical([recipe.dataset, recipe.model, recipe.norm, recipe.clients, dealt])
+            model = recipe.model, recipe.input, recipe.classes
+            dealt = recipe.clients, asdict(recipe.partition)
+            key = canonical([recipe.dataset, recipe.norm, *model, *dealt])
             if first.setdefault(key, name) != name:
                 found[f"{paper}/{name}"] = f"{paper}/{first[key]}"
     return found

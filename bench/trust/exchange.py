@@ -109,31 +109,32 @@ def withheld(case: Situation) -> None:
     """What a client does not send nobody else learns: where its training gives these entries a
     little more and its messages are the same, so is everybody else's model.
     """
-    first = _withheld(case)
+    first, had = _withheld(case)
     teacher = max(first.members, key=lambda client: RAGGED[client])
     entries = first.unsaid[teacher] & first.layout.learnable
     loops = int(first.loops[teacher])
     if first.told or not loops or not entries.any():
         return  # not all is in the messages, or all is sent
-    second = _withheld(case, (teacher, loops, LITTLE * entries))
+    second, have = _withheld(case, (teacher, loops, LITTLE * entries))
     if not _same(first.said[teacher], second.said[teacher]):
         return  # what is not sent decides about what is
     others = torch.arange(first.N) != teacher
     keep(
-        all(torch.equal(a[others], b[others]) for a, b in zip(first.had, second.had, strict=True)),
+        all(torch.equal(a[others], b[others]) for a, b in zip(had, have, strict=True)),
         "clients learn entries of another one's model that no message carries: average what"
         " `fed.up` returns",
     )
 
 
-def _withheld(case: Situation, moved: tuple[int, int, Tensor] | None = None) -> Withheld:
-    """All rounds, the last one listened to."""
+def _withheld(
+    case: Situation, moved: tuple[int, int, Tensor] | None = None
+) -> tuple[Withheld, list[Tensor]]:
+    """All rounds, the last one listened to, and the models that everybody has then."""
     run = case.run(kind=WithheldRun, rounds=toy_recipe().training.rounds - 1, chunk=len(RAGGED))
     assert isinstance(run.fed, Withheld)
     run.fed.listen(moved)
     run.step()
-    run.fed.had = _personal(run)
-    return run.fed
+    return run.fed, _personal(run)
 
 
 def newcomers(case: Situation) -> None:

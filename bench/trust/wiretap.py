@@ -1,5 +1,6 @@
 """Federations that read along: one encodes every message for real, so that its length can be held
-against the ledger; one keeps what is scored; one fills in what messages leave out.
+against the ledger; one keeps what is scored; one fills in what messages leave out; one moves what
+no message carries.
 """
 
 from __future__ import annotations
@@ -146,8 +147,6 @@ class Withheld(Federation):
         """What no message of a client has carried  [N, D]."""
         self.told = False
         """Whether numbers went along that no message shows."""
-        self.had: list[Tensor] = []
-        """The models that everybody had in the end."""
 
     def loop(self, *args: Any, **how: Any) -> Trained:
         done = super().loop(*args, **how)
@@ -159,18 +158,11 @@ class Withheld(Federation):
                     rows[self.members.index(client)] += more
         return done
 
-    def _send(
-        self,
-        direction: Any,
-        x: Tensor,
-        mask: Tensor | None,
-        code: Any,
-        domain: Tensor | None,
-        scalars: int,
-    ) -> Tensor:
+    def _send(self, direction: Any, x: Tensor, mask: Tensor | None, *how: Any) -> Tensor:
+        *_, scalars = how
         if direction == "up":
             self._keep(x, mask, scalars)
-        return super()._send(direction, x, mask, code, domain, scalars)
+        return super()._send(direction, x, mask, *how)
 
     def gossip(self, x: Tensor, mixing: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
         self._keep(x, mask, how.get("scalars", 0))

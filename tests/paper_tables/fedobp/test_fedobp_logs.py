@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from repfl.bench.pages import committed
+from repfl.paper_tables.core import published
 from repfl.paper_tables.fedobp import logs
 
 
@@ -78,6 +79,17 @@ def test_serial_runs_with_one_seed_come_out_alike() -> None:
         twice = runs[(runs["dataset"] == dataset) & (runs["method"] == method)]
         assert twice["started"].nunique() == 2
         assert len(twice[logs.EVALUATIONS].drop_duplicates()) == 1
+
+
+def test_published_logs_of_100_rounds_are_those_of_the_last_runs() -> None:
+    """FedOBP's at Dir(0.1) are those without an average over visits."""
+    rows = published.load(logs.FOLDER / "published").query("metric == 'test_accuracy_round_100'")
+    runs = logs.last_runs().set_index(logs.KEYS)["round_100"]
+    for dataset, setting, method, value in rows[[*logs.KEYS, "value"]].itertuples(index=False):
+        level = setting.partition(";")[0]
+        plain = (method, level) == ("FedOBP", "Dir(0.1)")
+        assert value == runs[dataset, level, "FedOBP GlobalNorm w/o CLS" if plain else method]
+    assert len(rows) == 16 * 11
 
 
 def test_pages_count_the_baselines_that_lie_within_a_point_of_their_log() -> None:
