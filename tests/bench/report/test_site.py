@@ -72,6 +72,7 @@ def test_a_dot_leads_to_its_number_and_the_number_tells_everything(
     assert page.locator("#curve path").count() == 3
     assert page.locator("#spread svg").count() == 1
     page.locator("#number .crumbs a").click()
+    page.locator("#artefact").wait_for()  # the page hears of its new address after the click
     assert page.locator("#artefact").is_visible()
     assert not page.locator("#number").is_visible()
 
