@@ -19,12 +19,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.core import windows
+from repfl.algorithms.core import dense, windows
 from repfl.algorithms.core.layout import Params
 
-Convolution = Literal["auto", "grouped", "matmul", "windows"]
+Convolution = Literal["auto", "grouped", "matmul", "windows", "onednn"]
 """How a convolution treats several clients: as groups, or as one batched product of patches; and
-whether a processor takes small maps of a single client window by window.
+whether a processor takes a single client's small maps window by window, or its large linear layers
+by oneDNN.
 """
 CONVOLUTIONS: tuple[str, ...] = get_args(Convolution)
 
@@ -70,7 +71,7 @@ def conv2d(
         own = None if bias is None else bias.squeeze(0)
         return _conv_alone(x.squeeze(0), weight.squeeze(0), own, stride, padding).unsqueeze(0)
     how = _CONVOLUTION.get()
-    if how in ("auto", "windows"):
+    if how not in ("grouped", "matmul"):
         how = "matmul" if x.device.type == "cuda" and weight[0, 0].numel() <= PATCH else "grouped"
     if how == "matmul":
         return _conv_matmul(x, weight, bias, stride, padding)
@@ -135,10 +136,17 @@ def _conv_matmul(
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x [K, B, I], weight [K, O, I] -> [K, B, O]."""
     if weight.dim() == 2:
-        return F.linear(x, weight, bias)
+        return _linear_alone(x, weight, bias)
     if len(weight) == 1:
-        return F.linear(x.squeeze(0), weight.squeeze(0), bias.squeeze(0)).unsqueeze(0)
+        return _linear_alone(x.squeeze(0), weight.squeeze(0), bias.squeeze(0)).unsqueeze(0)
     return torch.baddbmm(bias[:, None, :], x, weight.transpose(1, 2))
+
+
+def _linear_alone(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """One client's linear layer; x [B, I], weight [O, I]."""
+    if _CONVOLUTION.get() == "onednn" and dense.pay(x, weight):
+        return dense.linear(x, weight, bias)
+    return F.linear(x, weight, bias)
 
 
 def max_pool(x: Tensor, size: int, stride: int | None = None, padding: int = 0) -> Tensor:
@@ -149,8 +157,19 @@ def max_pool(x: Tensor, size: int, stride: int | None = None, padding: int = 0) 
         images = (
             images.contiguous()
         )  # the channels-last kernel adds the gradients of overlapping windows in any order
-    out = F.max_pool2d(images, size, stride, padding)
+    pairs = size == 2 and stride is None and not padding and not images.requires_grad
+    if pairs and images.device.type == "cpu":
+        out = _larger_of_pairs(images)
+    else:
+        out = F.max_pool2d(images, size, stride, padding)
     return out if alone else out.unsqueeze(0) if len(x) == 1 else out.unflatten(0, x.shape[:2])
+
+
+def _larger_of_pairs(x: Tensor) -> Tensor:
+    """Pooling over windows of 2 x 2 of which no gradient will ask where the largest value was."""
+    high, wide = (side // 2 * 2 for side in x.shape[-2:])
+    rows = torch.maximum(x[..., 0:high:2, :], x[..., 1:high:2, :])
+    return torch.maximum(rows[..., 0:wide:2], rows[..., 1:wide:2])
 
 
 def global_average(x: Tensor) -> Tensor:

@@ -125,8 +125,9 @@ Conv = Annotated[
     str | None,
     typer.Option(
         help=(
-            "auto, grouped, matmul or windows: the kernels of convolutions (default: on a CPU"
-            " windows, where a model has small maps; measured on a GPU)"
+            "auto, grouped, matmul, windows or onednn: the kernels of convolutions and linear"
+            " layers (default: on a CPU windows where a model has small maps, onednn where it has"
+            " a large linear layer; measured on a GPU)"
         )
     ),
 ]

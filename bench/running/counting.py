@@ -28,7 +28,7 @@ of many.
 """
 FIRST = 3
 """Rounds at the beginning that are all counted."""
-MATRICES = {"mm": 0, "bmm": 0, "addmm": 1, "addmm_": 1, "baddbmm": 1}
+MATRICES = {"mm": 0, "bmm": 0, "addmm": 1, "addmm_": 1, "baddbmm": 1, "_linear_pointwise": 0}
 """Matrix products, and which argument their left factor is."""
 
 

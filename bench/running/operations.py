@@ -31,8 +31,8 @@ computing: `bench/SPEED.md` has what was measured.
 """
 TOGETHER = 32
 """So many clients at once go through such a model."""
-AUTO, WINDOWS = "auto", "windows"
-"""Ways to compute convolutions on a processor."""
+AUTO, WINDOWS, ONEDNN = "auto", "windows", "onednn"
+"""Ways to compute convolutions and linear layers on a processor."""
 MOVED = 10
 """How often a round reads or writes a client's model beside its training steps: taking it apart and
 together again, sending and averaging it.
@@ -83,6 +83,18 @@ class Network:
     score_products: float
     score_windows: float
     score_elements: float
+    large_linear: float
+    """Entries of linear layers so large that oneDNN takes them."""
+
+    def usual(self, precision: str = "default") -> str:
+        """How a processor computes its layers, unless it is told. Half precision has kernels of its
+        own.
+        """
+        if precision == HALF:
+            return AUTO
+        if self.train_windows < self.train_products:
+            return WINDOWS
+        return ONEDNN if self.large_linear else AUTO
 
     def computed(self, conv: str) -> Network:
         """The same with its convolutions computed so."""
@@ -135,12 +147,8 @@ def together(recipe: Mapping[str, Any]) -> int:
 
 
 def convolution(recipe: Mapping[str, Any], precision: str = "default") -> str:
-    """How a processor computes convolutions, unless it is told: by windows where the model has maps
-    small enough. Half precision has kernels of its own.
-    """
-    net = network(*shape_of(recipe))
-    few = precision != HALF and net.train_windows < net.train_products
-    return WINDOWS if few else AUTO
+    """How a processor computes a recipe's convolutions and linear layers, unless it is told."""
+    return network(*shape_of(recipe)).usual(precision)
 
 
 def as_made(made: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
@@ -318,7 +326,7 @@ def network(*shape: Any) -> Network:
 def counted(model: str, channels: int, size: int, classes: int) -> Network:
     """A model's layers, counted on two samples and on four: what grows with them is per sample."""
     from repfl.algorithms import models
-    from repfl.algorithms.core import ops
+    from repfl.algorithms.core import dense, ops
     from repfl.bench.running.counting import count
 
     built = models.build(model, channels=channels, size=size, classes=classes)
@@ -329,4 +337,6 @@ def counted(model: str, channels: int, size: int, classes: int) -> Network:
             windows = count(built, shape, 2, train=train)
         elements = (four.elements - two.elements) / 2
         found += [two.calls, two.products / 2, windows.products / 2, elements]
-    return Network(float(built.layout.size), *found)
+    linear = [part.size for part in built.layout if part.kind == "linear"]
+    large = sum(size for size in linear if size >= dense.LARGE)
+    return Network(*map(float, (built.layout.size, *found, large)))

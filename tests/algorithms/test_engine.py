@@ -204,6 +204,21 @@ def test_both_stacked_convolutions_compute_the_same(stride: int, padding: int) -
     )
 
 
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 6), (1, 6, 9, 7), (3, 1, 2, 2)])
+def test_pooling_has_pytorchs_bits_with_and_without_a_gradient(
+    shape: tuple[int, ...], order: torch.memory_format
+) -> None:
+    x = torch.from_numpy(Streams(0).at("pool").standard_normal(shape)).round(decimals=1)
+    x[..., 0, 0], x[..., 1, 1] = float("nan"), float("-inf")
+    x = x.to(memory_format=order)
+    plain = F.max_pool2d(x, 2)
+    for learns in (False, True):
+        ours = ops.max_pool(x.clone(memory_format=order).requires_grad_(learns), 2)
+        torch.testing.assert_close(ours, plain, rtol=0, atol=0, equal_nan=True)
+        assert ours.stride() == plain.stride()
+
+
 # -- randomness ------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.lowering import Precision
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
+from repfl.bench.running import operations
 from repfl.bench.trust.toys import toy_recipe
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -57,7 +58,8 @@ def federation(
     """Clients of the given sizes in their first round."""
     net = models.build(model, channels=3, size=32, classes=10)
     recipe = toy_recipe(clients=len(sizes), **{"epochs": 1, "lr": 0.01, **protocol})
-    conv = "windows" if device == "cpu" else "auto"  # as they are run
+    # as they are run
+    conv = operations.counted(model, 3, 32, 10).usual() if device == "cpu" else "auto"
     how = {"chunk": chunk, "lanes": lanes, "conv": conv, "precision": precision}
     fed = Federation(net, cifar_shaped(sizes, test), recipe, seed=0, device=device, **how)
     fed.begin(1, scoring=False)

@@ -123,9 +123,9 @@ def planned_with(model: str) -> Planned:
 
 
 @pytest.mark.parametrize(
-    ("model", "conv"), [("cnn4", "auto"), ("lenet5", "auto"), ("resnet8", "windows")]
+    ("model", "conv"), [("cnn4", "onednn"), ("lenet5", "auto"), ("resnet8", "windows")]
 )
-def test_small_maps_go_by_windows_on_a_processor(model: str, conv: str) -> None:
+def test_a_processor_takes_the_kernels_that_pay_for_a_model(model: str, conv: str) -> None:
     recipe = planned_with(model).cell.recipe
     cell = SimpleNamespace(recipe=recipe)
     assert tuning.settled(Options(chunk=0, conv=""), cell).conv == conv  # type: ignore[arg-type]

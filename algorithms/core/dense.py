@@ -1,0 +1,63 @@
+"""Large linear layers by oneDNN, which computes PyTorch's convolutions: a matter of processors.
+
+PyTorch gives matrix products to the library that it was built with; on some processors that one
+leaves half of their vector width idle. The sums are those of `F.linear`, added up in another order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+LARGE = 1 << 18
+"""Entries of a weight, and"""
+MANY = 1 << 22
+"""multiplications, from which on this was measured to be quicker."""
+
+
+def pay(x: Tensor, weight: Tensor) -> bool:
+    """Whether oneDNN is quicker: x [B, I], weight [O, I]."""
+    if weight.numel() < LARGE or len(x) * weight.numel() < MANY:
+        return False
+    plain = x.device.type == "cpu" and x.dtype == torch.float32
+    return plain and torch.backends.mkldnn.is_available() and not torch.is_autocast_enabled("cpu")
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """x [B, I], weight [O, I] -> [B, O]."""
+    out: Tensor = _Linear.apply(x, weight, bias)
+    return out
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return _product(x, weight, bias)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[:2])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        again = torch.is_grad_enabled()  # somebody wants to differentiate the gradient
+        product = _differentiable if again else _product
+        return (
+            product(grad, weight.t()) if of_x else None,
+            product(grad.t(), x.t()) if of_weight else None,
+            grad.sum(0) if of_bias else None,
+        )
+
+
+def _product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
+    """left [B, I], right [O, I] -> [B, O]."""
+    out: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
+    return out
+
+
+def _differentiable(left: Tensor, right: Tensor) -> Tensor:
+    return left @ right.t()
