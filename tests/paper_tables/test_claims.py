@@ -32,7 +32,7 @@ from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.seeds import OfSeed
 from repfl.paper_tables.core.statistics import Expected, spread
 from repfl.paper_tables.fedobp import ablation
-from repfl.paper_tables.fedobp import accuracy as obp_accuracy
+from repfl.paper_tables.fedobp import claims as obp_claims
 from repfl.paper_tables.fedpurin import claims as purin_claims
 from repfl.paper_tables.fedselect import accuracy as select_accuracy
 from repfl.paper_tables.star_pfl import accuracy as star_accuracy
@@ -258,9 +258,9 @@ Judge = Callable[[Any, pd.DataFrame], tuple[Claim, ...]]
 TABLES: dict[tuple[str, str], Judge] = {
     ("fedpurin", "table1"): lambda given, values: purin_claims.table1(values, "paper"),
     ("fedpurin", "table2"): lambda given, values: purin_claims.table2(values, "paper"),
-    ("fedobp", "table3"): obp_accuracy.table3_claims,
-    ("fedobp", "table4"): lambda given, values: obp_accuracy.margins(
-        given, values, obp_accuracy.TABLE4
+    ("fedobp", "table3"): obp_claims.table3_claims,
+    ("fedobp", "table4"): lambda given, values: obp_claims.margins(
+        given, values, obp_claims.TABLE4
     ),
     ("fedobp", "table5"): lambda given, values: (
         *ablation.claims(given, values),
