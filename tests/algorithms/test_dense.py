@@ -36,7 +36,7 @@ def test_onednn_computes_and_learns_as_a_linear_layer_does(
     torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-2)
 
 
-def test_only_gradients_that_are_asked_for_are_computed() -> None:
+def test_what_is_frozen_leaves_the_other_gradients_as_they_are() -> None:
     x, weight, bias = drawn(4, 6), drawn(5, 6), drawn(5)
     for frozen in (x, weight, bias):
         frozen.requires_grad_(False)

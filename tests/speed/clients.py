@@ -59,7 +59,7 @@ def federation(
     net = models.build(model, channels=3, size=32, classes=10)
     recipe = toy_recipe(clients=len(sizes), **{"epochs": 1, "lr": 0.01, **protocol})
     # as they are run
-    conv = operations.counted(model, 3, 32, 10).usual() if device == "cpu" else "auto"
+    conv = operations.network(model, 3, 32, 10).usual() if device == "cpu" else "auto"
     how = {"chunk": chunk, "lanes": lanes, "conv": conv, "precision": precision}
     fed = Federation(net, cifar_shaped(sizes, test), recipe, seed=0, device=device, **how)
     fed.begin(1, scoring=False)

@@ -119,3 +119,22 @@ def test_pages_count_the_baselines_that_lie_within_a_point_of_their_log() -> Non
         ("README.md", f"{every} logged baselines of FedOBP"),
     ):
         assert said in (root / other).read_text()
+
+
+def test_the_page_has_each_measured_pair_of_flute_and_of_fedobp() -> None:
+    """Ours and the log after 100 rounds; FLUTE is higher by far where its log is of two workers."""
+    frames = [committed.table("fedobp", name, "paper").frame for name in ("table3", "table4")]
+    rows = pd.concat(frames).query("kind == 'log value' and ours == ours").set_index("column")
+    page = (Path(__file__).parents[3] / "paper_tables" / "fedobp" / "README.md").read_text()
+    page = " ".join(page.split())
+    flute, fedobp = (
+        rows[rows["row"] == f"{method}, momentum 0.7, 100 rounds"] for method in ("FLUTE", "FedOBP")
+    )
+    for column, row in pd.concat([flute, fedobp]).iterrows():
+        if column != "cifar10-dir0.1":  # told in words of its own
+            assert f"{row['ours']:.2f} and {row['published']:.2f} (" in page
+    two = flute.index.isin(["cifar10-dir0.1", "fmnist-dir0.1", "mnist-dir0.5"])
+    above = flute["ours"] - flute["published"]
+    serial, workers = -above[~two], above[two]
+    assert f"ours is {serial.min():.1f} to {serial.max():.1f} lower" in page
+    assert f"it is {workers.min():.1f} to {workers.max():.1f} higher" in page
