@@ -92,8 +92,8 @@ class APFL(Method[HP]):
         step = self.step if self.hp.mode == "paper" else self.flbench_step
         models = {"w": start, "v": state["v"][fed.active]}
         done = fed.loop(step, models, extras=extras, same=self.hp.mode)
-        v, alpha = state["v"].clone(), state["alpha"].clone()
-        v[fed.active], alpha[fed.active] = done.models["v"], done.extras["alpha"]
+        v = fed.put(state.pop("v"), done.models["v"])
+        alpha = fed.put(state.pop("alpha"), done.extras["alpha"])
         fed.score("pre_agg", self.mixture(done.models["v"], done.theta, done.extras["alpha"]))
         fed.note("alpha", alpha.mean())
         return partial.average(state, fed, done.theta, fed.exchanged) | {"v": v, "alpha": alpha}

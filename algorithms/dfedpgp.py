@@ -76,6 +76,9 @@ class DFedPGP(Method[HP]):
     HP = HP
     serverless = True
 
+    def passes(self, epochs: int) -> tuple[int, int]:
+        return epochs if self.hp.body_epochs is None else self.hp.body_epochs, self.hp.head_epochs
+
     def init(self, fed: Federation) -> State:
         w = torch.where(self.shared(fed), fed.new_model(), fed.new_models())
         return {

@@ -66,6 +66,9 @@ class Ditto(Method[HP]):
 
     HP = HP
 
+    def passes(self, epochs: int) -> tuple[int, int]:
+        return epochs + (epochs if self.hp.epochs is None else self.hp.epochs), 0
+
     def init(self, fed: Federation) -> State:
         return partial.init(fed, fed.exchanged) | {"v": fed.new_model().repeat(fed.N, 1)}  # [N, D]
 
@@ -75,9 +78,9 @@ class Ditto(Method[HP]):
         end = fed.train(received).theta
         options: dict[str, Any] = {} if hp.lr is None else {"lr": hp.lr}
         pull = (received, hp.lam) if hp.lam else None
-        v = state["v"].clone()
-        v[fed.active] = fed.train(v[fed.active], pull=pull, epochs=hp.epochs, **options).theta
-        return partial.average(state, fed, end, fed.exchanged) | {"v": v}
+        v = state.pop("v")
+        own = fed.train(v[fed.active], pull=pull, epochs=hp.epochs, **options).theta
+        return partial.average(state, fed, end, fed.exchanged) | {"v": fed.put(v, own)}
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["v"][fed.active]

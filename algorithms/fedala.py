@@ -131,7 +131,7 @@ class FedALA(Method[HP]):
 
     def round(self, state: State, fed: Federation) -> State:
         fed.down(state["theta"])
-        kept, ends = {name: state[name].clone() for name in ("w", "weights", "searched")}, []
+        kept, ends = {name: state[name] for name in ("w", "weights", "searched")}, []
         turns = fed.called.split(1) if self.hp.worker == "shared" else (fed.active,)
         for block in turns:
             with fed.among(block):

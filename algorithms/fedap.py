@@ -103,16 +103,15 @@ class FedAP(Method[HP]):
     def round(self, state: State, fed: Federation) -> State:
         shared = self.shared(fed)
         closeness = self.prepared(fed) if fed.round == 1 else state["closeness"]
-        w, sent, seen = state["w"].clone(), state["sent"].clone(), state["seen"].clone()
+        w, seen = state["w"], state["seen"].clone()
         end = fed.train(w[fed.active]).theta
         fed.up(end, shared)
-        sent[fed.active], seen[fed.active] = end[:, shared], True
+        sent, seen[fed.active] = fed.put(state["sent"], end[:, shared]), True
         mixing = mixing_weights(closeness, seen, self.hp.lam)[fed.active].to(fed.dtype)  # [K, N]
         mixed = end.clone()
         mixed[:, shared] = mixing @ sent
         fed.down(mixed, shared)
-        w[fed.active] = mixed
-        return {"w": w, "sent": sent, "seen": seen, "closeness": closeness}
+        return {"w": fed.put(w, mixed), "sent": sent, "seen": seen, "closeness": closeness}
 
     def prepared(self, fed: Federation) -> Tensor:
         """One over the distance between any two clients' features under a pretrained model  [N, N]

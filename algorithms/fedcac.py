@@ -77,9 +77,7 @@ class FedCAC(Method[HP]):
         fed.down(combined, sent if fed.round <= hp.beta else sent & ~mask)
         fed.note("partners", partners.sum(1).float().mean())
         fed.tally("mask", mask)
-        w = state["w"].clone()
-        w[fed.active] = torch.where(sent, combined, theta)
-        return {"w": w}
+        return {"w": fed.put(state["w"], torch.where(sent, combined, theta))}
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]

@@ -92,6 +92,9 @@ class FedDPA(Method[HP]):
 
     HP = HP
 
+    def passes(self, epochs: int) -> tuple[int, int]:
+        return epochs * (2 if self.hp.training == "phases" else 1), 0
+
     def init(self, fed: Federation) -> State:
         theta = fed.new_model()
         return {"theta": theta, "last": theta.expand(fed.N, -1).clone()}  # [D], [N, D]
@@ -125,9 +128,8 @@ class FedDPA(Method[HP]):
             mean = state["theta"] + fed.mean(fed.up(self.guarded(end - state["theta"], fed)))
         fed.note("personal", mask.sum(1).float().mean())
         fed.tally("personal", mask)
-        last = state["last"].clone()
-        last[fed.active] = end
-        return {"theta": torch.where(fed.exchanged, mean, state["theta"]), "last": last}
+        theta = torch.where(fed.exchanged, mean, state["theta"])
+        return {"theta": theta, "last": fed.put(state["last"], end)}
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         if self.hp.training == "phases":

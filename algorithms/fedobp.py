@@ -133,11 +133,10 @@ class FedOBP(Method[HP]):
             "last": end,
             "change": (start - end).abs(),
             "score": scores,
-            "seen": torch.ones((), dtype=torch.bool, device=fed.device),
+            "seen": torch.ones_like(fed.active, dtype=torch.bool),
         }
         for name in state.keys() - new.keys():
-            new[name] = state[name].clone()
-            new[name][fed.active] = kept[name]
+            new[name] = fed.put(state[name], kept[name])
         self.record(fed, mask)
         return new
 

@@ -95,6 +95,9 @@ class FedPAC(Method[HP]):
 
     HP = HP
 
+    def passes(self, epochs: int) -> tuple[int, int]:
+        return epochs, self.hp.head_epochs
+
     def init(self, fed: Federation) -> State:
         centroids = torch.zeros(fed.layout.head_weight.shape, dtype=fed.dtype, device=fed.device)
         known = torch.zeros(fed.classes, dtype=torch.bool, device=fed.device)

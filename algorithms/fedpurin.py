@@ -135,9 +135,7 @@ class FedPURIN(Method[HP]):
             news = news & mask
         fed.down(combined, news & processed, code="bitmap", domain=processed)
         self.record(fed, mask, average, partners, processed)
-        w = state["w"].clone()
-        w[fed.active] = torch.where(processed, combined, trained.theta)
-        return {"w": w}
+        return {"w": fed.put(state["w"], torch.where(processed, combined, trained.theta))}
 
     def critical(self, fed: Federation, theta: Tensor, grad: Tensor | None) -> Tensor:
         """Masks of critical entries  [K, D] bool."""

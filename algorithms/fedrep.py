@@ -71,6 +71,12 @@ class FedRep(Method[HP]):
         super().__init__(hp)
         self.trains_before_scoring = self.hp.final_epochs > 0
 
+    def passes(self, epochs: int) -> tuple[int, int]:
+        if self.hp.head_epochs is not None:
+            return self.hp.body_epochs, self.hp.head_epochs
+        body = min(self.hp.body_epochs, epochs)
+        return body, epochs - body
+
     def body(self, fed: Federation) -> Tensor:
         """What is averaged  [D] bool."""
         return fed.exchanged & ~fed.layout.head
@@ -79,13 +85,9 @@ class FedRep(Method[HP]):
         return partial.init(fed, self.body(fed))
 
     def round(self, state: State, fed: Federation) -> State:
-        body, budget = self.body(fed), fed.protocol.epochs
+        body = self.body(fed)
         start = partial.received(state, fed, body, self.hp.newcomer)
-        if self.hp.head_epochs is None:
-            body_epochs = min(self.hp.body_epochs, budget)
-            head_epochs = budget - body_epochs
-        else:
-            body_epochs, head_epochs = self.hp.body_epochs, self.hp.head_epochs
+        body_epochs, head_epochs = self.passes(fed.protocol.epochs)
         phases = [Phase(fed.layout.head, head_epochs), Phase(~fed.layout.head, body_epochs)]
         return partial.average(state, fed, in_phases(fed, start, phases), body, self.hp.newcomer)
 

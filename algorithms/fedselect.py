@@ -122,6 +122,9 @@ class FedSelect(Method[HP]):
 
     HP = HP
 
+    def passes(self, epochs: int) -> tuple[int, int]:
+        return 2 * epochs, 0  # one over personal entries, one over shared ones
+
     def init(self, fed: Federation) -> State:
         w = torch.where(fed.exchanged, fed.new_model(), fed.new_models())
         mask = self.layer(fed) if self.hp.select == "layer" else torch.zeros_like(fed.exchanged)
@@ -184,21 +187,19 @@ class FedSelect(Method[HP]):
         )
         weights = torch.ones_like(end[:, 0]) if self.hp.weighting == "uniform" else fed.weights
         theta = holders_mean(fed.up(end, shared, **told), shared, weights, state["theta"])
-        new = {name: value.clone() for name, value in state.items()} | {"theta": theta}
-        new["w"][fed.active] = torch.where(shared, theta, end)
-        new["visits"][fed.active] += 1
+        visits, selectable = state["visits"][fed.active], self.selectable(fed)
         due, before = (
-            self.due(state["visits"][fed.active]),
+            self.due(visits),
             state["before"][fed.active] if "before" in state else start,
         )
         if self.hp.select != "layer" and bool(due.any()):
-            new["mask"][fed.active] |= self.grown(fed, mask, (end - before).abs()) & due[:, None]
+            mask = mask | (self.grown(fed, mask, (end - before).abs()) & due[:, None])
+        fed.tally("mask", mask)
+        fed.note("personal", (mask & selectable).sum() / (fed.K * selectable.sum()))
+        new = {"w": torch.where(shared, theta, end), "visits": visits + 1, "mask": mask}
         if "before" in state:
-            new["before"][fed.active] = torch.where(due[:, None], end, before)
-        grown, selectable = new["mask"][fed.active], self.selectable(fed)
-        fed.tally("mask", grown)
-        fed.note("personal", (grown & selectable).sum() / (fed.K * selectable.sum()))
-        return new
+            new["before"] = torch.where(due[:, None], end, before)
+        return {name: fed.put(state[name], own) for name, own in new.items()} | {"theta": theta}
 
     def due(self, visits: Tensor) -> Tensor:
         """Who grows now, given how often each took part before  [K] bool."""

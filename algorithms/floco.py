@@ -91,6 +91,9 @@ class FLOCO(Method[HP]):
 
     HP = HP
 
+    def passes(self, epochs: int) -> tuple[int, int]:
+        return epochs + self.hp.plus_epochs, 0
+
     def init(self, fed: Federation) -> State:
         shape, count = fed.layout.head_weight.shape, self.hp.endpoints
         deviation = (2 / sum(shape)) ** 0.5  # Xavier
@@ -117,11 +120,12 @@ class FLOCO(Method[HP]):
         placed = now >= self.hp.tau
         trained = self.train(state, fed, self.draws(fed, state, placed=placed))
         fed.numbers("up", self.surplus(fed))
-        new = partial.average(state, fed, trained.theta, fed.exchanged)
         ends = trained.extras["ends"]
-        new["ends"] = fed.mean(ends.flatten(1)).view(ends.shape[1:])
+        new = {"ends": fed.mean(ends.flatten(1)).view(ends.shape[1:])}
         fed.trained = self.combined(fed, trained.theta, state["places"][fed.active], ends)
-        return state | new | (self.plus(state, fed, placed=placed) if self.hp.plus_epochs else {})
+        if self.hp.plus_epochs:
+            new |= self.plus(state, fed, placed=placed)
+        return state | new | partial.average(state, fed, trained.theta, fed.exchanged)
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         places = state["places"][fed.active]
@@ -229,21 +233,18 @@ class FLOCO(Method[HP]):
             "draws": self.draws(fed, state, placed=placed, purpose="plus"),
             "step": torch.zeros_like(fed.active),
         }
-        models = {
-            "w": state["plus"][fed.active],
-            "anchor": partial.models(state, fed, fed.exchanged),
-        }
         trained = fed.loop(
             self.step,
-            models,
+            {"w": state["plus"][fed.active]},
+            beside={"anchor": partial.models(state, fed, fed.exchanged)},
             extras=extras,
             trainable=self.trainable(fed),
             epochs=self.hp.plus_epochs,
             first_epoch=fed.protocol.epochs,
             same="plus",
         )
-        own, ends = state["plus"].clone(), state["plus_ends"].clone()
-        own[fed.active], ends[fed.active] = trained.theta, trained.extras["ends"]
+        own = fed.put(state["plus"], trained.theta)
+        ends = fed.put(state["plus_ends"], trained.extras["ends"])
         fed.trained = self.combined(
             fed, trained.theta, state["places"][fed.active], trained.extras["ends"]
         )

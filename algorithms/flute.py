@@ -106,6 +106,9 @@ class FLUTE(Method[HP]):
 
     HP = HP
 
+    def passes(self, epochs: int) -> tuple[int, int]:
+        return (0, epochs) if self.hp.detach else (epochs, 0)
+
     def body(self, fed: Federation) -> Tensor:
         """What is averaged  [D] bool."""
         return fed.exchanged & ~fed.layout.head

@@ -21,9 +21,8 @@ class Local(Method):
         return {"w": fed.new_models().clone()}  # [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
-        w = state["w"].clone()
-        w[fed.active] = fed.train(w[fed.active]).theta
-        return {"w": w}
+        w = state.pop("w")
+        return {"w": fed.put(w, fed.train(w[fed.active]).theta)}
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]

@@ -159,16 +159,16 @@ class LotteryFL(Method[HP]):
 
     def masked(self, state: State, fed: Federation, mask: Tensor, prunes: Tensor) -> State:
         """The masks and remaining shares after this round's pruning."""
-        held, remaining = state["mask"].clone(), state["remaining"].clone()
-        held[fed.active] = mask
-        remaining[fed.active] = torch.where(
-            prunes, remaining[fed.active] * (1 - self.hp.share), remaining[fed.active]
-        )
-        fed.note("remaining", remaining[fed.active].mean())
+        remaining = state["remaining"][fed.active]
+        remaining = torch.where(prunes, remaining * (1 - self.hp.share), remaining)
+        fed.note("remaining", remaining.mean())
         fed.note("pruned", prunes.double().mean())
         masks.note_shares(fed, "active", mask)
         fed.tally("mask", mask)
-        return {"mask": held, "remaining": remaining}
+        return {
+            "mask": fed.put(state["mask"], mask),
+            "remaining": fed.put(state["remaining"], remaining),
+        }
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return torch.where(

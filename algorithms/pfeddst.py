@@ -114,6 +114,9 @@ class PFedDST(Method[HP]):
     HP = HP
     serverless = True
 
+    def passes(self, epochs: int) -> tuple[int, int]:
+        return epochs, self.hp.head_epochs
+
     def init(self, fed: Federation) -> State:
         start = fed.new_model()
         same = torch.zeros_like(fed.everybody)

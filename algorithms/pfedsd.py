@@ -80,8 +80,7 @@ class PFedSD(Method[HP]):
             ).theta
         else:
             end = fed.train(start).theta
-        teacher = state["teacher"].clone()
-        teacher[fed.active] = end
+        teacher = fed.put(state["teacher"], end)
         return partial.average(state, fed, end, fed.exchanged) | {"teacher": teacher}
 
     def loss(self, local: Chunk, batch: Batch, student: Params) -> Tensor:

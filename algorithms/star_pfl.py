@@ -138,8 +138,7 @@ class StarPFL(Method[HP]):
         self.note(fed, trained, sent)
         everyone = side(state, "client")
         for name, value in everyone.items():
-            everyone[name] = value.clone()
-            everyone[name][fed.active] = client[name]
+            everyone[name] = fed.put(value, client[name])
         kept = partial.kept(state, fed, end, fed.exchanged)
         return {"theta": theta, **kept, **named("server", server), **named("client", everyone)}
 

@@ -107,8 +107,9 @@ class Chunk:
     def pull(self, grads: Params, anchor: str, strength: float, of: str = "w") -> Params:
         """Add the gradient of strength / 2 * |w - anchor|^2."""
         params, goal = self.models[of], self.models[anchor]
+        away = {name: params[name] - goal[name] for name in grads}
         return {
-            name: torch.add(g, params[name] - goal[name], alpha=strength)
+            name: torch.add(g, away[name], alpha=strength, out=away[name])
             for name, g in grads.items()
         }
 

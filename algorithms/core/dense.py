@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 LARGE = 1 << 18
@@ -32,20 +33,19 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class _Linear(torch.autograd.Function):
-    @staticmethod
-    def forward(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        return _product(x, weight, bias)
+    """Without a `setup_context`, for which PyTorch reads the signature anew at every call."""
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs[:2])
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _product(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad
         again = torch.is_grad_enabled()  # somebody wants to differentiate the gradient
-        product = _differentiable if again else _product
+        product = F.linear if again else _product
         return (
             product(grad, weight.t()) if of_x else None,
             product(grad.t(), x.t()) if of_weight else None,
@@ -57,7 +57,3 @@ def _product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """left [B, I], right [O, I] -> [B, O]."""
     out: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
     return out
-
-
-def _differentiable(left: Tensor, right: Tensor) -> Tensor:
-    return left @ right.t()

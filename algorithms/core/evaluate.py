@@ -10,7 +10,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.batches import padded
 from repfl.algorithms.core.data import ClientData, sent_together
-from repfl.algorithms.core.layout import Layout
+from repfl.algorithms.core.layout import Layout, Params
 from repfl.algorithms.core.model import Model
 from repfl.algorithms.core.ops import EVAL
 
@@ -54,9 +54,10 @@ def count_correct(
     correct = torch.zeros(len(parts), dtype=torch.int64, device=data.labels.device)
     order = sorted((k for k in range(len(parts)) if len(parts[k])), key=lambda k: -len(parts[k]))
     groups = [order[first : first + chunk] for first in range(0, len(order), chunk)]
-    for members, index, lengths in _arrived(groups, parts, correct.device):
+    arrived = _arrived(groups, parts, correct.device)
+    for own, (members, index, lengths) in zip(groups, arrived, strict=True):
         nets = [
-            (None if weight is None else weight[members], layout.split(flat[members]))
+            (None if weight is None else weight[members], _named(layout, flat, own, members))
             for weight, flat in mixture
         ]
         width = samples_at_once(data, len(members))
@@ -73,6 +74,13 @@ def count_correct(
             real = torch.arange(start, start + columns.shape[1], device=index.device) < lengths
             correct[members] += (hits & real).sum(1)
     return correct
+
+
+def _named(layout: Layout, models: Tensor, own: list[int], members: Tensor) -> Params:
+    """The models of some rows [N, D] by their tensors: copies, but of a single one."""
+    if len(own) == 1:
+        return layout.views(models[own[0] : own[0] + 1])
+    return layout.split(models[members])
 
 
 def samples_at_once(data: ClientData, clients: int) -> int:

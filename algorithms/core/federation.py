@@ -214,9 +214,9 @@ class Federation(Network):
         adds a proximal term; `models` and `extras` are further rows that the objective reads;
         `keep` asks for "last_grad" or "epochs". For the rest see `loop`.
         """
-        others = dict(models or {})
+        beside = dict(models or {})
         if pull is not None:
-            others["anchor"] = pull[0]
+            beside["anchor"] = pull[0]
 
         def step(local: Chunk, batch: Batch) -> None:
             grads = local.grad(batch, objective)
@@ -229,7 +229,8 @@ class Federation(Network):
         )
         done = self.loop(
             step,
-            {"w": start, **others},
+            {"w": start},
+            beside=beside,
             extras=extras,
             trainable=trainable,
             keep=keep,
@@ -245,6 +246,7 @@ class Federation(Network):
         step: Step,
         models: Mapping[str, Tensor],
         *,
+        beside: Mapping[str, Tensor] | None = None,
         extras: Mapping[str, Tensor] | None = None,
         trainable: Tensor | None = None,
         keep: tuple[str, ...] = (),
@@ -257,7 +259,7 @@ class Federation(Network):
         **sgd: float,
     ) -> Trained:
         """Any local loop: `step(local, batch)` is called for every mini-batch of every active
-        client, or for the first `steps` of them.
+        client, or for the first `steps` of them. Models `beside` are only read.
 
         `first_epoch` continues the batch order of an earlier phase of the same round, `stream`
         names another order altogether; keyword arguments of `Sgd` override the protocol's.
@@ -275,7 +277,7 @@ class Federation(Network):
         )
         plans = self._local.planned(schedule, self.members, steps)
         options = replace(self.sgd, **sgd)
-        held = Held(models, extras or {}, trainable, keep, in_place)
+        held = Held(models, extras or {}, beside or {}, trainable, keep, in_place)
         done = self._local.run(step, plans, held, options, schedule, same)
         if self._local.ahead and self.round < self.rounds:
             self._local.plan_ahead(schedule, self._expected(), steps)
@@ -314,7 +316,9 @@ class Federation(Network):
         plans = [
             plan_pass(held if pick is None else held[pick[r]], batch) for r, held in enumerate(own)
         ]
-        return self._local.run(step, plans, Held(models, extras or {}, trainable), self.sgd)
+        return self._local.run(
+            step, plans, Held(models, extras or {}, trainable=trainable), self.sgd
+        )
 
     def once(self, what: str, of: Sequence[Tensor], work: Callable[[], Outcome]) -> Outcome:
         """The outcome of some work on tensors, which is not done again when it is asked for a

@@ -167,14 +167,18 @@ class Layout:
         for s in self.slices:
             part = flat[:, s.start : s.stop]
             if s.kind == "conv":
-                k, (out, inp, height, width) = flat.shape[0], s.shape
-                nhwc = part.view(k, out, inp, height, width).permute(0, 1, 3, 4, 2).contiguous()
-                named[s.name] = nhwc.permute(0, 1, 4, 2, 3)
+                nhwc = part.view(-1, *s.shape).permute(0, 1, 3, 4, 2)
+                own = nhwc.clone() if nhwc.is_contiguous() else nhwc.contiguous()
+                named[s.name] = own.permute(0, 1, 4, 2, 3)
             else:
                 named[s.name] = part.reshape(-1, *s.shape).clone(
                     memory_format=torch.contiguous_format
                 )
         return named
+
+    def views(self, flat: Tensor) -> Params:
+        """The named tensors [K, *shape] of flat vectors [K, D], for reading."""
+        return {s.name: flat[:, s.start : s.stop].view(-1, *s.shape) for s in self.slices}
 
     def join(self, named: Mapping[str, Tensor]) -> Tensor:
         """The flat vectors [K, D] of named tensors [K, *shape]."""

@@ -5,7 +5,7 @@ lanes side by side.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -26,6 +26,8 @@ class Held:
 
     models: Mapping[str, Tensor]
     extras: Mapping[str, Tensor]
+    beside: Mapping[str, Tensor] = field(default_factory=dict)
+    """Further models, which are only read."""
     trainable: Tensor | None = None
     keep: tuple[str, ...] = ()
     in_place: bool = False
@@ -109,7 +111,8 @@ class LocalTraining:
                 mask = mask[where]
             known = trained_parts(self.layout, mask) if parts is None else parts
             masks = tensor_masks(self.layout, mask, known)
-            rows, more = taken(out.models, where), taken(out.extras, where)
+            rows = {n: flat[where] for n, flat in (out.models | dict(held.beside)).items()}
+            more = taken(out.extras, where)
             return Chunk(self.model, self.layout, rows, more, sgd, masks)
 
         with self.lowering.active(self.device):

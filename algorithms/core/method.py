@@ -84,6 +84,12 @@ class Method(Generic[Chosen]):
     def __init__(self, hp: Chosen | None = None) -> None:
         self.hp: Chosen = self.HP() if hp is None else hp
 
+    def passes(self, epochs: int) -> tuple[int, int]:
+        """In how many epochs of a round's local training the body trains, and in how many the head
+        alone, where the protocol has so many: estimates of what a cell costs ask.
+        """
+        return epochs, 0
+
     def init(self, fed: Federation) -> State:
         """The state before the first round."""
         raise NotImplementedError
@@ -91,8 +97,8 @@ class Method(Generic[Chosen]):
     def round(self, state: State, fed: Federation) -> State:
         """One communication round of the clients in `fed.active`.
 
-        The dict is the method's to keep: an entry taken out of it is freed as soon as nobody uses
-        it. Its tensors are not to be changed.
+        The dict and its tensors are the method's to keep: an entry taken out of it is freed as soon
+        as nobody uses it, and `fed.put` writes the active clients' rows into one.
         """
         raise NotImplementedError
 

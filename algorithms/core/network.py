@@ -70,6 +70,12 @@ class Network:
         finally:
             self.call(*before)
 
+    def put(self, everybody: Tensor, rows: Tensor) -> Tensor:
+        """Everybody's entries [N, ...] with the active clients' new ones [K, ...], by overwriting:
+        for what a round has taken out of the state.
+        """
+        return everybody.index_copy_(0, self.active, rows)
+
     def down(
         self,
         x: Tensor,

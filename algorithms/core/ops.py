@@ -157,8 +157,8 @@ def max_pool(x: Tensor, size: int, stride: int | None = None, padding: int = 0) 
         images = (
             images.contiguous()
         )  # the channels-last kernel adds the gradients of overlapping windows in any order
-    pairs = size == 2 and stride is None and not padding and not images.requires_grad
-    if pairs and images.device.type == "cpu":
+    pairs = size == 2 and stride is None and not padding and min(images.shape[2:]) >= 2
+    if pairs and not images.requires_grad and images.device.type == "cpu":
         out = _larger_of_pairs(images)
     else:
         out = F.max_pool2d(images, size, stride, padding)

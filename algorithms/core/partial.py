@@ -76,9 +76,9 @@ def kept(state: State, fed: Federation, end: Tensor, shared: Tensor) -> State:
     """What stays with the clients after a round that ended with models [K, D]: their own entries,
     and that they took part.
     """
-    own, seen = state["own"].clone(), state["seen"].clone()
-    own[fed.active], seen[fed.active] = end[:, ~shared], True
-    return {"own": own, "seen": seen}
+    seen = state["seen"].clone()
+    seen[fed.active] = True
+    return {"own": fed.put(state["own"], end[:, ~shared]), "seen": seen}
 
 
 def settled(fed: Federation, models: Tensor) -> Tensor:

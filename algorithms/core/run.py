@@ -20,6 +20,8 @@ from repfl.algorithms.core.method import Method, State
 from repfl.algorithms.core.model import Model
 from repfl.algorithms.core.recipe import Recipe
 
+TOGETHER = 28 << 20
+"""Bytes of models that are asked for at once; a processor's allocator keeps what is no larger."""
 FINE_TUNED = "fine-tuned"
 """A note for the round alone: the sum of all models that were trained in order to be scored."""
 
@@ -152,7 +154,7 @@ class Run:
     def _score_everybody(self) -> None:
         """Score all clients, a block at a time so that their models never exist all at once."""
         fed, parts, sums = self.fed, [], []
-        width = max(fed.chunk, 16)
+        width = max(fed.chunk, min(16, TOGETHER // (4 * fed.D)))
         for first, block in zip(count(step=width), fed.everybody.split(width), strict=False):
             with fed.among(block, list(range(first, first + len(block)))):
                 models = self.method.personal(self.state, fed)

@@ -35,8 +35,12 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding:
 
 
 class _Windows(torch.autograd.Function):
+    """Without a `setup_context`, for which PyTorch reads the signature anew at every call."""
+
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, stride: int, padding: int) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.stride, ctx.padding = stride, padding
         pixels, kernel = _rows(x), _rows(weight)
         high, wide = _out(x.shape[2:], weight.shape[2:], stride, padding)
         out = x.new_empty(len(x), high, wide, len(weight))
@@ -48,11 +52,6 @@ class _Windows(torch.autograd.Function):
             else:
                 flat[:, row.out].addmm_(ours, theirs)
         return out.permute(0, 3, 1, 2)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, weight, ctx.stride, ctx.padding = inputs
-        ctx.save_for_backward(x, weight)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:

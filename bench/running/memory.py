@@ -15,8 +15,10 @@ from pathlib import Path
 
 TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3
 """The numbers of `mallopt`'s parameters in glibc's malloc.h."""
-SETTINGS = {MMAP_THRESHOLD: 32 << 20, TRIM_THRESHOLD: 1 << 30, TOP_PAD: 64 << 20}
-"""In bytes. Older releases of glibc take no higher threshold for mapped blocks."""
+SETTINGS = {MMAP_THRESHOLD: (64 << 20, 32 << 20), TRIM_THRESHOLD: (1 << 30,), TOP_PAD: (64 << 20,)}
+"""In bytes, the first of each that it takes: older releases of glibc allow no larger threshold for
+mapped blocks than the second. The models of ten clients with cnn4 lie between the two.
+"""
 
 
 def keep_freed_memory() -> bool:
@@ -25,7 +27,9 @@ def keep_freed_memory() -> bool:
         return False
     with suppress(OSError, AttributeError):  # another C library has no such call
         tell = ctypes.CDLL(None).mallopt
-        obeyed = [tell(name, value) == 1 for name, value in SETTINGS.items()]
+        obeyed = [
+            any(tell(name, value) == 1 for value in values) for name, values in SETTINGS.items()
+        ]
         return all(obeyed)
     return False
 

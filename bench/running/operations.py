@@ -7,6 +7,7 @@ input of the grids, so that planning needs no PyTorch. `repfl.bench.evidence.pac
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -15,9 +16,10 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
+from repfl.bench.cells.cell import canonical
 from repfl.bench.cells.needs import participants, residents
 from repfl.bench.cells.sense import sizes
-from repfl.bench.cells.valid import known_entry
+from repfl.bench.cells.valid import hyperparameters, known_entry
 from repfl.bench.records.provenance import HALF
 
 FILE = Path(__file__).with_name("operations.csv")
@@ -116,6 +118,14 @@ class Network:
             self.parameters,
         )
 
+    def head_step(self, samples: float) -> Load:
+        """A training step of the head alone: through the body it goes forward only, and what the
+        head needs weighs next to nothing.
+        """
+        return Load(
+            2 * self.score_calls, samples * self.score_products, samples * self.score_elements
+        )
+
     def scoring(self, samples: float) -> Load:
         """Forward passes over a client's samples."""
         return Load(
@@ -184,19 +194,29 @@ def work(
     training, cohort = recipe["training"], participants(method, recipe)
     shared = min(chunk or together(recipe), cohort)
     net = network(*shape_of(recipe)).computed(conv or convolution(recipe)).shared_by(shared)
-    held = trained_on(recipe)
-    epoch = net.step(held / _steps(recipe)).times(_steps(recipe))
+    held, steps = trained_on(recipe), _steps(recipe)
+    epoch, head_epoch = (step(held / steps).times(steps) for step in (net.step, net.head_step))
+    whole, head = _passes(method, canonical(hp), training["epochs"])
     visits, tested = cohort * training["rounds"], net.scoring(scored_on(recipe))
     cohorts, everybody = _scored(method, hp, recipe)
     scoring = tested.times(cohorts * cohort + everybody * residents(recipe))
     if extra := _tuned(method, hp, training["epochs"]):
         scoring += epoch.times(extra * everybody * residents(recipe))
     return Work(
-        epoch.times(training["epochs"] * visits),
+        (epoch.times(whole) + head_epoch.times(head)).times(visits),
         Load(moved=MOVED * net.parameters, visits=1).times(visits),
         scoring,
-        visits * training["epochs"] * held,
+        visits * (whole + head) * held,
     )
+
+
+@lru_cache(maxsize=4096)
+def _passes(method: str, hp: str, epochs: int) -> tuple[int, int]:
+    """Epochs of a round that train the body, and such of the head alone; `hp` in canonical JSON."""
+    known = known_entry(method)
+    if known is None:  # of a record whose method is not registered here
+        return epochs, 0
+    return known.cls(hyperparameters(method, json.loads(hp))).passes(epochs)
 
 
 # -- samples ---------------------------------------------------------------------------------------

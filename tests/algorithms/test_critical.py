@@ -97,7 +97,7 @@ def test_fedcac_with_nothing_critical_is_fedavg() -> None:
 def test_fedcac_critical_entries_are_the_clients_own_well_after_beta() -> None:
     run = toys.run("fedcac", {"beta": 1}, rounds=2)
     again = toys.run("fedcac", {"beta": 1}, rounds=1)
-    start = models_of(again)
+    start = models_of(again).clone()
     again.step()
     theta = again.fed.trained
     mask = critical.critical(

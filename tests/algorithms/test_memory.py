@@ -74,6 +74,11 @@ def test_a_gossip_round_holds_at_most_three_copies_of_everybodys_models() -> Non
     assert found["peak"] - found["before"] < 2.25 * found["copy"] + BLOCKS
 
 
+def test_a_round_of_personal_models_holds_them_once() -> None:
+    found = measured("ditto", "cnn4", clients=160, batch=8, participation=0.05)
+    assert found["peak"] - found["before"] < 1.5 * found["copy"] + BLOCKS
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", SERVERLESS)
 def test_100_clients_with_a_resnet18_and_no_server_take_at_most_12_gib(method: str) -> None:

@@ -42,9 +42,7 @@ class MyMethod(Method[HP]):
         body = ~fed.layout.head  # [D]
         end = fed.train(state["w"][fed.active]).theta  # [K, D]
         average = fed.down(fed.mean(fed.up(end, mask=body), weights=fed.n_train), mask=body)
-        w = state["w"].clone()
-        w[fed.active] = end + self.hp.share * body * (average - end)
-        return {"w": w}
+        return {"w": fed.put(state["w"], end + self.hp.share * body * (average - end))}
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         """What each client is scored with  [K, D]."""

@@ -94,6 +94,22 @@ def test_grey_pictures_cost_less_than_coloured_ones() -> None:
     assert known._of(grey.step(32)) < 0.8 * known._of(coloured.step(32))
 
 
+def test_epochs_of_the_head_alone_go_through_the_body_forward_only() -> None:
+    recipe = lasting().cell.recipe
+    whole, mixed, head = (
+        operations.work(method, hp, recipe).steps
+        for method, hp in (
+            ("fedavg", {}),
+            ("fedrep", {"body_epochs": 1, "head_epochs": 1}),
+            ("flute", {"detach": True}),
+        )
+    )
+    assert head.products < 0.5 * whole.products
+    assert head.parameters == 0
+    epochs = recipe["training"]["epochs"]
+    assert mixed.products == pytest.approx((whole.products + head.products) / epochs)
+
+
 def test_everybody_who_is_scored_and_tuned_is_counted() -> None:
     plain, often, tuned = (
         operations.work(method, hp, lasting(evaluation=evaluation).cell.recipe).scoring

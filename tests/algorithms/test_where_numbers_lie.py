@@ -1,0 +1,72 @@
+"""What is copied, what is read where it lies, and what is overwritten."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from repfl.algorithms import models
+from repfl.algorithms.core import ops
+from repfl.algorithms.core.data import ClientData
+from tests.algorithms import toys
+
+
+def test_everybodys_rows_are_overwritten_where_they_lie_and_the_others_stay() -> None:
+    fed = toys.run("local", rounds=1).fed
+    w = torch.arange(2.0 * fed.N).view(fed.N, 2)
+    with fed.among(torch.tensor([1, 4])):
+        same = fed.put(w, torch.tensor([[-1.0, -2.0], [-3.0, -4.0]]))
+    assert same is w
+    assert w[[1, 4]].tolist() == [[-1.0, -2.0], [-3.0, -4.0]]
+    assert w[[0, 2, 3, 5]].tolist() == [[2.0 * n, 2.0 * n + 1] for n in (0, 2, 3, 5)]
+
+
+def test_models_beside_are_read_and_neither_trained_nor_returned() -> None:
+    fed = toys.run("local", rounds=1).fed
+    start = fed.new_model().expand(fed.K, -1)
+    anchor = torch.zeros(fed.K, fed.D)
+    pulled = fed.train(start, pull=(anchor, 5.0))
+    assert list(pulled.models) == ["w"]
+    assert not anchor.any()
+    assert pulled.theta.abs().sum() < fed.train(start).theta.abs().sum()
+
+
+@pytest.mark.parametrize("model", ["tiny", "cnn4"])
+def test_named_copies_share_no_memory_with_the_flat_vector_and_views_do(model: str) -> None:
+    """A view would train the rows of others; kernels of one channel are in their final order as
+    they lie.
+    """
+    layout = models.build(model, channels=1, size=28, classes=4).layout
+    flat = torch.arange(1.0, layout.size + 1)[None]
+    before = flat.clone()
+    for value in layout.split(flat).values():
+        value.zero_()
+    assert torch.equal(flat, before)
+    seen, copied = layout.views(flat), layout.split(flat)
+    assert all(torch.equal(seen[name], value) for name, value in copied.items())
+    flat.zero_()
+    assert not any(value.any() for value in seen.values())
+
+
+@pytest.mark.parametrize("shape", [None, (3, 8, 8), (3, 10, 12)])
+def test_images_are_normalised_value_by_value_with_and_without_room_for_all(
+    shape: tuple[int, int, int] | None,
+) -> None:
+    images = torch.arange(5 * 8 * 8 * 3).remainder(256).to(torch.uint8).view(5, 8, 8, 3)
+    scale, shift = torch.tensor([0.1, 0.3, 0.7]), torch.tensor([-1.0, 0.5, 2.0])
+    none = [torch.arange(0)]
+    held = ClientData(images, torch.zeros(5).long(), none, none, none, scale, shift, 4, shape)
+    index = torch.tensor([[3, 0], [2, 3]])
+    plain = (images.float() * scale + shift).permute(0, 3, 1, 2)
+    plain = F.pad(plain, (0, 12 - 8, 0, 10 - 8)) if shape == (3, 10, 12) else plain
+    ready = held.to(torch.device("cpu"), torch.float32)
+    assert ready.ready is not None
+    for data in (held, ready):
+        assert torch.equal(data.inputs(index), plain[index])
+
+
+def test_a_map_of_one_pixel_is_refused_by_pooling_in_scoring_as_in_training() -> None:
+    for grad in (False, True):
+        with pytest.raises(RuntimeError, match="too small"):
+            ops.max_pool(torch.zeros(1, 2, 3, 1, 1, requires_grad=grad), 2)
