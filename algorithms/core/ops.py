@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.core import dense, windows
+from repfl.algorithms.core import dense, pooling, windows
 from repfl.algorithms.core.layout import Params
 
 Convolution = Literal["auto", "grouped", "matmul", "windows", "onednn"]
@@ -157,19 +157,11 @@ def max_pool(x: Tensor, size: int, stride: int | None = None, padding: int = 0) 
         images = (
             images.contiguous()
         )  # the channels-last kernel adds the gradients of overlapping windows in any order
-    pairs = size == 2 and stride is None and not padding and min(images.shape[2:]) >= 2
-    if pairs and not images.requires_grad and images.device.type == "cpu":
-        out = _larger_of_pairs(images)
+    if size == 2 and stride is None and not padding and pooling.pay(images):
+        out = pooling.largest(images)
     else:
         out = F.max_pool2d(images, size, stride, padding)
     return out if alone else out.unsqueeze(0) if len(x) == 1 else out.unflatten(0, x.shape[:2])
-
-
-def _larger_of_pairs(x: Tensor) -> Tensor:
-    """Pooling over windows of 2 x 2 of which no gradient will ask where the largest value was."""
-    high, wide = (side // 2 * 2 for side in x.shape[-2:])
-    rows = torch.maximum(x[..., 0:high:2, :], x[..., 1:high:2, :])
-    return torch.maximum(rows[..., 0:wide:2], rows[..., 1:wide:2])
 
 
 def global_average(x: Tensor) -> Tensor:

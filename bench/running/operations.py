@@ -344,7 +344,9 @@ def network(*shape: Any) -> Network:
 
 
 def counted(model: str, channels: int, size: int, classes: int) -> Network:
-    """A model's layers, counted on two samples and on four: what grows with them is per sample."""
+    """A model's layers, counted on two samples and on three, so few that PyTorch's own kernels take
+    them: what grows with them is per sample.
+    """
     from repfl.algorithms import models
     from repfl.algorithms.core import dense, ops
     from repfl.bench.running.counting import count
@@ -352,10 +354,10 @@ def counted(model: str, channels: int, size: int, classes: int) -> Network:
     built = models.build(model, channels=channels, size=size, classes=classes)
     shape, found = (channels, size, size), []
     for train in (True, False):
-        two, four = (count(built, shape, samples, train=train) for samples in (2, 4))
+        two, three = (count(built, shape, samples, train=train) for samples in (2, 3))
         with ops.convolution("windows"):
             windows = count(built, shape, 2, train=train)
-        elements = (four.elements - two.elements) / 2
+        elements = three.elements - two.elements
         found += [two.calls, two.products / 2, windows.products / 2, elements]
     linear = [part.size for part in built.layout if part.kind == "linear"]
     large = sum(size for size in linear if size >= dense.LARGE)

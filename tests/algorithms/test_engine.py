@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from repfl.algorithms import models
-from repfl.algorithms.core import ops
+from repfl.algorithms.core import ops, pooling
 from repfl.algorithms.core.batches import Schedule, plan_batches
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger, code_bytes, encode
@@ -217,6 +217,27 @@ def test_pooling_has_pytorchs_bits_with_and_without_a_gradient(
         ours = ops.max_pool(x.clone(memory_format=order).requires_grad_(learns), 2)
         torch.testing.assert_close(ours, plain, rtol=0, atol=0, equal_nan=True)
         assert ours.stride() == plain.stride()
+
+
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 6), (1, 6, 9, 7), (3, 1, 2, 2)])
+def test_gradients_of_pooling_have_pytorchs_bits_also_where_values_are_equal(
+    shape: tuple[int, ...], order: torch.memory_format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pooling, "MANY", 0)
+    drawn = torch.from_numpy(Streams(0).at("pool").standard_normal(shape))
+    x = drawn.round().to(memory_format=order)
+    outcomes = []
+    for pool in (lambda x: F.max_pool2d(x, 2), lambda x: ops.max_pool(x, 2)):
+        leaf = x.clone(memory_format=order).requires_grad_()
+        out = pool(leaf)
+        weight = torch.from_numpy(Streams(1).at("pool").standard_normal(out.shape))
+        (once,) = torch.autograd.grad(out, leaf, weight)
+        (grad,) = torch.autograd.grad(pool(leaf).square().sum(), leaf, create_graph=True)
+        (twice,) = torch.autograd.grad((grad * x).sum(), leaf)
+        outcomes.append((once, grad.detach(), twice))
+    for theirs, ours in zip(*outcomes, strict=True):
+        assert torch.equal(ours, theirs)
 
 
 # -- randomness ------------------------------------------------------------------------------------
