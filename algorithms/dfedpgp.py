@@ -88,7 +88,7 @@ class DFedPGP(Method[HP]):
 
     def shared(self, fed: Federation) -> Tensor:
         """The body  [D] bool."""
-        return fed.exchanged & ~fed.layout.head
+        return fed.exchanged_body
 
     def round(self, state: State, fed: Federation) -> State:
         mu = state["mu"]

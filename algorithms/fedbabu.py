@@ -70,7 +70,7 @@ class FedBABU(Method[HP]):
 
     def body(self, fed: Federation) -> Tensor:
         """What is averaged  [D] bool."""
-        return fed.exchanged & ~fed.layout.head
+        return fed.exchanged_body
 
     def init(self, fed: Federation) -> State:
         body, head = self.body(fed), fed.layout.head

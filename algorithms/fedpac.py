@@ -105,7 +105,7 @@ class FedPAC(Method[HP]):
 
     def body(self, fed: Federation) -> Tensor:
         """What is averaged  [D] bool."""
-        return fed.exchanged & ~fed.layout.head
+        return fed.exchanged_body
 
     def round(self, state: State, fed: Federation) -> State:
         start = partial.models(state, fed, self.body(fed))  # [K, D]

@@ -38,12 +38,12 @@ class FedPer(Method[HP]):
     HP = HP
 
     def init(self, fed: Federation) -> State:
-        return partial.init(fed, fed.exchanged & ~fed.layout.head)
+        return partial.init(fed, fed.exchanged_body)
 
     def round(self, state: State, fed: Federation) -> State:
-        body = fed.exchanged & ~fed.layout.head
+        body = fed.exchanged_body
         start = partial.received(state, fed, body, self.hp.newcomer)
         return partial.average(state, fed, fed.train(start).theta, body, self.hp.newcomer)
 
     def personal(self, state: State, fed: Federation) -> Tensor:
-        return partial.models(state, fed, fed.exchanged & ~fed.layout.head, self.hp.newcomer)
+        return partial.models(state, fed, fed.exchanged_body, self.hp.newcomer)

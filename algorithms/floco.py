@@ -222,7 +222,7 @@ class FLOCO(Method[HP]):
         point = draws.gather(1, step[:, None, None].expand(-1, 1, draws.shape[2])).squeeze(
             1
         )  # [K, V]
-        net = params | {local.layout.head_weight.name: mixed(point, params[ENDS])}
+        net = {**params, local.layout.head_weight.name: mixed(point, params[ENDS])}
         return entropy_of(local.model.logits(net, batch.x, batch.mode), batch)
 
     def plus(self, state: State, fed: Federation, *, placed: bool) -> State:

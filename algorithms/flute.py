@@ -111,7 +111,7 @@ class FLUTE(Method[HP]):
 
     def body(self, fed: Federation) -> Tensor:
         """What is averaged  [D] bool."""
-        return fed.exchanged & ~fed.layout.head
+        return fed.exchanged_body
 
     def init(self, fed: Federation) -> State:
         return partial.init(fed, self.body(fed))

@@ -141,9 +141,7 @@ class PFedDST(Method[HP]):
         scores = self.scores(state, fed)
         graph = fed.topology.best(scores, self.hp.degree)
         self.watch(state, fed, graph, scores)
-        w = fed.gossip(
-            state.pop("w"), topology.row_stochastic(graph), fed.exchanged & ~fed.layout.head
-        )
+        w = fed.gossip(state.pop("w"), topology.row_stochastic(graph), fed.exchanged_body)
         self.train(fed, w)
         loss = self.renewed(fed, w, state["loss"], graph)
         self.publish(fed, graph)
@@ -219,7 +217,7 @@ class PFedDST(Method[HP]):
         everybody = torch.ones_like(graph)
         header = int(fed.layout.head.sum()) if self.hp.selection != "random" else 0
         fed.tell(everybody, header + int(self.uses_losses and fed.round == 1))
-        fed.note("bytes/extractor", 4 * (fed.exchanged & ~fed.layout.head).sum() * graph.sum())
+        fed.note("bytes/extractor", 4 * fed.exchanged_body.sum() * graph.sum())
         fed.note("bytes/header", 4 * header * fed.N * (fed.N - 1))
         share = fed.data.class_counts.double()
         share = share / share.sum(1, keepdim=True).clamp(min=1)
@@ -249,7 +247,7 @@ class PFedDST(Method[HP]):
         """The mean of the extractors; headers are compared and never mixed, so a newcomer's is
         initial.
         """
-        extractor = fed.exchanged & ~fed.layout.head
+        extractor = fed.exchanged_body
         return torch.where(extractor, state["w"].mean(0), fed.new_model())
 
 

@@ -92,7 +92,7 @@ class PFedFDA(Method[HP]):
 
     def shared(self, fed: Federation) -> Tensor:
         """What is averaged entry by entry  [D] bool."""
-        return fed.exchanged if self.hp.compat == "flbench" else fed.exchanged & ~fed.layout.head
+        return fed.exchanged if self.hp.compat == "flbench" else fed.exchanged_body
 
     def init(self, fed: Federation) -> State:
         classes, width = fed.layout.head_weight.shape

@@ -162,4 +162,5 @@ def batch_at(data: ClientData, plans: Sequence[Plan], step: int) -> Batch:
             k: sent(padded([plan.draws[step][k] for plan in plans], width).flatten(0, 1), device)
             for k in plans[0].draws[step]
         }
-    return Batch(data.inputs(index, draws), data.labels[index], valid)
+    labels = data.labels.index_select(0, index.flatten()).view_as(index)
+    return Batch(data.inputs(index, draws), labels, valid)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from repfl.algorithms.core.batches import Batch
-from repfl.algorithms.core.layout import Layout, Params
+from repfl.algorithms.core.layout import Layout, Params, Single, Tensors
 from repfl.algorithms.core.model import Model
 
 
@@ -66,7 +66,9 @@ class Chunk:
     ) -> None:
         self.model = model
         self.layout = layout
-        self.models: dict[str, Params] = {name: layout.split(flat) for name, flat in models.items()}
+        self.models: dict[str, Tensors] = {
+            name: layout.split(flat) for name, flat in models.items()
+        }
         self.extras: dict[str, Tensor] = dict(extras)
         self.options = sgd
         self.masks: dict[str, Tensor | None] = dict(masks)
@@ -90,14 +92,16 @@ class Chunk:
             with torch.no_grad():
                 objective(self, batch, params)
             return {}
-        leaves = {name: params[name].requires_grad_(True) for name in self.masks}
-        losses = objective(self, batch, params)
-        total = losses.squeeze(0) if len(losses) == 1 else losses.sum()
+        alone = self.clients == 1
+        given = {n: t.squeeze(0) for n, t in params.items()} if alone else params
+        leaves = {name: given[name].requires_grad_(True) for name in self.masks}
+        losses = objective(self, batch, Single(given) if alone else params)
+        total = losses.squeeze(0) if alone else losses.sum()
         grads = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
         for leaf in leaves.values():
             leaf.requires_grad_(False)
         named = {
-            n: torch.zeros_like(params[n]) if g is None else g
+            n: torch.zeros_like(params[n]) if g is None else g.unsqueeze(0) if alone else g
             for n, g in zip(leaves, grads, strict=True)
         }
         if self.keeps_gradient:
@@ -176,8 +180,12 @@ class Chunk:
         if of not in self.buffers:
             self.buffers[of] = [step.clone() for step in steps]
         else:
-            torch._foreach_mul_(self.buffers[of], momentum)
-            torch._foreach_add_(self.buffers[of], steps)
+            held = self.buffers[of]
+            if held[0].device.type == "cpu":  # which converts a number anew for every tensor
+                torch._foreach_mul_(held, held[0].new_tensor(momentum))
+            else:
+                torch._foreach_mul_(held, momentum)
+            torch._foreach_add_(held, steps)
         return self.buffers[of]
 
     def clipped(self, grads: Params, limit: float, *, frozen_too: bool = False) -> Params:

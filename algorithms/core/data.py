@@ -143,7 +143,7 @@ class ClientData:
         else:
             pixels = self.images.index_select(0, of).to(scale.dtype)  # [M, H, W, C]
             if draws is None or self.augment is None:
-                x = (pixels * scale + shift).permute(0, 3, 1, 2)
+                x = pixels.mul_(scale).add_(shift).permute(0, 3, 1, 2)
             else:
                 x = self.augment.before(pixels.permute(0, 3, 1, 2), draws)
                 x = x * scale.permute(2, 0, 1) + shift.permute(2, 0, 1)

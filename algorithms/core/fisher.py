@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from repfl.algorithms.core.batches import Batch
 from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.layout import Params
+from repfl.algorithms.core.layout import Params, Tensors
 from repfl.algorithms.core.ops import convolution
 
 BUDGET = 1 << 25
@@ -102,7 +102,7 @@ class Layers(TorchFunctionMode):
     def __init__(self, params: Params) -> None:
         super().__init__()
         self.names = {value.data_ptr(): name for name, value in params.items()}
-        self.squares: Params = {}
+        self.squares: Tensors = {}
 
     def __torch_function__(
         self,

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.feed import Feed
+from repfl.algorithms.core.layout import Params
 from repfl.algorithms.core.train import Step
 
 Play = Callable[[], None]
@@ -132,7 +133,7 @@ class Player:
         """`wanted`: what to record, if anything."""
         self.step, self.feed, self.lane = step, feed, lane
         self.wanted = sorted(wanted, key=lambda kind: -kind.steps)
-        self.records: dict[Kind, tuple[Play, dict[str, Tensor]]] = {}
+        self.records: dict[Kind, tuple[Play, Params]] = {}
         self.home: Slots = {}
         """The memory that the records read and write."""
         self.refused = ""

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -21,8 +22,31 @@ Kind = Literal["conv", "linear", "bias", "norm", "stat"]
 stat is a running statistic (a buffer).
 """
 
-Params = dict[str, Tensor]
+Params = Mapping[str, Tensor]
 """Named tensors with the client axis in front: [K, *shape]."""
+Tensors = dict[str, Tensor]
+"""The same, to be changed."""
+
+
+class Single(Params):
+    """One client's tensors as `bare` ones without the client axis, which they get where it is
+    asked for.
+    """
+
+    def __init__(self, bare: Tensors) -> None:
+        self.bare = bare
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.bare[name].unsqueeze(0)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.bare)
+
+    def __len__(self) -> int:
+        return len(self.bare)
+
+    def __or__(self, more: Params) -> Tensors:
+        return {**self, **more}
 
 
 @dataclass(frozen=True)
@@ -65,6 +89,11 @@ class Layout:
     @cached_property
     def _inside(self) -> Any:
         """By mask: its version, and where tensors begin in it."""
+        return WeakIdKeyDictionary()
+
+    @cached_property
+    def _outside(self) -> Any:
+        """By mask: its version, and where it is false."""
         return WeakIdKeyDictionary()
 
     @cached_property
@@ -156,7 +185,7 @@ class Layout:
 
     # -- named tensors -----------------------------------------------------------------------------
 
-    def split(self, flat: Tensor) -> Params:
+    def split(self, flat: Tensor) -> Tensors:
         """Copies of the named tensors [K, *shape] of flat vectors [K, D].
 
         Copies, not views: views share one version counter, which autograd checks, while statistics
@@ -208,6 +237,16 @@ class Layout:
         return (
             slice(s.start, s.stop) for s, held in zip(self.slices, known[1], strict=True) if held
         )
+
+    def outside(self, mask: Tensor) -> tuple[slice, ...]:
+        """Where a mask is false, in runs. The device is asked once for a mask that lives on."""
+        known = self._outside.get(mask)
+        if known is None or known[0] != mask._version:
+            lacking = F.pad((~mask).to(torch.int8), (1, 1))
+            ends = lacking.diff().nonzero().flatten().tolist()
+            runs = tuple(slice(*both) for both in zip(ends[::2], ends[1::2], strict=True))
+            self._outside[mask] = known = mask._version, runs
+        return known[1]
 
 
 def blocks(rows: int, size: int = 16) -> Iterator[slice]:

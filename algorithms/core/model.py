@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core import ops
-from repfl.algorithms.core.layout import Kind, Layout, Params
+from repfl.algorithms.core.layout import Kind, Layout, Params, Single
 from repfl.algorithms.core.ops import Mode
 from repfl.algorithms.core.rng import Streams
 
@@ -98,6 +98,8 @@ class Model:
 
 def _bare(params: Params) -> Params:
     """One client's tensors without the client axis."""
+    if isinstance(params, Single):
+        return params.bare
     return {name: value.squeeze(0) for name, value in params.items()}
 
 

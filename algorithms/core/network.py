@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -49,7 +50,7 @@ class Network:
         """Length of a model's vector."""
         return self.layout.size
 
-    @property
+    @cached_property
     def exchanged(self) -> Tensor:
         """What the protocol lets travel: learnable entries, and statistics where they are averaged
         like weights  [D] bool.
@@ -59,6 +60,16 @@ class Network:
             if self.protocol.buffers == "local"
             else torch.ones_like(self.layout.learnable)
         )
+
+    @cached_property
+    def exchanged_body(self) -> Tensor:
+        """The same without the head  [D] bool."""
+        return self.exchanged & ~self.layout.head
+
+    @cached_property
+    def _everything(self) -> bool:
+        """Whether all entries are exchanged."""
+        return self.protocol.buffers != "local" or all(s.kind != "stat" for s in self.layout)
 
     @contextmanager
     def among(self, clients: Tensor, members: list[int] | None = None) -> Iterator[None]:
@@ -138,6 +149,8 @@ class Network:
         self.ledger.bill(
             direction, self.active, sent + scalars, code_bytes(code, domain.sum(), sent)
         )
+        if mask is self.exchanged and self._everything:
+            return x
         return torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
 
     def gossip(

@@ -24,7 +24,7 @@ stay with clients are initial either way.
 
 def init(fed: Federation, shared: Tensor) -> State:
     """Shared entries start equal; the rest as the protocol says."""
-    own = fed.new_models()[:, ~shared].contiguous()
+    own = _rest(fed, fed.new_models(), shared).contiguous()
     return {
         "theta": fed.new_model(),
         "own": own,
@@ -40,9 +40,20 @@ def models(state: State, fed: Federation, shared: Tensor, newcomer: Newcomer = "
     out = everyone.clone()
     kept = state["own"][fed.active]
     if newcomer == "global":
-        kept = torch.where(_lacking(state, fed)[:, ~shared], state["theta"][~shared], kept)
-    out[:, ~shared] = kept
+        lacking, theta = _lacking(state, fed), state["theta"][None]
+        kept = torch.where(_rest(fed, lacking, shared), _rest(fed, theta, shared), kept)
+    start = 0
+    for run in fed.layout.outside(shared):
+        size = run.stop - run.start
+        out[:, run] = kept[:, start : start + size]
+        start += size
     return out
+
+
+def _rest(fed: Federation, rows: Tensor, shared: Tensor) -> Tensor:
+    """What is not shared of rows [K, D]  [K, D']."""
+    runs = fed.layout.outside(shared)
+    return torch.cat([rows[:, run] for run in runs], 1) if runs else rows[:, :0]
 
 
 def _lacking(state: State, fed: Federation) -> Tensor:
@@ -78,7 +89,7 @@ def kept(state: State, fed: Federation, end: Tensor, shared: Tensor) -> State:
     """
     seen = state["seen"].clone()
     seen[fed.active] = True
-    return {"own": fed.put(state["own"], end[:, ~shared]), "seen": seen}
+    return {"own": fed.put(state["own"], _rest(fed, end, shared)), "seen": seen}
 
 
 def settled(fed: Federation, models: Tensor) -> Tensor:
