@@ -22,8 +22,13 @@ def pay(x: Tensor, weight: Tensor) -> bool:
     """Whether oneDNN is quicker: x [B, I], weight [O, I]."""
     if weight.numel() < LARGE or len(x) * weight.numel() < MANY:
         return False
-    plain = x.device.type == "cpu" and x.dtype == torch.float32
-    return plain and torch.backends.mkldnn.is_available() and not torch.is_autocast_enabled("cpu")
+    return plain(x)
+
+
+def plain(x: Tensor) -> bool:
+    """Whether layers of an input go by oneDNN in single precision."""
+    single = x.device.type == "cpu" and x.dtype == torch.float32
+    return single and torch.backends.mkldnn.is_available() and not torch.is_autocast_enabled("cpu")
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -19,13 +19,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.core import dense, pooling, windows
+from repfl.algorithms.core import apart, dense, pooling, windows
 from repfl.algorithms.core.layout import Params
 
-Convolution = Literal["auto", "grouped", "matmul", "windows", "onednn"]
+Convolution = Literal["auto", "grouped", "matmul", "windows", "onednn", "apart"]
 """How a convolution treats several clients: as groups, or as one batched product of patches; and
 whether a processor takes a single client's small maps window by window, or its large linear layers
-by oneDNN.
+by oneDNN, there also with the gradients of convolutions taken apart.
 """
 CONVOLUTIONS: tuple[str, ...] = get_args(Convolution)
 
@@ -84,6 +84,8 @@ def _conv_alone(
     """One client's convolution; x [B, C, H, W], weight [O, C, h, w]."""
     if _CONVOLUTION.get() == "windows" and windows.pay(x, weight, stride, padding):
         return windows.conv2d(x, weight, bias, stride, padding)
+    if _CONVOLUTION.get() == "apart" and bias is not None and apart.pay(x, weight):
+        return apart.conv2d(x, weight, bias, stride, padding)
     return F.conv2d(x, weight, bias, stride, padding)
 
 
@@ -144,7 +146,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def _linear_alone(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """One client's linear layer; x [B, I], weight [O, I]."""
-    if _CONVOLUTION.get() == "onednn" and dense.pay(x, weight):
+    if _CONVOLUTION.get() in ("onednn", "apart") and dense.pay(x, weight):
         return dense.linear(x, weight, bias)
     return F.linear(x, weight, bias)
 

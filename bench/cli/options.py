@@ -125,9 +125,10 @@ Conv = Annotated[
     str | None,
     typer.Option(
         help=(
-            "auto, grouped, matmul, windows or onednn: the kernels of convolutions and linear"
-            " layers (default: on a CPU windows where a model has small maps, onednn where it has"
-            " a large linear layer; measured on a GPU)"
+            "auto, grouped, matmul, windows, onednn or apart: the kernels of convolutions and"
+            " linear layers (default: on a CPU windows where a model has small maps, apart where"
+            " its convolutions have biases, onednn where it has a large linear layer; measured on"
+            " a GPU)"
         )
     ),
 ]

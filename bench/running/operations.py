@@ -33,7 +33,7 @@ computing: `bench/SPEED.md` has what was measured.
 """
 TOGETHER = 32
 """So many clients at once go through such a model."""
-AUTO, WINDOWS, ONEDNN = "auto", "windows", "onednn"
+AUTO, WINDOWS, ONEDNN, APART = "auto", "windows", "onednn", "apart"
 """Ways to compute convolutions and linear layers on a processor."""
 MOVED = 10
 """How often a round reads or writes a client's model beside its training steps: taking it apart and
@@ -87,6 +87,8 @@ class Network:
     score_elements: float
     large_linear: float
     """Entries of linear layers so large that oneDNN takes them."""
+    apart: float
+    """Entries of convolutions whose gradients are taken apart."""
 
     def usual(self, precision: str = "default") -> str:
         """How a processor computes its layers, unless it is told. Half precision has kernels of its
@@ -96,6 +98,8 @@ class Network:
             return AUTO
         if self.train_windows < self.train_products:
             return WINDOWS
+        if self.apart:
+            return APART
         return ONEDNN if self.large_linear else AUTO
 
     def computed(self, conv: str) -> Network:
@@ -348,7 +352,7 @@ def counted(model: str, channels: int, size: int, classes: int) -> Network:
     them: what grows with them is per sample.
     """
     from repfl.algorithms import models
-    from repfl.algorithms.core import dense, ops
+    from repfl.algorithms.core import apart, dense, ops
     from repfl.bench.running.counting import count
 
     built = models.build(model, channels=channels, size=size, classes=classes)
@@ -361,4 +365,11 @@ def counted(model: str, channels: int, size: int, classes: int) -> Network:
         found += [two.calls, two.products / 2, windows.products / 2, elements]
     linear = [part.size for part in built.layout if part.kind == "linear"]
     large = sum(size for size in linear if size >= dense.LARGE)
-    return Network(*map(float, (built.layout.size, *found, large)))
+    biased = {part.name.removesuffix("bias") for part in built.layout if part.kind == "bias"}
+    kernels = [part for part in built.layout if part.kind == "conv"]
+    taken = sum(
+        part.size
+        for part in kernels
+        if part.name.removesuffix("weight") in biased and apart.worth(part.shape)
+    )
+    return Network(*map(float, (built.layout.size, *found, large, taken)))

@@ -123,7 +123,7 @@ def planned_with(model: str) -> Planned:
 
 
 @pytest.mark.parametrize(
-    ("model", "conv"), [("cnn4", "onednn"), ("lenet5", "auto"), ("resnet8", "windows")]
+    ("model", "conv"), [("cnn4", "apart"), ("lenet5", "apart"), ("resnet8", "windows")]
 )
 def test_a_processor_takes_the_kernels_that_pay_for_a_model(model: str, conv: str) -> None:
     recipe = planned_with(model).cell.recipe
