@@ -95,7 +95,7 @@ class DFedPGP(Method[HP]):
         if self.hp.order == "gossip-train":
             w, mu = self.gossip(fed, state.pop("w"), mu)
             return {"w": self.train(fed, w, mu), "mu": mu}
-        trained = self.train(fed, state.pop("w").clone(), mu)
+        trained = self.train(fed, state.pop("w"), mu)
         w, mu = self.gossip(fed, trained, mu)
         return {"w": w, "mu": mu}
 

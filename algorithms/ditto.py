@@ -47,7 +47,6 @@ class HP:
     family="regularised",
     sends="as FedAvg: the whole model down and up; personal models stay",
     variants=("lam=0.1", "lam=2.0"),
-    cost=2.0,
 )
 class Ditto(Method[HP]):
     """FedAvg, beside which every participant trains a model v_i of its own on the same

@@ -31,7 +31,8 @@ class FedBN(Method):
 
     def shared(self, fed: Federation) -> Tensor:
         """All that is neither a normalisation parameter nor a statistic  [D] bool."""
-        return fed.layout.learnable & ~fed.layout.norm
+        layout = fed.layout
+        return fed.lasting("shared", lambda: layout.learnable & ~layout.norm)
 
     def round(self, state: State, fed: Federation) -> State:
         start = partial.received(state, fed, self.shared(fed))

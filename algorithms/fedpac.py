@@ -65,7 +65,6 @@ class HP:
         " variance; down: body, own head, centroids"
     ),
     variants=("combine=false", "lam=0.0"),
-    cost=1.6,
 )
 class FedPAC(Method[HP]):
     """Alternate head and body locally; align features across clients; give each client the convex

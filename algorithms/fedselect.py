@@ -106,7 +106,6 @@ class HP:
         "select=layer, layer=A",
         "weighting=protocol",
     ),
-    cost=2.5,
 )
 class FedSelect(Method[HP]):
     """Client i keeps the entries in its mask m_i for itself; all other entries are averaged over

@@ -69,7 +69,10 @@ class LGFedAvg(Method[HP]):
         layers, count = fed.layout.layers, min(self.hp.layers, len(fed.layout.layers))
         chosen = layers[:count] if self.hp.shared == "first" else layers[len(layers) - count :]
         tensors = {s for layer in chosen for s in layer}
-        return fed.exchanged & fed.layout.select(lambda s: s in tensors)
+        return fed.lasting(
+            (self.hp.layers, self.hp.shared),
+            lambda: fed.exchanged & fed.layout.select(lambda s: s in tensors),
+        )
 
     def init(self, fed: Federation) -> State:
         return partial.init(fed, self.upper(fed))

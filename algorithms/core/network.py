@@ -4,7 +4,7 @@ costs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -28,6 +28,7 @@ class Network:
         self.everybody = torch.arange(clients, device=device)
         self.call(self.everybody, list(range(clients)))
         self.ledger = Ledger(clients)
+        self._lasting: dict[Hashable, Tensor] = {}
 
     def call(self, clients: Tensor, members: list[int] | None = None) -> None:
         """Make clients the active ones; who knows them as numbers saves asking the device."""
@@ -65,6 +66,14 @@ class Network:
     def exchanged_body(self) -> Tensor:
         """The same without the head  [D] bool."""
         return self.exchanged & ~self.layout.head
+
+    def lasting(self, what: Hashable, made: Callable[[], Tensor]) -> Tensor:
+        """A mask that is made once and lives as long as the network: what is known of it is known
+        in every round.
+        """
+        if what not in self._lasting:
+            self._lasting[what] = made()
+        return self._lasting[what]
 
     @cached_property
     def _everything(self) -> bool:
