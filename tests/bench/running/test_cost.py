@@ -173,7 +173,7 @@ def test_a_method_costs_what_it_was_measured_to_cost(store: Store) -> None:
 
 def test_a_method_that_nobody_measured_costs_what_its_registration_says() -> None:
     known = replace(pace.reference(), methods={})
-    once, twice = (known.share(method).steps for method in ("fedper", "ditto"))
+    once, twice = (known.share(method).steps for method in ("fedper", "star-pfl"))
     assert (once, twice) == (1.0, 2.0)
 
 
