@@ -34,20 +34,28 @@ def largest(x: Tensor) -> Tensor:
 
 
 class _Largest(torch.autograd.Function):
-    """Of equal values the first one gets the gradient, row by row, as PyTorch has it."""
+    """Of equal values the first one gets the gradient, row by row, as PyTorch has it.
+
+    Whole rows are compared first: they lie together. Where the larger values of two columns are
+    equal, the right one therefore comes first if it alone is of the upper row. Who is first is kept
+    as ones and zeros of the gradient's kind, which multiply it at once.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        left, right = _pairs(x, WIDTH)
-        top, bottom = _pairs(torch.maximum(left, right), HEIGHT)
-        ctx.save_for_backward(left >= right, top >= bottom)
+        top, bottom = _pairs(x, HEIGHT)
+        upper = (top - bottom).sign_().add_(1).clamp_(max=1)
+        left, right = _pairs(torch.maximum(top, bottom), WIDTH)
+        ahead = torch.sub(*_pairs(upper, WIDTH))
+        lefts = ahead.add_((left - right).sign_(), alpha=2).add_(1).clamp_(0, 1)
+        ctx.save_for_backward(lefts, upper)
         ctx.high, ctx.wide = x.shape[2:]
-        return torch.maximum(top, bottom)
+        return torch.maximum(left, right)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        lefts, tops = ctx.saved_tensors
-        return _dealt(_dealt(grad, tops, HEIGHT, ctx.high), lefts, WIDTH, ctx.wide)
+        lefts, upper = ctx.saved_tensors
+        return _dealt(_dealt(grad, lefts, WIDTH, ctx.wide), upper, HEIGHT, ctx.high)
 
 
 def _pairs(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
