@@ -323,8 +323,8 @@ MISTAKES = (
     # methods
     Edit(
         "algorithms/fedbn.py",
-        "fed.layout.learnable & ~fed.layout.norm",
-        "fed.layout.learnable",
+        "layout.learnable & ~layout.norm",
+        "layout.learnable",
         "fedbn",
         "everybody",
     ),
