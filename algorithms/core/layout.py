@@ -238,15 +238,20 @@ class Layout:
             slice(s.start, s.stop) for s, held in zip(self.slices, known[1], strict=True) if held
         )
 
-    def outside(self, mask: Tensor) -> tuple[slice, ...]:
-        """Where a mask is false, in runs. The device is asked once for a mask that lives on."""
+    def outside(self, mask: Tensor) -> tuple[slice, ...] | None:
+        """Where a mask is false, in runs; none: there are more of them than tensors. The device is
+        asked once for a mask that lives on.
+        """
         known = self._outside.get(mask)
         if known is None or known[0] != mask._version:
             lacking = F.pad((~mask).to(torch.int8), (1, 1))
             ends = lacking.diff().nonzero().flatten().tolist()
-            runs = tuple(slice(*both) for both in zip(ends[::2], ends[1::2], strict=True))
-            self._outside[mask] = known = mask._version, runs
-        return known[1]
+            pairs = zip(ends[::2], ends[1::2], strict=True)
+            few = len(ends) <= 2 * len(self.slices)
+            known = mask._version, tuple(slice(*both) for both in pairs) if few else None
+            self._outside[mask] = known
+        runs: tuple[slice, ...] | None = known[1]
+        return runs
 
 
 def blocks(rows: int, size: int = 16) -> Iterator[slice]:

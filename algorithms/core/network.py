@@ -105,7 +105,8 @@ class Network:
         domain: Tensor | None = None,
         scalars: int = 0,
     ) -> Tensor:
-        """Server to every active client: what each receives, zeros where nothing is sent  [K, D].
+        """Server to every active client: what each receives, zeros where nothing is sent  [K, D];
+        not to be overwritten: what travels whole is not copied.
 
         `mask` ([D] or [K, D], default: all that the protocol exchanges) says which entries travel,
         `code` how their positions are told where the receiver cannot know them, `domain` [D] which

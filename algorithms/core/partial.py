@@ -42,8 +42,10 @@ def models(state: State, fed: Federation, shared: Tensor, newcomer: Newcomer = "
     if newcomer == "global":
         lacking, theta = _lacking(state, fed), state["theta"][None]
         kept = torch.where(_rest(fed, lacking, shared), _rest(fed, theta, shared), kept)
-    start = 0
-    for run in fed.layout.outside(shared):
+    runs, start = fed.layout.outside(shared), 0
+    if runs is None:
+        out[:, ~shared] = kept
+    for run in runs or ():
         size = run.stop - run.start
         out[:, run] = kept[:, start : start + size]
         start += size
@@ -53,6 +55,8 @@ def models(state: State, fed: Federation, shared: Tensor, newcomer: Newcomer = "
 def _rest(fed: Federation, rows: Tensor, shared: Tensor) -> Tensor:
     """What is not shared of rows [K, D]  [K, D']."""
     runs = fed.layout.outside(shared)
+    if runs is None:
+        return rows[:, ~shared]
     return torch.cat([rows[:, run] for run in runs], 1) if runs else rows[:, :0]
 
 

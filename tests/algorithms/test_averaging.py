@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from repfl.algorithms.core import partial
 from repfl.algorithms.core.data import ClientData
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
@@ -32,6 +34,27 @@ def with_other_data_of(client: int) -> ClientData:
 
 def traffic(run: Run, line: str) -> list[float]:
     return [value for _, name, value in run.rows if name == f"traffic/{line}"]
+
+
+# -- what is shared --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["all", "nothing", "body", "every other entry"])
+def test_who_keeps_some_entries_keeps_those_and_no_others(which: str) -> None:
+    fed = toys.run("local", **TWO).fed
+    entry, body = torch.arange(fed.D), ~fed.layout.head
+    masks = {"all": entry >= 0, "nothing": entry < 0, "body": body, "every other entry": entry % 2}
+    shared = masks[which].bool()
+    runs = fed.layout.outside(shared)
+    assert (runs is None) == (which == "every other entry")
+    if runs is not None:
+        outside = [place for run in runs for place in range(run.start, run.stop)]
+        assert outside == (~shared).nonzero().flatten().tolist()
+    state = partial.init(fed, shared)
+    ends = torch.from_numpy(fed.rng("ends").random((fed.K, fed.D))).to(fed.dtype)
+    state |= partial.kept(state, fed, ends, shared)
+    given = partial.models(state, fed, shared)
+    assert torch.equal(given, torch.where(shared, state["theta"], ends))
 
 
 # -- local -----------------------------------------------------------------------------------------
