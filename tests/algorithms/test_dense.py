@@ -7,12 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms import models
-from repfl.algorithms.core import dense, ops
-from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core import dense
 from repfl.algorithms.core.rng import Streams
-from repfl.bench.trust.toys import toy_recipe
-from tests.speed.clients import cifar_shaped
+from tests.speed.clients import learned
 
 pytestmark = pytest.mark.skipif(
     not torch.backends.mkldnn.is_available(), reason="this PyTorch has no oneDNN"
@@ -76,17 +73,7 @@ def test_onednn_is_taken_where_it_was_measured_to_be_quicker(
         assert not dense.pay(x, weight)
 
 
-def learned(how: ops.Convolution) -> Tensor:
-    """What two clients with a large linear layer learn."""
-    net = models.build("cnn4", channels=3, size=32, classes=10)
-    recipe = toy_recipe(clients=2, epochs=1, batch=8, lr=0.01)
-    fed = Federation(net, cifar_shaped((24, 16)), recipe, seed=0, conv=how)
-    fed.begin(1, scoring=False)
-    start = fed.new_model().expand(2, -1)
-    return fed.train(start).theta - start
-
-
 def test_a_client_learns_with_onednn_what_it_learns_without() -> None:
-    plain, ours = learned("auto"), learned("onednn")
+    plain, ours = learned("cnn4", "auto"), learned("cnn4", "onednn")
     assert not torch.equal(plain, ours)  # it is another order of additions
     assert (ours - plain).norm() < 1e-3 * plain.norm()

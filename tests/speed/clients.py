@@ -86,3 +86,13 @@ def run_of(
     run = kind(build(method), recipe, cifar_shaped(sizes, test), net, seed=0, device=device)
     run.start()
     return run
+
+
+def learned(model: str, how: str) -> torch.Tensor:
+    """What two clients learn with such kernels  [2, D]."""
+    net = models.build(model, channels=3, size=32, classes=10)
+    recipe = toy_recipe(clients=2, epochs=1, batch=8, lr=0.01)
+    fed = Federation(net, cifar_shaped((24, 16)), recipe, seed=0, conv=how)
+    fed.begin(1, scoring=False)
+    start = fed.new_model().expand(2, -1)
+    return fed.train(start).theta - start
