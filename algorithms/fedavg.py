@@ -6,7 +6,8 @@ from torch import Tensor
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import Method, State, register
+from repfl.algorithms.core.method import State, register
+from repfl.algorithms.core.partial import Partial
 
 
 @register(
@@ -20,7 +21,7 @@ from repfl.algorithms.core.method import Method, State, register
     family="global",
     sends="the whole model down and up; BN statistics only where the recipe averages them",
 )
-class FedAvg(Method):
+class FedAvg(Partial):
     """Every client starts from one model; the server averages what comes back, weighted as the
     recipe says.
 
@@ -33,15 +34,11 @@ class FedAvg(Method):
     participants without a seed (flcore/servers/serverbase.py:99).
     """
 
-    def init(self, fed: Federation) -> State:
-        return partial.init(fed, fed.exchanged)
+    def averaged(self, fed: Federation) -> Tensor:
+        return fed.exchanged
 
     def round(self, state: State, fed: Federation) -> State:
-        start = partial.received(state, fed, fed.exchanged)
-        return partial.average(state, fed, fed.train(start).theta, fed.exchanged)
-
-    def personal(self, state: State, fed: Federation) -> Tensor:
-        return partial.models(state, fed, fed.exchanged)
+        return self.average(state, fed, fed.train(self.received(state, fed)).theta)
 
     def join(self, state: State, fed: Federation) -> Tensor:
         """The global model as it is, since nobody personalises it."""

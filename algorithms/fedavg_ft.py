@@ -6,9 +6,9 @@ from typing import Literal
 
 from torch import Tensor
 
-from repfl.algorithms.core import partial
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.partial import Partial
 
 
 @hyperparameters
@@ -43,7 +43,7 @@ class HP:
     sends="as FedAvg; fine-tuning sends nothing",
     variants=("rate=0.1",),
 )
-class FedAvgFT(Method[HP]):
+class FedAvgFT(Partial[HP]):
     """FedAvg for all rounds; a copy of the final model is then trained on each client's own data
     and scored. Nothing flows back.
     """
@@ -51,15 +51,14 @@ class FedAvgFT(Method[HP]):
     HP = HP
     trains_before_scoring = True
 
-    def init(self, fed: Federation) -> State:
-        return partial.init(fed, fed.exchanged)
+    def averaged(self, fed: Federation) -> Tensor:
+        return fed.exchanged
 
     def round(self, state: State, fed: Federation) -> State:
-        start = partial.received(state, fed, fed.exchanged)
-        return partial.average(state, fed, fed.train(start).theta, fed.exchanged)
+        return self.average(state, fed, fed.train(self.received(state, fed)).theta)
 
     def personal(self, state: State, fed: Federation) -> Tensor:
-        start = partial.models(state, fed, fed.exchanged)
+        start = super().personal(state, fed)
         trainable = fed.layout.head if self.hp.part == "head" else None
         lr, epochs = fed.sgd.lr * self.hp.rate, self.hp.epochs
         return fed.train(start, epochs=epochs, trainable=trainable, stream="finetune", lr=lr).theta

@@ -6,9 +6,9 @@ from typing import Literal
 
 from torch import Tensor
 
-from repfl.algorithms.core import partial
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.partial import Partial
 
 
 @hyperparameters
@@ -47,7 +47,7 @@ class HP:
     sends="the body down and up; the head comes once, with the initial model",
     variants=("epochs=0", "epochs=1", "part=body", "part=head", "rate=0.1"),
 )
-class FedBABU(Method[HP]):
+class FedBABU(Partial[HP]):
     """FedAvg on the body B alone; one random head H, the same for all, stays as it was initialised.
 
     B_i <- E epochs of SGD on B with H frozen;  B <- sum_i p_i B_i. A copy of (B, H) is then
@@ -68,28 +68,23 @@ class FedBABU(Method[HP]):
     HP = HP
     trains_before_scoring = True
 
-    def body(self, fed: Federation) -> Tensor:
-        """What is averaged  [D] bool."""
+    def averaged(self, fed: Federation) -> Tensor:
         return fed.exchanged_body
 
     def init(self, fed: Federation) -> State:
-        body, head = self.body(fed), fed.layout.head
-        state = partial.init(fed, body)
-        state["own"][:, head[~body]] = state["theta"][
-            head
-        ]  # one head for all, whatever the protocol's start
+        state, head = super().init(fed), fed.layout.head
+        own = head[~self.shared(fed)]
+        state["own"][:, own] = state["theta"][head]  # one for all, whatever the protocol's start
         return state
 
     def round(self, state: State, fed: Federation) -> State:
-        start = partial.received(state, fed, self.body(fed))
-        return partial.average(
-            state, fed, fed.train(start, trainable=~fed.layout.head).theta, self.body(fed)
-        )
+        end = fed.train(self.received(state, fed), trainable=~fed.layout.head).theta
+        return self.average(state, fed, end)
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         part = {"model": None, "body": ~fed.layout.head, "head": fed.layout.head}[self.hp.part]
         return fed.train(
-            partial.models(state, fed, self.body(fed)),
+            super().personal(state, fed),
             epochs=self.hp.epochs,
             trainable=part,
             stream="finetune",

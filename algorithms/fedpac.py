@@ -12,7 +12,8 @@ from repfl.algorithms.core.batches import Batch
 from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.partial import Partial
 from repfl.algorithms.core.statistics import ClassStatistics, class_statistics
 
 SMALL = 1e-3
@@ -66,7 +67,7 @@ class HP:
     ),
     variants=("combine=false", "lam=0.0"),
 )
-class FedPAC(Method[HP]):
+class FedPAC(Partial[HP]):
     """Alternate head and body locally; align features across clients; give each client the convex
     combination of heads that suits it best.
 
@@ -100,14 +101,13 @@ class FedPAC(Method[HP]):
     def init(self, fed: Federation) -> State:
         centroids = torch.zeros(fed.layout.head_weight.shape, dtype=fed.dtype, device=fed.device)
         known = torch.zeros(fed.classes, dtype=torch.bool, device=fed.device)
-        return partial.init(fed, self.body(fed)) | {"centroids": centroids, "known": known}
+        return super().init(fed) | {"centroids": centroids, "known": known}
 
-    def body(self, fed: Federation) -> Tensor:
-        """What is averaged  [D] bool."""
+    def averaged(self, fed: Federation) -> Tensor:
         return fed.exchanged_body
 
     def round(self, state: State, fed: Federation) -> State:
-        start = partial.models(state, fed, self.body(fed))  # [K, D]
+        start = self.personal(state, fed)  # [K, D]
         fed.down(start)
         fed.numbers("down", state["centroids"].numel() if fed.round > 1 else 0)
         before = class_statistics(fed, start)
@@ -119,10 +119,10 @@ class FedPAC(Method[HP]):
         if self.hp.combine:
             heads[:, fed.layout.head] = combination(before).to(end) @ end[:, fed.layout.head]
         mean = fed.mean(end)
-        theta = torch.where(self.body(fed), mean, state["theta"])
+        theta = torch.where(self.shared(fed), mean, state["theta"])
         return {
             "theta": theta,
-            **partial.kept(state, fed, heads, self.body(fed)),
+            **partial.kept(state, fed, heads, self.shared(fed)),
             **renewed(state, after),
         }
 
@@ -131,7 +131,7 @@ class FedPAC(Method[HP]):
         newcomer has sent no statistics by which its own combination could be found.
         """
         model, head = state["theta"].clone(), fed.layout.head
-        model[head] = state["own"][:, head[~self.body(fed)]].mean(0)
+        model[head] = state["own"][:, head[~self.shared(fed)]].mean(0)
         return model
 
     def phases(self, state: State, fed: Federation, own: Tensor) -> list[Phase]:
@@ -154,9 +154,6 @@ class FedPAC(Method[HP]):
         goals = local.extras["goals"].gather(1, batch.y[:, :, None].expand_as(features))
         aligned = batch.mean((features - goals).square().mean(2))
         return entropy_of(local.model.head(params, features), batch) + self.hp.lam * aligned
-
-    def personal(self, state: State, fed: Federation) -> Tensor:
-        return partial.models(state, fed, self.body(fed))
 
 
 def renewed(state: State, after: ClassStatistics) -> State:

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.partial import Partial
 
 
 @hyperparameters
@@ -30,20 +31,15 @@ class HP:
     needs=("head",),
     sends="the body down and up; heads stay",
 )
-class FedPer(Method[HP]):
+class FedPer(Partial[HP]):
     """FedAvg restricted to the body B; every client keeps its own head H_i, the last linear layer,
     and trains both jointly. The paper also tries deeper personal parts, which are not offered here.
     """
 
     HP = HP
 
-    def init(self, fed: Federation) -> State:
-        return partial.init(fed, fed.exchanged_body)
+    def averaged(self, fed: Federation) -> Tensor:
+        return fed.exchanged_body
 
     def round(self, state: State, fed: Federation) -> State:
-        body = fed.exchanged_body
-        start = partial.received(state, fed, body, self.hp.newcomer)
-        return partial.average(state, fed, fed.train(start).theta, body, self.hp.newcomer)
-
-    def personal(self, state: State, fed: Federation) -> Tensor:
-        return partial.models(state, fed, fed.exchanged_body, self.hp.newcomer)
+        return self.average(state, fed, fed.train(self.received(state, fed)).theta)

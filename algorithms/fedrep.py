@@ -8,8 +8,10 @@ from torch import Tensor
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.alternate import Phase, in_phases
+from repfl.algorithms.core.evaluate import Models
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.partial import Partial
 
 
 @hyperparameters
@@ -55,7 +57,7 @@ class HP:
     sends="the body down and up; heads stay",
     variants=("newcomer=global", "head_epochs=0", "final_epochs=10"),
 )
-class FedRep(Method[HP]):
+class FedRep(Partial[HP]):
     """The body B is averaged, every client keeps its own head H_i, and the two never train
     together.
 
@@ -77,27 +79,22 @@ class FedRep(Method[HP]):
         body = min(self.hp.body_epochs, epochs)
         return body, epochs - body
 
-    def body(self, fed: Federation) -> Tensor:
-        """What is averaged  [D] bool."""
+    def averaged(self, fed: Federation) -> Tensor:
         return fed.exchanged_body
 
-    def init(self, fed: Federation) -> State:
-        return partial.init(fed, self.body(fed))
-
     def round(self, state: State, fed: Federation) -> State:
-        body = self.body(fed)
-        start = partial.received(state, fed, body, self.hp.newcomer)
         body_epochs, head_epochs = self.passes(fed.protocol.epochs)
         phases = [Phase(fed.layout.head, head_epochs), Phase(~fed.layout.head, body_epochs)]
-        return partial.average(state, fed, in_phases(fed, start, phases), body, self.hp.newcomer)
+        return self.average(state, fed, in_phases(fed, self.received(state, fed), phases))
 
     def personal(self, state: State, fed: Federation) -> Tensor:
-        models = partial.models(state, fed, self.body(fed), self.hp.newcomer)
-        if not self.hp.final_epochs:
+        models, epochs = super().personal(state, fed), self.hp.final_epochs
+        if not epochs:
             return models
-        return fed.train(
-            models, epochs=self.hp.final_epochs, trainable=fed.layout.head, stream="finetune"
-        ).theta
+        return fed.train(models, epochs=epochs, trainable=fed.layout.head, stream="finetune").theta
+
+    def for_scoring(self, state: State, fed: Federation) -> Models:
+        return self.personal(state, fed) if self.hp.final_epochs else self.overlaid(state, fed)
 
     def join(self, state: State, fed: Federation) -> Tensor:
         """The body as it is, and under it a head of the newcomer's own, as in the paper's

@@ -12,7 +12,8 @@ from repfl.algorithms.core.batches import Batch, steps_per_epoch
 from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.partial import Partial
 
 
 @hyperparameters
@@ -86,7 +87,7 @@ class HP:
         "mode=flbench, body_epochs=1, detach=true, newcomer=global",
     ),
 )
-class FLUTE(Method[HP]):
+class FLUTE(Partial[HP]):
     """FedPer with heads W (classes C) that the clients and the server draw towards an equiangular
     frame of the classes u a client has.
 
@@ -109,17 +110,13 @@ class FLUTE(Method[HP]):
     def passes(self, epochs: int) -> tuple[int, int]:
         return (0, epochs) if self.hp.detach else (epochs, 0)
 
-    def body(self, fed: Federation) -> Tensor:
-        """What is averaged  [D] bool."""
+    def averaged(self, fed: Federation) -> Tensor:
         return fed.exchanged_body
 
-    def init(self, fed: Federation) -> State:
-        return partial.init(fed, self.body(fed))
-
     def round(self, state: State, fed: Federation) -> State:
-        body, place = self.body(fed), fed.layout.head_weight
+        place = fed.layout.head_weight
         weight = fed.layout.where(name=place.name)
-        start = partial.received(state, fed, body, self.hp.newcomer)
+        start = self.received(state, fed)
         present = fed.data.class_counts[fed.active] > 0  # [K, classes]
         trained = self.train(fed, start, present)
         fed.trained = trained
@@ -130,8 +127,8 @@ class FLUTE(Method[HP]):
         heads = trained[:, weight].view(-1, *place.shape)
         corrected[:, weight] = self.correct(heads, present.to(fed.dtype)).flatten(1)
         fed.down(corrected, weight)
-        average = partial.average(state, fed, trained, body, self.hp.newcomer)
-        return average | partial.kept(state, fed, corrected, body)
+        average = self.average(state, fed, trained)
+        return average | partial.kept(state, fed, corrected, self.shared(fed))
 
     def correct(self, heads: Tensor, present: Tensor) -> Tensor:
         """The server's step on uploaded head weights  [K, classes, F]."""
@@ -187,9 +184,6 @@ class FLUTE(Method[HP]):
             weight, local.extras["present"]
         ) + self.hp.head_decay * weight.square().sum((1, 2))
         return fit + shape + self.hp.feature_decay * local.extras["joint"] * energy
-
-    def personal(self, state: State, fed: Federation) -> Tensor:
-        return partial.models(state, fed, self.body(fed), self.hp.newcomer)
 
 
 def misalignment(weight: Tensor, present: Tensor) -> Tensor:

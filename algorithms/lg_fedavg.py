@@ -8,7 +8,8 @@ from torch import Tensor
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.partial import Partial
 
 
 @hyperparameters
@@ -50,7 +51,7 @@ class HP:
         "shared=first, layers=2",
     ),
 )
-class LGFedAvg(Method[HP]):
+class LGFedAvg(Partial[HP]):
     """FedAvg restricted to the upper layers G; every client keeps its own representation, the
     layers below, and trains all of them jointly.
 
@@ -64,23 +65,11 @@ class LGFedAvg(Method[HP]):
 
     HP = HP
 
-    def upper(self, fed: Federation) -> Tensor:
-        """What is averaged  [D] bool."""
+    def averaged(self, fed: Federation) -> Tensor:
         layers, count = fed.layout.layers, min(self.hp.layers, len(fed.layout.layers))
         chosen = layers[:count] if self.hp.shared == "first" else layers[len(layers) - count :]
         tensors = {s for layer in chosen for s in layer}
-        return fed.lasting(
-            (self.hp.layers, self.hp.shared),
-            lambda: fed.exchanged & fed.layout.select(lambda s: s in tensors),
-        )
-
-    def init(self, fed: Federation) -> State:
-        return partial.init(fed, self.upper(fed))
+        return fed.exchanged & fed.layout.select(lambda s: s in tensors)
 
     def round(self, state: State, fed: Federation) -> State:
-        upper = self.upper(fed)
-        start = partial.received(state, fed, upper, self.hp.newcomer)
-        return partial.average(state, fed, fed.train(start).theta, upper, self.hp.newcomer)
-
-    def personal(self, state: State, fed: Federation) -> Tensor:
-        return partial.models(state, fed, self.upper(fed), self.hp.newcomer)
+        return self.average(state, fed, fed.train(self.received(state, fed)).theta)

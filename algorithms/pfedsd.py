@@ -7,13 +7,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core import partial
 from repfl.algorithms.core.batches import Batch
 from repfl.algorithms.core.chunk import Chunk, entropy_of
 from repfl.algorithms.core.distil import divergence
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.partial import Partial
 
 
 @hyperparameters
@@ -51,7 +51,7 @@ class HP:
     sends="the whole model down and up; the teacher never leaves its client",
     cost=1.4,
 )
-class PFedSD(Method[HP]):
+class PFedSD(Partial[HP]):
     """FedAvg whose clients also imitate the model they ended their previous round with, the teacher
     z_i.
 
@@ -65,11 +65,14 @@ class PFedSD(Method[HP]):
 
     HP = HP
 
+    def averaged(self, fed: Federation) -> Tensor:
+        return fed.exchanged
+
     def init(self, fed: Federation) -> State:
-        return partial.init(fed, fed.exchanged) | {"teacher": fed.new_models().clone()}  # [N, D]
+        return super().init(fed) | {"teacher": fed.new_models().clone()}  # [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
-        start = partial.received(state, fed, fed.exchanged)
+        start = self.received(state, fed)
         taught = state["seen"][fed.active].to(fed.dtype)  # [K]
         if self.hp.lam and bool(taught.any()):
             end = fed.train(
@@ -81,7 +84,7 @@ class PFedSD(Method[HP]):
         else:
             end = fed.train(start).theta
         teacher = fed.put(state["teacher"], end)
-        return partial.average(state, fed, end, fed.exchanged) | {"teacher": teacher}
+        return self.average(state, fed, end) | {"teacher": teacher}
 
     def loss(self, local: Chunk, batch: Batch, student: Params) -> Tensor:
         """Cross-entropy and self-distillation  [K]."""
@@ -94,6 +97,3 @@ class PFedSD(Method[HP]):
             entropy_of(logits, batch)
             + self.hp.lam * self.hp.temperature**2 * local.extras["taught"] * distilled
         )
-
-    def personal(self, state: State, fed: Federation) -> Tensor:
-        return partial.models(state, fed, fed.exchanged)

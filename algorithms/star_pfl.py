@@ -10,7 +10,8 @@ from torch import Tensor
 from repfl.algorithms.core import masks, partial
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.layout import Layout
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.partial import Partial
 
 
 @hyperparameters
@@ -92,7 +93,7 @@ class HP:
     ),
     cost=2.0,
 )
-class StarPFL(Method[HP]):
+class StarPFL(Partial[HP]):
     """FedAvg that neither trains nor sends entries whose updates cancel out. Server and clients
     judge on their own records R of updates.
 
@@ -112,16 +113,19 @@ class StarPFL(Method[HP]):
 
     HP = HP
 
+    def averaged(self, fed: Federation) -> Tensor:
+        return fed.exchanged
+
     def init(self, fed: Federation) -> State:
         server = fresh(fed, 1, self.hp.server_record)
         clients = fresh(fed, fed.N, self.hp.client_record)
-        return partial.init(fed, fed.exchanged) | named("server", server) | named("client", clients)
+        return super().init(fed) | named("server", server) | named("client", clients)
 
     def round(self, state: State, fed: Federation) -> State:
         hp, layout = self.hp, fed.layout
         server = side(state, "server")
         server["active"] = measured(layout, server, hp.server_threshold)
-        start = partial.received(state, fed, fed.exchanged)
+        start = self.received(state, fed)
         fed.down_mask(server["active"], layout.learnable)
         client = {name: value[fed.active] for name, value in side(state, "client").items()}
         client["active"] = measured(layout, client, hp.client_threshold, hp.cap)
@@ -185,9 +189,6 @@ class StarPFL(Method[HP]):
         fed.note("sent", sent[:, fed.layout.learnable].double().mean())
         masks.note_shares(fed, "active", trained)
         fed.tally("mask", trained)
-
-    def personal(self, state: State, fed: Federation) -> Tensor:
-        return partial.models(state, fed, fed.exchanged)
 
 
 # -- one side's bookkeeping: active M, trial M', period F, frozen L [rows, D], record R [rows, lengt

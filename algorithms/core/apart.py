@@ -23,9 +23,7 @@ FEW = 8
 
 def pay(x: Tensor, weight: Tensor) -> bool:
     """Whether gradients are quicker apart: x [B, C, H, W], weight [O, C, h, w]."""
-    if not worth(weight.shape) or not torch.is_grad_enabled():
-        return False
-    return plain(x)
+    return worth(weight.shape) and torch.is_grad_enabled() and plain(x)
 
 
 def worth(kernel: tuple[int, ...]) -> bool:
@@ -48,7 +46,7 @@ class _Convolution(torch.autograd.Function):
     ) -> Tensor:
         pixels = x.contiguous(memory_format=torch.channels_last)
         ctx.save_for_backward(x, pixels, weight)
-        ctx.how, ctx.by_map = (stride, padding), x.is_contiguous()
+        ctx.how, ctx.by_map = (stride, padding), pixels is not x
         return F.conv2d(pixels, weight, bias, stride, padding)
 
     @staticmethod

@@ -43,22 +43,22 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _product(x, weight, bias)
+        return product(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad
         again = torch.is_grad_enabled()  # somebody wants to differentiate the gradient
-        product = F.linear if again else _product
+        multiply = F.linear if again else product
         return (
-            product(grad, weight.t()) if of_x else None,
-            product(grad.t(), x.t()) if of_weight else None,
+            multiply(grad, weight.t()) if of_x else None,
+            multiply(grad.t(), x.t()) if of_weight else None,
             grad.sum(0) if of_bias else None,
         )
 
 
-def _product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
+def product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """left [B, I], right [O, I] -> [B, O]."""
     out: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, bias, "none", [], "")
     return out

@@ -30,6 +30,35 @@ class Mixture:
 
 
 @dataclass(frozen=True)
+class Overlay:
+    """Models that are one but for some of their entries, which alone exist for every client."""
+
+    common: Tensor  # [D]
+    own: Tensor  # [K, D']
+    runs: tuple[slice, ...]
+    """Where these lie in a model."""
+
+    def one(self, layout: Layout, client: int) -> Params:
+        """A client's model, for reading, where runs are whole tensors."""
+        own = self.own[client : client + 1]
+        return layout.views(self.common[None]) | layout.views(own, self.runs)
+
+    @property
+    def models(self) -> Tensor:
+        """All of them  [K, D]."""
+        out, start = self.common.repeat(len(self.own), 1), 0
+        for run in self.runs:
+            size = run.stop - run.start
+            out[:, run] = self.own[:, start : start + size]
+            start += size
+        return out
+
+
+Models = Tensor | Mixture | Overlay
+"""What clients are scored with: models [K, D], or several of each, or such with much in common."""
+
+
+@dataclass(frozen=True)
 class Score:
     """Correct and total counts of some clients on one split."""
 
@@ -42,7 +71,7 @@ class Score:
 def count_correct(
     model: Model,
     layout: Layout,
-    models: Tensor | Mixture,
+    models: Models,
     data: ClientData,
     parts: Sequence[Tensor],
     chunk: int,
@@ -76,8 +105,10 @@ def count_correct(
     return correct
 
 
-def _named(layout: Layout, models: Tensor, own: list[int], members: Tensor) -> Params:
+def _named(layout: Layout, models: Tensor | Overlay, own: list[int], members: Tensor) -> Params:
     """The models of some rows [N, D] by their tensors: copies, but of a single one."""
+    if isinstance(models, Overlay):
+        return models.one(layout, *own)
     if len(own) == 1:
         return layout.views(models[own[0] : own[0] + 1])
     return layout.split(models[members])

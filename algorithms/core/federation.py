@@ -18,7 +18,7 @@ from torch import Tensor
 from repfl.algorithms.core.batches import Batch, Schedule, plan_pass
 from repfl.algorithms.core.chunk import Chunk, Objective, Sgd, cross_entropy
 from repfl.algorithms.core.data import ClientData, sent
-from repfl.algorithms.core.evaluate import Mixture, Score, count_correct
+from repfl.algorithms.core.evaluate import Models, Score, count_correct
 from repfl.algorithms.core.local import Held, LocalTraining
 from repfl.algorithms.core.lowering import Lowering
 from repfl.algorithms.core.model import Model
@@ -334,7 +334,7 @@ class Federation(Network):
 
     # -- what is recorded --------------------------------------------------------------------------
 
-    def score(self, point: str, models: Tensor | Mixture) -> None:
+    def score(self, point: str, models: Models) -> None:
         """Score the active clients' models [K, D] on their test (and validation) data, in rounds
         that are scored.
         """
@@ -343,7 +343,7 @@ class Federation(Network):
                 correct, total = self.correct(models, split)
                 self.scores[point + suffix] = Score(torch.tensor(self.members), correct, total)
 
-    def correct(self, models: Tensor | Mixture, split: str) -> tuple[Tensor, Tensor]:
+    def correct(self, models: Models, split: str) -> tuple[Tensor, Tensor]:
         """How many samples of their own split the active clients' models get right, and how many
         there are  [K] on the device, [K].
         """

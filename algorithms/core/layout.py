@@ -4,7 +4,7 @@ D.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -205,9 +205,16 @@ class Layout:
                 )
         return named
 
-    def views(self, flat: Tensor) -> Params:
-        """The named tensors [K, *shape] of flat vectors [K, D], for reading."""
-        return {s.name: flat[:, s.start : s.stop].view(-1, *s.shape) for s in self.slices}
+    def views(self, flat: Tensor, runs: Sequence[slice] | None = None) -> Tensors:
+        """The named tensors [K, *shape] of flat vectors [K, D], for reading; or of vectors that
+        hold whole tensors only, by their places in a model.
+        """
+        named, start = {}, 0
+        for s in self.slices:
+            if runs is None or any(run.start <= s.start < run.stop for run in runs):
+                named[s.name] = flat[:, start : start + s.size].view(-1, *s.shape)
+                start += s.size
+        return named
 
     def join(self, named: Mapping[str, Tensor]) -> Tensor:
         """The flat vectors [K, D] of named tensors [K, *shape]."""
@@ -252,6 +259,11 @@ class Layout:
             self._outside[mask] = known
         runs: tuple[slice, ...] | None = known[1]
         return runs
+
+    def whole(self, runs: Sequence[slice]) -> bool:
+        """Whether runs of coordinates begin and end where tensors do."""
+        ends = {0, *(s.stop for s in self.slices)}
+        return all(run.start in ends and run.stop in ends for run in runs)
 
 
 def blocks(rows: int, size: int = 16) -> Iterator[slice]:

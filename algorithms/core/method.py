@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from repfl.algorithms.core.evaluate import Mixture
+    from repfl.algorithms.core.evaluate import Mixture, Models
     from repfl.algorithms.core.federation import Federation
 
 State = dict[str, Tensor]
@@ -107,6 +107,10 @@ class Method(Generic[Chosen]):
         each client mixes the predictions.
         """
         raise NotImplementedError
+
+    def for_scoring(self, state: State, fed: Federation) -> Models:
+        """The same, perhaps without a copy for every client of what their models have in common."""
+        return self.personal(state, fed)
 
     def arriving(self, state: State, fed: Federation) -> Tensor | Mixture:
         """The models that participants are scored with before they train; where nothing else is

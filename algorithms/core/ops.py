@@ -19,13 +19,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.core import apart, dense, pooling, windows
+from repfl.algorithms.core import apart, blocks, dense, pooling, windows
 from repfl.algorithms.core.layout import Params
 
 Convolution = Literal["auto", "grouped", "matmul", "windows", "onednn", "apart"]
 """How a convolution treats several clients: as groups, or as one batched product of patches; and
 whether a processor takes a single client's small maps window by window, or its large linear layers
-by oneDNN, there also with the gradients of convolutions taken apart.
+by oneDNN, there also with the gradients of convolutions taken apart and blocks of layers as one.
 """
 CONVOLUTIONS: tuple[str, ...] = get_args(Convolution)
 
@@ -209,6 +209,15 @@ def batch_norm(x: Tensor, params: Params, name: str, mode: Mode) -> Tensor:
     if mode.tap is not None:
         mode.tap(name, x, out)
     return out
+
+
+def block(x: Tensor, params: Params, conv: str, norm: str, mode: Mode) -> Tensor:
+    """A convolution, batch norm, pooling over 2 x 2 and ReLU; x [K, B, C, H, W]."""
+    weight, bias = params[f"{conv}.weight"], params[f"{conv}.bias"]
+    if x.dim() == 4 and mode.train and _CONVOLUTION.get() == "apart" and blocks.pay(x, weight):
+        own = tuple(params[f"{norm}.{p}"] for p in ("weight", "bias", "mean", "var"))
+        return blocks.forward(x, weight, bias, own, BN_MOMENTUM, EPSILON)
+    return max_pool(batch_norm(conv2d(x, weight, bias), params, norm, mode), 2).relu()
 
 
 def _batch_statistics(

@@ -1,5 +1,5 @@
 """Averaging some coordinates and keeping the others: what FedAvg, FedPer, FedBN and the like have
-in common.
+in common, as a class for methods that do nothing else, and as functions for those that do.
 
 State: `theta` [D] holds the averaged coordinates, `own` [N, D'] every client's remaining ones,
 `seen` [N] who took part already.
@@ -7,19 +7,64 @@ State: `theta` [D] holds the averaged coordinates, `own` [N, D'] every client's 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
 
+from repfl.algorithms.core.evaluate import Models, Overlay
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import State
+from repfl.algorithms.core.method import Chosen, Method, State
 
 Newcomer = Literal["initial", "global"]
 """What a client that never took part has in place of personal entries: its initial values, or the
 average of those that took part last, for which these travel as well (FL-bench). BN statistics that
 stay with clients are initial either way.
 """
+
+
+class Partial(Method[Chosen]):
+    """A method that averages some coordinates of a model; the others are each client's own. A
+    hyper-parameter `newcomer`, if it has one, says what these begin with.
+    """
+
+    def averaged(self, fed: Federation) -> Tensor:
+        """What is averaged, the same in every round  [D] bool."""
+        raise NotImplementedError
+
+    def shared(self, fed: Federation) -> Tensor:
+        """The same, made once: what is known of a mask that lasts is not asked again."""
+        return fed.lasting(self, lambda: self.averaged(fed))
+
+    @property
+    def newcomer(self) -> Newcomer:
+        """What a client that never took part has in place of its own entries."""
+        return cast(Newcomer, getattr(self.hp, "newcomer", "initial"))
+
+    def init(self, fed: Federation) -> State:
+        return init(fed, self.shared(fed))
+
+    def received(self, state: State, fed: Federation) -> Tensor:
+        """The active clients' models, after the server has sent what is new to them  [K, D]."""
+        return received(state, fed, self.shared(fed), self.newcomer)
+
+    def average(self, state: State, fed: Federation, end: Tensor) -> State:
+        """The state after models [K, D] were trained."""
+        return average(state, fed, end, self.shared(fed), self.newcomer)
+
+    def personal(self, state: State, fed: Federation) -> Tensor:
+        return models(state, fed, self.shared(fed), self.newcomer)
+
+    def for_scoring(self, state: State, fed: Federation) -> Models:
+        others = type(self).personal is not Partial.personal  # whose models are not these
+        return self.personal(state, fed) if others else self.overlaid(state, fed)
+
+    def overlaid(self, state: State, fed: Federation) -> Models:
+        """The active clients' models; where whole tensors are shared, these are not copied."""
+        shared, runs = self.shared(fed), fed.layout.outside(self.shared(fed))
+        if fed.chunk > 1 or not runs or not fed.layout.whole(runs):
+            return models(state, fed, shared, self.newcomer)
+        return Overlay(state["theta"], _own(state, fed, shared, self.newcomer), runs)
 
 
 def init(fed: Federation, shared: Tensor) -> State:
@@ -37,19 +82,21 @@ def models(state: State, fed: Federation, shared: Tensor, newcomer: Newcomer = "
     everyone = state["theta"].expand(fed.K, -1)
     if not state["own"].shape[1]:
         return everyone
+    kept, runs = _own(state, fed, shared, newcomer), fed.layout.outside(shared)
+    if runs is not None:
+        return Overlay(state["theta"], kept, runs).models
     out = everyone.clone()
-    kept = state["own"][fed.active]
-    if newcomer == "global":
-        lacking, theta = _lacking(state, fed), state["theta"][None]
-        kept = torch.where(_rest(fed, lacking, shared), _rest(fed, theta, shared), kept)
-    runs, start = fed.layout.outside(shared), 0
-    if runs is None:
-        out[:, ~shared] = kept
-    for run in runs or ():
-        size = run.stop - run.start
-        out[:, run] = kept[:, start : start + size]
-        start += size
+    out[:, ~shared] = kept
     return out
+
+
+def _own(state: State, fed: Federation, shared: Tensor, newcomer: Newcomer) -> Tensor:
+    """What is the active clients' own  [K, D']."""
+    kept = state["own"][fed.active]
+    if newcomer == "initial":
+        return kept
+    lacking, theta = _lacking(state, fed), state["theta"][None]
+    return torch.where(_rest(fed, lacking, shared), _rest(fed, theta, shared), kept)
 
 
 def _rest(fed: Federation, rows: Tensor, shared: Tensor) -> Tensor:

@@ -157,7 +157,7 @@ class Run:
         width = max(fed.chunk, min(16, TOGETHER // (4 * fed.D)))
         for first, block in zip(count(step=width), fed.everybody.split(width), strict=False):
             with fed.among(block, list(range(first, first + len(block)))):
-                models = self.method.personal(self.state, fed)
+                models = self.method.for_scoring(self.state, fed)
                 if self.method.trains_before_scoring and isinstance(models, Tensor):
                     sums.append(models.sum(dtype=torch.float64))
                 fed.score("post_agg", models)

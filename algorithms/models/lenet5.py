@@ -28,9 +28,7 @@ def lenet5(channels: int, size: int, classes: int) -> Model:
 
 
 def _body(p: Params, x: Tensor, mode: Mode) -> Tensor:
-    x = ops.conv2d(x, p["conv1.weight"], p["conv1.bias"])
-    x = ops.max_pool(ops.batch_norm(x, p, "bn1", mode), 2).relu()
-    x = ops.conv2d(x, p["conv2.weight"], p["conv2.bias"])
-    x = ops.max_pool(ops.batch_norm(x, p, "bn2", mode), 2).relu()
+    x = ops.block(x, p, "conv1", "bn1", mode)
+    x = ops.block(x, p, "conv2", "bn2", mode)
     x = ops.linear(x.flatten(-3), p["fc1.weight"], p["fc1.bias"]).relu()
     return ops.linear(x, p["fc2.weight"], p["fc2.bias"]).relu()

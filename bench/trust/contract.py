@@ -33,6 +33,7 @@ from repfl.bench.trust.situations import keep, usual
 from repfl.bench.trust.situations import situations as situations
 from repfl.bench.trust.tape import TapeLane
 from repfl.bench.trust.toys import EVEN, RAGGED
+from repfl.bench.trust.wiretap import flat
 
 TOLERANCE = 1e-9
 
@@ -141,6 +142,11 @@ def pure_scoring(case: Situation) -> None:
         for block in run.fed.everybody.chunk(blocks):
             with run.fed.among(block):
                 personal = run.method.personal(run.state, run.fed)
+                scored = run.method.for_scoring(run.state, run.fed)
+            keep(
+                all(map(torch.equal, flat(scored), flat(personal))),
+                "clients are scored with other models than their own",
+            )
             out.append(
                 torch.cat([m for _, m in personal.parts], 1)
                 if hasattr(personal, "parts")

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.evaluate import Mixture
+from repfl.algorithms.core.evaluate import Mixture, Models
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import encode
 from repfl.algorithms.core.run import Run
@@ -100,7 +100,7 @@ class Judged(Federation):
         super().__init__(*args, **how)
         self.judged: list[Tensor] = []
 
-    def score(self, point: str, models: Tensor | Mixture) -> None:
+    def score(self, point: str, models: Models) -> None:
         if self.scoring:
             self.judged += [part.clone() for part in flat(models)]
         super().score(point, models)
@@ -195,8 +195,8 @@ class WithheldRun(Run):
     federation = Withheld
 
 
-def flat(models: Tensor | Mixture) -> list[Tensor]:
+def flat(models: Models) -> list[Tensor]:
     """The tensors that predictions are made of: models, and weights where several are mixed."""
-    if isinstance(models, Tensor):
-        return [models]
-    return [tensor for part in models.parts for tensor in part]
+    if isinstance(models, Mixture):
+        return [tensor for part in models.parts for tensor in part]
+    return [models if isinstance(models, Tensor) else models.models]

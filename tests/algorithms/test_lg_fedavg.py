@@ -35,7 +35,7 @@ def shared_by(hp: dict[str, object], model: str, channels: int = 3, size: int = 
     net = models.build(model, channels=channels, size=size, classes=10)
     method = build("lg-fedavg", hp)
     run = Run(method, toys.recipe(clients=4), toys.data(toys.EQUAL), net, seed=0)
-    mask = method.upper(run.fed)  # type: ignore[attr-defined]
+    mask = method.averaged(run.fed)  # type: ignore[attr-defined]
     return [s.name for s in run.fed.layout if mask[s.start]]
 
 
@@ -74,7 +74,7 @@ def test_the_four_layer_network_sends_so_many_floats(
     net = models.build("cnn4", channels=channels, size=32, classes=10)
     method = build("lg-fedavg", hp)
     run = Run(method, toys.recipe(clients=4), toys.data(toys.EQUAL), net, seed=0)
-    assert int(method.upper(run.fed).sum()) == floats  # type: ignore[attr-defined]
+    assert int(method.averaged(run.fed).sum()) == floats  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("hp", [{}, {"shared": "first"}])

@@ -323,8 +323,8 @@ MISTAKES = (
     # methods
     Edit(
         "algorithms/fedbn.py",
-        "layout.learnable & ~layout.norm",
-        "layout.learnable",
+        "fed.layout.learnable & ~fed.layout.norm",
+        "fed.layout.learnable",
         "fedbn",
         "everybody",
     ),

@@ -199,7 +199,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
 def test_commits_are_compared_by_what_they_compute(
     clone: Any, here: Callable[..., Said], tmp_path: Path
 ) -> None:
-    clone("algorithms/fedavg.py", "fed.train(start).theta", "1.02 * fed.train(start).theta")
+    clone("algorithms/fedavg.py", "fed.train(self", "1.02 * fed.train(self")
     said = here(
         "compare",
         "HEAD~1",
