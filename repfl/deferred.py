@@ -63,6 +63,9 @@ class Deferred:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._real()(*args, **kwargs)
 
+    def __getitem__(self, item: Any) -> Any:
+        return self._real()[item]
+
     def __eq__(self, other: object) -> bool:
         return bool(self._real() == other)
 

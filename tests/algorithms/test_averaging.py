@@ -9,6 +9,7 @@ from torch import Tensor
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.core.evaluate import Overlay
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
@@ -55,6 +56,30 @@ def test_who_keeps_some_entries_keeps_those_and_no_others(which: str) -> None:
     state |= partial.kept(state, fed, ends, shared)
     given = partial.models(state, fed, shared)
     assert torch.equal(given, torch.where(shared, state["theta"], ends))
+
+
+@pytest.mark.parametrize(
+    ("method", "hp", "copied"),
+    [
+        ("fedavg", {}, False),
+        ("fedbn", {}, False),
+        ("fedper", {"newcomer": "global"}, False),
+        ("fedrep", {}, False),
+        ("fedrep", {"final_epochs": 1}, True),
+        ("lg-fedavg", {}, False),
+    ],
+)
+def test_what_clients_share_is_not_copied_to_score_them(
+    method: str, hp: dict[str, object], copied: bool
+) -> None:
+    run = toys.run(method, hp, model="tiny-bn", rounds=2, participation=0.5)
+    with run.fed.among(run.fed.everybody):
+        found = run.method.for_scoring(run.state, run.fed)
+        whole = run.method.personal(run.state, run.fed)
+        assert isinstance(found, Overlay) != copied
+        hits, total = run.fed.correct(found, "test")
+        assert torch.equal(hits, run.fed.correct(whole, "test")[0])
+    assert 0 < int(hits.sum()) < int(total.sum())
 
 
 # -- local -----------------------------------------------------------------------------------------
