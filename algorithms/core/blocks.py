@@ -22,7 +22,7 @@ from repfl.algorithms.core import dense
 
 FEW = 3
 """So many maps may go in."""
-MANY = 1 << 15
+MANY = 3 << 14
 """Values that come out of the convolution, from which on this was measured to be quicker."""
 
 

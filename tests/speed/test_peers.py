@@ -45,6 +45,15 @@ def test_theirs_are_multiples_of_ours_pair_by_pair() -> None:
     assert "+0.00 (-2.48 to +2.48)" in theirs
 
 
+def test_a_method_that_was_run_again_counts_as_it_was_run_last() -> None:
+    files = [
+        {"facts": FACTS, "runs": [run("repfl", 0, 1.0, 0.5), run("PFLlib", 0, times, 0.5)]}
+        for times in (3.0, 2.0)
+    ]
+    told = "* PFLlib, 1 thread: a round 2.00 to 2.00, a scoring 2.00 to 2.00, memory 2.00 to 2.00"
+    assert told in page.summary(files)
+
+
 def test_other_suites_processes_import_nothing_of_ours() -> None:
     tried = "import sys, tests.speed.peers.suites, tests.references.stand_ins; print(*sys.modules)"
     loaded = subprocess.run(

@@ -1,5 +1,5 @@
-"""The comparison of bench/SPEED.md, out of a file of `nox -s peers`: python -m
-tests.speed.peers.page benchmarks/peers/TIME.json
+"""The comparison of bench/SPEED.md, out of files of `nox -s peers`, of which later ones may repeat
+some methods: python -m tests.speed.peers.page benchmarks/peers/TIME.json ...
 """
 
 from __future__ import annotations
@@ -57,17 +57,30 @@ def points(theirs: Any, ours: Any) -> str:
     )
 
 
-def block(found: dict[str, Any]) -> str:
-    """What was run, and a table: our figures, and theirs as multiples of them."""
-    facts, frame = found["facts"], pd.DataFrame(found["runs"])
+def ways(found: dict[str, Any]) -> dict[tuple[str, int], dict[str, pd.DataFrame]]:
+    """The runs of each method and number of threads, by suite; of its rounds and scorings the
+    medians.
+    """
+    frame = pd.DataFrame(found["runs"])
     for name in ("round", "score"):
         frame[name] = frame[name].map(np.median)
+    return {
+        (str(method), int(str(threads))): {
+            str(suite): each.sort_values("seed") for suite, each in group.groupby("suite")
+        }
+        for (method, threads), group in frame.groupby(["method", "threads"], sort=False)
+    }
+
+
+def block(found: dict[str, Any]) -> str:
+    """What was run, and a table: our figures, and theirs as multiples of them."""
+    facts, seeds = found["facts"], {run["seed"] for run in found["runs"]}
     lines = [
         (
             f"On {facts['processor']}, Python {facts['python']}, {facts['date']}: cnn4,"
             f" {facts['clients']} clients of {facts['train']} images of {facts['dataset']},"
             f" {facts['participation']:.0%} a round, {facts['epochs']} epochs of batches of"
-            f" {facts['batch']}, {facts['rounds']} rounds, {frame.seed.nunique()} partitions."
+            f" {facts['batch']}, {facts['rounds']} rounds, {len(seeds)} partitions."
             " Theirs are multiples of ours, accuracy in points more than ours, each with its 95 %"
             " interval over pairs."
         ),
@@ -75,9 +88,8 @@ def block(found: dict[str, Any]) -> str:
         f"| {' | '.join(HEAD)} |",
         f"|{'---|' * len(HEAD)}",
     ]
-    for way, group in frame.groupby(["method", "threads"], sort=False):
+    for way, held in ways(found).items():
         first = [str(part) for part in way]
-        held = {suite: each.sort_values("seed") for suite, each in group.groupby("suite")}
         ours = held.pop("repfl")
         means = (ours[name].mean() * scale for name, scale in SCALES.items())
         absolute = (f"{mean:.3g}" if np.isfinite(mean) else UNKNOWN for mean in means)
@@ -94,5 +106,28 @@ def block(found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def summary(files: Sequence[dict[str, Any]]) -> str:
+    """What theirs are multiples of ours, from the least of the methods to the most."""
+    last = {way: held for found in files for way, held in ways(found).items()}
+    spans = []
+    for threads, suite in sorted({(way[1], s) for way, held in last.items() for s in held}):
+        if suite == "repfl":
+            continue
+        told = []
+        for name, what in (("round", "a round"), ("score", "a scoring"), ("memory", "memory")):
+            times = [
+                np.exp(
+                    np.mean(np.log(np.divide(held[suite][name], held["repfl"][name].to_numpy())))
+                )
+                for way, held in last.items()
+                if way[1] == threads
+            ]
+            told.append(f"{what} {min(times):.2f} to {max(times):.2f}")
+        spans.append(f"* {suite}, {threads} thread{'s' * (threads > 1)}: {', '.join(told)}")
+    head = "Multiples of ours, from the least of the methods to the most, each as it was run last:"
+    return "\n".join([head, "", *spans]) + "\n"
+
+
 if __name__ == "__main__":
-    parts.write(PAGE, "peers", block(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))
+    given = [json.loads(Path(name).read_text(encoding="utf-8")) for name in sys.argv[1:]]
+    parts.write(PAGE, "peers", "\n".join([*map(block, given), summary(given)]))
