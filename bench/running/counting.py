@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from repfl.algorithms import models
+from repfl.algorithms.core import apart, dense, ops
 from repfl.algorithms.core.ops import Mode
 from repfl.algorithms.core.rng import Streams
 
@@ -132,3 +134,27 @@ def count(model: Model, shape: tuple[int, int, int], samples: int, *, train: boo
         if train:
             F.cross_entropy(logits.squeeze(0), y).backward()
     return counter
+
+
+def layers(model: str, channels: int, size: int, classes: int) -> Iterator[float]:
+    """What `operations.Network` holds of a model, counted on two samples and on three, so few that
+    PyTorch's own kernels take them: what grows with them is per sample.
+    """
+    built = models.build(model, channels=channels, size=size, classes=classes)
+    shape, found = (channels, size, size), []
+    for train in (True, False):
+        two, three = (count(built, shape, samples, train=train) for samples in (2, 3))
+        with ops.convolution("windows"):
+            windows = count(built, shape, 2, train=train)
+        elements = three.elements - two.elements
+        found += [two.calls, two.products / 2, windows.products / 2, elements]
+    linear = [part.size for part in built.layout if part.kind == "linear"]
+    large = sum(size for size in linear if size >= dense.LARGE)
+    biased = {part.name.removesuffix("bias") for part in built.layout if part.kind == "bias"}
+    kernels = [part for part in built.layout if part.kind == "conv"]
+    taken = sum(
+        part.size
+        for part in kernels
+        if part.name.removesuffix("weight") in biased and apart.worth(part.shape)
+    )
+    return map(float, (built.layout.size, *found, large, taken))

@@ -347,29 +347,8 @@ def network(*shape: Any) -> Network:
     return known if known is not None else counted(*shape)
 
 
-def counted(model: str, channels: int, size: int, classes: int) -> Network:
-    """A model's layers, counted on two samples and on three, so few that PyTorch's own kernels take
-    them: what grows with them is per sample.
-    """
-    from repfl.algorithms import models
-    from repfl.algorithms.core import apart, dense, ops
-    from repfl.bench.running.counting import count
+def counted(*shape: Any) -> Network:
+    """A model's layers, counted now."""
+    from repfl.bench.running.counting import layers
 
-    built = models.build(model, channels=channels, size=size, classes=classes)
-    shape, found = (channels, size, size), []
-    for train in (True, False):
-        two, three = (count(built, shape, samples, train=train) for samples in (2, 3))
-        with ops.convolution("windows"):
-            windows = count(built, shape, 2, train=train)
-        elements = three.elements - two.elements
-        found += [two.calls, two.products / 2, windows.products / 2, elements]
-    linear = [part.size for part in built.layout if part.kind == "linear"]
-    large = sum(size for size in linear if size >= dense.LARGE)
-    biased = {part.name.removesuffix("bias") for part in built.layout if part.kind == "bias"}
-    kernels = [part for part in built.layout if part.kind == "conv"]
-    taken = sum(
-        part.size
-        for part in kernels
-        if part.name.removesuffix("weight") in biased and apart.worth(part.shape)
-    )
-    return Network(*map(float, (built.layout.size, *found, large, taken)))
+    return Network(*layers(*shape))
