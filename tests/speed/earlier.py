@@ -13,7 +13,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from statistics import median
@@ -33,6 +32,7 @@ CASES = (
     ("resnet10", "cifar10"),
 )
 PAIRS = 5
+HEAD = ("model", "dataset", "training", "scoring", "times the speed of", "on", "processor")
 
 
 def measure(folder: Path, case: tuple[str, str]) -> dict[str, float]:
@@ -52,36 +52,47 @@ def measure(folder: Path, case: tuple[str, str]) -> dict[str, float]:
     return found
 
 
-def block(commit: str, before: Path, models: Sequence[str]) -> Iterator[str]:
-    """A table of how many times as fast this code is."""
-    yield (
-        f"On {provenance.processor()['name']}, one thread, {date.today()}, beside {commit[:7]}:"
-        f" FedAvg, {rounds.CLIENTS} clients of {rounds.SAMPLES} images, batches of"
-        f" {rounds.BATCH} with momentum. Median of {PAIRS} pairs, least and most."
-    )
-    yield "\n| model | dataset | training, times as fast | scoring, times as fast |"
-    yield "|---|---|---|---|"
-    for case in [case for case in CASES if not models or case[0] in models]:
-        pairs = []
-        for turn in range(PAIRS):
-            order = (before, ROOT) if turn % 2 else (ROOT, before)
-            took = {folder: measure(folder, case) for folder in order}
-            pairs.append([took[before][kind] / took[ROOT][kind] for kind in ("train", "evaluate")])
-        shown = (
-            f"{median(r):.2f} ({min(r):.2f} to {max(r):.2f})" for r in zip(*pairs, strict=True)
-        )
-        yield f"| {' | '.join([*case, *shown])} |"
-        print(case, pairs, flush=True)
+def row(before: Path, commit: str, case: tuple[str, str]) -> str:
+    """How many times as fast this code is: median of the pairs, least and most."""
+    pairs = []
+    for turn in range(PAIRS):
+        order = (before, ROOT) if turn % 2 else (ROOT, before)
+        took = {folder: measure(folder, case) for folder in order}
+        pairs.append([took[before][kind] / took[ROOT][kind] for kind in ("train", "evaluate")])
+    spans = (f"{median(r):.2f} ({min(r):.2f} to {max(r):.2f})" for r in zip(*pairs, strict=True))
+    cells = (*case, *spans, commit[:7], f"{date.today()}", provenance.processor()["name"])
+    print(*cells, flush=True)
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
-    """Take the earlier code out of the history, compare, write."""
+    """Take the earlier code out of the history, compare; rows of other models stay."""
     commit = subprocess.run(
         ["git", "rev-parse", sys.argv[1]], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.strip()
+    models, stay = sys.argv[2:], parts.read(PAGE, "earlier").splitlines()
+    rows = {case: line for case in CASES for line in stay if line.startswith(start(case))}
     with tempfile.TemporaryDirectory() as into:
-        text = "\n".join(block(commit, extract(ROOT, commit, Path(into), "."), sys.argv[2:]))
-    parts.write(PAGE, "earlier", text + "\n")
+        before = extract(ROOT, commit, Path(into), ".")
+        for case in CASES:
+            if not models or case[0] in models:
+                rows[case] = row(before, commit, case)
+    lines = [
+        (
+            f"FedAvg, one thread, {rounds.CLIENTS} clients of {rounds.SAMPLES} images, batches of"
+            f" {rounds.BATCH} with momentum; median of {PAIRS} pairs, least and most."
+        ),
+        "",
+        f"| {' | '.join(HEAD)} |",
+        f"|{'---|' * len(HEAD)}",
+        *(rows[case] for case in CASES if case in rows),
+    ]
+    parts.write(PAGE, "earlier", "\n".join(lines) + "\n")
+
+
+def start(case: tuple[str, str]) -> str:
+    """How a case's row begins."""
+    return f"| {' | '.join(case)} |"
 
 
 if __name__ == "__main__":
