@@ -57,11 +57,10 @@ class FedAvgFT(Partial[HP]):
     def round(self, state: State, fed: Federation) -> State:
         return self.average(state, fed, fed.train(self.received(state, fed)).theta)
 
-    def personal(self, state: State, fed: Federation) -> Tensor:
-        start = super().personal(state, fed)
+    def tuned(self, models: Tensor, fed: Federation) -> Tensor:
         trainable = fed.layout.head if self.hp.part == "head" else None
         lr, epochs = fed.sgd.lr * self.hp.rate, self.hp.epochs
-        return fed.train(start, epochs=epochs, trainable=trainable, stream="finetune", lr=lr).theta
+        return fed.train(models, epochs=epochs, trainable=trainable, stream="finetune", lr=lr).theta
 
     def join(self, state: State, fed: Federation) -> Tensor:
         """The global model, of which newcomers fine-tune what everybody does."""

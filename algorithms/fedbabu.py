@@ -81,10 +81,10 @@ class FedBABU(Partial[HP]):
         end = fed.train(self.received(state, fed), trainable=~fed.layout.head).theta
         return self.average(state, fed, end)
 
-    def personal(self, state: State, fed: Federation) -> Tensor:
+    def tuned(self, models: Tensor, fed: Federation) -> Tensor:
         part = {"model": None, "body": ~fed.layout.head, "head": fed.layout.head}[self.hp.part]
         return fed.train(
-            super().personal(state, fed),
+            models,
             epochs=self.hp.epochs,
             trainable=part,
             stream="finetune",

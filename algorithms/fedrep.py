@@ -8,7 +8,6 @@ from torch import Tensor
 
 from repfl.algorithms.core import partial
 from repfl.algorithms.core.alternate import Phase, in_phases
-from repfl.algorithms.core.evaluate import Models
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
 from repfl.algorithms.core.partial import Partial
@@ -87,14 +86,9 @@ class FedRep(Partial[HP]):
         phases = [Phase(fed.layout.head, head_epochs), Phase(~fed.layout.head, body_epochs)]
         return self.average(state, fed, in_phases(fed, self.received(state, fed), phases))
 
-    def personal(self, state: State, fed: Federation) -> Tensor:
-        models, epochs = super().personal(state, fed), self.hp.final_epochs
-        if not epochs:
-            return models
-        return fed.train(models, epochs=epochs, trainable=fed.layout.head, stream="finetune").theta
-
-    def for_scoring(self, state: State, fed: Federation) -> Models:
-        return self.personal(state, fed) if self.hp.final_epochs else self.overlaid(state, fed)
+    def tuned(self, models: Tensor, fed: Federation) -> Tensor:
+        head, epochs = fed.layout.head, self.hp.final_epochs
+        return fed.train(models, epochs=epochs, trainable=head, stream="finetune").theta
 
     def join(self, state: State, fed: Federation) -> Tensor:
         """The body as it is, and under it a head of the newcomer's own, as in the paper's

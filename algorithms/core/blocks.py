@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.core import dense
+from repfl.algorithms.core import dense, pooling
 
 FEW = 3
 """So many maps may go in."""
@@ -133,9 +133,7 @@ def _larger(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
 def _dealt(grad: Tensor, firsts: Tensor, dim: int) -> Tensor:
     """Every gradient at the first or second of its two places, along a new axis."""
     out = grad.new_empty((*grad.shape[:dim], 2, *grad.shape[dim:]))
-    first, second = out.unbind(dim)
-    torch.mul(grad, firsts, out=first)
-    torch.sub(grad, first, out=second)
+    pooling.deal(grad, firsts, *out.unbind(dim))
     return out
 
 

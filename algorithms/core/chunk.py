@@ -77,6 +77,7 @@ class Chunk:
         self.buffers: dict[str, list[Tensor]] = {}
         self.keeps_gradient = False
         self.kept: Params = {}
+        self._laid: set[str] = set()
 
     @property
     def rate(self) -> float | Tensor:
@@ -104,9 +105,21 @@ class Chunk:
             n: torch.zeros_like(params[n]) if g is None else g.unsqueeze(0) if alone else g
             for n, g in zip(leaves, grads, strict=True)
         }
+        if of not in self._laid:
+            self._lay(of, named)
         if self.keeps_gradient:
             self.kept = {name: g.clone() for name, g in named.items()}
         return named
+
+    def _lay(self, of: str, grads: Params) -> None:
+        """Have a processor's parameters lie in memory as their gradients do, from the first step
+        on.
+        """
+        self._laid.add(of)
+        params = self.models[of]
+        for name, grad in grads.items():
+            if grad.is_cpu and _order(grad) != _order(params[name]):
+                params[name] = torch.empty_like(grad).copy_(params[name])
 
     def pull(self, grads: Params, anchor: str, strength: float, of: str = "w") -> Params:
         """Add the gradient of strength / 2 * |w - anchor|^2."""
@@ -256,6 +269,11 @@ def _shapes(local: Chunk) -> list[object]:
     extras = {name: (value.shape, value.dtype) for name, value in local.extras.items()}
     masks = {name: None if mask is None else mask.shape for name, mask in local.masks.items()}
     return [list(local.models), models, extras, masks]
+
+
+def _order(x: Tensor) -> list[int]:
+    """How far apart neighbours lie, where there are any."""
+    return [step for step, size in zip(x.stride(), x.shape, strict=True) if size > 1]
 
 
 def _rescaled(x: Tensor, scale: Tensor) -> Tensor:

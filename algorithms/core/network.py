@@ -155,13 +155,24 @@ class Network:
     ) -> Tensor:
         mask = self.exchanged if mask is None else mask
         domain = self.exchanged if domain is None else domain
-        sent = counted(mask).expand(self.K)
+        count = counted(mask).expand(self.K)
         self.ledger.bill(
-            direction, self.active, sent + scalars, code_bytes(code, domain.sum(), sent)
+            direction, self.active, count + scalars, code_bytes(code, domain.sum(), count)
         )
         if mask is self.exchanged and self._everything:
             return x
-        return torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
+        runs = self.layout.outside(mask) if self._lasts(mask) else None
+        if runs is None:
+            return torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
+        sent = x.clone(memory_format=torch.contiguous_format)
+        for run in runs:
+            sent[:, run] = 0
+        return sent
+
+    def _lasts(self, mask: Tensor) -> bool:
+        """Whether a processor's mask lives on, so that it pays to know its runs."""
+        known = (self.exchanged, self.exchanged_body, *self._lasting.values())
+        return mask.is_cpu and any(mask is one for one in known)
 
     def gossip(
         self,

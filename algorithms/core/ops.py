@@ -19,13 +19,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.core import apart, blocks, dense, pooling, windows
+from repfl.algorithms.core import apart, blocks, dense, entries, pooling, windows
 from repfl.algorithms.core.layout import Params
 
 Convolution = Literal["auto", "grouped", "matmul", "windows", "onednn", "apart"]
 """How a convolution treats several clients: as groups, or as one batched product of patches; and
 whether a processor takes a single client's small maps window by window, or its large linear layers
-by oneDNN, there also with the gradients of convolutions taken apart and blocks of layers as one.
+by oneDNN; there also with small maps, gradients of convolutions taken apart and blocks of layers as
+one.
 """
 CONVOLUTIONS: tuple[str, ...] = get_args(Convolution)
 
@@ -82,9 +83,12 @@ def _conv_alone(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding: int
 ) -> Tensor:
     """One client's convolution; x [B, C, H, W], weight [O, C, h, w]."""
-    if _CONVOLUTION.get() == "windows" and windows.pay(x, weight, stride, padding):
+    how = _CONVOLUTION.get()
+    if how == "windows" and windows.pay(x, weight, stride, padding):
         return windows.conv2d(x, weight, bias, stride, padding)
-    if _CONVOLUTION.get() == "apart" and bias is not None and apart.pay(x, weight):
+    if how == "apart" and entries.pay(x, weight, stride, padding):
+        return entries.conv2d(x, weight, bias, stride, padding)
+    if how == "apart" and bias is not None and apart.pay(x, weight):
         return apart.conv2d(x, weight, bias, stride, padding)
     return F.conv2d(x, weight, bias, stride, padding)
 

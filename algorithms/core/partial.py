@@ -52,18 +52,22 @@ class Partial(Method[Chosen]):
         """The state after models [K, D] were trained."""
         return average(state, fed, end, self.shared(fed), self.newcomer)
 
+    def tuned(self, models: Tensor, fed: Federation) -> Tensor:
+        """What clients make of their models [K, D] before these are scored, where they train
+        then.
+        """
+        return models
+
     def personal(self, state: State, fed: Federation) -> Tensor:
-        return models(state, fed, self.shared(fed), self.newcomer)
+        own = models(state, fed, self.shared(fed), self.newcomer)
+        return self.tuned(own, fed) if self.trains_before_scoring else own
 
     def for_scoring(self, state: State, fed: Federation) -> Models:
-        others = type(self).personal is not Partial.personal  # whose models are not these
-        return self.personal(state, fed) if others else self.overlaid(state, fed)
-
-    def overlaid(self, state: State, fed: Federation) -> Models:
-        """The active clients' models; where whole tensors are shared, these are not copied."""
         shared, runs = self.shared(fed), fed.layout.outside(self.shared(fed))
-        if fed.chunk > 1 or not runs or not fed.layout.whole(runs):
-            return models(state, fed, shared, self.newcomer)
+        others = type(self).personal is not Partial.personal  # of a class that says so itself
+        copied = others or self.trains_before_scoring or fed.chunk > 1
+        if copied or not runs or not fed.layout.whole(runs):
+            return self.personal(state, fed)
         return Overlay(state["theta"], _own(state, fed, shared, self.newcomer), runs)
 
 

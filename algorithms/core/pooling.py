@@ -76,7 +76,13 @@ def _dealt(grad: Tensor, firsts: Tensor, dim: int, size: int) -> Tensor:
     shape = [*grad.shape]
     shape[dim] = size
     out = grad.new_zeros(shape) if size % 2 else grad.new_empty(shape)
-    first, second = _pairs(out, dim)
+    deal(grad, firsts, *_pairs(out, dim))
+    return out
+
+
+def deal(grad: Tensor, firsts: Tensor, first: Tensor, second: Tensor) -> None:
+    """Put every gradient where `firsts` is one into the first of its two places, else into the
+    second.
+    """
     torch.mul(grad, firsts, out=first)
     torch.sub(grad, first, out=second)
-    return out

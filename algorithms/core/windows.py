@@ -3,7 +3,7 @@
 ImageNet's networks shrink pictures of 32 x 32 to maps of four pixels or one, where a kernel of
 3 x 3 meets padding with most of its entries. Here every pixel that comes out takes the window of
 the kernel that meets pixels, row by row: in channels-last order a row of it is one piece of memory.
-The sums are those of a convolution, added up in another order.
+The sums are those of a convolution, added up in another order. `entries` does it with oneDNN.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def pay(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
     """Whether windows are quicker than a convolution: x [B, C, H, W], weight [O, C, h, w]."""
     if x.device.type != "cpu" or torch.is_autocast_enabled("cpu") or weight.numel() < LARGE:
         return False
-    high, wide = _out(x.shape[2:], weight.shape[2:], stride, padding)
+    high, wide = came_out(x.shape[2:], weight.shape[2:], stride, padding)
     return high * wide <= FEW and padding < min(weight.shape[2:])
 
 
@@ -42,7 +42,7 @@ class _Windows(torch.autograd.Function):
         ctx.save_for_backward(x, weight)
         ctx.stride, ctx.padding = stride, padding
         pixels, kernel = _rows(x), _rows(weight)
-        high, wide = _out(x.shape[2:], weight.shape[2:], stride, padding)
+        high, wide = came_out(x.shape[2:], weight.shape[2:], stride, padding)
         out = x.new_empty(len(x), high, wide, len(weight))
         flat = out.flatten(1)
         for row in _meetings(x.shape[1:], weight.shape, stride, padding):
@@ -58,7 +58,7 @@ class _Windows(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         wanted, how = ctx.needs_input_grad[:2], (ctx.stride, ctx.padding)
         if torch.is_grad_enabled():  # somebody wants to differentiate the gradient
-            return *_differentiable(grad, x, weight, *how, wanted), None, None
+            return *differentiable(grad, x, weight, *how, wanted), None, None
         pixels, kernel, rising = _rows(x), _rows(weight), _rows(grad)
         of_x, of_weight = (
             torch.zeros_like(rows) if asked else None
@@ -73,7 +73,7 @@ class _Windows(torch.autograd.Function):
         return _maps(of_x, x), _maps(of_weight, weight), None, None
 
 
-def _differentiable(
+def differentiable(
     grad: Tensor, x: Tensor, weight: Tensor, stride: int, padding: int, wanted: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
     """The gradients as PyTorch's convolution has them, which knows how to go on."""
@@ -125,7 +125,7 @@ def _meetings(
     down, across = (
         [_overlap(place * stride - padding, *sizes) for place in range(count)]
         for count, sizes in zip(
-            _out(shape[1:], kernel[2:], stride, padding),
+            came_out(shape[1:], kernel[2:], stride, padding),
             ((high, kernel[2]), (wide, kernel[3])),
             strict=True,
         )
@@ -154,7 +154,7 @@ def _overlap(start: int, size: int, kernel: int) -> tuple[int, int, int]:
     return first, first - start, end - first
 
 
-def _out(
+def came_out(
     size: tuple[int, ...], kernel: tuple[int, ...], stride: int, padding: int
 ) -> tuple[int, int]:
     """Height and width of what comes out."""

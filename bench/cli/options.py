@@ -126,8 +126,8 @@ Conv = Annotated[
     typer.Option(
         help=(
             "auto, grouped, matmul, windows, onednn or apart: the kernels of convolutions and"
-            " linear layers (default: on a CPU windows where a model has small maps, apart where"
-            " its convolutions have biases, onednn where it has a large linear layer; measured on"
+            " linear layers (default: on a CPU apart where a model has small maps or convolutions"
+            " with biases, onednn where it has a large linear layer; measured on"
             " a GPU)"
         )
     ),

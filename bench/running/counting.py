@@ -136,18 +136,23 @@ def count(model: Model, shape: tuple[int, int, int], samples: int, *, train: boo
     return counter
 
 
-def layers(model: str, channels: int, size: int, classes: int) -> Iterator[float]:
+def layers(model: str, channels: int, size: int, classes: int) -> dict[str, float]:
     """What `operations.Network` holds of a model, counted on two samples and on three, so few that
     PyTorch's own kernels take them: what grows with them is per sample.
     """
     built = models.build(model, channels=channels, size=size, classes=classes)
-    shape, found = (channels, size, size), []
-    for train in (True, False):
+    shape, found = (channels, size, size), dict[str, float]()
+    for kind, train in (("train", True), ("score", False)):
         two, three = (count(built, shape, samples, train=train) for samples in (2, 3))
         with ops.convolution("windows"):
             windows = count(built, shape, 2, train=train)
-        elements = three.elements - two.elements
-        found += [two.calls, two.products / 2, windows.products / 2, elements]
+        counts = {
+            "calls": two.calls,
+            "products": two.products / 2,
+            "windows": windows.products / 2,
+            "elements": three.elements - two.elements,
+        }
+        found |= {f"{kind}_{name}": float(count) for name, count in counts.items()}
     linear = [part.size for part in built.layout if part.kind == "linear"]
     large = sum(size for size in linear if size >= dense.LARGE)
     biased = {part.name.removesuffix("bias") for part in built.layout if part.kind == "bias"}
@@ -157,4 +162,9 @@ def layers(model: str, channels: int, size: int, classes: int) -> Iterator[float
         for part in kernels
         if part.name.removesuffix("weight") in biased and apart.worth(part.shape)
     )
-    return map(float, (built.layout.size, *found, large, taken))
+    return {
+        "parameters": float(built.layout.size),
+        **found,
+        "large_linear": float(large),
+        "apart": float(taken),
+    }

@@ -96,15 +96,13 @@ class Network:
         """
         if precision == HALF:
             return AUTO
-        if self.train_windows < self.train_products:
-            return WINDOWS
-        if self.apart:
+        if self.apart or self.train_windows < self.train_products:
             return APART
         return ONEDNN if self.large_linear else AUTO
 
     def computed(self, conv: str) -> Network:
         """The same with its convolutions computed so."""
-        if conv != WINDOWS:
+        if conv not in (WINDOWS, APART):
             return self
         return replace(self, train_products=self.train_windows, score_products=self.score_windows)
 
@@ -351,4 +349,4 @@ def counted(*shape: Any) -> Network:
     """A model's layers, counted now."""
     from repfl.bench.running.counting import layers
 
-    return Network(*layers(*shape))
+    return Network(**layers(*shape))

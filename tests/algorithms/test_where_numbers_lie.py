@@ -22,6 +22,18 @@ def test_everybodys_rows_are_overwritten_where_they_lie_and_the_others_stay() ->
     assert w[[0, 2, 3, 5]].tolist() == [[2.0 * n, 2.0 * n + 1] for n in (0, 2, 3, 5)]
 
 
+@pytest.mark.parametrize("buffers", ["local", "global"])
+def test_a_message_holds_zeros_where_nothing_is_sent_whatever_lies_there(buffers: str) -> None:
+    fed = toys.run("fedper", model="tiny-bn", rounds=1, buffers=buffers).fed
+    fresh = fed.layout.where(kind="linear")
+    for mask in (fed.exchanged, fed.exchanged_body, fed.lasting("some", fresh.clone), fresh):
+        own = fed.new_model().repeat(fed.K, 1).masked_fill(~mask, float("nan"))
+        kept = own.clone()
+        arrived = fed.up(own, mask)
+        assert torch.equal(arrived, kept.nan_to_num(0.0))
+        assert torch.equal(own.isnan(), kept.isnan())
+
+
 def test_models_beside_are_read_and_neither_trained_nor_returned() -> None:
     fed = toys.run("local", rounds=1).fed
     start = fed.new_model().expand(fed.K, -1)

@@ -123,7 +123,7 @@ def planned_with(model: str) -> Planned:
 
 
 @pytest.mark.parametrize(
-    ("model", "conv"), [("cnn4", "apart"), ("lenet5", "apart"), ("resnet8", "windows")]
+    ("model", "conv"), [("cnn4", "apart"), ("lenet5", "apart"), ("resnet8", "apart")]
 )
 def test_a_processor_takes_the_kernels_that_pay_for_a_model(model: str, conv: str) -> None:
     recipe = planned_with(model).cell.recipe
@@ -137,7 +137,9 @@ def test_a_processor_takes_the_kernels_that_pay_for_a_model(model: str, conv: st
     assert early == ("" if conv == "auto" else " --conv auto")
 
 
-@pytest.mark.parametrize(("conv", "said"), [("windows", ""), ("auto", " --conv auto")])
+@pytest.mark.parametrize(
+    ("conv", "said"), [("apart", ""), ("windows", " --conv windows"), ("auto", " --conv auto")]
+)
 def test_a_record_has_the_command_that_computes_as_it_was_made(conv: str, said: str) -> None:
     item = planned_with("resnet8")
     made = products.origin(Task(item.cell, item.command), Options(conv=conv))
