@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from repfl.algorithms.core import entries
 from repfl.algorithms.core.batches import Batch
 from repfl.algorithms.core.layout import Layout, Params, Single, Tensors
 from repfl.algorithms.core.model import Model
@@ -112,13 +113,13 @@ class Chunk:
         return named
 
     def _lay(self, of: str, grads: Params) -> None:
-        """Have a processor's parameters lie in memory as their gradients do, from the first step
-        on.
+        """Have kernels lie in memory entry by entry from the first step on, where their gradients
+        do.
         """
         self._laid.add(of)
         params = self.models[of]
         for name, grad in grads.items():
-            if grad.is_cpu and _order(grad) != _order(params[name]):
+            if entries.own(grad) and not entries.own(params[name]):
                 params[name] = torch.empty_like(grad).copy_(params[name])
 
     def pull(self, grads: Params, anchor: str, strength: float, of: str = "w") -> Params:
@@ -269,11 +270,6 @@ def _shapes(local: Chunk) -> list[object]:
     extras = {name: (value.shape, value.dtype) for name, value in local.extras.items()}
     masks = {name: None if mask is None else mask.shape for name, mask in local.masks.items()}
     return [list(local.models), models, extras, masks]
-
-
-def _order(x: Tensor) -> list[int]:
-    """How far apart neighbours lie, where there are any."""
-    return [step for step, size in zip(x.stride(), x.shape, strict=True) if size > 1]
 
 
 def _rescaled(x: Tensor, scale: Tensor) -> Tensor:

@@ -31,6 +31,12 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int, padding:
     return out if bias is None else out + bias[:, None, None]
 
 
+def own(kernels: Tensor) -> bool:
+    """Whether a single client's kernel [1, O, C, h, w] lies in memory entry by entry."""
+    single = kernels.dim() == 5 and len(kernels) == 1
+    return single and kernels.permute(0, 3, 4, 1, 2).is_contiguous()
+
+
 class _Entries(torch.autograd.Function):
     """Without a `setup_context`, for which PyTorch reads the signature anew at every call."""
 
