@@ -13,6 +13,9 @@ from repfl.datasets.core.recipe import Recipe
 if TYPE_CHECKING:
     from repfl.datasets.core.registry import Dataset
 
+LEAST = {"cnn4": 16, "lenet5": 16, "tiny": 4, "tiny-bn": 2}
+"""Sides of the smallest images that a model takes, where it does not take all."""
+
 
 def check(recipe: Recipe, place: str) -> None:
     """Refuse what could only fail later, when cells run."""
@@ -97,6 +100,14 @@ def _check_model(recipe: Recipe, place: str) -> None:
         height, _, channels = description.shape
         shape = recipe.input[:2] if recipe.input else (channels, height)
         _build(recipe.model, *shape, recipe.classes or len(description.classes), place)
+    elif not description.features:
+        side, least = (recipe.input or description.shape)[1], LEAST.get(recipe.model, 1)
+        if side < least:
+            raise UserError(
+                f"{place}: model {recipe.model!r} takes images of at least {least} x {least}, and"
+                f" those of {recipe.dataset} have {side} x {side} here; valid: input = [channels,"
+                f" {least}, {least}], or another model"
+            )
 
 
 @lru_cache(maxsize=64)

@@ -78,10 +78,11 @@ class Wiretap(Federation):
         packed = [
             4 * (int(own.sum()) - (int(own.sum()) * bits + 31) // 32) for own in masks
         ]  # what narrower values save
-        lengths = [
-            len(encode(row, own, code, domain)) + 4 * scalars - less
-            for row, own, less in zip(x, masks, packed, strict=True)
-        ]
+        with np.errstate(over="ignore"):  # only the length counts, whatever toys diverge to
+            lengths = [
+                len(encode(row, own, code, domain)) + 4 * scalars - less
+                for row, own, less in zip(x, masks, packed, strict=True)
+            ]
         self.wire += sum(
             length * n for length, n in zip(lengths, times or [1] * len(x), strict=True)
         )

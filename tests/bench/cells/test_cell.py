@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 
+from repfl.algorithms import models
+from repfl.algorithms.core.ops import EVAL
+from repfl.bench.cells import sense
 from repfl.bench.cells.cell import Cell, build_cell, canonical, reopen
 from repfl.bench.cells.narrowing import matches
 from repfl.bench.cells.needs import unmet
@@ -153,3 +157,22 @@ def test_a_method_without_what_it_needs_says_so() -> None:
     assert "normalisation" in unmet(build_cell("fedbn", {}, recipe(), 0))
     assert unmet(build_cell("fedbn", {}, recipe(model="tiny-bn"), 0)) == ""
     assert RECIPE["model"] == "tiny"
+
+
+@pytest.mark.parametrize("model", sorted(models.OURS))
+def test_a_model_takes_images_from_its_least_side_on_and_a_recipe_with_smaller_ones_is_refused(
+    model: str,
+) -> None:
+    def scores(side: int) -> None:
+        net = models.build(model, channels=1, size=side, classes=4)
+        params = net.layout.split(torch.zeros(1, net.layout.size))
+        net.logits(params, torch.zeros(1, 2, 1, side, side), EVAL)
+
+    least = sense.LEAST.get(model, 1)
+    scores(least)
+    if least > 1:
+        with pytest.raises((RuntimeError, ZeroDivisionError)):
+            scores(least - 1)
+    if least > 8:  # the digits' side
+        with pytest.raises(UserError, match=f"{model}.* at least {least} x {least}.*digits"):
+            recipe(dataset="digits", model=model)

@@ -24,7 +24,7 @@ from tests.bench.running.test_runner import CELLS, SLOW, digests, nothing_left
 STANDINS = {
     "srun": 'echo $$ >> "$STEPS"; exec "$@"',
     "scontrol": 'echo "$@" >> "$STEPS.requeued"',
-    "repfl": f'exec {sys.executable} -m bench "$@"',
+    "repfl": f'exec {sys.executable} -m repfl "$@"',
 }
 
 
