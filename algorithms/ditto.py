@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from repfl.algorithms.core import partial
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import Method, State, hyperparameters, param, register
+from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.partial_averaging import PartialAveraging
 
 
 @hyperparameters
@@ -48,7 +48,7 @@ class HP:
     sends="as FedAvg: the whole model down and up; personal models stay",
     variants=("lam=0.1", "lam=2.0"),
 )
-class Ditto(Method[HP]):
+class Ditto(PartialAveraging[HP]):
     """FedAvg, beside which every participant trains a model v_i of its own on the same
     mini-batches, pulled towards the received w.
 
@@ -65,28 +65,29 @@ class Ditto(Method[HP]):
 
     HP = HP
 
-    def passes(self, epochs: int) -> tuple[int, int]:
-        return epochs + (epochs if self.hp.epochs is None else self.hp.epochs), 0
-
     def init(self, fed: Federation) -> State:
-        return partial.init(fed, fed.exchanged) | {"v": fed.new_model().repeat(fed.N, 1)}  # [N, D]
+        return super().init(fed) | {"v": fed.new_model().repeat(fed.N, 1)}  # [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
-        hp = self.hp
-        received = partial.received(state, fed, fed.exchanged)  # [K, D]
-        end = fed.train(received).theta
-        options: dict[str, Any] = {} if hp.lr is None else {"lr": hp.lr}
-        pull = (received, hp.lam) if hp.lam else None
+        received = self.download(state, fed)  # [K, D]
+        end = fed.train(received)
         v = state.pop("v")
-        own = fed.train(v[fed.active], pull=pull, epochs=hp.epochs, **options).theta
-        return partial.average(state, fed, end, fed.exchanged) | {"v": fed.put(v, own)}
+        personal = self.train_personal(fed, v[fed.active], received, epochs=self.hp.epochs)
+        new = self.upload_and_average(state, fed, end)
+        return new | {"v": fed.scatter_rows(v, personal)}
 
-    def personal(self, state: State, fed: Federation) -> Tensor:
+    def train_personal(
+        self, fed: Federation, start: Tensor, anchor: Tensor, **options: Any
+    ) -> Tensor:
+        """Train personal models, pulled towards the anchor  [K, D]."""
+        pull = (anchor, self.hp.lam) if self.hp.lam else None
+        lr = fed.lr if self.hp.lr is None else self.hp.lr
+        return fed.train(start, pull=pull, lr=lr, **options)
+
+    def client_params(self, state: State, fed: Federation) -> Tensor:
         return state["v"][fed.active]
 
-    def join(self, state: State, fed: Federation) -> Tensor:
-        """A personal model that starts as the global one, and is pulled towards it."""
-        start = self.offer(state, fed).expand(fed.N, -1)
-        options: dict[str, Any] = {} if self.hp.lr is None else {"lr": self.hp.lr}
-        pull = (start, self.hp.lam) if self.hp.lam else None
-        return fed.train(start, pull=pull, stream="join", **options).theta
+    def newcomer_params(self, state: State, fed: Federation) -> Tensor:
+        """Train a personal model that starts as the global one and is pulled towards it."""
+        start = self.newcomer_init(state, fed).expand(fed.N, -1)
+        return self.train_personal(fed, start, start, stream="join")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from repfl.algorithms.core import partial
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, register
-from repfl.algorithms.core.partial import Partial
+from repfl.algorithms.core.partial_averaging import PartialAveraging, recalibrate_batch_norm
 
 
 @register(
@@ -21,7 +20,7 @@ from repfl.algorithms.core.partial import Partial
     family="global",
     sends="the whole model down and up; BN statistics only where the recipe averages them",
 )
-class FedAvg(Partial):
+class FedAvg(PartialAveraging):
     """Every client starts from one model; the server averages what comes back, weighted as the
     recipe says.
 
@@ -34,12 +33,6 @@ class FedAvg(Partial):
     participants without a seed (flcore/servers/serverbase.py:99).
     """
 
-    def averaged(self, fed: Federation) -> Tensor:
-        return fed.exchanged
-
-    def round(self, state: State, fed: Federation) -> State:
-        return self.average(state, fed, fed.train(self.received(state, fed)).theta)
-
-    def join(self, state: State, fed: Federation) -> Tensor:
-        """The global model as it is, since nobody personalises it."""
-        return partial.settled(fed, self.offer(state, fed).expand(fed.N, -1))
+    def newcomer_params(self, state: State, fed: Federation) -> Tensor:
+        """Return the global model as it is, since no client personalises it."""
+        return recalibrate_batch_norm(fed, self.newcomer_init(state, fed).expand(fed.N, -1))

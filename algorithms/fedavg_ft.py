@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial import Partial
+from repfl.algorithms.core.partial_averaging import PartialAveraging
 
 
 @hyperparameters
@@ -43,28 +43,22 @@ class HP:
     sends="as FedAvg; fine-tuning sends nothing",
     variants=("rate=0.1",),
 )
-class FedAvgFT(Partial[HP]):
+class FedAvgFT(PartialAveraging[HP]):
     """FedAvg for all rounds; a copy of the final model is then trained on each client's own data
     and scored. Nothing flows back.
     """
 
     HP = HP
-    trains_before_scoring = True
 
-    def averaged(self, fed: Federation) -> Tensor:
-        return fed.exchanged
+    def personalize(self, fed: Federation, params: Tensor) -> Tensor:
+        return self.fine_tune(fed, params, epochs=self.hp.epochs, stream="finetune")
 
-    def round(self, state: State, fed: Federation) -> State:
-        return self.average(state, fed, fed.train(self.received(state, fed)).theta)
+    def newcomer_params(self, state: State, fed: Federation) -> Tensor:
+        """Fine-tune the global model on the newcomers' data."""
+        start = self.newcomer_init(state, fed).expand(fed.N, -1)
+        return self.fine_tune(fed, start, stream="join")
 
-    def tuned(self, models: Tensor, fed: Federation) -> Tensor:
-        trainable = fed.layout.head if self.hp.part == "head" else None
-        lr, epochs = fed.sgd.lr * self.hp.rate, self.hp.epochs
-        return fed.train(models, epochs=epochs, trainable=trainable, stream="finetune", lr=lr).theta
-
-    def join(self, state: State, fed: Federation) -> Tensor:
-        """The global model, of which newcomers fine-tune what everybody does."""
-        trainable = fed.layout.head if self.hp.part == "head" else None
-        start = self.offer(state, fed).expand(fed.N, -1)
-        lr = fed.sgd.lr * self.hp.rate
-        return fed.train(start, trainable=trainable, stream="join", lr=lr).theta
+    def fine_tune(self, fed: Federation, params: Tensor, **options: Any) -> Tensor:
+        """Train the model, or its head alone, at the fine-tuning rate  [K, D]."""
+        part = fed.params.head if self.hp.part == "head" else None
+        return fed.train(params, trainable=part, lr=fed.lr * self.hp.rate, **options)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial import Partial
+from repfl.algorithms.core.partial_averaging import PartialAveraging
+from repfl.algorithms.engine.params import columns
 
 
 @hyperparameters
@@ -47,7 +49,7 @@ class HP:
     sends="the body down and up; the head comes once, with the initial model",
     variants=("epochs=0", "epochs=1", "part=body", "part=head", "rate=0.1"),
 )
-class FedBABU(Partial[HP]):
+class FedBABU(PartialAveraging[HP]):
     """FedAvg on the body B alone; one random head H, the same for all, stays as it was initialised.
 
     B_i <- E epochs of SGD on B with H frozen;  B <- sum_i p_i B_i. A copy of (B, H) is then
@@ -66,36 +68,30 @@ class FedBABU(Partial[HP]):
     """
 
     HP = HP
-    trains_before_scoring = True
 
-    def averaged(self, fed: Federation) -> Tensor:
-        return fed.exchanged_body
+    def shared_mask(self, fed: Federation) -> Tensor:
+        return fed.communicated & fed.params.body
 
     def init(self, fed: Federation) -> State:
-        state, head = super().init(fed), fed.layout.head
-        own = head[~self.shared(fed)]
-        state["own"][:, own] = state["theta"][head]  # one for all, whatever the protocol's start
-        return state
+        state = super().init(fed)
+        # one head for all clients, whatever the protocol says of initial values
+        common = torch.where(fed.params.head, state["theta"], fed.new_models())
+        return state | {"own": columns(common, self.personal_columns(fed))}
 
-    def round(self, state: State, fed: Federation) -> State:
-        end = fed.train(self.received(state, fed), trainable=~fed.layout.head).theta
-        return self.average(state, fed, end)
+    def local_update(self, fed: Federation, params: Tensor) -> Tensor:
+        return fed.train(params, trainable=fed.params.body)
 
-    def tuned(self, models: Tensor, fed: Federation) -> Tensor:
-        part = {"model": None, "body": ~fed.layout.head, "head": fed.layout.head}[self.hp.part]
+    def personalize(self, fed: Federation, params: Tensor) -> Tensor:
+        return self.fine_tune(fed, params, epochs=self.hp.epochs, stream="finetune")
+
+    def newcomer_params(self, state: State, fed: Federation) -> Tensor:
+        """Fine-tune the shared body under the head that was never trained."""
+        start = self.newcomer_init(state, fed).expand(fed.N, -1)
+        return self.fine_tune(fed, start, stream="join")
+
+    def fine_tune(self, fed: Federation, params: Tensor, **options: Any) -> Tensor:
+        """Train what `part` names at the fine-tuning rate  [K, D]."""
+        parts = {"model": None, "body": fed.params.body, "head": fed.params.head}
         return fed.train(
-            models,
-            epochs=self.hp.epochs,
-            trainable=part,
-            stream="finetune",
-            lr=fed.sgd.lr * self.hp.rate,
-        ).theta
-
-    def join(self, state: State, fed: Federation) -> Tensor:
-        """The shared body and the head that nobody trained, of which newcomers fine-tune what
-        everybody does.
-        """
-        part = {"model": None, "body": ~fed.layout.head, "head": fed.layout.head}[self.hp.part]
-        start = self.offer(state, fed).expand(fed.N, -1)
-        lr = fed.sgd.lr * self.hp.rate
-        return fed.train(start, trainable=part, stream="join", lr=lr).theta
+            params, trainable=parts[self.hp.part], lr=fed.lr * self.hp.rate, **options
+        )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import State, register
-from repfl.algorithms.core.partial import Partial
+from repfl.algorithms.core.method import register
+from repfl.algorithms.core.partial_averaging import PartialAveraging
 
 
 @register(
@@ -21,14 +21,10 @@ from repfl.algorithms.core.partial import Partial
     needs=("bn",),
     sends="everything but normalisation layers, down and up",
 )
-class FedBN(Partial):
+class FedBN(PartialAveraging):
     """FedAvg restricted to everything outside normalisation layers; their affine parameters and
     statistics are each client's own.
     """
 
-    def averaged(self, fed: Federation) -> Tensor:
-        """All that is neither a normalisation parameter nor a statistic  [D] bool."""
-        return fed.layout.learnable & ~fed.layout.norm
-
-    def round(self, state: State, fed: Federation) -> State:
-        return self.average(state, fed, fed.train(self.received(state, fed)).theta)
+    def shared_mask(self, fed: Federation) -> Tensor:
+        return fed.params.learnable & ~fed.params.norm

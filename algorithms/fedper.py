@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from repfl.algorithms.core import partial
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial import Partial
+from repfl.algorithms.core.method import hyperparameters, param, register
+from repfl.algorithms.core.partial_averaging import Newcomer, PartialAveraging
 
 
 @hyperparameters
 class HP:
     """Who a client is before it has taken part."""
 
-    newcomer: partial.Newcomer = param(
+    newcomer: Newcomer = param(
         "initial",
         "head of a client that never took part; `global` is the average of the heads (FL-bench)",
     )
@@ -31,15 +30,12 @@ class HP:
     needs=("head",),
     sends="the body down and up; heads stay",
 )
-class FedPer(Partial[HP]):
+class FedPer(PartialAveraging[HP]):
     """FedAvg restricted to the body B; every client keeps its own head H_i, the last linear layer,
     and trains both jointly. The paper also tries deeper personal parts, which are not offered here.
     """
 
     HP = HP
 
-    def averaged(self, fed: Federation) -> Tensor:
-        return fed.exchanged_body
-
-    def round(self, state: State, fed: Federation) -> State:
-        return self.average(state, fed, fed.train(self.received(state, fed)).theta)
+    def shared_mask(self, fed: Federation) -> Tensor:
+        return fed.communicated & fed.params.body

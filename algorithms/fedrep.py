@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
-from repfl.algorithms.core import partial
-from repfl.algorithms.core.alternate import Phase, in_phases
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial import Partial
+from repfl.algorithms.core.partial_averaging import Newcomer, PartialAveraging
 
 
 @hyperparameters
@@ -37,7 +33,7 @@ class HP:
         ge=0,
         paper="FedRep's code: max(10, head epochs)",
     )
-    newcomer: partial.Newcomer = param(
+    newcomer: Newcomer = param(
         "initial",
         "head of a client that never took part; `global`: the average of the heads (both codes)",
     )
@@ -56,7 +52,7 @@ class HP:
     sends="the body down and up; heads stay",
     variants=("newcomer=global", "head_epochs=0", "final_epochs=10"),
 )
-class FedRep(Partial[HP]):
+class FedRep(PartialAveraging[HP]):
     """The body B is averaged, every client keeps its own head H_i, and the two never train
     together.
 
@@ -68,31 +64,32 @@ class FedRep(Partial[HP]):
 
     HP = HP
 
-    def __init__(self, hp: Any = None) -> None:
-        super().__init__(hp)
-        self.trains_before_scoring = self.hp.final_epochs > 0
+    def shared_mask(self, fed: Federation) -> Tensor:
+        return fed.communicated & fed.params.body
 
-    def passes(self, epochs: int) -> tuple[int, int]:
+    def local_update(self, fed: Federation, params: Tensor) -> Tensor:
+        head_epochs, body_epochs = self.split_epochs(fed.epochs)
+        params = fed.train(params, trainable=fed.params.head, epochs=head_epochs)
+        return fed.train(
+            params, trainable=fed.params.body, epochs=body_epochs, first_epoch=head_epochs
+        )
+
+    def split_epochs(self, epochs: int) -> tuple[int, int]:
+        """Return the epochs of the head and of the body."""
         if self.hp.head_epochs is not None:
-            return self.hp.body_epochs, self.hp.head_epochs
+            return self.hp.head_epochs, self.hp.body_epochs
         body = min(self.hp.body_epochs, epochs)
-        return body, epochs - body
+        return epochs - body, body
 
-    def averaged(self, fed: Federation) -> Tensor:
-        return fed.exchanged_body
+    @property
+    def personalizes(self) -> bool:
+        return self.hp.final_epochs > 0
 
-    def round(self, state: State, fed: Federation) -> State:
-        body_epochs, head_epochs = self.passes(fed.protocol.epochs)
-        phases = [Phase(fed.layout.head, head_epochs), Phase(~fed.layout.head, body_epochs)]
-        return self.average(state, fed, in_phases(fed, self.received(state, fed), phases))
+    def personalize(self, fed: Federation, params: Tensor) -> Tensor:
+        head, epochs = fed.params.head, self.hp.final_epochs
+        return fed.train(params, trainable=head, epochs=epochs, stream="finetune")
 
-    def tuned(self, models: Tensor, fed: Federation) -> Tensor:
-        head, epochs = fed.layout.head, self.hp.final_epochs
-        return fed.train(models, epochs=epochs, trainable=head, stream="finetune").theta
-
-    def join(self, state: State, fed: Federation) -> Tensor:
-        """The body as it is, and under it a head of the newcomer's own, as in the paper's
-        experiment with new clients.
-        """
-        start = self.offer(state, fed).expand(fed.N, -1)
-        return fed.train(start, trainable=fed.layout.head, stream="join").theta
+    def newcomer_params(self, state: State, fed: Federation) -> Tensor:
+        """Train a head of the newcomer's own on the body, as in the paper's experiment."""
+        start = self.newcomer_init(state, fed).expand(fed.N, -1)
+        return fed.train(start, trainable=fed.params.head, stream="join")

@@ -6,10 +6,9 @@ from typing import Literal
 
 from torch import Tensor
 
-from repfl.algorithms.core import partial
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial import Partial
+from repfl.algorithms.core.method import hyperparameters, param, register
+from repfl.algorithms.core.partial_averaging import Newcomer, PartialAveraging
 
 
 @hyperparameters
@@ -28,7 +27,7 @@ class HP:
         paper="1; FedRep's and LG's codes: 2",
         search={"whole": [1, 2]},
     )
-    newcomer: partial.Newcomer = param(
+    newcomer: Newcomer = param(
         "initial", "local layers of a client that never took part; `global`: the average (FL-bench)"
     )
 
@@ -51,7 +50,7 @@ class HP:
         "shared=first, layers=2",
     ),
 )
-class LGFedAvg(Partial[HP]):
+class LGFedAvg(PartialAveraging[HP]):
     """FedAvg restricted to the upper layers G; every client keeps its own representation, the
     layers below, and trains all of them jointly.
 
@@ -65,11 +64,7 @@ class LGFedAvg(Partial[HP]):
 
     HP = HP
 
-    def averaged(self, fed: Federation) -> Tensor:
-        layers, count = fed.layout.layers, min(self.hp.layers, len(fed.layout.layers))
+    def shared_mask(self, fed: Federation) -> Tensor:
+        layers, count = fed.params.layers, min(self.hp.layers, len(fed.params.layers))
         chosen = layers[:count] if self.hp.shared == "first" else layers[len(layers) - count :]
-        tensors = {s for layer in chosen for s in layer}
-        return fed.exchanged & fed.layout.select(lambda s: s in tensors)
-
-    def round(self, state: State, fed: Federation) -> State:
-        return self.average(state, fed, fed.train(self.received(state, fed)).theta)
+        return fed.communicated & fed.params.mask(s for layer in chosen for s in layer)

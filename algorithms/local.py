@@ -22,11 +22,11 @@ class Local(Method):
 
     def round(self, state: State, fed: Federation) -> State:
         w = state.pop("w")
-        return {"w": fed.put(w, fed.train(w[fed.active]).theta)}
+        return {"w": fed.scatter_rows(w, fed.train(w[fed.active]))}
 
-    def personal(self, state: State, fed: Federation) -> Tensor:
+    def client_params(self, state: State, fed: Federation) -> Tensor:
         return state["w"][fed.active]
 
-    def offer(self, state: State, fed: Federation) -> Tensor:
-        """Nobody gives anything: newcomers train alone, from initial values."""
+    def newcomer_init(self, state: State, fed: Federation) -> Tensor:
+        """Return initial values: unseen clients train alone."""
         return fed.new_model()

@@ -1,35 +1,32 @@
 """The federation: everything a method may talk to.
 
 It draws who takes part, moves messages (see `network`), trains clients and scores models. A method
-sees vectors: one client is a row of length D, the cohort is [K, D], everybody is [N, D].
+sees vectors: one client is a row of length D, the cohort is [K, D], all clients are [N, D].
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, cast
-from weakref import ref
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.batches import Batch, Schedule, plan_pass
-from repfl.algorithms.core.chunk import Chunk, Objective, Sgd, cross_entropy
-from repfl.algorithms.core.data import ClientData, sent
-from repfl.algorithms.core.evaluate import Models, Score, count_correct
-from repfl.algorithms.core.local import Held, LocalTraining
-from repfl.algorithms.core.lowering import Lowering
-from repfl.algorithms.core.model import Model
 from repfl.algorithms.core.network import Network
 from repfl.algorithms.core.recipe import Recipe, cohort_size
-from repfl.algorithms.core.rng import Streams, cohort, flbench_cohort
 from repfl.algorithms.core.topology import Topology
-from repfl.algorithms.core.train import Step, Trained
+from repfl.algorithms.engine.batches import Batch, Schedule, plan_batches, plan_pass
+from repfl.algorithms.engine.client import Client, Loss, Optimiser, cross_entropy
+from repfl.algorithms.engine.client_data import ClientData, to_device
+from repfl.algorithms.engine.evaluate import Models, Score, count_correct
+from repfl.algorithms.engine.model import Model
+from repfl.algorithms.engine.precision import tensor_cores
+from repfl.algorithms.engine.rng import Streams, cohort, flbench_cohort
+from repfl.algorithms.engine.training import Inputs, Step, Trained, Trainer
 
 PASS_BATCH = 500
-Outcome = TypeVar("Outcome")
 
 
 class Federation(Network):
@@ -44,36 +41,32 @@ class Federation(Network):
         seed: int,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-        **lowering: Any,
+        stack: int = 1,
+        precision: str = "default",
     ) -> None:
-        """`lowering`: how the device computes, as fields of `Lowering`."""
-        super().__init__(
-            model.layout.on(device), data.clients, recipe.training, torch.device(device)
-        )
-        self.lowering = Lowering(**lowering)
-        self.model, self.recipe, self.dtype = model.at(self.lowering.precision), recipe, dtype
-        self.data = data.to(self.device, dtype)
+        """`stack`: how many clients are computed at once; 1: one after the other."""
+        where = torch.device(device)
+        self.model = model.at(precision, where, dtype)
+        super().__init__(self.model.params, data.clients, recipe.training, where)
+        self.recipe, self.dtype, self.stack, self.precision = recipe, dtype, stack, precision
+        self.data = data.to(where, dtype)
         self.streams = Streams(seed)
-        self._local = LocalTraining(
-            self.model, self.layout, self.data, self.lowering, self.streams, self.protocol.batch
-        )
-        self.lanes = self._local.lanes
-        self.sizes = torch.tensor([len(part) for part in data.train], device=self.device)  # [N]
+        self._trainer = Trainer(self.model, self.data, self.streams, stack)
+        self.samples = [len(part) for part in data.train]
+        """Training samples of every client."""
         self.round = 0
-        self.called = self.active
-        self._cohort: list[int] = []
-        """The participants in the order in which they were drawn; `active` is ascending."""
         self.trained: Tensor | None = None
-        self.notes: dict[str, float | Tensor] = {}
-        self._known: dict[str, tuple[list[ref[Tensor]], list[int], Any]] = {}
-        self.tallies: dict[str, Tensor] = {}
+        """What `train` returned last in this round: scored as `pre_agg`  [K, D]."""
+        self.logged: dict[str, float | Tensor] = {}
+        self.masks_counted: dict[str, Tensor] = {}
         self.scores: dict[str, Score] = {}
-        self.scoring = False
+        self.scoring = self.scoring_start = False
 
     # -- who and when ------------------------------------------------------------------------------
 
     @property
     def classes(self) -> int:
+        """Number of classes."""
         return self.data.classes
 
     @property
@@ -82,76 +75,68 @@ class Federation(Network):
         return self.protocol.rounds
 
     @property
-    def n_train(self) -> Tensor:
-        """Training samples of the active clients  [K]."""
-        return self.sizes[self.active]
+    def epochs(self) -> int:
+        """Epochs of local training in a round."""
+        return self.protocol.epochs
 
     @property
-    def sgd(self) -> Sgd:
-        """The protocol's optimiser in this round."""
-        p = self.protocol
-        return Sgd(p.lr * p.lr_decay ** max(self.round - 1, 0), p.momentum, p.weight_decay, p.clip)
+    def lr(self) -> float:
+        """The protocol's learning rate in this round."""
+        return self.protocol.lr * self.protocol.lr_decay ** max(self.round - 1, 0)
 
-    def begin(self, round_: int, *, scoring: bool, everybody: bool = False) -> None:
-        """Open a round: draw its cohort (or call everybody), clear what belonged to the last
-        one.
-        """
-        drawn = self._drawn(round_)
-        self.called = self.everybody if everybody else sent(drawn, self.device)
-        present = torch.arange(self.N) if everybody else drawn.sort().values
-        self._cohort = [] if everybody else present.tolist()
-        self.call(sent(present, self.device), present.tolist())
-        self.round, self.scoring, self.trained, self.notes, self.scores = (
-            round_,
-            scoring,
-            None,
-            {},
-            {},
-        )
+    @property
+    def n_train(self) -> Tensor:
+        """Training samples of the active clients  [K]."""
+        held = torch.tensor([self.samples[client] for client in self.active_ids], dtype=torch.int64)
+        return to_device(held, self.device)
+
+    @property
+    def class_counts(self) -> Tensor:
+        """Training samples of the active clients by class  [K, classes]."""
+        return self.data.class_counts[self.active]
+
+    def begin(self, round_: int, *, all_clients: bool = False) -> None:
+        """Open a round: draw its cohort (or take all clients) and clear what the last one left."""
+        drawn = list(range(self.N)) if all_clients else self._drawn(round_).tolist()
+        self.sampled = drawn
+        """The participants in the order in which they were drawn; `active` is ascending."""
+        self.set_active(sorted(drawn))
+        self.round, self.trained, self.logged, self.scores = round_, None, {}, {}
         self.ledger.open_round()
-        self._known.clear()
 
     def _drawn(self, round_: int) -> Tensor:
-        """The cohort of a round, in the order in which it is drawn  [K]."""
         size = cohort_size(self.N, self.recipe.participation)
-        draw = (
-            flbench_cohort(self.streams.seed, self.N, size, round_)
-            if self.recipe.sampling == "flbench"
-            else None
-        )
-        return cohort(self.streams, self.N, size, round_) if draw is None else draw
+        if self.recipe.sampling == "flbench":
+            return flbench_cohort(self.streams.seed, self.N, size, round_)
+        return cohort(self.streams, self.N, size, round_)
 
-    def over(self, train: Sequence[Tensor]) -> Federation:
-        """A federation apart, for preparations: the same model, images and protocol, other clients
-        with the given training indices.
+    def subfederation(self, train: Sequence[Tensor]) -> Federation:
+        """Return a temporary federation of other clients with the given training indices, with the
+        same model, images and protocol, e.g. for pre-training.
         """
-        nothing = [part[:0] for part in train]
-        return self._apart(replace(self.data, train=train, test=nothing, val=nothing), self.recipe)
+        none = [part[:0] for part in train]
+        return self._other(replace(self.data, train=train, test=none, val=none), self.recipe)
 
-    def joined_by(self, newcomers: ClientData) -> Federation:
-        """A federation apart, of clients that join now: what is a round's epochs elsewhere is there
-        what the recipe grants to newcomers.
+    def newcomer_federation(self, newcomers: ClientData) -> Federation:
+        """Return a federation of the unseen clients, with `recipe.newcomers.epochs` local epochs,
+        in the last round.
         """
         parts = {name: getattr(newcomers, name) for name in ("train", "test", "val")}
         assert self.recipe.newcomers is not None
         training = replace(self.recipe.training, epochs=self.recipe.newcomers.epochs)
-        late = self._apart(replace(self.data, **parts), replace(self.recipe, training=training))
-        late.begin(self.round, scoring=True, everybody=True)
+        recipe = replace(self.recipe, training=training)
+        late = self._other(replace(self.data, **parts), recipe)
+        late.begin(self.round, all_clients=True)
+        late.scoring = True
         return late
 
-    def _apart(self, data: ClientData, recipe: Recipe) -> Federation:
-        where: dict[str, Any] = {"device": self.device, "dtype": self.dtype, **vars(self.lowering)}
-        return Federation(self.model, data, recipe, seed=self.streams.seed, **where)
-
-    @property
-    def chunk(self) -> int:
-        """How many clients the device works on at a time."""
-        return self.lowering.together
+    def _other(self, data: ClientData, recipe: Recipe) -> Federation:
+        how: dict[str, Any] = {"stack": self.stack, "precision": self.precision}
+        where = {"device": self.device, "dtype": self.dtype}
+        return Federation(self.model, data, recipe, seed=self.streams.seed, **where, **how)
 
     def rng(self, purpose: str, *address: int) -> np.random.Generator:
-        """Randomness of a method's own, keyed by the round and whatever address it gives (a client,
-        an epoch).
-        """
+        """Return a method's own generator, keyed by the round and an address (client, epoch)."""
         return self.streams.at(f"method/{purpose}", self.round, *address)
 
     @property
@@ -162,12 +147,12 @@ class Federation(Network):
     # -- models ------------------------------------------------------------------------------------
 
     def new_model(self, *address: int) -> Tensor:
-        """Fresh initial values; without an address, the ones that all clients share  [D]."""
+        """Return initial values; without an address, those that all clients share  [D]."""
         return self.model.initial(self.streams, *address).to(self.device, self.dtype)
 
     def new_models(self) -> Tensor:
-        """Initial values of entries that are never synchronised: common, or each client's own, as
-        the protocol says  [N, D].
+        """Return initial values of entries that are never synchronised: common or each client's
+        own, as the protocol says  [N, D].
         """
         if self.protocol.start == "common":
             return self.new_model().expand(self.N, -1)
@@ -177,76 +162,65 @@ class Federation(Network):
 
     @property
     def weights(self) -> Tensor:
-        """The protocol's weights of the active clients; they sum to one, also where nobody holds a
-        sample  [K].
-        """
-        alike = torch.ones_like(self.n_train)
-        held = (
-            torch.where(self.n_train.sum() > 0, self.n_train, alike)
-            if self.protocol.weighting == "samples"
-            else alike
-        )
-        return (held.double() / held.sum()).to(self.dtype)
+        """The protocol's weights of the active clients, which sum to one  [K]."""
+        held = [self.samples[client] for client in self.active_ids]
+        if self.protocol.weighting != "samples" or not any(held):
+            held = [1] * self.K
+        counts = to_device(torch.tensor(held), self.device)
+        return (counts.double() / sum(held)).to(self.dtype)
 
     def mean(self, x: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Weighted mean over clients of [K, D]  [D]."""
-        weights = self.weights if weights is None else weights.to(self.dtype)
-        return weights @ x
+        """Return the weighted mean over clients; weights need not sum to one  [K, D] -> [D]."""
+        if weights is None:
+            return self.weights @ x
+        weights = weights.double()
+        return (weights / weights.sum()).to(x.dtype) @ x
 
     # -- local training ----------------------------------------------------------------------------
 
-    def train(
+    def train(self, start: Tensor, **options: Any) -> Tensor:
+        """Train the active clients from their rows of `start` and return the result  [K, D].
+
+        Options are those of `train_full`.
+        """
+        return self.train_full(start, **options).params
+
+    def train_full(
         self,
         start: Tensor,
         *,
-        objective: Objective = cross_entropy,
-        trainable: Tensor | None = None,
+        loss: Loss = cross_entropy,
         pull: tuple[Tensor, float] | None = None,
         models: Mapping[str, Tensor] | None = None,
-        extras: Mapping[str, Tensor] | None = None,
-        keep: tuple[str, ...] = (),
-        epochs: int | None = None,
         **options: Any,
     ) -> Trained:
-        """SGD epochs of the active clients from their rows of `start` [K, D].
+        """Train the active clients; return all that is known of it.
 
-        `trainable` ([D] or [K, D] bool) freezes the other entries; `pull` (anchor [K, D], strength)
-        adds a proximal term; `models` and `extras` are further rows that the objective reads;
-        `keep` asks for "last_grad" or "epochs". For the rest see `loop`.
+        `loss(model, batch, extras)` is written for one client; `models` [K, D] are further models
+        that it finds in `extras`. `pull` (anchor [K, D], strength) adds the gradient of
+        strength / 2 |w - anchor|^2. Other options are those of `train_with`.
         """
-        beside = dict(models or {})
+        reference = dict(models or {})
         if pull is not None:
-            beside["anchor"] = pull[0]
+            reference["anchor"] = pull[0]
 
-        def step(local: Chunk, batch: Batch) -> None:
-            grads = local.grad(batch, objective)
+        def step(client: Client, batch: Batch) -> None:
+            grads = client.grad(batch, loss)
             if pull is not None:
-                grads = local.pull(grads, "anchor", pull[1])
-            local.sgd(grads)
+                here, goal = client.tensors(), client.tensors("anchor")
+                grads = {n: g.add(here[n] - goal[n], alpha=pull[1]) for n, g in grads.items()}
+            client.update(grads)
 
-        same = (
-            None if getattr(objective, "__closure__", None) else (objective, pull and pull[1], keep)
-        )
-        done = self.loop(
-            step,
-            {"w": start},
-            beside=beside,
-            extras=extras,
-            trainable=trainable,
-            keep=keep,
-            epochs=epochs,
-            same=same,
-            **options,
-        )
-        self.trained = done.theta
+        done = self.train_with(step, {"params": start}, reference=reference, **options)
+        self.trained = done.params
         return done
 
-    def loop(
+    def train_with(
         self,
         step: Step,
-        models: Mapping[str, Tensor],
+        params: Mapping[str, Tensor],
         *,
-        beside: Mapping[str, Tensor] | None = None,
+        reference: Mapping[str, Tensor] | None = None,
         extras: Mapping[str, Tensor] | None = None,
         trainable: Tensor | None = None,
         keep: tuple[str, ...] = (),
@@ -254,83 +228,55 @@ class Federation(Network):
         first_epoch: int = 0,
         steps: int | None = None,
         stream: str = "batches",
-        in_place: bool = False,
-        same: Hashable | None = None,
-        **sgd: float,
+        **optimiser: Any,
     ) -> Trained:
-        """Any local loop: `step(local, batch)` is called for every mini-batch of every active
-        client, or for the first `steps` of them. Models `beside` are only read.
+        """Run `step(client, batch)` on every mini-batch of every active client.
 
-        `first_epoch` continues the batch order of an earlier phase of the same round, `stream`
-        names another order altogether; keyword arguments of `Sgd` override the protocol's.
-        `in_place` overwrites the rows of `models` instead of copying them all. Steps of loops with
-        equal `same` do the same, so that a GPU may keep what it recorded of them.
+        `params` are the models that steps may change, `reference` models that they only read, each
+        [K, D]; `extras` are further tensors, a row for each client; `trainable` ([D] or [K, D] bool)
+        freezes all other entries; `keep` asks for "last_grad" or "epochs". `epochs` defaults to the
+        protocol's; `first_epoch` continues the batch order of an earlier phase of the round,
+        `stream` names another order, `steps` limits the number of batches. Further options override
+        the protocol's optimiser: lr, momentum, weight_decay, clip.
         """
         p = self.protocol
-        schedule = Schedule(
-            stream,
-            self.round,
-            p.epochs if epochs is None else epochs,
-            first_epoch,
-            p.batch,
-            p.skip_single,
-        )
-        plans = self._local.planned(schedule, self.members, steps)
-        options = replace(self.sgd, **sgd)
-        held = Held(models, extras or {}, beside or {}, trainable, keep, in_place)
-        done = self._local.run(step, plans, held, options, schedule, same)
-        if self._local.ahead and self.round < self.rounds:
-            self._local.plan_ahead(schedule, self._expected(), steps)
-        return done
+        count = p.epochs if epochs is None else epochs
+        schedule = Schedule(stream, self.round, count, first_epoch, p.batch, p.skip_single)
+        plans = [
+            plan_batches(self.data, self.streams, client, schedule).first(steps)
+            for client in self.active_ids
+        ]
+        usual = Optimiser(self.lr, p.momentum, p.weight_decay, p.clip)
+        inputs = Inputs(params, extras or {}, reference or {}, trainable, keep)
+        with tensor_cores(self.precision, self.device):
+            return self._trainer.run(step, plans, inputs, replace(usual, **optimiser))
 
-    def _expected(self) -> list[int]:
-        """Who may be active in the next round where these clients are in this one."""
-        if self.members != self._cohort:
-            return self.members
-        found: list[int] = self._drawn(self.round + 1).sort().values.tolist()
-        return found
-
-    def visit(
+    def for_each_batch(
         self,
         step: Step,
-        models: Mapping[str, Tensor],
+        params: Mapping[str, Tensor],
         *,
         extras: Mapping[str, Tensor] | None = None,
-        of: Tensor | None = None,
+        of: Sequence[int] | None = None,
         split: str = "train",
-        limit: int | None = None,
         pick: Sequence[Tensor] | None = None,
         trainable: Tensor | None = None,
         batch: int = PASS_BATCH,
     ) -> Trained:
-        """One pass over data as they lie, unaugmented: `step(local, batch)` gathers statistics in
-        `local.extras`.
+        """Run `step(client, batch)` over data in their own order, unaugmented, to gather statistics
+        in `client.extras` or by `client.collect`.
 
         Row r of every model and extra sees the data of client `of[r]` (default: the active
-        clients), at most `limit` samples of them, or those at the places `pick[r]`. Use
-        `batch.still` as the mode of a forward pass that must not touch BN statistics.
+        clients), or those at the positions `pick[r]`.
         """
         parts = getattr(self.data, split)
-        owners = self.members if of is None else of.tolist()
-        own = [parts[client][:limit] for client in owners]
-        plans = [
-            plan_pass(held if pick is None else held[pick[r]], batch) for r, held in enumerate(own)
-        ]
-        return self._local.run(
-            step, plans, Held(models, extras or {}, trainable=trainable), self.sgd
-        )
-
-    def once(self, what: str, of: Sequence[Tensor], work: Callable[[], Outcome]) -> Outcome:
-        """The outcome of some work on tensors, which is not done again when it is asked for a
-        second time in a round.
-        """
-        refs, versions, outcome = self._known.get(what, ([], [], None))
-        now = [t._version for t in of]
-        if versions == now and all(r() is t for r, t in zip(refs, of, strict=True)):
-            return cast(Outcome, outcome)
-        found = work()
-        self._known[what] = [ref(t) for t in of], now, found
-        return found
+        held = [parts[client] for client in (self.active_ids if of is None else of)]
+        if pick is not None:
+            held = [part[positions] for part, positions in zip(held, pick, strict=True)]
+        plans = [plan_pass(part, batch) for part in held]
+        inputs = Inputs(params, extras or {}, trainable=trainable)
+        with tensor_cores(self.precision, self.device):
+            return self._trainer.run(step, plans, inputs, Optimiser(self.lr))
 
     # -- what is recorded --------------------------------------------------------------------------
 
@@ -338,35 +284,35 @@ class Federation(Network):
         """Score the active clients' models [K, D] on their test (and validation) data, in rounds
         that are scored.
         """
-        for suffix, split in (("", "test"), ("/val", "val")) if self.scoring else ():
-            if any(len(getattr(self.data, split)[client]) for client in self.members):
-                correct, total = self.correct(models, split)
-                self.scores[point + suffix] = Score(torch.tensor(self.members), correct, total)
+        if not (self.scoring_start if point == "start" else self.scoring):
+            return
+        for suffix, split in (("", "test"), ("/val", "val")):
+            if any(len(getattr(self.data, split)[client]) for client in self.active_ids):
+                correct, total = self.count_correct(models, split)
+                self.scores[point + suffix] = Score(torch.tensor(self.active_ids), correct, total)
 
-    def correct(self, models: Models, split: str) -> tuple[Tensor, Tensor]:
-        """How many samples of their own split the active clients' models get right, and how many
-        there are  [K] on the device, [K].
+    def count_correct(self, models: Models, split: str) -> tuple[Tensor, Tensor]:
+        """Count how many samples of their own split the active clients' models get right, and how
+        many there are  [K] on the device, [K].
         """
-        own = [getattr(self.data, split)[client] for client in self.members]
-        with self.lowering.active(self.device):
-            hits = count_correct(self.model, self.layout, models, self.data, own, self.chunk)
-        return hits, torch.tensor([len(part) for part in own])
+        parts = [getattr(self.data, split)[client] for client in self.active_ids]
+        width = 1 if self.model.random else self.stack
+        with tensor_cores(self.precision, self.device):
+            hits = count_correct(self.model, models, self.data, parts, width)
+        return hits, torch.tensor([len(part) for part in parts])
 
-    def note(self, name: str, value: float | Tensor) -> None:
-        """Keep one number of this round."""
-        on_gpu = isinstance(value, Tensor) and value.is_cuda
-        self.notes[name] = value if on_gpu else float(value)  # a GPU is asked once, for all
+    def log(self, name: str, value: float | Tensor) -> None:
+        """Record one number of this round."""
+        later = isinstance(value, Tensor) and not value.is_cpu
+        self.logged[name] = value if later else float(value)
 
-    def tally(self, name: str, hits: Tensor) -> None:
-        """Count, over the rounds, where `hits` ([K, D] for the active clients, or [D]) is true, if
-        the recipe asks for it.
+    def count_mask(self, name: str, hits: Tensor) -> None:
+        """Count over the rounds where `hits` ([K, D] of the active clients, or [D]) is true, if the
+        recipe asks for it.
         """
-        if name in self.recipe.evaluation.tallies:
-            shape = (self.N, hits.shape[1]) if hits.dim() == 2 else hits.shape
-            total = self.tallies.setdefault(
-                name, torch.zeros(shape, dtype=torch.int32, device=self.device)
-            )
-            if hits.dim() == 2:
-                total[self.active] += hits
-            else:
-                total += hits
+        if name not in self.recipe.evaluation.tallies:
+            return
+        shape = (self.N, hits.shape[1]) if hits.dim() == 2 else hits.shape
+        empty = torch.zeros(shape, dtype=torch.int32, device=self.device)
+        total = self.masks_counted.setdefault(name, empty)
+        total[self.active if hits.dim() == 2 else ...] += hits

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.data import sent
+from repfl.algorithms.engine.client_data import to_device
 
 Code = Literal["none", "bitmap", "index", "shorter"]
 """How positions are told: not at all; by a bitmap; by a list of those that travel; or by the
@@ -63,21 +63,14 @@ class Ledger:
 
     def open_round(self) -> None:
         """Forget the bytes of the previous round; edges go on."""
-        self._round = {line: torch.zeros(self.clients, dtype=torch.int64) for line in self.LINES}
-        self._open: list[tuple[str, Tensor, Tensor]] = []
-        """What a GPU has counted and the host has not read: line, clients, amounts."""
+        self._round: dict[str, Tensor] = {}
 
     @property
     def round(self) -> dict[str, Tensor]:
-        """Bytes of this round by line, on the CPU  [N] each; a GPU is asked once for all."""
-        if self._open:
-            lines, clients, amounts = zip(*self._open, strict=True)
-            both = torch.stack([torch.cat(clients), torch.cat(amounts)]).cpu()
-            parts = both.split([len(who) for who in clients], dim=1)
-            for line, part in zip(lines, parts, strict=True):
-                self._round[line].index_add_(0, part[0], part[1])
-            self._open = []
-        return self._round
+        """Bytes of this round by line  [N] each on the CPU."""
+        none = torch.zeros(self.clients, dtype=torch.int64)
+        found = {line: self._round.get(line, none) for line in self.LINES}
+        return {n: none if t.is_meta else t.cpu() for n, t in found.items()}
 
     @property
     def edges(self) -> Tensor | None:
@@ -96,16 +89,10 @@ class Ledger:
             (f"{direction}_values", FLOAT * torch.as_tensor(values)),
             (f"{direction}_codes", torch.as_tensor(codes)),
         ):
-            if not clients.is_cuda:
-                self._round[line].index_add_(
-                    0, clients, amount.to("cpu", torch.int64).expand(len(clients)).contiguous()
-                )
-            elif amount.is_cuda:
-                self._open.append((line, clients, amount.long().expand(len(clients))))
-            elif amount.dim():
-                self._open.append((line, clients, sent(amount.long(), clients.device)))
-            elif int(amount):
-                self._open.append((line, clients, torch.full_like(clients, int(amount))))
+            device, size = clients.device, (self.clients,)
+            empty = torch.zeros(size, dtype=torch.int64, device=device)
+            added = to_device(amount.long(), device).expand(len(clients))
+            self._round[line] = self._round.get(line, empty).index_add(0, clients, added)
 
     def bill_edges(self, sends: Tensor, values: Tensor, codes: Tensor) -> None:
         """Every true entry [receiver, sender] of `sends` [N, N] carries the sender's message."""
@@ -114,6 +101,5 @@ class Ledger:
         codes = codes.to(device).expand(self.clients)
         self.bill("up", everyone, values * sends.sum(0), codes * sends.sum(0))
         self.bill("down", everyone, (sends * values).sum(1), (sends * codes).sum(1))
-        if self._edges is None:
-            self._edges = torch.zeros(self.clients, self.clients, dtype=torch.int64)
-        self._edges = self._edges.to(device) + sends * (FLOAT * values + codes)
+        earlier = sends.long() * 0 if self._edges is None else self._edges.to(device)
+        self._edges = earlier + sends * (FLOAT * values + codes)

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from repfl.algorithms.core.evaluate import Mixture, Models
+    from repfl.algorithms.engine.evaluate import Models
     from repfl.algorithms.core.federation import Federation
 
 State = dict[str, Tensor]
@@ -65,83 +65,72 @@ class NoHyperparameters:
 
 
 class Method(Generic[Chosen]):
-    """One federated algorithm: pure round mathematics. It talks to the `Federation` it is handed
-    and to nothing else. `class Mine(Method[HP])` with `HP = HP` knows the types of `self.hp`.
+    """One federated algorithm. It uses the `Federation` that it is given and nothing else.
+
+    `class Mine(Method[HP])` with `HP = HP` knows the types of `self.hp`.
     """
 
     HP: type = NoHyperparameters
-    trains_before_scoring = False
-    """Scoring needs local training first (fine-tuning), hence happens on the recipe's
-    `finetuned_every`.
-    """
-    serverless = False
-    """No server calls some of the clients: all of them take part in every round, whatever the
-    recipe's participation.
-    """
-    asks_validation = False
-    """It decides something by its clients' validation images, and learns nothing else from them."""
+    decentralised = False
+    """No server samples clients: all of them take part in every round."""
+    uses_validation = False
+    """It decides something by its clients' validation images."""
+    scores_start = False
+    """`round` itself calls `fed.score("start", ...)` with what participants have before training."""
 
     def __init__(self, hp: Chosen | None = None) -> None:
         self.hp: Chosen = self.HP() if hp is None else hp
 
-    def passes(self, epochs: int) -> tuple[int, int]:
-        """In how many epochs of a round's local training the body trains, and in how many the head
-        alone, where the protocol has so many: estimates of what a cell costs ask.
-        """
-        return epochs, 0
+    @property
+    def personalizes(self) -> bool:
+        """Whether clients train before they are scored, hence in the recipe's `finetuned_every`."""
+        return type(self).personalize is not Method.personalize
 
     def init(self, fed: Federation) -> State:
-        """The state before the first round."""
+        """Return the state before the first round."""
         raise NotImplementedError
 
     def round(self, state: State, fed: Federation) -> State:
-        """One communication round of the clients in `fed.active`.
+        """Run one communication round of the clients in `fed.active`.
 
-        The dict and its tensors are the method's to keep: an entry taken out of it is freed as soon
-        as nobody uses it, and `fed.put` writes the active clients' rows into one.
+        `state` may be modified in place. Pop large tensors before replacing them to lower peak
+        memory.
         """
         raise NotImplementedError
 
-    def personal(self, state: State, fed: Federation) -> Tensor | Mixture:
-        """The models that the clients in `fed.active` are scored with  [K, D], or several of which
-        each client mixes the predictions.
+    def client_params(self, state: State, fed: Federation) -> Models:
+        """Return the models of the clients in `fed.active`, before `personalize`  [K, D]; or a
+        `Mixture` of several.
         """
         raise NotImplementedError
 
-    def for_scoring(self, state: State, fed: Federation) -> Models:
-        """The same, perhaps without a copy for every client of what their models have in common."""
-        return self.personal(state, fed)
+    def personalize(self, fed: Federation, params: Tensor) -> Tensor:
+        """Train models [K, D] before they are scored; nothing flows back."""
+        return params
 
-    def arriving(self, state: State, fed: Federation) -> Tensor | Mixture:
-        """The models that participants are scored with before they train; where nothing else is
-        said, those of `personal`.
-        """
-        return self.personal(state, fed)
+    def newcomer_init(self, state: State, fed: Federation) -> Tensor:
+        """Return the model that unseen clients start from  [D], or [N, D].
 
-    def offer(self, state: State, fed: Federation) -> Tensor:
-        """The model that clients are given who join when all rounds are over: [D], or [N, D] where
-        each gets another.
-
-        Where nothing else is said, what the server has: the entry `theta`. Of methods without, the
-        mean of what clients exchange of the entry `w`; entries that never leave their clients are
-        nobody's to give and stay initial, be they heads, normalisation or statistics.
+        By default the server's, `theta`; for methods without it, the mean of the communicated
+        entries of `w`, all others initial.
         """
         if "theta" in state:
             return state["theta"]
         if "w" not in state:
             raise MethodError(
-                f"{type(self).__name__} must say what newcomers are given: define `offer` or `join`"
+                f"{type(self).__name__} must say what unseen clients start from: define"
+                " `newcomer_init` or `newcomer_params`"
             )
-        return state["w"].mean(0).where(fed.exchanged, fed.new_model())
+        return state["w"].mean(0).where(fed.communicated, fed.new_model())
 
-    def join(self, state: State, fed: Federation) -> Tensor | Mixture | None:
-        """The models that newcomers are scored with  [N, D]; none: joining has no meaning here.
+    def newcomer_params(self, state: State, fed: Federation) -> Models | None:
+        """Return the models that unseen clients are scored with  [N, D]; None: the method has no
+        meaning for them.
 
-        `fed` is a federation of the newcomers alone, with the samples and the epochs that the
-        recipe grants them, in its last round; `state` is that of the clients that took part.
-        Nothing flows back. Where nothing else is said, newcomers train all of what they are given.
+        `fed` is a federation of these clients alone, with the samples and epochs that the recipe
+        grants them. By default they train all of what they start from.
         """
-        return fed.train(self.offer(state, fed).expand(fed.N, -1), stream="join").theta
+        return fed.train(self.newcomer_init(state, fed).expand(fed.N, -1), stream="join")
 
 
 @dataclass(frozen=True)
@@ -165,7 +154,7 @@ class Entry:
     @property
     def one_model(self) -> bool:
         """Whether all clients are scored with one and the same model after aggregation."""
-        return self.family == "global" and not self.cls.trains_before_scoring
+        return self.family == "global" and self.cls.personalize is Method.personalize
 
 
 class MethodError(ValueError):

@@ -1,100 +1,78 @@
-"""The network: who is active, what passes between server and clients or among clients, and what it
-costs.
-"""
+"""What passes between server and clients or among clients, and what it costs in bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.layout import Layout, counted
 from repfl.algorithms.core.messages import Code, Direction, Ledger, code_bytes
 from repfl.algorithms.core.recipe import Training
 from repfl.algorithms.core.topology import mix
+from repfl.algorithms.engine.client_data import to_device
+from repfl.algorithms.engine.params import Params, count_true
 
 
 class Network:
-    """N clients and a server. Every message passes here, so no method can forget to bill one."""
+    """N clients and a server. A method computes with what these functions return."""
 
     def __init__(
-        self, layout: Layout, clients: int, protocol: Training, device: torch.device
+        self, params: Params, clients: int, protocol: Training, device: torch.device
     ) -> None:
-        self.layout, self.protocol, self.device = layout, protocol, device
+        self.params, self.protocol, self.device = params, protocol, device
         self.N = clients
-        self.everybody = torch.arange(clients, device=device)
-        self.call(self.everybody, list(range(clients)))
+        self.all_clients = torch.arange(clients, device=device)
+        self.set_active(range(clients))
         self.ledger = Ledger(clients)
-        self._lasting: dict[Hashable, Tensor] = {}
 
-    def call(self, clients: Tensor, members: list[int] | None = None) -> None:
-        """Make clients the active ones; who knows them as numbers saves asking the device."""
-        self.active, self._members = clients, members
+    def set_active(self, clients: Iterator[int] | range | list[int]) -> None:
+        """Set the active clients by their ids."""
+        self.active_ids = list(clients)
+        self.active = to_device(torch.tensor(self.active_ids, dtype=torch.int64), self.device)
 
-    @property
-    def members(self) -> list[int]:
-        """The active clients as numbers."""
-        if self._members is None:
-            self._members = self.active.tolist()
-        return self._members
+    @contextmanager
+    def as_active(self, clients: Iterator[int] | range | list[int]) -> Iterator[None]:
+        """Context manager: make other clients the active ones."""
+        before = self.active_ids
+        self.set_active(clients)
+        try:
+            yield
+        finally:
+            self.set_active(before)
 
     @property
     def K(self) -> int:
-        """Number of clients that are active."""
-        return len(self.active)
+        """Number of active clients."""
+        return len(self.active_ids)
 
     @property
     def D(self) -> int:
         """Length of a model's vector."""
-        return self.layout.size
+        return self.params.size
 
     @cached_property
-    def exchanged(self) -> Tensor:
-        """What the protocol lets travel: learnable entries, and statistics where they are averaged
-        like weights  [D] bool.
+    def communicated(self) -> Tensor:
+        """Mask of the entries that are communicated: parameters, plus batch-norm statistics if the
+        recipe says `buffers = global`  [D] bool.
         """
-        return (
-            self.layout.learnable
-            if self.protocol.buffers == "local"
-            else torch.ones_like(self.layout.learnable)
-        )
+        learnable = self.params.learnable
+        return learnable if self.protocol.buffers == "local" else torch.ones_like(learnable)
 
-    @cached_property
-    def exchanged_body(self) -> Tensor:
-        """The same without the head  [D] bool."""
-        return self.exchanged & ~self.layout.head
+    def to_host(self, tensor: Tensor) -> Tensor:
+        """Copy a tensor to the CPU: a GPU must be waited for. On the device `meta`: zeros."""
+        return torch.zeros_like(tensor, device="cpu") if tensor.is_meta else tensor.cpu()
 
-    def lasting(self, what: Hashable, made: Callable[[], Tensor]) -> Tensor:
-        """A mask that is made once and lives as long as the network: what is known of it is known
-        in every round.
+    def scatter_rows(self, everyone: Tensor, rows: Tensor) -> Tensor:
+        """Write the active clients' rows [K, ...] into a tensor of all clients [N, ...], in place.
+
+        For tensors of a state, which a round may overwrite.
         """
-        if what not in self._lasting:
-            self._lasting[what] = made()
-        return self._lasting[what]
+        return everyone.index_copy_(0, self.active, rows)
 
-    @cached_property
-    def _everything(self) -> bool:
-        """Whether all entries are exchanged."""
-        return self.protocol.buffers != "local" or all(s.kind != "stat" for s in self.layout)
-
-    @contextmanager
-    def among(self, clients: Tensor, members: list[int] | None = None) -> Iterator[None]:
-        """Make other clients the active ones for a while."""
-        before = self.active, self._members
-        self.call(clients, members)
-        try:
-            yield
-        finally:
-            self.call(*before)
-
-    def put(self, everybody: Tensor, rows: Tensor) -> Tensor:
-        """Everybody's entries [N, ...] with the active clients' new ones [K, ...], by overwriting:
-        for what a round has taken out of the state.
-        """
-        return everybody.index_copy_(0, self.active, rows)
+    # -- model vectors -----------------------------------------------------------------------------
 
     def down(
         self,
@@ -105,12 +83,12 @@ class Network:
         domain: Tensor | None = None,
         scalars: int = 0,
     ) -> Tensor:
-        """Server to every active client: what each receives, zeros where nothing is sent  [K, D];
-        not to be overwritten: what travels whole is not copied.
+        """Send from the server to every active client; return what each receives, zeros where
+        nothing is sent  [D] or [K, D] -> [K, D].
 
-        `mask` ([D] or [K, D], default: all that the protocol exchanges) says which entries travel,
-        `code` how their positions are told where the receiver cannot know them, `domain` [D] which
-        entries could travel, `scalars` how many further numbers go along.
+        `mask` ([D] or [K, D], default: `communicated`) says which entries travel, `code` how their
+        positions are encoded where the receiver cannot know them, `domain` [D] which entries could
+        travel, `scalars` how many further numbers go along.
         """
         return self._send("down", x.expand(self.K, *x.shape[-1:]), mask, code, domain, scalars)
 
@@ -123,26 +101,8 @@ class Network:
         domain: Tensor | None = None,
         scalars: int = 0,
     ) -> Tensor:
-        """Every active client to the server; parameters as for `down`  [K, D]."""
+        """Send from every active client to the server; parameters as for `down`  [K, D]."""
         return self._send("up", x, mask, code, domain, scalars)
-
-    def up_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
-        """Every active client tells the server a mask over `domain` as a bitmap  [K, D] bool."""
-        self.ledger.bill("up", self.active, 0, code_bytes("bitmap", domain.sum(), counted(mask)))
-        return mask
-
-    def down_mask(self, mask: Tensor, domain: Tensor) -> Tensor:
-        """The server tells every active client a mask over `domain` as a bitmap  [K, D] bool."""
-        self.ledger.bill(
-            "down", self.active, 0, code_bytes("bitmap", domain.sum(), counted(mask).expand(self.K))
-        )
-        return mask
-
-    def numbers(self, direction: str, count: Tensor | int) -> None:
-        """Bill float32 numbers that are no model entries: prototypes, counts, covariances; per
-        active client.
-        """
-        self.ledger.bill("up" if direction == "up" else "down", self.active, count)
 
     def _send(
         self,
@@ -153,26 +113,13 @@ class Network:
         domain: Tensor | None,
         scalars: int,
     ) -> Tensor:
-        mask = self.exchanged if mask is None else mask
-        domain = self.exchanged if domain is None else domain
-        count = counted(mask).expand(self.K)
-        self.ledger.bill(
-            direction, self.active, count + scalars, code_bytes(code, domain.sum(), count)
-        )
-        if mask is self.exchanged and self._everything:
-            return x
-        runs = self.layout.outside(mask) if self._lasts(mask) else None
-        if runs is None:
-            return torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
-        sent = x.clone(memory_format=torch.contiguous_format)
-        for run in runs:
-            sent[:, run] = 0
-        return sent
-
-    def _lasts(self, mask: Tensor) -> bool:
-        """Whether a processor's mask lives on, so that it pays to know its runs."""
-        known = (self.exchanged, self.exchanged_body, *self._lasting.values())
-        return mask.is_cpu and any(mask is one for one in known)
+        everything = mask is None and self.protocol.buffers != "local"
+        mask = self.communicated if mask is None else mask
+        domain = self.communicated if domain is None else domain
+        count = count_true(mask).expand(self.K)
+        codes = code_bytes(code, domain.sum(), count)
+        self.ledger.bill(direction, self.active, count + scalars, codes)
+        return x if everything else torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
 
     def gossip(
         self,
@@ -186,27 +133,50 @@ class Network:
         bits: int = 32,
         renormalise: bool = False,
     ) -> Tensor:
-        """Clients to clients: rows of `mixing` [N, N] say how much of whom each one takes; every
-        other sender's message is billed  [N, D].
+        """Send from clients to clients: row i of `mixing` [N, N] says how much of whom client i
+        takes; every message of another client is billed  [N, D].
 
         Entries outside a common mask [D] stay each client's own; for masks per sender [N, D] see
         `topology.mix`. `bits` is the width of a quantised value; messages fill whole 32-bit words.
         """
-        mask = self.exchanged if mask is None else mask
-        domain = self.exchanged if domain is None else domain
-        sent = counted(mask).expand(self.N)
-        words = (sent * bits + 31) // 32
-        self._bill_edges(mixing != 0, words + scalars, code_bytes(code, domain.sum(), sent))
+        mask = self.communicated if mask is None else mask
+        domain = self.communicated if domain is None else domain
+        count = count_true(mask).expand(self.N)
+        words = (count * bits + 31) // 32
+        self._bill_edges(mixing != 0, words + scalars, code_bytes(code, domain.sum(), count))
         return mix(x, mixing.to(x.dtype), mask, renormalise=renormalise)
 
-    def tell(self, graph: Tensor, count: int) -> None:
-        """Bill so many float32 numbers that client j sends to every other client i with
-        `graph[i, j]`  [N, N] bool.
+    # -- anything else -----------------------------------------------------------------------------
+
+    def send(self, direction: Direction, x: Tensor, *, floats: int | None = None) -> Tensor:
+        """Send a tensor that is no model vector between the server and every active client, and
+        return it as it arrives: [K, ...] up, [K, ...] or one for all down.
+
+        Numbers are billed as float32, booleans as bits; `floats` says how many numbers a client
+        needs where a tensor repeats some, as a symmetric matrix does.
         """
-        told = torch.full((), count, device=self.device)
-        self._bill_edges(graph, told, torch.zeros_like(told))
+        own = x.shape[1:] if direction == "up" or x.shape[:1] == (self.K,) else x.shape
+        size = own.numel()
+        if x.dtype == torch.bool:
+            self.ledger.bill(direction, self.active, 0, (size + 7) // 8)
+        else:
+            self.ledger.bill(direction, self.active, size if floats is None else floats)
+        return x
+
+    def send_mask(self, direction: Direction, mask: Tensor, domain: Tensor) -> Tensor:
+        """Send a mask over `domain` [D] as a bitmap, and return it  [D] or [K, D] bool."""
+        count = count_true(mask).expand(self.K)
+        self.ledger.bill(direction, self.active, 0, code_bytes("bitmap", domain.sum(), count))
+        return mask
+
+    def send_peers(self, x: Tensor, graph: Tensor, *, floats: int) -> Tensor:
+        """Send `floats` numbers from client j to every other client i with `graph[i, j]`, and
+        return them  [N, ...], [N, N] bool.
+        """
+        count = torch.full((), floats, device=self.device)
+        self._bill_edges(graph, count, torch.zeros_like(count))
+        return x
 
     def _bill_edges(self, graph: Tensor, values: Tensor, codes: Tensor) -> None:
-        self.ledger.bill_edges(
-            graph & ~torch.eye(self.N, dtype=torch.bool, device=self.device), values, codes
-        )
+        others = ~torch.eye(self.N, dtype=torch.bool, device=self.device)
+        self.ledger.bill_edges(graph & others, values, codes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import count
 from math import isfinite
 from time import perf_counter
 from typing import Any
@@ -12,18 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.data import ClientData
-from repfl.algorithms.core.evaluate import Score, summary
+from repfl.algorithms.engine.client_data import ClientData
+from repfl.algorithms.engine.evaluate import Models, Score, summary
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger
 from repfl.algorithms.core.method import Method, State
-from repfl.algorithms.core.model import Model
+from repfl.algorithms.engine.model import Model
 from repfl.algorithms.core.recipe import Recipe
 
-TOGETHER = 28 << 20
-"""Bytes of models that are asked for at once; a processor's allocator keeps what is no larger."""
+MODEL_BYTES = 28 << 20
+"""Bytes of models that are scored at once; a CPU's allocator keeps what is no larger."""
 FINE_TUNED = "fine-tuned"
-"""A note for the round alone: the sum of all models that were trained in order to be scored."""
+"""Logged for the round alone: the sum of all models that were trained in order to be scored."""
 
 
 class Diverged(ArithmeticError):
@@ -66,20 +64,21 @@ class Run:
         self.state = self.method.init(self.fed)
 
     def step(self) -> None:
-        """One communication round with its scores."""
-        fed, round_ = self.fed, self.round + 1
-        fed.begin(
-            round_,
-            scoring=self._due(round_, self.recipe.evaluation.every),
-            everybody=self.method.serverless,
+        """Run one communication round and score it."""
+        fed, round_, evaluation = self.fed, self.round + 1, self.recipe.evaluation
+        fed.begin(round_, all_clients=self.method.decentralised)
+        fed.scoring = self._due(round_, evaluation.every)
+        early = evaluation.start_every
+        fed.scoring_start = (
+            "start" in evaluation.points
+            and not self.method.personalizes
+            and (fed.scoring if early is None else self._due(round_, early))
         )
         begun = perf_counter()
-        self._score_start()
+        if fed.scoring_start and not self.method.scores_start:
+            fed.score("start", self.method.client_params(self.state, fed))
         scored = perf_counter()
-        handed, self.state = (
-            dict(self.state),
-            {},
-        )  # over to the method, so that it can free what it has used
+        handed, self.state = dict(self.state), {}  # so that the method can free what it has used
         self.state = self.method.round(handed, fed)
         self._check(round_)
         self._trace()
@@ -105,8 +104,10 @@ class Run:
             for t in (*self.state.values(), self.fed.trained)
             if t is not None and t.is_floating_point()
         ]
+        if any(t.is_meta for t in floats):
+            return
         sums = [t.sum().double() for t in floats]
-        fine = not sums or bool(torch.stack(sums).isfinite().all())  # one question to the device
+        fine = not sums or bool(torch.stack(sums).isfinite().all())  # a GPU is asked once
         if not fine and not all(bool(torch.isfinite(t).all()) for t in floats):
             raise Diverged(round_)  # a sum alone may overflow
 
@@ -119,53 +120,43 @@ class Run:
             return
         places = [
             (s, part * s.size // 3)
-            for s in fed.layout
-            if s.kind in ("conv", "linear")
+            for s in fed.params.weights
             for part in (1, 2)
         ]
         columns = torch.tensor([s.start + place for s, place in places], device=fed.device)
-        labels = fed.data.class_counts[fed.active].argmax(1).tolist()
+        labels = fed.class_counts.argmax(1).tolist()
         for client, label, values in zip(
-            fed.active.tolist(), labels, fed.trained[:, columns].tolist(), strict=True
+            fed.active_ids, labels, fed.trained[:, columns].tolist(), strict=True
         ):
-            fed.note(f"trace/{client}/label", label)
+            fed.log(f"trace/{client}/label", label)
             for (s, place), value in zip(places, values, strict=True):
-                fed.note(f"trace/{client}/{s.name}[{place}]", value)
-
-    def _score_start(self) -> None:
-        fed, wanted, due = self.fed, self.recipe.evaluation, self.fed.scoring
-        if "start" in wanted.points and not self.method.trains_before_scoring:
-            fed.scoring = (
-                due if wanted.start_every is None else self._due(self.round + 1, wanted.start_every)
-            )
-            if fed.scoring:
-                fed.score("start", self.method.arriving(self.state, fed))
-            fed.scoring = due
+                fed.log(f"trace/{client}/{s.name}[{place}]", value)
 
     def _score_end(self, round_: int) -> None:
-        fed, wanted = self.fed, self.recipe.evaluation
-        if "pre_agg" in wanted.points and fed.trained is not None and "pre_agg" not in fed.scores:
-            fed.score("pre_agg", fed.trained)
-        if self.method.trains_before_scoring:
-            fed.scoring = self._due(round_, wanted.finetuned_every)
-        if "post_agg" in wanted.points and fed.scoring:
-            self._score_everybody()
+        fed, evaluation = self.fed, self.recipe.evaluation
+        if "pre_agg" in evaluation.points and fed.trained is not None:
+            if "pre_agg" not in fed.scores:
+                fed.score("pre_agg", fed.trained)
+        if self.method.personalizes:
+            fed.scoring = self._due(round_, evaluation.finetuned_every)
+        if "post_agg" in evaluation.points and fed.scoring:
+            self._score_all_clients()
 
-    def _score_everybody(self) -> None:
-        """Score all clients, a block at a time so that their models never exist all at once."""
+    def _score_all_clients(self) -> None:
+        """Score all clients, a few at a time, so that their models never exist all at once."""
         fed, parts, sums = self.fed, [], []
-        width = max(fed.chunk, min(16, TOGETHER // (4 * fed.D)))
-        for first, block in zip(count(step=width), fed.everybody.split(width), strict=False):
-            with fed.among(block, list(range(first, first + len(block)))):
-                models = self.method.for_scoring(self.state, fed)
-                if self.method.trains_before_scoring and isinstance(models, Tensor):
+        width = max(fed.stack, min(16, MODEL_BYTES // (4 * fed.D)))
+        for first in range(0, fed.N, width):
+            with fed.as_active(range(first, min(first + width, fed.N))):
+                models = self.scored_models()
+                if self.method.personalizes and isinstance(models, Tensor):
                     sums.append(models.sum(dtype=torch.float64))
                 fed.score("post_agg", models)
             parts.append(
                 {split: fed.scores.pop(f"post_agg{split}", None) for split in ("", "/val")}
             )
         if sums:
-            fed.notes[FINE_TUNED] = torch.stack(sums).sum()
+            fed.logged[FINE_TUNED] = torch.stack(sums).sum()
         for split in ("", "/val"):
             scores = [part[split] for part in parts if part[split] is not None]
             if scores:
@@ -175,19 +166,24 @@ class Run:
                 )
                 fed.scores[f"post_agg{split}"] = Score(*joined)
 
+    def scored_models(self) -> Models:
+        """Return the models that the active clients are scored with."""
+        models = self.method.client_params(self.state, self.fed)
+        if self.method.personalizes and isinstance(models, Tensor):
+            return self.method.personalize(self.fed, models)
+        return models
+
     def _score_newcomers(self, data: ClientData) -> None:
-        """Score clients that join now, in a federation of their own, as the method lets them
-        join; those of a method that nobody can join have no score.
-        """
-        late = self.fed.joined_by(data)
-        models = self.method.join(self.state, late)
+        """Score unseen clients, in a federation of their own."""
+        late = self.fed.newcomer_federation(data)
+        models = self.method.newcomer_params(self.state, late)
         if models is not None:
             late.score("newcomers", models)
             self.fed.scores |= late.scores
 
     def _record(self, round_: int, *, train: float, evaluate: float) -> None:
         fed = self.fed
-        scores, notes = _on_the_host(fed.scores, fed.notes)
+        scores, notes = _on_host(fed)
         if not isfinite(notes.pop(FINE_TUNED, 0.0)):
             raise Diverged(round_)
         for point, score in scores.items():
@@ -211,12 +207,12 @@ class Run:
     def arrays(self) -> dict[str, np.ndarray]:
         """Diagnostics that the recipe asked for, with the layout that explains them."""
         found = {
-            name: count.cpu().numpy().astype(np.uint16) for name, count in self.fed.tallies.items()
+            name: count.cpu().numpy().astype(np.uint16) for name, count in self.fed.masks_counted.items()
         }
         if self.fed.ledger.edges is not None:
             found["edges"] = self.fed.ledger.edges.numpy()
-        if self.fed.tallies:
-            slices = self.fed.layout.slices
+        if self.fed.masks_counted:
+            slices = self.fed.params.slices
             found["layout/names"] = np.array([s.name for s in slices])
             found["layout/starts"] = np.array([s.start for s in slices])
             found["layout/stops"] = np.array([s.stop for s in slices])
@@ -227,7 +223,7 @@ class Run:
     def snapshot(self) -> dict[str, Tensor]:
         """Everything that a later `restore` needs, as tensors."""
         tensors = {f"state/{name}": value.contiguous() for name, value in self.state.items()}
-        tensors |= {f"tally/{name}": value for name, value in self.fed.tallies.items()}
+        tensors |= {f"tally/{name}": value for name, value in self.fed.masks_counted.items()}
         if self.fed.ledger.edges is not None:
             tensors["edges"] = self.fed.ledger.edges
         names = sorted({name for _, name, _ in self.rows})
@@ -262,7 +258,7 @@ class Run:
             for k, v in tensors.items()
             if k.startswith("state/")
         }
-        self.fed.tallies = {
+        self.fed.masks_counted = {
             k.removeprefix("tally/"): v.to(device)
             for k, v in tensors.items()
             if k.startswith("tally/")
@@ -270,20 +266,14 @@ class Run:
         self.fed.ledger.edges = tensors.get("edges")
 
 
-def _on_the_host(
-    scores: Mapping[str, Score], notes: Mapping[str, float | Tensor]
-) -> tuple[dict[str, Score], dict[str, float]]:
-    """What a round has recorded, brought from the device in one copy."""
-    hits = [score.correct.double() for score in scores.values()]
-    kept = {name: value for name, value in notes.items() if isinstance(value, Tensor)}
-    told = [value.double().reshape(1) for value in kept.values()]
-    parts = [*hits, *told]
-    host = torch.cat(parts).cpu().split([len(part) for part in parts]) if parts else ()
-    found = {
-        point: Score(score.clients, correct.long(), score.total)
-        for (point, score), correct in zip(scores.items(), host, strict=False)
+def _on_host(fed: Federation) -> tuple[dict[str, Score], dict[str, float]]:
+    """Return what a round has recorded, on the CPU."""
+    counts = {
+        point: Score(score.clients, fed.to_host(score.correct).long(), score.total)
+        for point, score in fed.scores.items()
     }
-    numbers = dict(zip(kept, (float(part) for part in host[len(hits) :]), strict=True))
-    return found, {
-        name: numbers[name] if isinstance(value, Tensor) else value for name, value in notes.items()
+    values = {
+        name: float(fed.to_host(value) if isinstance(value, Tensor) else value)
+        for name, value in fed.logged.items()
     }
+    return counts, values

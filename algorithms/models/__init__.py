@@ -1,40 +1,43 @@
-"""The models, by name."""
+"""The models, by name: ordinary `nn.Module`s."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from repfl.algorithms.core.model import Model, ModelError
-from repfl.algorithms.models.cnn4 import cnn4
-from repfl.algorithms.models.lenet5 import lenet5
-from repfl.algorithms.models.mlp import mlp
+from repfl.algorithms.models.cnn4 import CNN4
+from repfl.algorithms.models.lenet5 import LeNet5
+from repfl.algorithms.models.mlp import MLP
 from repfl.algorithms.models.resnet import resnet8, resnet10, resnet18, resnet18_gn
-from repfl.algorithms.models.tiny import tiny, tiny_bn
+from repfl.algorithms.models.tiny import Tiny, TinyBN
+
+if TYPE_CHECKING:
+    from repfl.algorithms.engine.model import Model
 
 Builder = Callable[[int, int, int], Any]
-"""From channels, height (which is the width) and classes to a `Model`, or to an `nn.Module`."""
+"""From channels, height (which is the width) and classes to an `nn.Module`."""
 B = TypeVar("B", bound=Builder)
 
-OURS: dict[str, Callable[[int, int, int], Model]] = {
-    "cnn4": cnn4,
-    "lenet5": lenet5,
-    "mlp": mlp,
+MODELS: dict[str, Builder] = {
+    "cnn4": CNN4,
+    "lenet5": LeNet5,
+    "mlp": MLP,
     "resnet8": resnet8,
     "resnet10": resnet10,
     "resnet18": resnet18,
     "resnet18-gn": resnet18_gn,
-    "tiny": tiny,
-    "tiny-bn": tiny_bn,
+    "tiny": Tiny,
+    "tiny-bn": TinyBN,
 }
-MODELS: dict[str, Builder] = dict(OURS)
-"""Ours, and those that plugins register."""
+"""Ours, and those that plug-ins register."""
+OURS = tuple(MODELS)
 
 
 def register(name: str) -> Callable[[B], B]:
-    """Make a builder of models known: a function of (channels, size, classes), or a class whose
-    constructor takes these. It may return a plain `nn.Module`.
+    """Make a model known: a function of (channels, size, classes) that returns an `nn.Module`, or
+    a module class whose constructor takes these.
     """
+    from repfl.algorithms.engine.model import ModelError
 
     def add(builder: B) -> B:
         if name in MODELS:
@@ -46,12 +49,16 @@ def register(name: str) -> Callable[[B], B]:
 
 
 def build(name: str, *, channels: int, size: int, classes: int) -> Model:
-    """A model for square images of the given size; features are images of one pixel, with as many
-    channels.
-    """
-    if name in OURS:
-        return OURS[name](channels, size, classes)
-    from repfl.algorithms.core.modules import adapted
+    """Build a model for square images; features are images of one pixel, with as many channels."""
+    from repfl.algorithms.engine.model import Model, ModelError
 
     shape = (channels, size, size)
-    return adapted(name, lambda: MODELS[name](channels, size, classes), shape, classes)
+    try:
+        return Model(name, lambda: MODELS[name](channels, size, classes), shape, classes)
+    except ModelError:
+        raise
+    except Exception as error:  # a module of others may fail in any way
+        raise ModelError(
+            f"model {name!r} does not take inputs {list(shape)}: {type(error).__name__}:"
+            f" {' '.join(str(error).split())}"
+        ) from error

@@ -1,31 +1,27 @@
-"""The four-layer CNN of FL-bench's and FedOBP's experiments: two 5x5 convolutions, two linear
-layers, no normalisation.
-"""
+"""The four-layer CNN of FL-bench's and FedOBP's experiments."""
 
 from __future__ import annotations
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from repfl.algorithms.core import ops
-from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.model import Model, conv, dense
-from repfl.algorithms.core.ops import Mode
+from repfl.algorithms.models.layers import KeyedModule
 
 
-def cnn4(channels: int, size: int, classes: int) -> Model:
-    """32 and 64 maps, 512 features; 878,538 parameters for 32x32 RGB and 10 classes."""
-    side = ((size - 4) // 2 - 4) // 2
-    specs = [
-        *conv("conv1", channels, 32, 5),
-        *conv("conv2", 32, 64, 5),
-        *dense("fc1", 64 * side * side, 512),
-    ]
-    return Model(
-        "cnn4", (*specs, *dense("classifier", 512, classes, head=True)), _body, "classifier"
-    )
+class CNN4(KeyedModule):
+    """Two 5x5 convolutions of 32 and 64 maps, two linear layers, 512 features, no normalisation:
+    878,538 parameters for 32x32 RGB and 10 classes.
+    """
 
+    def __init__(self, channels: int, size: int, classes: int) -> None:
+        super().__init__()
+        side = ((size - 4) // 2 - 4) // 2
+        self.conv1 = nn.Conv2d(channels, 32, 5)
+        self.conv2 = nn.Conv2d(32, 64, 5)
+        self.fc1 = nn.Linear(64 * side * side, 512)
+        self.classifier = nn.Linear(512, classes)
+        self.pool = nn.MaxPool2d(2)
 
-def _body(p: Params, x: Tensor, mode: Mode) -> Tensor:
-    x = ops.max_pool(ops.conv2d(x, p["conv1.weight"], p["conv1.bias"]), 2).relu()
-    x = ops.max_pool(ops.conv2d(x, p["conv2.weight"], p["conv2.bias"]), 2).relu()
-    return ops.linear(x.flatten(-3), p["fc1.weight"], p["fc1.bias"]).relu()
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.pool(self.conv1(x)).relu()
+        x = self.pool(self.conv2(x)).relu()
+        return self.classifier(self.fc1(x.flatten(1)).relu())

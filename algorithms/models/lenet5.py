@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from repfl.algorithms.core import ops
-from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.model import Model, batch_norm, conv, dense
-from repfl.algorithms.core.ops import Mode
+from repfl.algorithms.models.layers import BatchNorm2d, KeyedModule
 
 
-def lenet5(channels: int, size: int, classes: int) -> Model:
-    """6 and 16 maps, 120 and 84 units; 44,555 parameters for 28x28 grey images and 11 classes."""
-    side = ((size - 4) // 2 - 4) // 2
-    maps = [
-        *conv("conv1", channels, 6, 5),
-        *batch_norm("bn1", 6),
-        *conv("conv2", 6, 16, 5),
-        *batch_norm("bn2", 16),
-    ]
-    units = [
-        *dense("fc1", 16 * side * side, 120),
-        *dense("fc2", 120, 84),
-        *dense("fc3", 84, classes, head=True),
-    ]
-    return Model("lenet5", (*maps, *units), _body, "fc3")
+class LeNet5(KeyedModule):
+    """6 and 16 maps, 120 and 84 units: 44,555 parameters for 28x28 grey images and 11 classes."""
 
+    def __init__(self, channels: int, size: int, classes: int) -> None:
+        super().__init__()
+        side = ((size - 4) // 2 - 4) // 2
+        self.conv1 = nn.Conv2d(channels, 6, 5)
+        self.bn1 = BatchNorm2d(6)
+        self.conv2 = nn.Conv2d(6, 16, 5)
+        self.bn2 = BatchNorm2d(16)
+        self.fc1 = nn.Linear(16 * side * side, 120)
+        self.fc2 = nn.Linear(120, 84)
+        self.fc3 = nn.Linear(84, classes)
+        self.pool = nn.MaxPool2d(2)
 
-def _body(p: Params, x: Tensor, mode: Mode) -> Tensor:
-    x = ops.block(x, p, "conv1", "bn1", mode)
-    x = ops.block(x, p, "conv2", "bn2", mode)
-    x = ops.linear(x.flatten(-3), p["fc1.weight"], p["fc1.bias"]).relu()
-    return ops.linear(x, p["fc2.weight"], p["fc2.bias"]).relu()
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.pool(self.bn1(self.conv1(x))).relu()
+        x = self.pool(self.bn2(self.conv2(x))).relu()
+        x = self.fc1(x.flatten(1)).relu()
+        return self.fc3(self.fc2(x).relu())

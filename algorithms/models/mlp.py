@@ -1,25 +1,19 @@
-"""A network of one hidden layer, for features that are not images, and for images as vectors."""
+"""A network of one hidden layer, for features that are no images, and for images as vectors."""
 
 from __future__ import annotations
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from repfl.algorithms.core import ops
-from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.model import Model, dense
-from repfl.algorithms.core.ops import Mode
-
-HIDDEN = 64
+from repfl.algorithms.models.layers import KeyedModule
 
 
-def mlp(channels: int, size: int, classes: int) -> Model:
+class MLP(KeyedModule):
     """All inputs in one vector, 64 hidden units."""
-    specs = [
-        *dense("fc1", channels * size * size, HIDDEN),
-        *dense("fc2", HIDDEN, classes, head=True),
-    ]
-    return Model("mlp", tuple(specs), _body, "fc2")
 
+    def __init__(self, channels: int, size: int, classes: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(channels * size * size, 64)
+        self.fc2 = nn.Linear(64, classes)
 
-def _body(p: Params, x: Tensor, mode: Mode) -> Tensor:
-    return ops.linear(x.flatten(-3), p["fc1.weight"], p["fc1.bias"]).relu()
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc2(self.fc1(x.flatten(1)).relu())

@@ -13,8 +13,8 @@ from repfl.bench.cells.cell import Cell, canonical
 from repfl.bench.cells.valid import entry, hyperparameters, recipe_from
 
 if TYPE_CHECKING:
-    from repfl.algorithms.core.data import ClientData
-    from repfl.algorithms.core.model import Model
+    from repfl.algorithms.engine.client_data import ClientData
+    from repfl.algorithms.engine.model import Model
     from repfl.algorithms.core.run import Run
     from repfl.bench.running.task import Options
     from repfl.datasets.core.partition import Shares
@@ -105,7 +105,7 @@ def _engine_view(recipe: Recipe, prepared: Prepared, shares: Shares) -> ClientDa
     import numpy as np
     import torch
 
-    from repfl.algorithms.core.data import ClientData
+    from repfl.algorithms.engine.client_data import ClientData
     from repfl.datasets.core import augment
 
     description = prepared.description
@@ -143,12 +143,6 @@ def make(cell: Cell, clients: Clients, options: Options) -> Run:
     method = entry(cell.method).cls(hyperparameters(cell.method, cell.hp))
     recipe = recipe_from(cell.recipe, "recipe")
     dtype = torch.float64 if options.precision == "fp64" else torch.float32
-    how = {
-        "chunk": options.chunk,
-        "lanes": options.lanes,
-        "conv": options.conv,
-        "precision": options.precision,
-    }
     return Run(
         method,
         recipe,
@@ -158,5 +152,6 @@ def make(cell: Cell, clients: Clients, options: Options) -> Run:
         seed=cell.seed,
         device=options.device,
         dtype=dtype,
-        **how,
+        stack=options.chunk,
+        precision=options.precision,
     )

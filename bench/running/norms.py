@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from repfl.algorithms.core.layout import Layout, Slice
+    from repfl.algorithms.engine.params import Params, Slice
     from repfl.algorithms.core.run import Run
 
 
@@ -17,9 +17,9 @@ def norms(run: Run) -> dict[str, float]:
     """Root mean squares over what is finite: of models by group, of any other state as a whole."""
     found: dict[str, float] = {}
     for name, value in sorted(run.state.items()):
-        if value.numel() and value.shape[-1:] == (run.fed.layout.size,):
+        if value.numel() and value.shape[-1:] == (run.fed.params.size,):
             found |= {
-                f"{name}/{group}": size for group, size in _of_models(value, run.fed.layout).items()
+                f"{name}/{group}": size for group, size in _of_models(value, run.fed.params).items()
             }
         elif value.numel():
             found[name] = sqrt(float(_squares(value).sum()) / value.numel())
@@ -33,16 +33,16 @@ def _squares(value: Tensor) -> Tensor:
     return torch.where(wide.isfinite(), wide, 0.0).square()
 
 
-def _of_models(value: Tensor, layout: Layout) -> dict[str, float]:
+def _of_models(value: Tensor, params: Params) -> dict[str, float]:
     """Models [..., D] by group, in the order in which groups first appear in a model."""
-    columns = _squares(value.reshape(-1, layout.size)).sum(0)  # [D]
+    columns = _squares(value.reshape(-1, params.size)).sum(0)  # [D]
     totals: dict[str, float] = {}
     counts: dict[str, int] = {}
-    for part in layout:
+    for part in params:
         group = group_of(part)
         totals[group] = totals.get(group, 0.0) + float(columns[part.start : part.stop].sum())
         counts[group] = counts.get(group, 0) + part.size
-    rows = value.numel() // layout.size
+    rows = value.numel() // params.size
     return {group: sqrt(total / (rows * counts[group])) for group, total in totals.items()}
 
 

@@ -21,29 +21,11 @@ READY = {"cuda": 2 << 30, "cpu": 64 << 20}
 """Bytes that a device may spend on normalised images, so that no step has to normalise its own."""
 
 
-def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the host on a device. A GPU fetches it from pinned memory when it gets there, so
-    that the host need not wait.
-    """
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copy a tensor of the host to a device, without waiting for a GPU."""
     if device.type != "cuda" or tensor.is_cuda:
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
-
-
-def sent_together(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
-    """Several tensors of the host on a device, in one copy."""
-    if device.type != "cuda" or not tensors:
-        return [t.to(device) for t in tensors]
-    parts = [np.frombuffer(t.contiguous().numpy().tobytes(), dtype=np.uint8) for t in tensors]
-    starts = np.cumsum([0, *(-(-len(part) // 16) * 16 for part in parts)])  # aligned
-    packed = np.empty(starts[-1], dtype=np.uint8)
-    for part, start in zip(parts, starts, strict=False):
-        packed[start : start + len(part)] = part
-    moved = sent(torch.from_numpy(packed), device)
-    return [
-        moved[start : start + len(part)].view(t.dtype).view(t.shape)
-        for t, part, start in zip(tensors, parts, starts, strict=False)
-    ]
 
 
 class Augmentation(Protocol):

@@ -1,0 +1,116 @@
+"""Mini-batch schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from repfl.algorithms.engine.client_data import ClientData, to_device
+from repfl.algorithms.engine.rng import Streams
+
+
+class Batch(NamedTuple):
+    """One mini-batch of one client; below `torch.vmap` of every client in a stack."""
+
+    x: Tensor  # [B, C, H, W]
+    y: Tensor  # [B]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The address of the batches of one local training."""
+
+    stream: str
+    round: int
+    epochs: int
+    first_epoch: int
+    batch: int
+    skip_single: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The batches of one client: index lists, the epoch of each, the draws of augmentation."""
+
+    index: list[Tensor]
+    epoch: list[int]
+    draws: list[dict[str, Tensor]]
+    address: tuple[int, ...] = ()
+    """Round, client and first epoch, which key the draws of random layers."""
+
+    def ends_epoch(self, step: int) -> bool:
+        """Return whether an epoch ends with a step."""
+        return step + 1 == len(self.epoch) or self.epoch[step + 1] != self.epoch[step]
+
+    def first(self, steps: int | None) -> Plan:
+        """Return the first `steps` batches, or all."""
+        return (
+            self
+            if steps is None
+            else replace(
+                self,
+                index=self.index[:steps],
+                epoch=self.epoch[:steps],
+                draws=self.draws[:steps],
+            )
+        )
+
+
+def plan_batches(data: ClientData, streams: Streams, client: int, schedule: Schedule) -> Plan:
+    """Plan epochs: each is one random order, cut into batches; the last one may be short."""
+    samples = data.train[client]
+    index, epochs, drawn = [], [], []
+    for epoch in range(
+        schedule.first_epoch, schedule.first_epoch + schedule.epochs if len(samples) else 0
+    ):
+        address = (schedule.round, client, epoch)
+        order = samples[streams.permutation(len(samples), schedule.stream, *address)]
+        draws = (
+            {}
+            if data.augment is None
+            else data.augment.draw(streams.at("augment", *address), len(samples))
+        )
+        for start in range(0, len(samples), schedule.batch):
+            part = order[start : start + schedule.batch]
+            if schedule.skip_single and len(part) == 1:
+                continue
+            index.append(part)
+            epochs.append(epoch)
+            drawn.append(
+                {k: torch.from_numpy(v[start : start + schedule.batch]) for k, v in draws.items()}
+            )
+    return Plan(index, epochs, drawn, (schedule.round, client, schedule.first_epoch))
+
+
+def steps_per_epoch(samples: Tensor, batch: int, skip_single: bool) -> Tensor:
+    """Count the mini-batches of an epoch of clients with so many samples  [K]."""
+    if batch == 1 and skip_single:
+        return torch.zeros_like(samples)
+    return samples // batch + (samples % batch > int(skip_single)).long()
+
+
+def plan_pass(samples: Tensor, batch: int) -> Plan:
+    """Plan one pass over samples in the given order, unaugmented."""
+    index = list(samples.split(batch)) if len(samples) else []
+    return Plan(index, [0] * len(index), [{}] * len(index))
+
+
+def batch_of(data: ClientData, plans: Sequence[Plan], step: int) -> Batch:
+    """Return a step's batch of clients whose batches are of equal size  [k, B, ...]; of a single
+    client without the first axis.
+    """
+    device = data.labels.device
+    parts, draws = [plan.index[step] for plan in plans], [plan.draws[step] for plan in plans]
+    index = to_device(torch.cat(parts), device)
+    drawn = {
+        name: to_device(torch.cat([own[name] for own in draws]), device) for name in draws[0]
+    }
+    x, y = data.inputs(index, drawn or None), data.labels.index_select(0, index)
+    if len(plans) == 1:
+        return Batch(x, y)
+    shape = (len(plans), len(parts[0]))
+    return Batch(x.unflatten(0, shape), y.view(shape))

@@ -1,0 +1,202 @@
+"""One client in the middle of local training: its tensors, gradients and optimiser.
+
+A step is written for one client. The same code runs on plain tensors and below `torch.vmap`, where
+every tensor stands for those of a stack of clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from repfl.algorithms.engine.batches import Batch
+from repfl.algorithms.engine.model import ClientModel, Model
+from repfl.algorithms.engine.params import Tensors
+
+Extras = dict[str, Any]
+"""A client's own tensors, and further models (`ClientModel`) that a loss reads."""
+Loss = Callable[[ClientModel, Batch, Extras], Tensor]
+"""The loss of one client, a scalar; with `has_aux` a pair of it and of tensors to keep."""
+State = dict[str, Tensors]
+"""What a client holds, by kind: `params/NAME`, `momentum/NAME` and `extras`."""
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """An optimiser with its options; fresh in every local training."""
+
+    lr: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip: float = 0.0
+    name: str = "sgd"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def cross_entropy(model: ClientModel, batch: Batch, extras: Extras) -> Tensor:
+    """Return the mean cross-entropy of a batch."""
+    return F.cross_entropy(model(batch.x), batch.y)
+
+
+def cross_entropy_eval(model: ClientModel, batch: Batch, extras: Extras) -> Tensor:
+    """Return the same in evaluation mode: batch norm uses its statistics and leaves them alone."""
+    return F.cross_entropy(model.eval()(batch.x), batch.y)
+
+
+class Client:
+    """One client's models, extras and optimiser, for the steps of a local training."""
+
+    def __init__(
+        self,
+        model: Model,
+        state: State,
+        masks: Mapping[str, Tensor | None],
+        optimiser: Optimiser,
+        *,
+        functional: bool = False,
+    ) -> None:
+        """`masks` names the tensors that train, each with the mask of its trainable entries
+        (None: all). `functional`: below `torch.vmap`.
+        """
+        self._model, self.state, self.masks = model, state, masks
+        self.optimiser, self._functional = optimiser, functional
+        self.last_grad: Tensors = {}
+        self.collected: Tensors = {}
+
+    @property
+    def lr(self) -> float:
+        """The learning rate."""
+        return self.optimiser.lr
+
+    @property
+    def extras(self) -> Tensors:
+        """The client's own tensors; a step may replace them."""
+        return self.state["extras"]
+
+    def tensors(self, of: str = "params") -> Tensors:
+        """Return the named tensors of one of the client's models."""
+        return self.state[f"params/{of}"]
+
+    def model(self, of: str = "params", *, training: bool = True) -> ClientModel:
+        """Return one of the client's models."""
+        return self._model.bind(self.tensors(of), training=training)
+
+    def collect(self, name: str, rows: Tensor) -> None:
+        """Keep rows [B, ...] of this step; `Trained.collected` has those of all steps."""
+        self.collected[name] = rows.detach()
+
+    # -- gradients ---------------------------------------------------------------------------------
+
+    def grad(
+        self, batch: Batch, loss: Loss = cross_entropy, *, of: str = "params", has_aux: bool = False
+    ) -> Any:
+        """Return the gradient of a loss by the trainable tensors of a model; with `has_aux` also
+        what the loss returns beside it.
+        """
+        if not self.masks:  # nothing trains, yet a forward pass moves batch-norm statistics
+            with torch.no_grad():
+                out = loss(self.model(of), batch, self.inputs(of))
+            return ({}, out[1]) if has_aux else {}
+        work = self._functional_grad if self._functional else self._autograd
+        grads, aux = work(batch, loss, of, has_aux)
+        self.last_grad = grads
+        return (grads, aux) if has_aux else grads
+
+    def inputs(self, of: str) -> Extras:
+        """Return the extras and the client's other models, which a loss may read."""
+        names = [key.removeprefix("params/") for key in self.state if key.startswith("params/")]
+        return {**self.extras, **{name: self.model(name) for name in names if name != of}}
+
+    def _autograd(
+        self, batch: Batch, loss: Loss, of: str, has_aux: bool
+    ) -> tuple[Tensors, Any]:
+        model, tensors = self.model(of), self.tensors(of)
+        leaves = {name: tensors[name].requires_grad_(True) for name in self.masks}
+        try:
+            out = loss(model, batch, self.inputs(of))
+            value, aux = out if has_aux else (out, None)
+            grads = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
+        finally:
+            for leaf in leaves.values():
+                leaf.requires_grad_(False)
+        found = zip(leaves.items(), grads, strict=True)
+        return {n: torch.zeros_like(t) if g is None else g for (n, t), g in found}, aux
+
+    def _functional_grad(
+        self, batch: Batch, loss: Loss, of: str, has_aux: bool
+    ) -> tuple[Tensors, Any]:
+        def value(trainable: Tensors, state: State) -> tuple[Tensor, Any]:
+            client = Client(self._model, state, self.masks, self.optimiser)
+            out = loss(client.model(of).replace(trainable), batch, client.inputs(of))
+            return out if has_aux else (out, ())
+
+        # the state is an argument, since batch norm changes its statistics in place
+        tensors = {name: self.tensors(of)[name] for name in self.masks}
+        return torch.func.grad(value, has_aux=True)(tensors, self.state)  # type: ignore[no-any-return]
+
+    def clipped(self, grads: Tensors, limit: float, *, frozen_too: bool = False) -> Tensors:
+        """Return gradients scaled down to a norm of at most `limit`; frozen entries do not count
+        unless `frozen_too`.
+        """
+        counted = grads if frozen_too else self._masked(grads)
+        norm = torch.stack([g.square().sum() for g in counted.values()]).sum().sqrt()
+        scale = (limit / (norm + 1e-6)).clamp(max=1.0)
+        return {name: g * scale for name, g in counted.items()}
+
+    def _masked(self, grads: Tensors) -> Tensors:
+        masks = self.masks
+        return {n: g if masks[n] is None else g * masks[n] for n, g in grads.items()}
+
+    # -- the optimiser's step ----------------------------------------------------------------------
+
+    def update(self, grads: Tensors, *, of: str = "params", scale: Tensor | None = None) -> None:
+        """Take one step of the protocol's optimiser on the trainable entries; frozen ones feel
+        neither momentum nor weight decay. `scale` stretches the step.
+        """
+        if not grads:
+            return
+        if self.optimiser.clip:
+            grads = self.clipped(grads, self.optimiser.clip)
+        if self.optimiser.name != "sgd":
+            self._torch_optim(grads, of)
+            return
+        tensors = self.tensors(of)
+        momentum = self.state.setdefault(f"momentum/{of}", {})
+        for name, grad in grads.items():
+            step, tensor, mask = grad, tensors[name], self.masks[name]
+            if self.optimiser.weight_decay:
+                step = step.add(tensor, alpha=self.optimiser.weight_decay)
+            if mask is not None:
+                step = step * mask
+            if self.optimiser.momentum:
+                if name in momentum:
+                    step = momentum[name].mul_(self.optimiser.momentum).add_(step)
+                else:
+                    step = momentum[name] = step.clone()
+            if scale is not None:
+                step = step * scale
+            tensor.add_(step, alpha=-self.optimiser.lr)
+
+    def _torch_optim(self, grads: Tensors, of: str) -> None:
+        """Take a step of any optimiser of `torch.optim`, then put frozen entries back."""
+        tensors = self.tensors(of)
+        if of not in self._optimisers:
+            kind = getattr(torch.optim, self.optimiser.name)
+            options = {"lr": self.lr, "weight_decay": self.optimiser.weight_decay}
+            trained = [tensors[name] for name in grads]
+            self._optimisers[of] = kind(trained, **options, **self.optimiser.options)
+        before = {n: tensors[n].clone() for n in grads if self.masks[n] is not None}
+        for name, grad in grads.items():
+            tensors[name].grad = grad
+        self._optimisers[of].step()
+        for name, old in before.items():
+            tensors[name].copy_(torch.where(self.masks[name], tensors[name], old))
+
+    @property
+    def _optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        return self.__dict__.setdefault("optimisers", {})

@@ -1,0 +1,98 @@
+"""Scoring: how many samples of its own each client's model gets right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from repfl.algorithms.engine.client_data import ClientData, to_device
+from repfl.algorithms.engine.model import Model
+
+BATCH = 500
+MAX_NUMBERS = 1 << 29
+"""Numbers that a pass over several clients' samples may hold in its widest layer, which is taken
+to have 576 per pixel: 2 GiB in single precision.
+"""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Predictions of several models, mixed as logits: (weights [K], models [K, D]) each."""
+
+    parts: tuple[tuple[Tensor, Tensor], ...]
+
+
+Models = Tensor | Mixture
+"""What clients are scored with: a model for each [K, D], or several."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Correct and total counts of some clients on one split."""
+
+    clients: Tensor  # [K]
+    correct: Tensor  # [K], on the device until all scores of a round are there
+    total: Tensor  # [K]
+
+
+@torch.inference_mode()
+def count_correct(
+    model: Model, models: Models, data: ClientData, parts: Sequence[Tensor], width: int
+) -> Tensor:
+    """Count the correct predictions of every client's model on its own index list  [K]."""
+    mixture = models.parts if isinstance(models, Mixture) else ((None, models),)
+    correct = torch.zeros(len(parts), dtype=torch.int64, device=data.labels.device)
+    order = sorted((k for k in range(len(parts)) if len(parts[k])), key=lambda k: -len(parts[k]))
+    for first in range(0, len(order), width):
+        rows = order[first : first + width]
+        where = to_device(torch.tensor(rows), correct.device)
+        index = to_device(pad_sequence([parts[k] for k in rows], batch_first=True), correct.device)
+        sizes = to_device(torch.tensor([len(parts[k]) for k in rows]), correct.device)
+        for start in range(0, index.shape[1], step := samples_at_once(data, len(rows))):
+            part = index[:, start : start + step]
+            logits = sum(
+                _logits(model, flat[where], data, part) * (1 if w is None else w[where, None, None])
+                for w, flat in mixture
+            )
+            hits = logits.argmax(2) == data.labels[part]
+            real = torch.arange(start, start + part.shape[1], device=index.device) < sizes[:, None]
+            correct[where] += (hits & real).sum(1)
+    return correct
+
+
+def _logits(model: Model, flat: Tensor, data: ClientData, index: Tensor) -> Tensor:
+    """Return the logits of each client's model on its samples  [k, D], [k, B] -> [k, B, classes]."""
+    x = data.inputs(index)
+    if len(flat) == 1:
+        return model.bind(model.params.views(flat[0]))(x[0])[None]
+    forward = torch.vmap(lambda named, x: model.bind(named)(x))
+    return forward(model.params.views(flat), x)  # type: ignore[no-any-return]
+
+
+def samples_at_once(data: ClientData, clients: int) -> int:
+    """Return how many samples of every client are scored in one pass."""
+    if clients == 1:
+        return BATCH
+    _, height, width = data.input_shape
+    return max(1, min(BATCH, MAX_NUMBERS // (clients * 576 * height * width)))
+
+
+def summary(score: Score) -> dict[str, float]:
+    """Accuracy over clients that have samples: unweighted mean, pooled, standard deviation (ddof 1)
+    and mean of the worst tenth.
+    """
+    held = score.total > 0
+    if not bool(held.any()):
+        return {}
+    own = (score.correct[held].double() / score.total[held].double()).cpu()
+    worst = own.sort().values[: max(1, len(own) // 10)]
+    return {
+        "mean": own.mean().item(),
+        "pooled": score.correct.sum().item() / score.total.sum().item(),
+        "std": own.std().item() if len(own) > 1 else 0.0,
+        "decile": worst.mean().item(),
+    }

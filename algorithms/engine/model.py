@@ -1,0 +1,208 @@
+"""Any `nn.Module` as a model of this package: its tensors come from outside, one client's at a time
+or, below `torch.vmap`, those of many.
+
+Parameters and batch-norm statistics have places in a flat vector (`Params`), in the module's own
+order; the last `nn.Linear` is the head. Other buffers are constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from math import prod
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from repfl.algorithms.engine.params import Kind, Params, Tensors
+from repfl.algorithms.engine.rng import Streams
+from repfl.algorithms.models.layers import BatchNorm2d, KeyedModule
+
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+STATISTICS = ("running_mean", "running_var")
+
+
+class ModelError(ValueError):
+    """A model is declared wrongly, or does not take what it is given: one line that says why."""
+
+
+class Model:
+    """A module's architecture, with the layout and the initial values of its tensors."""
+
+    def __init__(
+        self, name: str, build: Callable[[], Any], shape: tuple[int, ...], classes: int
+    ) -> None:
+        self.name, self._build, self.shape, self.classes = name, build, shape, classes
+        whole = _seeded(build, 0)
+        if not isinstance(whole, nn.Module):
+            raise ModelError(f"model {name!r}: its builder returns {whole!r}, which is no nn.Module")
+        self.head_name = _head_of(name, whole)
+        self.params = Params(_tensors(whole, self.head_name, name))
+        self._whole, self.body = whole, self._headless()
+        norms = [layer for layer in whole.modules() if isinstance(layer, NORMS[:3])]
+        self.takes_single = all(isinstance(layer, BatchNorm2d) for layer in norms)
+        """Whether batch norm copes with one value per channel; PyTorch's own refuses."""
+        self.half = False
+        self.random = _check(self, whole)
+        """Whether training draws random numbers, as dropout does."""
+
+    def _headless(self) -> nn.Module:
+        """Return the module without its head, and without a count of batches of no client."""
+        body: nn.Module = _seeded(self._build, 0)
+        body.set_submodule(self.head_name, nn.Identity())
+        for layer in body.modules():
+            if isinstance(layer, NORMS[:3]):
+                layer.num_batches_tracked = None
+        return body
+
+    def at(self, precision: str, device: torch.device, dtype: torch.dtype) -> Model:
+        """Return the same model on a device, with forward passes in bfloat16 if asked for."""
+        other = copy(self)
+        other.body = self._headless().to(device, dtype)
+        other.params = self.params.on(device)
+        other.half = precision == "bf16"
+        return other
+
+    def initial(self, streams: Streams, *address: int) -> Tensor:
+        """Return initial values drawn at an address of the random streams  [D] float32.
+
+        A module that draws none from a given generator is built anew, with PyTorch's global
+        generator at a keyed seed.
+        """
+        rng = streams.at("model", *address)
+        module = self._whole
+        if isinstance(module, KeyedModule):
+            module.draw(rng)
+        else:
+            module = _seeded(self._build, int(rng.integers(2**62)))
+        state = module.state_dict()
+        return self.params.flatten({s.name: state[s.name].float() for s in self.params})
+
+    def bind(self, tensors: Mapping[str, Tensor], *, training: bool = False) -> ClientModel:
+        """Return the module with the given tensors."""
+        return ClientModel(self, tensors, training)
+
+
+class ClientModel:
+    """The module with one client's tensors; call it like any module."""
+
+    def __init__(self, model: Model, tensors: Mapping[str, Tensor], training: bool) -> None:
+        self.model, self.tensors, self.training = model, tensors, training
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the logits  [B, C, H, W] -> [B, classes]."""
+        return self.head(self.features(x))
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return what the head sees  [B, C, H, W] -> [B, F]."""
+        body = self.model.body
+        # PyTorch's batch norm has no variance of a single sample: it is normalised as in scoring
+        training = self.training and (self.model.takes_single or len(x) > 1)
+        if body.training != training:
+            body.train(training)
+        inner = {s.name: self.tensors[s.name] for s in self.model.params if not s.head}
+        with self._precision(x):
+            return functional_call(body, inner, (x,)).to(x.dtype)
+
+    def head(self, features: Tensor) -> Tensor:
+        """Return the logits of features  [B, F] -> [B, classes]."""
+        name = self.model.head_name
+        weight, bias = self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"]
+        with self._precision(features):
+            return F.linear(features, weight, bias).to(features.dtype)
+
+    def eval(self) -> ClientModel:
+        """Return the same model in evaluation mode: batch norm uses its statistics as they are."""
+        return ClientModel(self.model, self.tensors, training=False)
+
+    def replace(self, tensors: Mapping[str, Tensor]) -> ClientModel:
+        """Return the model with some of its tensors replaced."""
+        return ClientModel(self.model, {**self.tensors, **tensors}, self.training)
+
+    @contextmanager
+    def _precision(self, x: Tensor) -> Iterator[None]:
+        if not self.model.half:
+            yield
+            return
+        with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
+            yield
+
+
+# -- a module's tensors ----------------------------------------------------------------------------
+
+
+def _seeded(build: Callable[[], Any], seed: int) -> Any:
+    """Build a module with PyTorch's global generator at a seed, and leave the generator alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return build()
+
+
+def _head_of(name: str, module: nn.Module) -> str:
+    """Return the name of the last linear layer."""
+    known = dict(module.named_parameters())
+    linear = [key for key, layer in module.named_modules() if key and isinstance(layer, nn.Linear)]
+    if not linear or not {f"{linear[-1]}.weight", f"{linear[-1]}.bias"} <= set(known):
+        raise ModelError(
+            f"model {name!r}: its head is the last nn.Linear within it, which needs weights of its"
+            " own and a bias"
+        )
+    return linear[-1]
+
+
+def _tensors(
+    module: nn.Module, head: str, name: str
+) -> Iterator[tuple[str, tuple[int, ...], Kind, bool]]:
+    """Yield name, shape, kind and whether it is the head's, layer by layer, the head last."""
+    known = dict(module.named_parameters())  # tied ones once
+    layers = {key: layer for key, layer in module.named_modules() if key != head}
+    for place, layer in [*layers.items(), (head, module.get_submodule(head))]:
+        prefix = f"{place}." if place else ""
+        for key, value in layer.named_parameters(recurse=False):
+            if prefix + key in known:
+                yield prefix + key, tuple(value.shape), _kind(layer, value), place == head
+        if isinstance(layer, NORMS[:3]) and layer.running_mean is not None:
+            if layer.momentum is None:
+                raise ModelError(f"model {name!r}: {place} needs a momentum, such as 0.1")
+            for key in STATISTICS:
+                yield prefix + key, tuple(getattr(layer, key).shape), "stat", False
+
+
+def _kind(layer: nn.Module, value: Tensor) -> Kind:
+    if isinstance(layer, NORMS):
+        return "norm"
+    if value.ndim > 1:
+        return "conv" if value.ndim == 4 else "linear"
+    return "bias"
+
+
+# -- whether a module can be a model ---------------------------------------------------------------
+
+
+def _check(model: Model, whole: nn.Module) -> bool:
+    """Run a small batch through the module and through the model; return whether training draws
+    random numbers.
+    """
+    x = torch.arange(2 * prod(model.shape), dtype=torch.float32).sin().view(2, *model.shape)
+    state = {name: value.detach().clone() for name, value in whole.state_dict().items()}
+    bound = model.bind({s.name: state[s.name] for s in model.params})
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        expected = whole.eval()(x)
+        if tuple(expected.shape) != (2, model.classes):
+            raise ModelError(
+                f"model {model.name!r} returns {list(expected.shape)} for 2 samples of"
+                f" {model.classes} classes; valid: [2, {model.classes}]"
+            )
+        features = bound.features(x)
+        if features.ndim != 2 or not torch.allclose(bound.head(features), expected):
+            raise ModelError(
+                f"model {model.name!r} does something after its last linear layer"
+                f" {model.head_name!r}; it must return what that layer returns, [B, classes]"
+            )
+        before = torch.get_rng_state()
+        model.bind(bound.tensors, training=True).features(x)
+        return not torch.equal(before, torch.get_rng_state())

@@ -1,0 +1,253 @@
+"""Local training of many clients: one at a time (`loop`), or stacked below `torch.vmap` (`stack`).
+
+Both make the same steps on the same batches. A stack needs batches of equal size: in each step its
+clients are grouped by them, and a client whose batch has no equal goes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from repfl.algorithms.engine.batches import Batch, Plan, batch_of
+from repfl.algorithms.engine.client import Client, Optimiser, State
+from repfl.algorithms.engine.client_data import ClientData, to_device
+from repfl.algorithms.engine.model import Model
+from repfl.algorithms.engine.params import Params, Tensors
+from repfl.algorithms.engine.rng import Streams
+
+Step = Callable[[Client, Batch], None]
+"""One mini-batch of one client: reads and writes the client, and nothing else."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What clients bring to a training, a row for each."""
+
+    params: Mapping[str, Tensor]  # each [K, D]
+    extras: Mapping[str, Tensor] = field(default_factory=dict)  # each [K, ...]
+    reference: Mapping[str, Tensor] = field(default_factory=dict)
+    """Further models, which are only read  [K, D] each."""
+    trainable: Tensor | None = None  # [D] or [K, D] bool; None: all that gradients reach
+    keep: tuple[str, ...] = ()
+    """What else to return: "last_grad", "epochs"."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What local training returns, a row for each client."""
+
+    models: dict[str, Tensor]  # each [K, D]
+    extras: dict[str, Tensor]  # each [K, ...]
+    last_grad: Tensor | None  # [K, D], gradient of the last mini-batch
+    epochs: Tensor | None  # [E, K, D], the model after every epoch
+    collected: dict[str, list[Tensor]]
+    """Rows that steps collected, by name and client  [n, ...] each."""
+
+    @property
+    def params(self) -> Tensor:
+        """The trained model  [K, D]."""
+        return self.models["params"]
+
+
+class Trainer:
+    """Trains rows of models, up to `width` clients at once."""
+
+    def __init__(self, model: Model, data: ClientData, streams: Streams, width: int) -> None:
+        self.model, self.data, self.streams = model, data, streams
+        self.width = 1 if model.random else width  # random layers draw for each client alone
+
+    def run(
+        self, step: Step, plans: list[Plan], inputs: Inputs, optimiser: Optimiser
+    ) -> Trained:
+        """Run a step over the batches of every client."""
+        out = _Results(self.model.params, inputs, plans)
+        order = sorted(range(len(plans)), key=lambda row: -len(plans[row].index))
+        width = self.width if optimiser.name == "sgd" else 1
+        for first in range(0, len(order), width):
+            rows = [row for row in order[first : first + width] if plans[row].index]
+            if len(rows) == 1 or width == 1:
+                for row in rows:
+                    self._loop(step, row, plans[row], inputs, optimiser, out)
+            elif rows:
+                self._stack(step, rows, [plans[r] for r in rows], inputs, optimiser, out)
+        return out.trained()
+
+    # -- one client at a time ----------------------------------------------------------------------
+
+    def _loop(
+        self,
+        step: Step,
+        row: int,
+        plan: Plan,
+        inputs: Inputs,
+        optimiser: Optimiser,
+        out: _Results,
+    ) -> None:
+        state = _state(self.model.params, inputs, row)
+        masks = tensor_masks(self.model.params, _row(inputs.trainable, row))
+        client = Client(self.model, state, masks, optimiser)
+        for done in range(len(plan.index)):
+            batch = batch_of(self.data, [plan], done)
+            with self._keyed(plan, done) if self.model.random else nullcontext():
+                step(client, batch)
+            out.collect(row, client.collected)
+            if out.epochs is not None and plan.ends_epoch(done):
+                out.keep_epoch(row, plan.epoch[done], client.tensors())
+        out.finish(row, client.state, client.last_grad)
+
+    @contextmanager
+    def _keyed(self, plan: Plan, done: int) -> Iterator[None]:
+        """Seed PyTorch's global generator for a step of random layers, such as dropout."""
+        seed = int(self.streams.at("layers", *plan.address, done).integers(2**62))
+        with torch.random.fork_rng():
+            torch.default_generator.manual_seed(seed)
+            if self.data.labels.is_cuda:
+                torch.cuda.manual_seed(seed)
+            yield
+
+    # -- many clients at once ----------------------------------------------------------------------
+
+    def _stack(
+        self,
+        step: Step,
+        rows: list[int],
+        plans: list[Plan],
+        inputs: Inputs,
+        optimiser: Optimiser,
+        out: _Results,
+    ) -> None:
+        """Train clients whose plans are sorted from long to short."""
+        where = to_device(torch.tensor(rows), self.data.labels.device)
+        state = _state(self.model.params, inputs, where)
+        own = inputs.trainable is not None and inputs.trainable.dim() == 2
+        trainable = inputs.trainable[where] if own else inputs.trainable  # type: ignore[index]
+        masks = tensor_masks(self.model.params, trainable)
+        grads: Tensors = {}
+
+        partial = {name: mask for name, mask in masks.items() if mask is not None}
+
+        def one(state: State, partial: Tensors, batch: Batch) -> tuple[State, Tensors, Tensors]:
+            known = {name: partial.get(name) for name in masks}
+            client = Client(self.model, state, known, optimiser, functional=True)
+            step(client, batch)
+            return client.state, client.last_grad, client.collected
+
+        axes = (0, 0 if own else None, 0)
+        for done in range(len(plans[0].index)):
+            active = [k for k, plan in enumerate(plans) if len(plan.index) > done]
+            for group in _by_size(active, plans, done):
+                place = _place(group, len(rows), where.device)
+                batch = batch_of(self.data, [plans[k] for k in group], done)
+                part = _take(state, place)
+                seen = _take({"": partial}, place)[""] if own else partial
+                if len(group) == 1:
+                    batch = Batch(batch.x[None], batch.y[None])
+                after, last, rows_seen = torch.vmap(one, in_dims=axes)(part, seen, batch)
+                _put(state, place, after, len(rows))
+                _put({"": grads}, place, {"": last}, len(rows))
+                for at, k in enumerate(group):
+                    out.collect(rows[k], {name: r[at] for name, r in rows_seen.items()})
+                    if out.epochs is not None and plans[k].ends_epoch(done):
+                        tensors = {n: t[k] for n, t in state["params/params"].items()}
+                        out.keep_epoch(rows[k], plans[k].epoch[done], tensors)
+        for k, row in enumerate(rows):
+            mine = {kind: {n: t[k] for n, t in named.items()} for kind, named in state.items()}
+            out.finish(row, mine, {n: g[k] for n, g in grads.items()})
+
+
+def _by_size(active: list[int], plans: Sequence[Plan], done: int) -> list[list[int]]:
+    """Group clients by the size of their next batch."""
+    groups: dict[int, list[int]] = {}
+    for k in active:
+        groups.setdefault(len(plans[k].index[done]), []).append(k)
+    return list(groups.values())
+
+
+def _place(group: list[int], clients: int, device: torch.device) -> Tensor | slice:
+    """Return the group as an index; as a slice, which needs no copy, if it is contiguous."""
+    if group == list(range(group[0], group[-1] + 1)):
+        return slice(group[0], group[-1] + 1)
+    return to_device(torch.tensor(group), device)
+
+
+def _take(state: State, place: Tensor | slice) -> State:
+    return {kind: {n: t[place] for n, t in named.items()} for kind, named in state.items()}
+
+
+def _put(state: State, place: Tensor | slice, after: State, clients: int) -> None:
+    """Write what a group's step returned back into the stack."""
+    for kind, named in after.items():
+        into = state.setdefault(kind, {})
+        for name, value in named.items():
+            if name not in into or into[name].shape[1:] != value.shape[1:]:
+                into[name] = value.new_zeros(clients, *value.shape[1:])
+            if into[name][place].data_ptr() != value.data_ptr() or value.is_meta:
+                into[name][place] = value
+
+
+def _state(params: Params, inputs: Inputs, where: int | Tensor) -> State:
+    """Return copies of what one client, or some, bring to a training."""
+    models = {**inputs.params, **inputs.reference}
+    state = {f"params/{name}": params.unflatten(flat[where]) for name, flat in models.items()}
+    return {**state, "extras": {name: value[where].clone() for name, value in inputs.extras.items()}}
+
+
+def _row(mask: Tensor | None, row: int) -> Tensor | None:
+    return mask if mask is None or mask.dim() == 1 else mask[row]
+
+
+def tensor_masks(params: Params, trainable: Tensor | None) -> dict[str, Tensor | None]:
+    """Return the tensors that train, each with the mask of its trainable entries [..., *shape]
+    (None: all). On a GPU, entries of masks [K, D] are not looked at, which would be a wait.
+    """
+    if trainable is None:
+        return dict.fromkeys(s.name for s in params.trained)
+    lead = trainable.shape[:-1]
+    masks = {s.name: trainable[..., s.place].view(*lead, *s.shape) for s in params.trained}
+    if trainable.device.type != "cpu":
+        return dict(masks)
+    return {n: None if bool(m.all()) else m for n, m in masks.items() if bool(m.any())}
+
+
+class _Results:
+    """Where the rows of trained clients come together."""
+
+    def __init__(self, params: Params, inputs: Inputs, plans: Sequence[Plan]) -> None:
+        self.params = params
+        self.models = {name: flat.clone() for name, flat in inputs.params.items()}
+        self.extras = {name: value.clone() for name, value in inputs.extras.items()}
+        start = next(iter(self.models.values()))
+        epochs = max((p.epoch[-1] - p.epoch[0] + 1 for p in plans if p.epoch), default=0)
+        self.first = [p.epoch[0] if p.epoch else 0 for p in plans]
+        self.last_grad = torch.zeros_like(start) if "last_grad" in inputs.keep else None
+        self.epochs = start.repeat(epochs, 1, 1) if "epochs" in inputs.keep else None
+        self.collected: dict[str, list[list[Tensor]]] = {}
+
+    def collect(self, row: int, rows: Tensors) -> None:
+        for name, value in rows.items():
+            kept = self.collected.setdefault(name, [[] for _ in self.first])
+            kept[row].append(value)
+
+    def keep_epoch(self, row: int, epoch: int, tensors: Tensors) -> None:
+        assert self.epochs is not None
+        self.epochs[epoch - self.first[row] :, row] = self.params.flatten(tensors)
+
+    def finish(self, row: int, state: State, last_grad: Tensors) -> None:
+        for name, flat in self.models.items():
+            flat[row] = self.params.flatten(state[f"params/{name}"])
+        for name, value in self.extras.items():
+            value[row] = state["extras"][name]
+        if self.last_grad is not None and last_grad:
+            self.last_grad[row] = self.params.flatten(last_grad)
+
+    def trained(self) -> Trained:
+        collected = {
+            name: [torch.cat(parts) if parts else torch.empty(0) for parts in rows]
+            for name, rows in self.collected.items()
+        }
+        return Trained(self.models, self.extras, self.last_grad, self.epochs, collected)
