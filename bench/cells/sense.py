@@ -114,7 +114,7 @@ def _check_model(recipe: Recipe, place: str) -> None:
 def _build(model: str, channels: int, size: int, classes: int, place: str) -> None:
     """Build a model of the user's once, to see whether it can be."""
     from repfl.algorithms import models
-    from repfl.algorithms.core.model import ModelError
+    from repfl.algorithms.engine.model import ModelError
 
     try:
         models.build(model, channels=channels, size=size, classes=classes)

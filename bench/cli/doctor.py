@@ -34,7 +34,6 @@ def examine(results: Path | None = None) -> list[Finding]:
         _installed,
         _device,
         _threads,
-        _pace,
         lambda: _disk(Store(results).root),
         _memory,
         _data,
@@ -122,17 +121,6 @@ def _threads() -> Iterator[Finding]:
                 f"{name}={os.environ[name]}",
                 "chooses other numeric kernels: digests will differ from those of other runs",
             )
-
-
-def _pace() -> Iterator[Finding]:
-    from repfl.bench.running import pace
-
-    found = pace.calibrate()
-    told = ", ".join(
-        f"{name} {found[term]:.2f}"
-        for name, term in (("kernels", "calls"), ("products", "products"), ("memory", "parameters"))
-    )
-    yield Finding("ok", f"time of an operation, of the reference machine's: {told}")
 
 
 def _disk(root: Path) -> Iterator[Finding]:

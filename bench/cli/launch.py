@@ -44,7 +44,7 @@ def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
     from repfl.bench.running.task import Options
 
     where = _where(launch)
-    how = _how(launch, where["device"])
+    how = _how(launch)
     for name, value in (("--time-limit", launch.time_limit), ("--checkpoint", launch.checkpoint)):
         if value is not None and not value > 0:
             raise UserError(f"{name} {value:g} is not valid; valid: a number > 0")
@@ -73,36 +73,14 @@ def _where(launch: Launch) -> dict[str, Any]:
     }
 
 
-def _how(launch: Launch, device: str) -> dict[str, Any]:
-    """How the device is to compute; what is left open is settled when a cell begins."""
-    from repfl.algorithms.core.lowering import PRECISIONS
-    from repfl.algorithms.core.ops import CONVOLUTIONS
+def _how(launch: Launch) -> dict[str, Any]:
+    """How the device computes."""
+    from repfl.algorithms.engine.precision import PRECISIONS
 
-    named = {
-        "--precision": (launch.precision, PRECISIONS),
-        "--conv": (launch.conv or CONVOLUTIONS[0], CONVOLUTIONS),
-    }
-    for name, (said, valid) in named.items():
-        if said not in valid:
-            raise UserError(f"{name} {said!r} is not valid; valid: {', '.join(valid)}")
-    for name, value, least in (("--chunk", launch.chunk, 1), ("--lanes", launch.lanes, 0)):
-        if value is not None and value < least:
-            raise UserError(f"{name} {value} is not valid; valid: a whole number >= {least}")
-    if device == "cpu":
-        if launch.lanes:
-            raise UserError(
-                "--lanes needs a GPU; on a CPU, cells run side by side instead: --workers"
-            )
-        return {
-            "chunk": launch.chunk or 0,
-            "conv": launch.conv or "",
-            "precision": launch.precision,
-        }
-    if launch.chunk is None and launch.lanes is None and launch.conv is None:
-        return {"chunk": 0, "precision": launch.precision}
-    return {
-        "chunk": launch.chunk or 1,
-        "lanes": 1 if launch.lanes is None else launch.lanes,
-        "conv": launch.conv or "auto",
-        "precision": launch.precision,
-    }
+    if launch.precision not in PRECISIONS:
+        raise UserError(
+            f"--precision {launch.precision!r} is not valid; valid: {', '.join(PRECISIONS)}"
+        )
+    if launch.stack is not None and launch.stack < 1:
+        raise UserError(f"--stack {launch.stack} is not valid; valid: a whole number >= 1")
+    return {"stack": launch.stack or 0, "precision": launch.precision}

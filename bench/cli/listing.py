@@ -74,7 +74,7 @@ def model_facts() -> list[dict[str, Any]]:
 def _model(name: str) -> dict[str, Any]:
     """One model at the first input that it takes."""
     from repfl.algorithms import models
-    from repfl.algorithms.core.model import ModelError
+    from repfl.algorithms.engine.model import ModelError
 
     facts: dict[str, Any] = {"name": name, "input": [], "classes": 10, "note": ""}
     for channels, size in INPUTS[-1:] if name in TINY else INPUTS:

@@ -111,34 +111,13 @@ Address = Annotated[
     ),
 ]
 PerGpu = Annotated[
-    str | None,
-    typer.Option("--per-gpu", help="cells that share one GPU, or auto: as many as measurably pay"),
+    int | None, typer.Option("--per-gpu", help="cells that share one GPU [default: 1]")
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
-Chunk = Annotated[
+Stack = Annotated[
     int | None,
     typer.Option(
-        help="clients in one kernel (default: on a CPU 1, or 32 of a tiny model; measured on a GPU)"
-    ),
-]
-Conv = Annotated[
-    str | None,
-    typer.Option(
-        help=(
-            "auto, grouped, matmul, windows, onednn or apart: the kernels of convolutions and"
-            " linear layers (default: on a CPU apart where a model has small maps or convolutions"
-            " with biases, onednn where it has a large linear layer; measured on"
-            " a GPU)"
-        )
-    ),
-]
-Lanes = Annotated[
-    int | None,
-    typer.Option(
-        help=(
-            "groups of clients side by side on a GPU, as CUDA graphs; 0: no graphs (default:"
-            " measured)"
-        )
+        help="clients computed at once, below torch.vmap (default: 1, or 32 of a tiny model)"
     ),
 ]
 Precision = Annotated[
@@ -198,9 +177,7 @@ class Launch:
     device: Device = "auto"
     per_gpu: PerGpu = None
     address: Address = ""
-    chunk: Chunk = None
-    lanes: Lanes = None
-    conv: Conv = None
+    stack: Stack = None
     precision: Precision = "default"
     results: Results = None
     fresh: Fresh = False

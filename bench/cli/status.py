@@ -15,7 +15,7 @@ from repfl.bench.evidence.measured import read
 from repfl.bench.records import provenance
 from repfl.bench.records.locks import held, holder
 from repfl.bench.records.store import FINAL, Store
-from repfl.bench.running.cost import LOOKED_AT, forecast, measured
+from repfl.bench.running.cost import MAX_RECORDS, forecast, measured
 from repfl.bench.trust import ledger
 
 
@@ -35,7 +35,7 @@ class Statuses:
     def __init__(self, store: Store) -> None:
         self.store = store
         # most plans have the records that costs are learned from; larger ones are not kept whole
-        self.record = lru_cache(maxsize=2 * LOOKED_AT)(store.get)
+        self.record = lru_cache(maxsize=2 * MAX_RECORDS)(store.get)
         self._found: dict[str, Status] = {}
 
     def of(self, cell: str) -> Status:

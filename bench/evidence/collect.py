@@ -26,7 +26,6 @@ from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Curve
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Record, Store, writing
-from repfl.bench.running.operations import conv_of
 from repfl.paper_tables.core.evidence import Arrays, Reduce
 
 
@@ -157,7 +156,6 @@ def _settled(before: Record, record: Record) -> bool:
     """Whether the same sources, committed, gave both in the same way."""
     then, now = before.provenance, record.provenance
     alike = all(then[name] == now[name] for name in ("sources", "chunk"))
-    alike &= conv_of(then) == conv_of(now)
     return alike and not then.get("dirty") and not now.get("dirty")
 
 

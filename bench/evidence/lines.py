@@ -28,7 +28,6 @@ from repfl.bench.evidence.packing import (
 )
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.metrics import judged
-from repfl.bench.running.operations import AUTO, conv_of
 from repfl.bench.trust import ledger
 from repfl.bench.trust.ledger import Standing
 
@@ -63,8 +62,14 @@ JSON = {
 }
 JSON |= {"samples", "seconds", "peak_memory", "digests", "work"}
 """Fields that are written as JSON; the others are text."""
+AUTO = "auto"
 KEY = 16
 """How many digits of a hash name a line."""
+
+
+def conv_of(made: Mapping[str, Any]) -> str:
+    """Return how a run computed convolutions."""
+    return made.get("conv") or AUTO
 
 
 @dataclass(frozen=True)

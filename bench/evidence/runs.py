@@ -11,8 +11,8 @@ from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.packing import Counts, Curve
 from repfl.bench.records.store import Record
-from repfl.bench.running import operations
 from repfl.bench.running.metrics import TRAFFIC, judged
+from repfl.bench.running.products import as_made
 from repfl.bench.trust import ledger
 
 POINTS = 60
@@ -76,7 +76,7 @@ def _facts(item: Planned, record: Record) -> dict[str, Any]:
         "contributor": made.get("contributor"),
         "finished": made.get("finished"),
         "partition": made.get("partition"),
-        "command": f"{item.command}{operations.as_made(made, cell.recipe)} --fresh",
+        "command": f"{item.command}{as_made(made, cell.recipe)} --fresh",
     }
 
 

@@ -2,7 +2,7 @@
 
 python -m repfl.bench.pages             RESULTS.md and its figure, STATISTICS.md; coverage,
                                         findings and excerpts in every paper's own page, and its
-                                        CLAIMS.md; in SCALING.md what estimates are worth
+                                        CLAIMS.md
 python -m repfl.bench.pages --floors    first compute the floors again, as far as the data are here
 """
 
@@ -16,7 +16,6 @@ from repfl.bench.errors import INPUT, UserError
 from repfl.bench.pages import (
     claims,
     coverage,
-    estimates,
     excerpts,
     findings,
     floors,
@@ -39,7 +38,6 @@ def main(arguments: Sequence[str]) -> None:
     results.draw(results.FIGURE)
     parts.write(statistics.PAGE, "operating", statistics.block())
     statistics.draw(statistics.FIGURE)
-    parts.write(estimates.PAGE, "estimates", estimates.block())
     for paper in coverage.documented():
         page = coverage.page_of(paper)
         parts.write(page, "coverage", coverage.block(paper))

@@ -152,6 +152,6 @@ def make(cell: Cell, clients: Clients, options: Options) -> Run:
         seed=cell.seed,
         device=options.device,
         dtype=dtype,
-        stack=options.chunk,
+        stack=options.stack,
         precision=options.precision,
     )

@@ -39,7 +39,7 @@ def compute(
     """From a cell to its stored record."""
     from repfl.bench.cells import surroundings
     from repfl.bench.running.clients import clients_of, make
-    from repfl.bench.running.counting import Tally
+    from repfl.bench.running.counting import RoundCounter
     from repfl.datasets.core.store import open_dataset
 
     forget_peak()
@@ -54,17 +54,17 @@ def compute(
     tell(task.cell.id, run.round)
     saved = time.perf_counter()
     sizes = [norms(run)] if options.norms else []
-    tally = Tally(run.fed.rounds if options.device == "cpu" else 0, known)
+    counter = RoundCounter(run.fed.rounds if options.device == "cpu" else 0, known)
     while not run.done:
         with _alarm(options, begun.wall):
-            tally.step(run)
+            counter.step(run)
         sizes += [norms(run)] if options.norms else []
         tell(task.cell.id, run.round)
         spent, interrupted = earlier.since(begun), not run.done and stop()
         late = options.time_limit is not None and spent.wall > options.time_limit and not run.done
         due = time.perf_counter() - saved >= options.checkpoint_every and not run.done
         if interrupted or late or due:
-            _save(run, store, task.cell.id, facts, spent, tally.known)
+            _save(run, store, task.cell.id, facts, spent, counter.known)
             saved = time.perf_counter()
         if interrupted:
             raise Interrupted
@@ -78,11 +78,11 @@ def compute(
             f"method {task.cell.method!r} changes {change}: this process cannot be trusted with"
             " another cell"
         )
-    metrics = summarise(run.rows, task.cell.recipe, clients.floor, run.fed.layout.parameters)
+    metrics = summarise(run.rows, task.cell.recipe, clients.floor, run.fed.params.parameters)
     origin = products.origin(task, options) | products.measured(
         run, clients, earlier.since(begun), options
     )
-    work = tally.told(run.fed.K)
+    work = counter.total(run.fed.K)
     origin |= ({"norms": by_group(sizes)} if sizes else {}) | ({"work": work} if work else {})
     record = Record(task.cell.id, task.cell.json, "done", "", metrics, origin)
     return keep(store, record, products.siblings(run))
@@ -131,10 +131,9 @@ def checkpoint_facts(cell: Cell, clients: Clients, options: Options) -> dict[str
     differ.
     """
     where = provenance.platform_of(options.device, options.precision)["fingerprint"]
-    how = f"{options.chunk} x {options.lanes} {options.conv}"
     return {
         "cell": cell.id,
-        "chunk": how,
+        "stack": str(options.stack),
         "platform": str(where),
         **provenance.of_cell(cell.json),
         **clients.fingerprints,

@@ -1,181 +1,232 @@
-"""What cells will cost: their operations, at the pace of a machine, corrected by what cells took.
-
-An estimate has a range: eight in ten cells should fall into it. `operations` counts, `pace` knows
-how long an operation takes, and the records of a store say by how much a model, a method or cells
-that are alike take longer or shorter than that. On a CPU records speak by their processor time,
-which other programs hardly move; records that have none are silent.
+"""What cells will cost: multiply-adds by `torch.utils.flop_counter`, at four constants that were
+fitted to measured values, corrected by what the records of a store say of this machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp, hypot, log
+from functools import lru_cache
+from math import exp, log
 from statistics import median
 from typing import Any
 
 from repfl.bench.cells.cell import Cell, canonical
+from repfl.bench.cells.needs import participants, residents
 from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.valid import known_entry
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.records.store import Record, Store
-from repfl.bench.running import operations, pace
-from repfl.bench.running.pace import Pace
+from repfl.bench.running import samples
 
 START = 0.05
 """Seconds that a cell costs beside training and scoring."""
+PER_STEP, PER_TRAINED, PER_SCORED, PER_MOVED = 2.6e-3, 7.5e-11, 1.8e-10, 2.0e-7
+"""Seconds of one core: of a training step; of a multiply-add in training and in scoring; of a model
+entry in a client's round. A fit to 558 measured values, of which 90 % lie within a factor of 1.3.
+"""
+STACKED = 0.25
+"""Share of a step's seconds that is left if clients are stacked."""
+SMALL_STEP = 4e6
+"""Below so many multiply-adds of a training step, a CPU takes longer to start kernels than to
+compute: clients of such models are stacked.
+"""
+STACK = 32
 ENOUGH = 1000
-"""Training samples from which on a run says something about speed. A cell that is there for its
-bytes trains on a handful.
-"""
-LOOKED_AT = 400
-"""Records that are read for an estimate at most; ids are hashes, so that the first ones are a fair
-choice.
-"""
-RESERVE = 0.5
-"""So many records of cells that are alike count as much as what is known without them."""
-REACH = 1.28
-"""Deviations to either side that hold eight of ten."""
+"""Training samples from which on a record says something about speed."""
+MAX_RECORDS = 400
+"""Records that are read for an estimate at most; ids are hashes, so the first ones are a sample."""
 DEVICES = ("cpu", "cuda")
+SPREAD = {"reference": 2.2, "machine": 1.6, "model": 1.4, "like": 1.25}
+"""Factor to either side of an estimate, by what it rests on: the reference machine, records of this
+one, of the same model, of cells that differ in seed alone.
+"""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of one worker, with the ends of their range."""
+    """Seconds of one worker, with a range."""
 
     seconds: float
     low: float
     high: float
 
     def per(self, workers: int) -> Cost:
-        """What each of so many workers has of it."""
+        """Return what each of so many workers has of it."""
         return Cost(self.seconds / workers, self.low / workers, self.high / workers)
 
 
-def _levels(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> list[str]:
-    """What cells have in common, from what many share to what few share."""
-    batch, epochs = recipe["training"]["batch"], recipe["training"]["epochs"]
-    model = f"{recipe['model']} {operations.shape_of(recipe)[1:]} {batch}"
-    kind = f"{method} {canonical(hp)} {epochs} {canonical(recipe['partition']['options'])}"
-    return ["", model, f"{method} {model}", f"{kind} {model}"]
+@lru_cache(maxsize=256)
+def multiply_adds(model: str, channels: int, size: int, classes: int) -> tuple[float, float, int]:
+    """Return multiply-adds per sample of scoring and of training, and the model's entries."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from repfl.algorithms import models
+
+    built = models.build(model, channels=channels, size=size, classes=classes)
+    net = built.at("default", torch.device("meta"), torch.float32)
+    tensors = {s.name: torch.empty(s.shape, device="meta") for s in net.params}
+    for s in net.params.trained:
+        tensors[s.name].requires_grad_()
+    x = torch.empty(2, channels, size, size, device="meta")
+    with FlopCounterMode(display=False) as forward:
+        logits = net.bind(tensors)(x)
+    with FlopCounterMode(display=False) as backward:
+        logits.sum().backward()
+    scored = forward.get_total_flops() / 4
+    return scored, scored + backward.get_total_flops() / 4, net.params.size
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a cell computes, before its method's factor."""
+
+    steps: float
+    trained: float
+    scored: float
+    moved: float
+    samples: float
+    stacked: bool
+
+    def seconds(self, factor: float) -> float:
+        """Return seconds of one core of the reference machine."""
+        steps = PER_STEP * self.steps * (STACKED if self.stacked else 1.0)
+        trained = factor * (steps + PER_TRAINED * self.trained + PER_MOVED * self.moved)
+        return START + trained + PER_SCORED * self.scored
+
+
+def stack_for(recipe: Mapping[str, Any]) -> int:
+    """Return how many clients are computed at once unless the user says."""
+    _, trained, _ = multiply_adds(*samples.shape_of(recipe))
+    return STACK if trained * recipe["training"]["batch"] < SMALL_STEP else 1
+
+
+def work(
+    method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any], stack: int | None = None
+) -> Work:
+    """Return the work of a cell."""
+    training, cohort = recipe["training"], participants(method, recipe)
+    score, train, entries = multiply_adds(*samples.shape_of(recipe))
+    visits = cohort * training["rounds"]
+    cohorts, everyone = samples.scorings(method, hp, recipe)
+    scored_clients = cohorts * cohort + everyone * residents(recipe)
+    extra = samples.tuning_epochs(method, hp, recipe) or 0.0
+    epochs = training["epochs"] * visits + extra * everyone * residents(recipe)
+    trained = epochs * samples.trained_on(recipe)
+    return Work(
+        epochs * samples.batches(recipe),
+        trained * train,
+        scored_clients * samples.scored_on(recipe) * score,
+        float(visits * entries),
+        trained,
+        (stack_for(recipe) if stack is None else stack) > 1,
+    )
+
+
+def seconds_at_reference(
+    method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any], stack: int | None = None
+) -> float:
+    """Return seconds of one core of the reference machine."""
+    known = known_entry(method)
+    return work(method, hp, recipe, stack).seconds(1.0 if known is None else known.cost)
+
+
+def _levels(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, str]:
+    """Return what cells have in common, from what many share to what few share."""
+    model = canonical([samples.shape_of(recipe), recipe["training"]["batch"]])
+    like = canonical([method, hp, recipe["partition"]["options"], recipe["training"], model])
+    return {"machine": "", "model": model, "like": like}
 
 
 @dataclass(frozen=True)
 class Speeds:
-    """How long cells take on a kind of device."""
+    """How long cells take on a kind of device, as the records of a store say."""
 
-    pace: Pace = field(default_factory=pace.reference)
-    learned: Mapping[str, tuple[float, int]] = field(default_factory=dict)
-    """By what cells have in common: the logarithm of a correction, and of how many records."""
+    factors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By level and by what cells have in common: the logarithm of measured over estimated."""
     models: frozenset[str] = frozenset()
     """Those that were measured."""
 
     @classmethod
-    def of(cls, records: Iterable[Record], known: Pace) -> Speeds:
-        """What records say. A correction explains what those of larger groups leave."""
-        rows = []
+    def of(cls, records: Iterable[Record]) -> Speeds:
+        """Learn from records by the CPU time of their cells (by the clock on a GPU)."""
+        found: dict[str, dict[str, list[float]]] = {}
+        models = set()
         for record in records:
             method, hp, recipe = (record.cell[name] for name in ("method", "hp", "recipe"))
-            done = operations.work(method, hp, recipe, **how_of(record))
-            expected = known.seconds(done, method)
-            if (spent := spent_by(record)) and expected > 0:
-                rows.append((_levels(method, hp, recipe), log(spent / (START + expected)), recipe))
-        learned: dict[str, tuple[float, int]] = {}
-        left = [error for _, error, _ in rows]
-        for depth in range(len(rows[0][0]) if rows else 0):
-            groups: dict[str, list[float]] = {}
-            for (levels, _, _), error in zip(rows, left, strict=True):
-                groups.setdefault(levels[depth], []).append(error)
-            for name, errors in groups.items():
-                trust = 1.0 if depth == 0 else len(errors) / (len(errors) + RESERVE)
-                learned[name] = trust * median(errors), len(errors)
-            left = [
-                error - learned[levels[depth]][0]
-                for (levels, _, _), error in zip(rows, left, strict=True)
-            ]
-        return cls(known, learned, frozenset(recipe["model"] for _, _, recipe in rows))
+            if not (spent := spent_by(record)):
+                continue
+            stack = record.provenance["chunk"] or None
+            error = log(spent / seconds_at_reference(method, hp, recipe, stack))
+            for level, key in _levels(method, hp, recipe).items():
+                found.setdefault(level, {}).setdefault(key, []).append(error)
+            models.add(recipe["model"])
+        factors = {
+            level: {key: median(errors) for key, errors in groups.items()}
+            for level, groups in found.items()
+        }
+        return cls(factors, frozenset(models))
+
+    def _basis(self, cell: Cell) -> tuple[str, float]:
+        """Return the closest level that records speak of, and its factor."""
+        best = ("reference", 0.0)
+        for level, key in _levels(cell.method, cell.hp, cell.recipe).items():
+            if key in self.factors.get(level, {}):
+                best = (level, self.factors[level][key])
+        return best
 
     def seconds(self, cell: Cell) -> float:
-        """Seconds of one worker for a cell."""
-        done = operations.work(cell.method, cell.hp, cell.recipe)
-        known = [self.learned.get(name) for name in _levels(cell.method, cell.hp, cell.recipe)]
-        correction = exp(sum(each[0] for each in known if each))
-        return correction * (START + self.pace.seconds(done, cell.method))
+        """Return seconds of one worker for a cell."""
+        _, factor = self._basis(cell)
+        return exp(factor) * seconds_at_reference(cell.method, cell.hp, cell.recipe)
 
     def cost(self, cells: Iterable[Cell]) -> Cost:
-        """All of these together, with a range. What nobody knows of a machine is off for all alike,
-        what nobody knows of a method with a model for all such cells, the rest for each alone.
-        """
-        groups: dict[str, float] = {}
-        total = alone = 0.0
-        off = pace.errors()
+        """Return the seconds of all of these together, with a range."""
+        total = low = high = 0.0
         for cell in cells:
-            seconds, (_, _, group, kind) = (
-                self.seconds(cell),
-                _levels(cell.method, cell.hp, cell.recipe),
-            )
-            total += seconds
-            unlike = off["cell"] if kind not in self.learned else off["alike"]
-            groups[group] = groups.get(group, 0.0) + unlike * seconds
-            alone = hypot(alone, off["alike"] * seconds)
-        if not total:
-            return Cost(0.0, 0.0, 0.0)
-        machine = off["alike"] if self.learned else off["calibrated" if self.pace.scale else "else"]
-        spread = REACH * hypot(machine * total, alone, *groups.values()) / total
-        return Cost(total, total * exp(-spread), total * exp(spread))
+            seconds, spread = self.seconds(cell), SPREAD[self._basis(cell)[0]]
+            total, low, high = total + seconds, low + seconds / spread, high + seconds * spread
+        return Cost(total, low, high)
 
     def knows(self, recipe: Mapping[str, Any]) -> bool:
-        """Whether a cell's model was measured."""
+        """Return whether a cell's model was measured."""
         return recipe["model"] in self.models
 
 
 def spent_by(record: Record) -> float | None:
-    """Seconds that a cell took by itself: of a processor, or on a GPU by the clock."""
-    told = record.provenance["seconds"]
+    """Return seconds that a cell took by itself: of a CPU, or on a GPU by the clock."""
+    spent = record.provenance["seconds"]
     if record.provenance["device"].startswith("cuda"):
-        return float(told["train"] + told["evaluate"])
-    spent = told.get("processor")
-    return None if spent is None else float(spent)
-
-
-def how_of(record: Record) -> dict[str, Any]:
-    """How many clients a processor took at once, and how it computed convolutions; a GPU's choices
-    are no matter of counting.
-    """
-    told = record.provenance
-    if told["device"].startswith("cuda"):
-        return {}
-    return {"chunk": told["chunk"], "conv": operations.conv_of(told)}
+        return float(spent["train"] + spent["evaluate"])
+    return float(spent["processor"]) if "processor" in spent else None
 
 
 def static(item: Planned) -> float:
-    """Seconds of a cell without a look at any store or machine, hence equal everywhere, always:
-    worked out once per cell, since artefacts share them.
-    """
-    if item.cell.id not in _STATIC:
-        _STATIC[item.cell.id] = Speeds().seconds(item.cell)
-    return _STATIC[item.cell.id]
+    """Return the seconds of a cell at the reference machine, which are equal everywhere."""
+    return _static(item.cell.method, canonical(item.cell.hp), canonical(item.cell.recipe))
 
 
-_STATIC: dict[str, float] = {}
+@lru_cache(maxsize=None)
+def _static(method: str, hp: str, recipe: str) -> float:
+    import json
+
+    return seconds_at_reference(method, json.loads(hp), json.loads(recipe))
 
 
 def measured(store: Store, read: Callable[[str], Record | None] | None = None) -> dict[str, Speeds]:
-    """What a store says about each kind of device; `read` is `store.get`, if it remembers."""
-    ids = store.ids()[:LOOKED_AT]
-    telling = [record for cell in ids if (record := _telling(read or store.get, cell)) is not None]
-    paces = {"cpu": pace.here(), "cuda": pace.reference()}
+    """Return what a store says about each kind of device; `read` is `store.get`, or a cached one."""
+    ids = store.ids()[:MAX_RECORDS]
+    records = [r for cell in ids if (r := _telling(read or store.get, cell)) is not None]
     return {
-        kind: Speeds.of(
-            (record for record in telling if record.provenance["device"].startswith(kind)),
-            paces[kind],
-        )
+        kind: Speeds.of(r for r in records if r.provenance["device"].startswith(kind))
         for kind in DEVICES
     }
 
 
 def _telling(read: Callable[[str], Record | None], cell: str) -> Record | None:
-    """The record of a finished cell that trained long enough to speak of speed; of one whose data
-    set or model is not known here any more nothing can be told.
+    """Return the record of a finished cell that trained long enough to speak of speed, if its data
+    set and model are known here.
     """
     from repfl.datasets.core.errors import DataError
 
@@ -183,7 +234,7 @@ def _telling(read: Callable[[str], Record | None], cell: str) -> Record | None:
         record = read(cell)
         if record is None or record.status != "done":
             return None
-        done = operations.work(*(record.cell[name] for name in ("method", "hp", "recipe")))
+        done = work(*(record.cell[name] for name in ("method", "hp", "recipe")))
     except (Corrupt, UserError, DataError, KeyError):
         return None
     return record if done.samples >= ENOUGH else None
@@ -193,9 +244,7 @@ def _telling(read: Callable[[str], Record | None], cell: str) -> Record | None:
 
 
 def forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[str, Any]:
-    """What cells will cost on a CPU, and on a GPU as far as their models have run on one; and how
-    much of either has been measured.
-    """
+    """Return what cells will cost on a CPU, and on a GPU as far as their models have run on one."""
     known = {
         kind: [item for item in planned if speeds[kind].knows(item.cell.recipe)] for kind in DEVICES
     }
@@ -207,25 +256,18 @@ def forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[s
         }
         for kind in DEVICES
     }
-    lines["cpu"]["calibrated"] = bool(speeds["cpu"].pace.scale)
     return {"cells": len(planned), **lines}
 
 
 def in_words(forecast: Mapping[str, Any]) -> str:
-    """A forecast in words."""
+    """Return a forecast in words."""
     cells, cpu, gpu = forecast["cells"], forecast["cpu"], forecast["cuda"]
     text = f"{cells:,} cells to compute: about {between(Cost(*_ends(cpu)))} of one CPU worker"
     text += f" ({_basis(cells, cpu)})"
     if gpu["measured"]:
         share = "" if gpu["measured"] == cells else f" for the {gpu['measured']:,} whose models"
-        return (
-            f"{text}; about {between(Cost(*_ends(gpu)))} of one GPU{share}, as measured by cells of"
-            " this store"
-        )
-    return (
-        f"{text}; GPU hours cannot be told, since no cell of this store has run their models on"
-        " a GPU"
-    )
+        return f"{text}; about {between(Cost(*_ends(gpu)))} of one GPU{share}, as measured here"
+    return f"{text}; GPU time unknown: no run of these models on a GPU yet"
 
 
 def _ends(told: Mapping[str, Any]) -> tuple[float, float, float]:
@@ -233,14 +275,12 @@ def _ends(told: Mapping[str, Any]) -> tuple[float, float, float]:
 
 
 def _basis(cells: int, cpu: Mapping[str, Any]) -> str:
-    """What an estimate rests on."""
-    pace_of = "at this machine's pace" if cpu["calibrated"] else "at a reference pace"
+    """Return what an estimate rests on."""
     if not cpu["measured"]:
-        hint = "" if cpu["calibrated"] else "; `repfl doctor` measures this machine's"
-        return f"by their operations, {pace_of}{hint}"
+        return "at the speed of a reference machine; runs here will correct it"
     if cpu["measured"] == cells:
-        return "by their operations, and their models were measured here"
-    return f"by their operations, and the models of {cpu['measured']:,} were measured here"
+        return "these models were measured here"
+    return f"the models of {cpu['measured']:,} were measured here"
 
 
 def between(cost: Cost) -> str:

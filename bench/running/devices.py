@@ -7,28 +7,9 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from repfl.bench.errors import UserError
-
-os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-"""Queues to a GPU, read when CUDA starts: with the usual eight, lanes wait for each other."""
-MOST = 8
-"""Cells on one GPU at most, where their number is found by measurement."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a worker sees of its device."""
-
-    peak: int
-    """Bytes that its cell has held at most so far."""
-    free: int
-    total: int
-    shortages: int = 0
-    """How often memory has run out in its cell."""
-
 
 def gpus() -> int:
     """GPUs that this process may use. Without a driver PyTorch, which takes a second to load, need
@@ -67,25 +48,10 @@ def like(device: str) -> str:
     return places("cuda" if device.startswith("cuda") else device)[0]
 
 
-def reading(device: str, since: int = 0) -> Reading | None:
-    """The memory of a GPU as the cell that runs here sees it, less the shortages before it;
-    processors need no packing.
-    """
+def clear(device: str) -> None:
+    """Give a GPU's memory back, and count its peak from here on."""
     if not device.startswith("cuda"):
-        return None
-    import torch
-
-    free, total = torch.cuda.mem_get_info(device)
-    shortages = int(torch.cuda.memory_stats(device).get("num_ooms", 0))
-    return Reading(
-        int(torch.cuda.max_memory_reserved(device)), int(free), int(total), shortages - since
-    )
-
-
-def clear(device: str) -> int:
-    """Give memory back, and count its peak anew; returns the shortages so far."""
-    if not device.startswith("cuda"):
-        return 0
+        return
     import gc
 
     import torch
@@ -94,7 +60,6 @@ def clear(device: str) -> int:
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
-    return int(torch.cuda.memory_stats(device).get("num_ooms", 0))
 
 
 # -- what the user says ----------------------------------------------------------------------------
@@ -118,23 +83,15 @@ def resolve(wanted: str) -> str:
     return "cuda"
 
 
-def share(said: str | None, workers: int | None, device: str) -> int:
-    """Cells that share a GPU at most, 0 for as many as pay: as the user said, or as the number of
-    processes asks for.
-    """
-    if said is not None and said != "auto" and not (said.isdecimal() and int(said) > 0):
-        raise UserError(f"--per-gpu {said!r} is not valid; valid: auto, or a whole number >= 1")
-    if said is not None:
-        return 0 if said == "auto" else int(said)
-    return -(-workers // max(gpus(), 1)) if workers and device == "cuda" else 0
+def share(per_gpu: int | None, workers: int | None, device: str) -> int:
+    """Return how many cells share a GPU: as the user says, or as the number of processes needs."""
+    if per_gpu is not None and per_gpu < 1:
+        raise UserError(f"--per-gpu {per_gpu} is not valid; valid: a whole number >= 1")
+    if per_gpu is not None:
+        return per_gpu
+    return -(-workers // max(gpus(), 1)) if workers and device == "cuda" else 1
 
 
 def processes(device: str, per_gpu: int) -> int:
-    """Processes that keep the devices busy: one per processor, or as many on every GPU as may share
-    it.
-    """
-    return (
-        processors()
-        if device == "cpu"
-        else min(gpus() * (per_gpu or MOST), max(processors(), gpus()))
-    )
+    """Return how many processes keep the devices busy."""
+    return processors() if device == "cpu" else gpus() * per_gpu

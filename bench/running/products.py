@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import isfinite, sqrt
 from shlex import quote
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.records import provenance
 from repfl.bench.records.digest import of_arrays, of_curves, of_tensors
-from repfl.bench.running import memory, operations
+from repfl.bench.running import cost, memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,9 +33,7 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
     made = {
         "device": options.device,
         "precision": options.precision,
-        "chunk": options.chunk,
-        "lanes": options.lanes,
-        "conv": options.conv,
+        "chunk": options.stack,
     }
     plugins = "".join(f" --plugin {quote(path)}" for path in options.plugins)
     return {
@@ -45,9 +44,17 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
         "platform": provenance.platform_of(options.device, options.precision),
         **made,
         "threads": 1,
-        "command": task.command + operations.as_made(made, task.cell.recipe) + plugins,
+        "command": task.command + as_made(made, task.cell.recipe) + plugins,
         "finished": now(),
     }
+
+
+def as_made(made: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
+    """Return the options that repeat a run with the same bits, by its provenance."""
+    options = {"precision": made["precision"]} if made["precision"] != "default" else {}
+    if made["chunk"] and made["chunk"] != cost.stack_for(recipe):
+        options["stack"] = made["chunk"]
+    return "".join(f" --{name} {value}" for name, value in options.items())
 
 
 def measured(run: Run, clients: Clients, spent: Clocks, options: Options) -> dict[str, Any]:
@@ -69,7 +76,6 @@ def measured(run: Run, clients: Clients, spent: Clocks, options: Options) -> dic
         "peak_memory": _peak(options.device),
         "digests": digests(run),
         "probe": probe(run),
-        **unrecorded(run),
     }
 
 
@@ -80,12 +86,6 @@ def _peak(device: str) -> int:
     import torch
 
     return int(torch.cuda.max_memory_allocated())
-
-
-def unrecorded(run: Run) -> dict[str, list[str]]:
-    """Why steps could not be recorded as graphs, if any could not."""
-    refusals = run.fed.lanes.refusals if run.fed.lanes is not None else set()
-    return {"unrecorded": sorted(refusals)} if refusals else {}
 
 
 def probe(run: Run) -> dict[str, float]:

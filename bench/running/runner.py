@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 POLL = 1.0
 """Seconds between two looks at a cell that another runner has."""
-LONG = 120.0
-"""Estimated seconds from which on a run is worth a calibration of the machine."""
 
 
 @dataclass
@@ -173,15 +171,9 @@ def run(
 
 
 def _costs(store: Store, todo: Sequence[Planned], device: str) -> tuple[Speeds, dict[str, float]]:
-    """How fast cells are here, and their seconds; before a long run a CPU is calibrated first."""
-    from repfl.bench.running import pace
+    """Return how fast cells are here, and their seconds."""
     from repfl.bench.running.cost import measured
 
-    speeds = measured(store)[device]
-    costs = {item.cell.id: speeds.seconds(item.cell) for item in todo}
-    if device == "cuda" or speeds.pace.scale or sum(costs.values()) < LONG:
-        return speeds, costs
-    pace.calibrate()
     speeds = measured(store)[device]
     return speeds, {item.cell.id: speeds.seconds(item.cell) for item in todo}
 

@@ -33,12 +33,8 @@ class Options:
     results: str = "results"
     device: str = "cpu"
     precision: str = "default"
-    chunk: int = 1
-    """Clients in one kernel; 0: as many as pay on the device."""
-    lanes: int = 0
-    """Chunks side by side on a GPU, their steps recorded; 0: none."""
-    conv: str = "auto"
-    """Which kernels a convolution takes; empty: those that pay on the device."""
+    stack: int = 1
+    """Clients computed at once; 0: by the size of the model."""
     checkpoint_every: float = 60.0
     time_limit: float | None = None
     alarm: bool = False
@@ -51,8 +47,8 @@ class Options:
     newer counts as done.
     """
     plugins: tuple[str, ...] = ()
-    per_gpu: int = 0
-    """Cells that share one GPU at most; 0: as many as measurably pay."""
+    per_gpu: int = 1
+    """Cells that share one GPU."""
     norms: bool = False
     """Keep the size of every group of state tensors after every round, for the regression gate."""
     address: str = ""

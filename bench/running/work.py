@@ -6,6 +6,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 
 from repfl.bench.cells.absent import data_here
@@ -13,11 +14,10 @@ from repfl.bench.errors import Corrupt, StoreError, UserError, one_line
 from repfl.bench.records import provenance
 from repfl.bench.records.locks import claim, holder
 from repfl.bench.records.store import FINAL, Record, Store, stored_result
-from repfl.bench.running import products
+from repfl.bench.running import cost, products
 from repfl.bench.running.compute import Interrupted, Limit, compute, keep
 from repfl.bench.running.memory import keep_freed_memory
 from repfl.bench.running.task import Options, Outcome, Task, Tell
-from repfl.bench.running.tuning import settled, smaller
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """What a process that computes cells must see before it imports its libraries."""
@@ -114,7 +114,7 @@ def _attempt(
     if task.skip:
         return _without(task, options, store, "skipped", task.skip)
     try:
-        options = settled(options, task.cell)
+        options = replace(options, stack=options.stack or cost.stack_for(task.cell.recipe))
         return compute(task, options, store, tell, stop)
     except (Interrupted, UserError, _refusals()):
         raise
@@ -126,13 +126,12 @@ def _attempt(
         Exception,
         SystemExit,
     ) as error:  # a failing cell must not stop the grid, whatever it raises
-        less = smaller(options) if _out_of_memory(error) else None
-        if less is None:
+        if options.stack < 2 or not _out_of_memory(error):
             return _faulty(task, options, store, "failed", error)
     _free_memory(
         options.device
     )  # out here, where the exception no longer holds what the run had allocated
-    return _attempt(task, less, store, tell, stop)
+    return _attempt(task, replace(options, stack=options.stack // 2), store, tell, stop)
 
 
 def _faulty(

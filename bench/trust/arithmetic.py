@@ -19,7 +19,7 @@ from repfl.bench.running.metrics import Rows, judged, reported, summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-    from repfl.algorithms.core.layout import Layout
+    from repfl.algorithms.engine.params import Params
     from repfl.bench.cells.cell import Cell
 
 CLOSE = 1e-12
@@ -197,7 +197,7 @@ def of_partition(record: Record, cell: Cell) -> list[str]:
     return wrong
 
 
-def _dense(cell: Cell, layout: Layout) -> dict[str, int]:
+def _dense(cell: Cell, layout: Params) -> dict[str, int]:
     """The whole model down and up, for every client of every round, as float32 numbers."""
     from repfl.algorithms.core.recipe import cohort_size
 

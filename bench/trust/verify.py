@@ -19,7 +19,6 @@ from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.records.shape import misshapen
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.devices import like
-from repfl.bench.running.operations import conv_of
 from repfl.bench.running.task import Options, Task
 from repfl.bench.running.work import prepare_process, run_task
 from repfl.bench.trust import arithmetic
@@ -235,14 +234,12 @@ def again(subject: Subject, cell: Cell, found: Verification, told: Progress) -> 
     by field.
     """
     record, origin = subject.record, subject.record.provenance
-    options = {name: origin[name] for name in ("precision", "chunk")}
     with tempfile.TemporaryDirectory(prefix="repfl-verify-") as folder:
         how = Options(
             folder,
             like(origin["device"]),
-            **options,
-            lanes=origin.get("lanes", 0),
-            conv=conv_of(origin),
+            precision=origin["precision"],
+            stack=origin["chunk"],
         )
         prepare_process(how)
         outcome = run_task(Task(cell), how, told.round, lambda: False)

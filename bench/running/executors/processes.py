@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -18,7 +18,6 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from repfl.bench.running import devices
-from repfl.bench.running.packing import Packer
 from repfl.bench.running.task import GRACE, Options, Outcome, Task, Tell
 from repfl.bench.running.work import ONE_THREAD, crashed, prepare_process, run_task
 
@@ -30,10 +29,7 @@ def execute(
     tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]
 ) -> Iterator[Outcome]:
     """Give every task to a worker that has room for it."""
-    pool, waiting = (
-        WorkerPool(options, min(workers, len(tasks)), packer(options, workers)),
-        deque(tasks),
-    )
+    pool, waiting = WorkerPool(options, min(workers, len(tasks))), deque(tasks)
     try:
         while pool.busy or (waiting and not pool.stopping.is_set()):
             if stop():
@@ -46,26 +42,12 @@ def execute(
         pool.dismiss()
 
 
-def packer(options: Options, workers: int) -> Packer:
-    """Where workers go: any number on the processors, a number that is given or found out on every
-    GPU.
-    """
-    if options.device == "cpu":
-        return Packer(["cpu"], workers, measured=False)
-    return Packer(
-        devices.places(options.device),
-        options.per_gpu or devices.MOST,
-        measured=not options.per_gpu,
-    )
-
-
 @dataclass(eq=False)
 class _Worker:
     """A process, the pipe to it, and what it is at."""
 
     process: Any
     pipe: Connection
-    place: int
     options: Options
     task: Task | None = None
     begun: float | None = None
@@ -96,8 +78,10 @@ class _Worker:
 class WorkerPool:
     """The workers of a run."""
 
-    def __init__(self, options: Options, most: int, packer: Packer) -> None:
-        self.options, self.most, self.packer = options, most, packer
+    def __init__(self, options: Options, most: int) -> None:
+        self.options, self.most = options, most
+        self.devices = devices.places(options.device)
+        self.per_device = most if options.device == "cpu" else options.per_gpu
         self.context = multiprocessing.get_context("spawn")
         self.stopping = self.context.Event()
         self.deadline: float | None = None
@@ -112,35 +96,36 @@ class WorkerPool:
     def assign(self, waiting: deque[Task]) -> None:
         """Give waiting tasks away, in their order, as long as there is room."""
         while waiting and len(self.busy) < self.most:
-            place = self.packer.take(waiting[0].cell, waiting[0].cost, time.monotonic())
-            if place is None:
+            load = Counter(worker.options.device for worker in self.busy)
+            device = min(self.devices, key=lambda name: load[name])
+            if load[device] >= self.per_device:
                 return
-            self._give(waiting.popleft(), place)
+            self._give(waiting.popleft(), device)
 
-    def _give(self, task: Task, place: int) -> None:
-        """Give a task to an idle worker of a place, or to a new one, also where the idle one turns
+    def _give(self, task: Task, device: str) -> None:
+        """Give a task to an idle worker of a device, or to a new one; also if the idle one turns
         out to have died.
         """
         idle = [worker for worker in self.workers if worker.task is None]
-        here = next((worker for worker in idle if worker.place == place), None)
+        here = next((worker for worker in idle if worker.options.device == device), None)
         if here is None:
             if len(self.workers) >= self.most:
                 self._dismissed(idle[0])
-            here = self._start_worker(place)
+            here = self._start_worker(device)
         try:
             here.give(task)
         except OSError:
             self._dismissed(here)
-            self._start_worker(place).give(task)
+            self._start_worker(device).give(task)
 
     def _dismissed(self, worker: _Worker) -> None:
         self.workers.remove(worker)
         worker.end(time.monotonic() + LEAVING)
 
-    def _start_worker(self, place: int) -> _Worker:
-        """A new worker process."""
+    def _start_worker(self, device: str) -> _Worker:
+        """Start a worker process for a device."""
         here, there = self.context.Pipe()
-        options = replace(self.options, device=self.packer.places[place].device)
+        options = replace(self.options, device=device)
         process = self.context.Process(
             target=_work, args=(there, options, self.stopping), daemon=True
         )
@@ -148,7 +133,7 @@ class WorkerPool:
         with _environment(ONE_THREAD), _without_main():
             process.start()
         there.close()
-        self.workers.append(_Worker(process, here, place, options))
+        self.workers.append(_Worker(process, here, options))
         return self.workers[-1]
 
     # -- listening ---------------------------------------------------------------------------------
@@ -167,16 +152,13 @@ class WorkerPool:
                 self._free(worker)
                 yield message
                 continue
-            cell, rounds, seen = message
+            cell, rounds = message
             worker.begun = worker.begun or time.monotonic()
-            if rounds is not None:
-                self.packer.progressed(worker.place, cell, rounds, seen, time.monotonic())
-            tell(cell, rounds or 0)
+            tell(cell, rounds)
 
     def _free(self, worker: _Worker) -> Task:
         assert worker.task is not None
         task, worker.task = worker.task, None
-        self.packer.end(worker.place, task.cell.id)
         return task
 
     def _lost(self, worker: _Worker, reason: str) -> Outcome:
@@ -278,34 +260,23 @@ def _work(pipe: Connection, options: Options, stopping: Any) -> None:
     try:
         prepare_process(options)
         while (task := pipe.recv()) is not None:
-            sender = _Sender(pipe, options.device)
-            pipe.send((task.cell.id, None, None))
-            outcome = run_task(task, options, sender, stopping.is_set)
-            sender.say(task.cell.id)  # with what memory has seen since
+            pipe.send((task.cell.id, 0))
             devices.clear(options.device)
-            pipe.send(outcome)
+            pipe.send(run_task(task, options, _Sender(pipe), stopping.is_set))
     except (EOFError, OSError):
         return
 
 
 class _Sender:
-    """Tells the parent how far a cell has come and what its device looks like; not more often than
-    anybody can read.
-    """
+    """Tells the parent how far a cell has come, at most five times a second."""
 
-    def __init__(self, pipe: Connection, device: str) -> None:
-        self.pipe, self.device, self.last = pipe, device, 0.0
-        self.rounds: int | None = None
-        self.shortages = devices.clear(device)
+    def __init__(self, pipe: Connection) -> None:
+        self.pipe, self.last = pipe, 0.0
 
     def __call__(self, cell: str, rounds: int) -> None:
-        self.rounds = rounds
         if time.monotonic() - self.last > 0.2:
-            self.say(cell)
-
-    def say(self, cell: str) -> None:
-        self.last = time.monotonic()
-        self.pipe.send((cell, self.rounds, devices.reading(self.device, self.shortages)))
+            self.last = time.monotonic()
+            self.pipe.send((cell, rounds))
 
 
 def _follow_parent() -> None:
