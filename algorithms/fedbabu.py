@@ -92,6 +92,4 @@ class FedBABU(PartialAveraging[HP]):
     def fine_tune(self, fed: Federation, params: Tensor, **options: Any) -> Tensor:
         """Train what `part` names at the fine-tuning rate  [K, D]."""
         parts = {"model": None, "body": fed.params.body, "head": fed.params.head}
-        return fed.train(
-            params, trainable=parts[self.hp.part], lr=fed.lr * self.hp.rate, **options
-        )
+        return fed.train(params, trainable=parts[self.hp.part], lr=fed.lr * self.hp.rate, **options)

@@ -78,6 +78,9 @@ class Method(Generic[Chosen]):
     scores_start = False
     """`round` itself calls `fed.score("start", ...)` with what participants have before training."""
 
+    server_rows: tuple[str, ...] = ()
+    """Entries of the state with a row for each client that nevertheless lie at the server."""
+
     def __init__(self, hp: Chosen | None = None) -> None:
         self.hp: Chosen = self.HP() if hp is None else hp
 

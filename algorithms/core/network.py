@@ -119,7 +119,11 @@ class Network:
         count = count_true(mask).expand(self.K)
         codes = code_bytes(code, domain.sum(), count)
         self.ledger.bill(direction, self.active, count + scalars, codes)
-        return x if everything else torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
+        return (
+            x
+            if everything
+            else torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
+        )
 
     def gossip(
         self,

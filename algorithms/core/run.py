@@ -118,11 +118,7 @@ class Run:
         fed = self.fed
         if "trace" not in self.recipe.evaluation.tallies or fed.trained is None:
             return
-        places = [
-            (s, part * s.size // 3)
-            for s in fed.params.weights
-            for part in (1, 2)
-        ]
+        places = [(s, part * s.size // 3) for s in fed.params.weights for part in (1, 2)]
         columns = torch.tensor([s.start + place for s, place in places], device=fed.device)
         labels = fed.class_counts.argmax(1).tolist()
         for client, label, values in zip(
@@ -207,7 +203,8 @@ class Run:
     def arrays(self) -> dict[str, np.ndarray]:
         """Diagnostics that the recipe asked for, with the layout that explains them."""
         found = {
-            name: count.cpu().numpy().astype(np.uint16) for name, count in self.fed.masks_counted.items()
+            name: count.cpu().numpy().astype(np.uint16)
+            for name, count in self.fed.masks_counted.items()
         }
         if self.fed.ledger.edges is not None:
             found["edges"] = self.fed.ledger.edges.numpy()

@@ -52,10 +52,7 @@ class Plan:
             self
             if steps is None
             else replace(
-                self,
-                index=self.index[:steps],
-                epoch=self.epoch[:steps],
-                draws=self.draws[:steps],
+                self, index=self.index[:steps], epoch=self.epoch[:steps], draws=self.draws[:steps]
             )
         )
 
@@ -106,9 +103,7 @@ def batch_of(data: ClientData, plans: Sequence[Plan], step: int) -> Batch:
     device = data.labels.device
     parts, draws = [plan.index[step] for plan in plans], [plan.draws[step] for plan in plans]
     index = to_device(torch.cat(parts), device)
-    drawn = {
-        name: to_device(torch.cat([own[name] for own in draws]), device) for name in draws[0]
-    }
+    drawn = {name: to_device(torch.cat([own[name] for own in draws]), device) for name in draws[0]}
     x, y = data.inputs(index, drawn or None), data.labels.index_select(0, index)
     if len(plans) == 1:
         return Batch(x, y)

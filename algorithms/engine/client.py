@@ -112,9 +112,7 @@ class Client:
         names = [key.removeprefix("params/") for key in self.state if key.startswith("params/")]
         return {**self.extras, **{name: self.model(name) for name in names if name != of}}
 
-    def _autograd(
-        self, batch: Batch, loss: Loss, of: str, has_aux: bool
-    ) -> tuple[Tensors, Any]:
+    def _autograd(self, batch: Batch, loss: Loss, of: str, has_aux: bool) -> tuple[Tensors, Any]:
         model, tensors = self.model(of), self.tensors(of)
         leaves = {name: tensors[name].requires_grad_(True) for name in self.masks}
         try:

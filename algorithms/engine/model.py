@@ -39,10 +39,13 @@ class Model:
         self.name, self._build, self.shape, self.classes = name, build, shape, classes
         whole = _seeded(build, 0)
         if not isinstance(whole, nn.Module):
-            raise ModelError(f"model {name!r}: its builder returns {whole!r}, which is no nn.Module")
+            raise ModelError(
+                f"model {name!r}: its builder returns {whole!r}, which is no nn.Module"
+            )
         self.head_name = _head_of(name, whole)
         self.params = Params(_tensors(whole, self.head_name, name))
         self._whole, self.body = whole, self._headless()
+        self.body_names = [s.name for s in self.params if not s.head]
         norms = [layer for layer in whole.modules() if isinstance(layer, NORMS[:3])]
         self.takes_single = all(isinstance(layer, BatchNorm2d) for layer in norms)
         """Whether batch norm copes with one value per channel; PyTorch's own refuses."""
@@ -104,7 +107,7 @@ class ClientModel:
         training = self.training and (self.model.takes_single or len(x) > 1)
         if body.training != training:
             body.train(training)
-        inner = {s.name: self.tensors[s.name] for s in self.model.params if not s.head}
+        inner = {name: self.tensors[name] for name in self.model.body_names}
         with self._precision(x):
             return functional_call(body, inner, (x,)).to(x.dtype)
 

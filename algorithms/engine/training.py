@@ -61,9 +61,7 @@ class Trainer:
         self.model, self.data, self.streams = model, data, streams
         self.width = 1 if model.random else width  # random layers draw for each client alone
 
-    def run(
-        self, step: Step, plans: list[Plan], inputs: Inputs, optimiser: Optimiser
-    ) -> Trained:
+    def run(self, step: Step, plans: list[Plan], inputs: Inputs, optimiser: Optimiser) -> Trained:
         """Run a step over the batches of every client."""
         out = _Results(self.model.params, inputs, plans)
         order = sorted(range(len(plans)), key=lambda row: -len(plans[row].index))
@@ -80,13 +78,7 @@ class Trainer:
     # -- one client at a time ----------------------------------------------------------------------
 
     def _loop(
-        self,
-        step: Step,
-        row: int,
-        plan: Plan,
-        inputs: Inputs,
-        optimiser: Optimiser,
-        out: _Results,
+        self, step: Step, row: int, plan: Plan, inputs: Inputs, optimiser: Optimiser, out: _Results
     ) -> None:
         state = _state(self.model.params, inputs, row)
         masks = tensor_masks(self.model.params, _row(inputs.trainable, row))
@@ -194,7 +186,10 @@ def _state(params: Params, inputs: Inputs, where: int | Tensor) -> State:
     """Return copies of what one client, or some, bring to a training."""
     models = {**inputs.params, **inputs.reference}
     state = {f"params/{name}": params.unflatten(flat[where]) for name, flat in models.items()}
-    return {**state, "extras": {name: value[where].clone() for name, value in inputs.extras.items()}}
+    return {
+        **state,
+        "extras": {name: value[where].clone() for name, value in inputs.extras.items()},
+    }
 
 
 def _row(mask: Tensor | None, row: int) -> Tensor | None:

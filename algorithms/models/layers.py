@@ -22,7 +22,9 @@ class KeyedModule(nn.Module):
                 continue
             shape = tuple(layer.weight.shape)
             if self.he_normal and isinstance(layer, nn.Conv2d):
-                values = (2.0 / (shape[0] * shape[2] * shape[3])) ** 0.5 * rng.standard_normal(shape)
+                values = (2.0 / (shape[0] * shape[2] * shape[3])) ** 0.5 * rng.standard_normal(
+                    shape
+                )
             else:
                 bound = float(np.prod(shape[1:])) ** -0.5
                 values = rng.uniform(-bound, bound, shape)

@@ -48,7 +48,7 @@ def participants(method: str, recipe: Mapping[str, Any]) -> int:
     from repfl.algorithms.core.recipe import cohort_size
 
     known, clients = known_entry(method), residents(recipe)
-    everybody = known is not None and known.cls.serverless
+    everybody = known is not None and known.cls.decentralised
     return clients if everybody else cohort_size(clients, recipe["participation"])
 
 

@@ -45,13 +45,13 @@ def _admit(paths: Sequence[str]) -> None:
     """
     from repfl.algorithms.core.method import methods
     from repfl.bench.cells import plugins
-    from repfl.bench.trust.contract import blind, check, set_apart
+    from repfl.bench.trust.contract import blind, check
 
     plugins.load(paths)
     for name, entry in methods().items():
         if entry.cls.__module__.startswith("repfl."):
             continue
-        for _, _, wrong in check(name, [blind, set_apart]):
+        for _, _, wrong in check(name, [blind]):
             if wrong:
                 raise UserError(f"method {name} cannot stand on the board: {wrong}")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from repfl.bench.errors import UserError
 
+
 def gpus() -> int:
     """GPUs that this process may use. Without a driver PyTorch, which takes a second to load, need
     not be asked.

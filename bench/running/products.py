@@ -30,11 +30,7 @@ def now() -> str:
 
 def origin(task: Task, options: Options) -> dict[str, Any]:
     """Provenance that is known before the first round."""
-    made = {
-        "device": options.device,
-        "precision": options.precision,
-        "chunk": options.stack,
-    }
+    made = {"device": options.device, "precision": options.precision, "chunk": options.stack}
     plugins = "".join(f" --plugin {quote(path)}" for path in options.plugins)
     return {
         **provenance.commit(),

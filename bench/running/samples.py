@@ -98,9 +98,7 @@ def _due(every: int, rounds: int, named: Any) -> int:
     return len(regular | {rounds} | {each for each in named if each <= rounds})
 
 
-def tuning_epochs(
-    method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]
-) -> float | None:
+def tuning_epochs(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> float | None:
     """Return the epochs that clients train before they are scored; None if they do not."""
     from repfl.bench.cells.valid import hyperparameters
 

@@ -180,7 +180,7 @@ def of_partition(record: Record, cell: Cell) -> list[str]:
     from repfl.bench.running.clients import clients_of
 
     clients, metrics = clients_of(cell), record.metrics
-    size, made = clients.model.layout.parameters, record.provenance
+    size, made = clients.model.params.parameters, record.provenance
     expected = {
         "floor": (metrics.get("floor"), {"clients": clients.floor[0], "pooled": clients.floor[1]}),
         "partition": (made["partition"], clients.digest),
@@ -192,16 +192,16 @@ def of_partition(record: Record, cell: Cell) -> list[str]:
         for name, (said, right) in expected.items()
         if said != right
     ]
-    if cell.method in DENSE and metrics["traffic"] != _dense(cell, clients.model.layout):
+    if cell.method in DENSE and metrics["traffic"] != _dense(cell, clients.model.params):
         wrong.append("traffic is not that of whole models")
     return wrong
 
 
-def _dense(cell: Cell, layout: Params) -> dict[str, int]:
+def _dense(cell: Cell, params: Params) -> dict[str, int]:
     """The whole model down and up, for every client of every round, as float32 numbers."""
     from repfl.algorithms.core.recipe import cohort_size
 
     recipe = cell.recipe
-    numbers = layout.size if recipe["training"]["buffers"] == "global" else layout.parameters
+    numbers = params.size if recipe["training"]["buffers"] == "global" else params.parameters
     volume = 4 * numbers * cell.rounds * cohort_size(residents(recipe), recipe["participation"])
     return {"up_values": volume, "up_codes": 0, "down_values": volume, "down_codes": 0}

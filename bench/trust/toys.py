@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.engine.client_data import ClientData
 from repfl.datasets.core.recipe import Evaluation, Newcomers, Partition, Recipe, Training
 
 RAGGED, EVEN = (25, 7, 0, 40, 1, 16), (18, 17, 0, 19)

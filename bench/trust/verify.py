@@ -236,10 +236,7 @@ def again(subject: Subject, cell: Cell, found: Verification, told: Progress) -> 
     record, origin = subject.record, subject.record.provenance
     with tempfile.TemporaryDirectory(prefix="repfl-verify-") as folder:
         how = Options(
-            folder,
-            like(origin["device"]),
-            precision=origin["precision"],
-            stack=origin["chunk"],
+            folder, like(origin["device"]), precision=origin["precision"], stack=origin["chunk"]
         )
         prepare_process(how)
         outcome = run_task(Task(cell), how, told.round, lambda: False)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from repfl.algorithms import models
-from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.engine.client_data import ClientData
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.bench.running import products

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.core.batches import Schedule, plan_batches
+from repfl.algorithms.engine.batches import Schedule, plan_batches
 from repfl.algorithms.core.federation import Federation
 
 Loss = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
@@ -18,7 +18,7 @@ Loss = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
 
 def named(fed: Federation, flat: Tensor) -> dict[str, Tensor]:
     """The named tensors of one flat vector [D]."""
-    return {s.name: flat[s.start : s.stop].view(s.shape) for s in fed.layout}
+    return {s.name: flat[s.start : s.stop].view(s.shape) for s in fed.params}
 
 
 def features(p: dict[str, Tensor], x: Tensor, *, train: bool = True) -> Tensor:
@@ -29,13 +29,27 @@ def features(p: dict[str, Tensor], x: Tensor, *, train: bool = True) -> Tensor:
         x = F.conv2d(x, p["conv1.weight"], padding=1)
         x = F.max_pool2d(
             F.relu(
-                F.batch_norm(x, p["bn1.mean"], p["bn1.var"], p["bn1.weight"], p["bn1.bias"], train)
+                F.batch_norm(
+                    x,
+                    p["bn1.running_mean"],
+                    p["bn1.running_var"],
+                    p["bn1.weight"],
+                    p["bn1.bias"],
+                    train,
+                )
             ),
             2,
         )
         x = F.conv2d(x, p["conv2.weight"], padding=1)
         x = F.relu(
-            F.batch_norm(x, p["bn2.mean"], p["bn2.var"], p["bn2.weight"], p["bn2.bias"], train)
+            F.batch_norm(
+                x,
+                p["bn2.running_mean"],
+                p["bn2.running_var"],
+                p["bn2.weight"],
+                p["bn2.bias"],
+                train,
+            )
         )
     else:
         x = F.max_pool2d(F.relu(F.conv2d(x, p["conv1.weight"], p["conv1.bias"])), 2)
@@ -77,7 +91,7 @@ def gradient(
     """
     leaf = flat.clone().requires_grad_()
     p = named(fed, leaf)
-    stats = {s.name: flat[s.start : s.stop].view(s.shape) for s in fed.layout if s.kind == "stat"}
+    stats = {s.name: flat[s.start : s.stop].view(s.shape) for s in fed.params if s.kind == "stat"}
     (g,) = torch.autograd.grad(loss(p | stats, x, y), leaf)
     return g
 
@@ -99,7 +113,7 @@ def train(
     and the gradient of the last batch.
     """
     flat, last, buffer = flat.clone(), torch.zeros_like(flat), torch.zeros_like(flat)
-    moves = fed.layout.learnable if trainable is None else trainable & fed.layout.learnable
+    moves = fed.params.learnable if trainable is None else trainable & fed.params.learnable
     for x, y in batches(
         fed,
         client,

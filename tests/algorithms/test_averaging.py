@@ -7,20 +7,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.core import partial
-from repfl.algorithms.core.data import ClientData
-from repfl.algorithms.core.evaluate import Overlay
-from repfl.algorithms.core.method import build
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.client_data import ClientData
 from tests.algorithms import plain, toys
 
 TWO = {"dtype": torch.float64, "rounds": 2}
 
 
-def models_of(run: Run) -> Tensor:
-    """Everybody's scored model  [N, D]."""
-    with run.fed.among(run.fed.everybody):
-        return run.method.personal(run.state, run.fed)
+models_of = toys.everybody
 
 
 def with_other_data_of(client: int) -> ClientData:
@@ -43,43 +39,21 @@ def traffic(run: Run, line: str) -> list[float]:
 @pytest.mark.parametrize("which", ["all", "nothing", "body", "every other entry"])
 def test_who_keeps_some_entries_keeps_those_and_no_others(which: str) -> None:
     fed = toys.run("local", **TWO).fed
-    entry, body = torch.arange(fed.D), ~fed.layout.head
+    entry, body = torch.arange(fed.D), ~fed.params.head
     masks = {"all": entry >= 0, "nothing": entry < 0, "body": body, "every other entry": entry % 2}
     shared = masks[which].bool()
-    runs = fed.layout.outside(shared)
-    assert (runs is None) == (which == "every other entry")
-    if runs is not None:
-        outside = [place for run in runs for place in range(run.start, run.stop)]
-        assert outside == (~shared).nonzero().flatten().tolist()
-    state = partial.init(fed, shared)
+
+    class Some(PartialAveraging):
+        def shared_mask(self, fed: Federation) -> Tensor:
+            return shared
+
+    method = Some()
+    state = method.init(fed)
     ends = torch.from_numpy(fed.rng("ends").random((fed.K, fed.D))).to(fed.dtype)
-    state |= partial.kept(state, fed, ends, shared)
-    given = partial.models(state, fed, shared)
+    state |= method.keep(state, fed, ends)
+    assert state["own"].shape == (fed.N, int((~shared).sum()))
+    given = method.client_params(state, fed)
     assert torch.equal(given, torch.where(shared, state["theta"], ends))
-
-
-@pytest.mark.parametrize(
-    ("method", "hp", "copied"),
-    [
-        ("fedavg", {}, False),
-        ("fedbn", {}, False),
-        ("fedper", {"newcomer": "global"}, False),
-        ("fedrep", {}, False),
-        ("fedrep", {"final_epochs": 1}, True),
-        ("lg-fedavg", {}, False),
-    ],
-)
-def test_what_clients_share_is_not_copied_to_score_them(
-    method: str, hp: dict[str, object], copied: bool
-) -> None:
-    run = toys.run(method, hp, model="tiny-bn", rounds=2, participation=0.5)
-    with run.fed.among(run.fed.everybody):
-        found = run.method.for_scoring(run.state, run.fed)
-        whole = run.method.personal(run.state, run.fed)
-        assert isinstance(found, Overlay) != copied
-        hits, total = run.fed.correct(found, "test")
-        assert torch.equal(hits, run.fed.correct(whole, "test")[0])
-    assert 0 < int(hits.sum()) < int(total.sum())
 
 
 # -- local -----------------------------------------------------------------------------------------
@@ -172,13 +146,13 @@ def test_a_cohort_without_a_single_sample_changes_nothing_and_breaks_nothing() -
 
 def test_fedavg_keeps_or_averages_statistics_as_the_protocol_says() -> None:
     local, shared = (toys.run("fedavg", model="tiny-bn", buffers=b) for b in ("local", "global"))
-    stats = local.fed.layout.stats
+    stats = local.fed.params.stats
     assert not torch.equal(models_of(local)[0, stats], models_of(local)[3, stats])
     assert torch.equal(models_of(shared)[0], models_of(shared)[3])
 
 
 def test_fedavg_bills_learnable_entries_and_statistics_only_when_averaged() -> None:
-    layout = toys.run("fedavg", model="tiny-bn", rounds=1).fed.layout
+    layout = toys.run("fedavg", model="tiny-bn", rounds=1).fed.params
     for buffers, floats in (("local", layout.parameters), ("global", layout.size)):
         run = toys.run("fedavg", model="tiny-bn", buffers=buffers, rounds=1, participation=0.5)
         assert traffic(run, "up_values") == traffic(run, "down_values") == [3 * 4 * floats]
@@ -203,7 +177,7 @@ def test_fine_tuning_starts_from_the_global_model_and_feeds_nothing_back() -> No
 
 def test_fine_tuning_the_head_leaves_the_body() -> None:
     run = toys.run("fedavg-ft", {"part": "head"})
-    body = ~run.fed.layout.head
+    body = ~run.fed.params.head
     assert torch.equal(models_of(run)[0, body], run.state["theta"][body])
     assert not torch.equal(models_of(run)[0], run.state["theta"])
 
@@ -213,13 +187,7 @@ def test_fine_tuning_the_head_leaves_the_body() -> None:
 
 def test_fedper_without_a_head_is_fedavg_bit_for_bit() -> None:
     base = toys.run("fedavg", model="tiny-bn")
-    run = Run(build("fedper"), toys.recipe(), toys.data(), base.fed.model, seed=0)
-    run.fed.layout.__dict__["head"] = torch.zeros_like(
-        run.fed.layout.head
-    )  # a layout whose cached head is empty
-    run.start()
-    while not run.done:
-        run.step()
+    run = toys.run("fedper", model=toys.headless("tiny-bn"))
     assert torch.equal(run.state["theta"], base.state["theta"])
     assert torch.equal(models_of(run), models_of(base))
 
@@ -227,7 +195,7 @@ def test_fedper_without_a_head_is_fedavg_bit_for_bit() -> None:
 def test_fedper_follows_its_plain_transcription() -> None:
     run = toys.run("fedper", **TWO)
     fed, clients = run.fed, list(range(run.fed.N))
-    head = fed.layout.head
+    head = fed.params.head
     body, heads = fed.new_model(), [fed.new_model()[head]] * fed.N
     for round_ in (1, 2):
         ends = []
@@ -246,7 +214,7 @@ def test_fedper_newcomers_hold_the_initial_or_the_average_head() -> None:
     for rule in ("initial", "global"):
         run = toys.run("fedper", {"newcomer": rule}, participation=0.5, rounds=1)
         absent = next(c for c in range(run.fed.N) if c not in run.fed.active.tolist())
-        head = run.fed.layout.head
+        head = run.fed.params.head
         expected = run.fed.new_model() if rule == "initial" else run.fed.mean(run.fed.trained)
         assert torch.equal(models_of(run)[absent, head], expected[head])
 
@@ -255,12 +223,12 @@ def test_fedper_newcomers_with_the_average_head_are_billed_for_it_once_and_every
     None
 ):
     run = toys.run("fedper", {"newcomer": "global"}, participation=0.5)
-    head, sent = 32 * 4 + 4, run.fed.layout.parameters
+    head, sent = 32 * 4 + 4, run.fed.params.parameters
     seen: set[int] = set()
     for round_, (down, up) in enumerate(
         zip(traffic(run, "down_values"), traffic(run, "up_values"), strict=True), 1
     ):
-        run.fed.begin(round_, scoring=False)
+        run.fed.begin(round_)
         cohort = set(run.fed.active.tolist())
         assert down == 4 * (3 * (sent - head) + head * len(cohort - seen))
         assert up == 4 * 3 * sent
@@ -278,7 +246,7 @@ def test_fedper_newcomers_keep_their_initial_statistics_where_these_stay_with_cl
         buffers="local",
     )
     absent = next(c for c in range(run.fed.N) if c not in run.fed.active.tolist())
-    stats = run.fed.layout.stats
+    stats = run.fed.params.stats
     assert torch.equal(models_of(run)[absent, stats], run.fed.new_model()[stats])
 
 
@@ -288,7 +256,7 @@ def test_fedper_sends_the_body_only() -> None:
     assert (
         traffic(run, "up_values")
         == traffic(run, "down_values")
-        == [6 * 4 * (run.fed.layout.parameters - head)]
+        == [6 * 4 * (run.fed.params.parameters - head)]
     )
 
 
@@ -302,7 +270,7 @@ def test_fedbn_affine_of_a_client_depends_on_its_own_history_only() -> None:
         toys.run("fedbn", model="tiny-bn", clients_data=d, rounds=1)
         for d in (toys.data(), with_other_data_of(3))
     )
-    norm = one.fed.layout.norm | one.fed.layout.stats
+    norm = one.fed.params.norm | one.fed.params.stats
     assert torch.equal(models_of(one)[0, norm], models_of(other)[0, norm])
     assert not torch.equal(models_of(one)[0], models_of(other)[0])
 
@@ -314,7 +282,7 @@ def test_fedbn_trains_like_fedavg_in_its_first_round() -> None:
 
 def test_fedbn_sends_everything_but_normalisation() -> None:
     run = toys.run("fedbn", model="tiny-bn", rounds=1)
-    assert traffic(run, "up_values") == [6 * 4 * (run.fed.layout.parameters - 48)]
+    assert traffic(run, "up_values") == [6 * 4 * (run.fed.params.parameters - 48)]
 
 
 # -- pfedsd ----------------------------------------------------------------------------------------

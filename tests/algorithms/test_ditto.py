@@ -53,7 +53,7 @@ def test_ditto_follows_its_plain_transcription() -> None:
             for x, y in plain.batches(fed, client, round_, 3):
                 g = plain.gradient(fed, v[client], x, y)
                 v[client] -= torch.where(
-                    fed.layout.learnable, 0.02 * (g + 0.7 * (v[client] - w)), 0.0
+                    fed.params.learnable, 0.02 * (g + 0.7 * (v[client] - w)), 0.0
                 )
         ends = [plain.train(fed, w, client, round_)[0] for client in range(3)]
         w = sum(p * end for p, end in zip(plain.weights(fed, [0, 1, 2]), ends, strict=True))
@@ -66,12 +66,12 @@ def test_personal_models_of_absent_clients_wait() -> None:
     there = torch.zeros(run.fed.N, dtype=torch.bool)
     there[run.fed.active] = True
     moved = (run.state["v"] != run.fed.new_model()).any(1)
-    assert bool((moved == (there & (run.fed.sizes > 0))).all())
+    assert bool((moved == (there & (torch.tensor(run.fed.samples) > 0))).all())
 
 
 def test_ditto_sends_what_fedavg_sends() -> None:
     run = toys.run("ditto", participation=0.5, rounds=1)
-    size = 4 * run.fed.K * run.fed.layout.parameters
+    size = 4 * run.fed.K * run.fed.params.parameters
     assert [value for _, name, value in run.rows if name.startswith("traffic/")] == [
         size,
         0,

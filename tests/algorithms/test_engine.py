@@ -1,4 +1,4 @@
-"""Local training is PyTorch's SGD, padding is invisible, and randomness has addresses."""
+"""Local training is PyTorch's SGD, one client at a time or stacked; randomness has addresses."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from repfl.algorithms import models
-from repfl.algorithms.core import ops, pooling
-from repfl.algorithms.core.batches import Schedule, plan_batches
+from repfl.algorithms.engine.batches import Batch, Schedule, plan_batches
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger, code_bytes, encode
-from repfl.algorithms.core.ops import Mode
-from repfl.algorithms.core.rng import Streams, cohort, flbench_cohort
+from repfl.algorithms.engine.client import Client, Extras
+from repfl.algorithms.engine.model import ClientModel
+from repfl.algorithms.engine.rng import Streams, cohort, flbench_cohort
+from repfl.algorithms.models.layers import BatchNorm2d
 from tests.algorithms import toys
 
 
 def federation(
-    model: str = "tiny", *, chunk: int = 1, sizes: tuple[int, ...] = toys.RAGGED, **protocol: object
+    model: str = "tiny", *, stack: int = 1, sizes: tuple[int, ...] = toys.RAGGED, **protocol: object
 ) -> Federation:
     held = toys.data(sizes)
     net = models.build(model, channels=1, size=8, classes=held.classes)
     recipe = toys.recipe(clients=len(sizes), **protocol)  # type: ignore[arg-type]
-    fed = Federation(net, held, recipe, seed=3, dtype=torch.float64, chunk=chunk)
-    fed.begin(1, scoring=False)
+    fed = Federation(net, held, recipe, seed=3, dtype=torch.float64, stack=stack)
+    fed.begin(1)
     return fed
 
 
@@ -53,20 +54,16 @@ class TinyBN(nn.Module):
         {"clip": 0.05, "momentum": 0.9},
     ],
 )
-@pytest.mark.parametrize("chunk", [1, 6])
+@pytest.mark.parametrize("stack", [1, 6])
 def test_training_equals_torch_optim_sgd_client_by_client(
-    options: dict[str, float], chunk: int
+    options: dict[str, float], stack: int
 ) -> None:
-    fed = federation("tiny-bn", chunk=chunk, **options)
+    fed = federation("tiny-bn", stack=stack, **options)
     start = torch.stack([fed.new_model(client) for client in range(fed.N)])
-    theta = fed.train(start).theta
+    theta = fed.train(start)
     for client in (0, 3, 5):
         net = TinyBN().double()
-        named = fed.layout.split(start[client : client + 1])
-        rename = {
-            n: n.replace(".mean", ".running_mean").replace(".var", ".running_var") for n in named
-        }
-        net.load_state_dict({rename[n]: t[0] for n, t in named.items()}, strict=False)
+        net.load_state_dict(fed.params.unflatten(start[client]), strict=False)
         plan = plan_batches(fed.data, fed.streams, client, Schedule("batches", 1, 2, 0, 8, False))
         optimiser = torch.optim.SGD(
             net.parameters(),
@@ -82,15 +79,15 @@ def test_training_equals_torch_optim_sgd_client_by_client(
                 nn.utils.clip_grad_norm_(net.parameters(), options["clip"])
             optimiser.step()
         final = net.state_dict()
-        for name, tensor in fed.layout.split(theta[client : client + 1]).items():
-            torch.testing.assert_close(tensor[0], final[rename[name]], rtol=1e-9, atol=1e-11)
+        for name, tensor in fed.params.unflatten(theta[client]).items():
+            torch.testing.assert_close(tensor, final[name], rtol=1e-9, atol=1e-11)
 
 
 def test_float32_stack_and_loop_agree_after_one_step() -> None:
     states = []
-    for chunk in (1, 4):
+    for stack in (1, 4):
         run = toys.run(
-            "fedavg", model="tiny-bn", sizes=(8, 8, 8, 8), chunk=chunk, rounds=1, epochs=1, batch=8
+            "fedavg", model="tiny-bn", sizes=(8, 8, 8, 8), stack=stack, rounds=1, epochs=1, batch=8
         )
         states.append(run.state)
     assert toys.gap(*states) < 1e-4
@@ -99,32 +96,30 @@ def test_float32_stack_and_loop_agree_after_one_step() -> None:
 def test_frozen_entries_feel_neither_momentum_nor_weight_decay() -> None:
     fed = federation("tiny-bn", momentum=0.9, weight_decay=0.1)
     start = fed.new_model().expand(fed.N, -1)
-    whole_tensors = fed.layout.head
+    whole_tensors = fed.params.head
     assert torch.equal(
-        fed.train(start, trainable=whole_tensors).theta[:, fed.layout.learnable & ~whole_tensors],
-        start[:, fed.layout.learnable & ~whole_tensors],
+        fed.train(start, trainable=whole_tensors)[:, fed.params.learnable & ~whole_tensors],
+        start[:, fed.params.learnable & ~whole_tensors],
     )
     scattered = torch.from_numpy(fed.streams.at("mask").random((fed.N, fed.D)) < 0.5)
-    theta = fed.train(start, trainable=scattered).theta
-    frozen = ~scattered & fed.layout.learnable
+    theta = fed.train(start, trainable=scattered)
+    frozen = ~scattered & fed.params.learnable
     assert torch.equal(theta[frozen], start[frozen])
-    assert (theta != start)[0][scattered[0] & fed.layout.learnable].float().mean() > 0.5
+    assert (theta != start)[0][scattered[0] & fed.params.learnable].float().mean() > 0.5
 
 
 def test_phases_continue_the_batch_order() -> None:
     fed = federation()
     start = fed.new_model().expand(fed.N, -1)
-    halfway = fed.train(start, epochs=1).theta
-    assert torch.equal(
-        fed.train(halfway, epochs=1, first_epoch=1).theta, fed.train(start, epochs=2).theta
-    )
+    halfway = fed.train(start, epochs=1)
+    assert torch.equal(fed.train(halfway, epochs=1, first_epoch=1), fed.train(start, epochs=2))
 
 
 def test_kept_gradient_is_the_one_of_the_last_batch() -> None:
-    for chunk in (1, 6):
-        fed = federation(chunk=chunk)
+    for stack in (1, 6):
+        fed = federation(stack=stack)
         start = fed.new_model().expand(fed.N, -1)
-        kept = fed.train(start, keep=("last_grad",))
+        kept = fed.train_full(start, keep=("last_grad",))
         one_step_short = [
             len(
                 plan_batches(fed.data, fed.streams, c, Schedule("batches", 1, 2, 0, 8, False)).index
@@ -135,109 +130,85 @@ def test_kept_gradient_is_the_one_of_the_last_batch() -> None:
             kept.last_grad[one_step_short.index(0)], torch.zeros(fed.D, dtype=torch.float64)
         )
         plan = plan_batches(fed.data, fed.streams, 0, Schedule("batches", 1, 2, 0, 8, False))
-        params = fed.layout.split(start[:1])
+        params = fed.params.unflatten(start[0])
         for index in plan.index:
             leaves = {n: t.detach().requires_grad_() for n, t in params.items()}
-            loss = F.cross_entropy(
-                fed.model.logits(leaves, fed.data.inputs(index[None]), Mode(train=True))[0],
-                fed.data.labels[index],
-            )
+            model = fed.model.bind(leaves, training=True)
+            loss = F.cross_entropy(model(fed.data.inputs(index)), fed.data.labels[index])
             grads = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
             params = {n: t - 0.05 * grads[n] for n, t in params.items()}
         torch.testing.assert_close(
-            kept.last_grad[:1], fed.layout.join(grads), rtol=1e-9, atol=1e-12
+            kept.last_grad[0], fed.params.flatten(grads), rtol=1e-9, atol=1e-12
         )
 
 
-@pytest.mark.parametrize("chunk", [1, 4, 6])
-def test_epoch_models_are_those_of_shorter_trainings(chunk: int) -> None:
-    fed = federation(chunk=chunk)
+@pytest.mark.parametrize("stack", [1, 4, 6])
+def test_epoch_models_are_those_of_shorter_trainings(stack: int) -> None:
+    fed = federation(stack=stack)
     start = fed.new_model().expand(fed.N, -1)
-    epochs = fed.train(start, epochs=3, keep=("epochs",)).epochs
+    epochs = fed.train_full(start, epochs=3, keep=("epochs",)).epochs
     for e in range(3):
-        torch.testing.assert_close(
-            epochs[e], fed.train(start, epochs=e + 1).theta, rtol=1e-9, atol=1e-12
-        )
-
-
-def test_padded_samples_touch_neither_statistics_nor_outputs() -> None:
-    rng = Streams(0).at("x")
-    x = torch.from_numpy(rng.standard_normal((2, 5, 3, 4, 4)))
-    valid = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    params = {
-        "bn.weight": torch.from_numpy(rng.random((2, 3))),
-        "bn.bias": torch.zeros(2, 3).double(),
-    }
-    params |= {"bn.mean": torch.zeros(2, 3).double(), "bn.var": torch.ones(2, 3).double()}
-    out = ops.batch_norm(x, params, "bn", Mode(train=True, valid=valid))
-    mean, var = torch.zeros(3).double(), torch.ones(3).double()
-    alone = F.batch_norm(
-        x[1, :3], mean, var, params["bn.weight"][1], params["bn.bias"][1], training=True
-    )
-    torch.testing.assert_close(out[1, :3], alone)
-    torch.testing.assert_close(params["bn.var"][1], var)
-    torch.testing.assert_close(params["bn.mean"][1], mean)
+        torch.testing.assert_close(epochs[e], fed.train(start, epochs=e + 1), rtol=1e-9, atol=1e-12)
 
 
 def test_a_single_value_per_channel_leaves_running_statistics_alone() -> None:
-    params = {
-        "bn.weight": torch.ones(1, 3),
-        "bn.bias": torch.ones(1, 3),
-        "bn.mean": torch.full((1, 3), 2.0),
-        "bn.var": torch.full((1, 3), 3.0),
-    }
-    out = ops.batch_norm(torch.full((1, 1, 3, 1, 1), 7.0), params, "bn", Mode(train=True))
-    assert torch.equal(out, torch.ones(1, 1, 3, 1, 1))
-    assert torch.equal(params["bn.mean"], torch.full((1, 3), 2.0))
-    assert torch.equal(params["bn.var"], torch.full((1, 3), 3.0))
+    norm = BatchNorm2d(3)
+    with torch.no_grad():
+        norm.bias.fill_(1.0)
+        norm.running_mean.fill_(2.0)
+        norm.running_var.fill_(3.0)
+    assert torch.equal(norm(torch.full((1, 3, 1, 1), 7.0)), torch.ones(1, 3, 1, 1))
+    assert torch.equal(norm.running_mean, torch.full((3,), 2.0))
+    assert torch.equal(norm.running_var, torch.full((3,), 3.0))
 
 
-@pytest.mark.parametrize(("stride", "padding"), [(1, 0), (2, 1)])
-def test_both_stacked_convolutions_compute_the_same(stride: int, padding: int) -> None:
-    rng = Streams(0).at("conv")
-    x, w, b = (
-        torch.from_numpy(rng.standard_normal(shape))
-        for shape in ((3, 2, 4, 9, 9), (3, 5, 4, 3, 3), (3, 5))
-    )
-    torch.testing.assert_close(
-        ops._conv_matmul(x, w, b, stride, padding), ops._conv_grouped(x, w, b, stride, padding)
-    )
+@pytest.mark.parametrize("stack", [1, 4])
+def test_a_step_of_ones_own_has_extras_a_second_model_and_collects_rows(stack: int) -> None:
+    fed = federation(sizes=(25, 7, 0, 40), stack=stack)
+    start = fed.new_model().expand(fed.N, -1)
+
+    def step(client: Client, batch: Batch) -> None:
+        grads, logits = client.grad(batch, with_logits, has_aux=True)
+        client.update(grads, scale=client.extras["scale"])
+        client.extras["seen"] = client.extras["seen"] + batch.y.shape[0]
+        client.collect("logits", logits)
+        client.update(client.grad(batch, of="other"), of="other")
+
+    scale, seen = torch.ones(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
+    models = {"params": start, "other": start}
+    done = fed.train_with(step, models, extras={"scale": scale, "seen": seen}, epochs=1)
+    assert done.extras["seen"].tolist() == [25, 7, 0, 40]
+    torch.testing.assert_close(done.models["other"], done.params)
+    torch.testing.assert_close(done.params, fed.train(start, epochs=1))
+    assert [len(rows) for rows in done.collected["logits"]] == [25, 7, 0, 40]
 
 
-@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("shape", [(2, 3, 4, 6), (1, 6, 9, 7), (3, 1, 2, 2)])
-def test_pooling_has_pytorchs_bits_with_and_without_a_gradient(
-    shape: tuple[int, ...], order: torch.memory_format
-) -> None:
-    x = torch.from_numpy(Streams(0).at("pool").standard_normal(shape)).round(decimals=1)
-    x[..., 0, 0], x[..., 1, 1] = float("nan"), float("-inf")
-    x = x.to(memory_format=order)
-    plain = F.max_pool2d(x, 2)
-    for learns in (False, True):
-        ours = ops.max_pool(x.clone(memory_format=order).requires_grad_(learns), 2)
-        torch.testing.assert_close(ours, plain, rtol=0, atol=0, equal_nan=True)
-        assert ours.stride() == plain.stride()
+def with_logits(model: ClientModel, batch: Batch, extras: Extras) -> tuple[Tensor, Tensor]:
+    logits = model(batch.x)
+    return F.cross_entropy(logits, batch.y), logits
 
 
-@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("shape", [(2, 3, 4, 6), (1, 6, 9, 7), (3, 1, 2, 2)])
-def test_gradients_of_pooling_have_pytorchs_bits_also_where_values_are_equal(
-    shape: tuple[int, ...], order: torch.memory_format, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pooling, "MANY", 0)
-    drawn = torch.from_numpy(Streams(0).at("pool").standard_normal(shape))
-    x = drawn.round().to(memory_format=order)
-    outcomes = []
-    for pool in (lambda x: F.max_pool2d(x, 2), lambda x: ops.max_pool(x, 2)):
-        leaf = x.clone(memory_format=order).requires_grad_()
-        out = pool(leaf)
-        weight = torch.from_numpy(Streams(1).at("pool").standard_normal(out.shape))
-        (once,) = torch.autograd.grad(out, leaf, weight)
-        (grad,) = torch.autograd.grad(pool(leaf).square().sum(), leaf, create_graph=True)
-        (twice,) = torch.autograd.grad((grad * x).sum(), leaf)
-        outcomes.append((once, grad.detach(), twice))
-    for theirs, ours in zip(*outcomes, strict=True):
-        assert torch.equal(ours, theirs)
+@pytest.mark.parametrize("stack", [1, 6])
+def test_a_pull_adds_the_gradient_of_the_distance(stack: int) -> None:
+    fed = federation(stack=stack, momentum=0.9)
+    start, anchor = (fed.new_model(k).expand(fed.N, -1) for k in (1, 2))
+
+    def near(model: ClientModel, batch: Batch, extras: Extras) -> Tensor:
+        goal = extras["goal"].tensors
+        away = [(value - goal[name]).square().sum() for name, value in model.tensors.items()]
+        return F.cross_entropy(model(batch.x), batch.y) + 0.05 * torch.stack(away).sum()
+
+    pulled = fed.train(start, pull=(anchor, 0.1))
+    torch.testing.assert_close(pulled, fed.train(start, loss=near, models={"goal": anchor}))
+
+
+def test_any_optimiser_of_torch_leaves_frozen_entries_alone() -> None:
+    fed = federation(sizes=(25, 16), weight_decay=0.1)
+    start = fed.new_model().expand(fed.N, -1)
+    half = torch.from_numpy(fed.streams.at("mask").random((fed.N, fed.D)) < 0.5)
+    trained = fed.train(start, trainable=half, name="AdamW", options={"betas": (0.8, 0.9)})
+    assert torch.equal(trained[~half], start[~half])
+    assert (trained != start)[half].float().mean() > 0.9
 
 
 # -- randomness ------------------------------------------------------------------------------------
@@ -269,8 +240,8 @@ def test_active_clients_are_ascending_and_called_ones_in_the_order_of_the_draw()
     ]
     assert any(order != sorted(order) for order in drawn)
     for round_, order in enumerate(drawn, 1):
-        fed.begin(round_, scoring=False)
-        assert (fed.called.tolist(), fed.active.tolist()) == (order, sorted(order))
+        fed.begin(round_)
+        assert (fed.sampled, fed.active.tolist()) == (order, sorted(order))
 
 
 def test_methods_share_initial_models_cohorts_and_batches() -> None:

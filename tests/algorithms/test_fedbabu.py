@@ -13,7 +13,7 @@ HARD = {"momentum": 0.9, "weight_decay": 0.01}
 @pytest.mark.parametrize("start", ["common", "own"])
 def test_every_head_stays_at_the_one_initial_head_bit_for_bit(start: str) -> None:
     run = toys.run("fedbabu", {"epochs": 0}, start=start, participation=0.5, **HARD)
-    head = run.fed.layout.head
+    head = run.fed.params.head
     assert torch.equal(toys.everybody(run)[:, head], run.fed.new_model()[head].expand(6, -1))
 
 
@@ -22,8 +22,8 @@ def test_without_fine_tuning_the_global_body_and_the_initial_head_are_scored() -
     assert torch.equal(toys.everybody(run), run.state["theta"].expand(6, -1))
     local = toys.run("fedbabu", {"epochs": 0}, model="tiny-bn")
     assert torch.equal(
-        toys.everybody(local)[:, local.fed.layout.learnable],
-        local.state["theta"][local.fed.layout.learnable].expand(6, -1),
+        toys.everybody(local)[:, local.fed.params.learnable],
+        local.state["theta"][local.fed.params.learnable].expand(6, -1),
     )
     assert not torch.equal(
         toys.everybody(local)[0], toys.everybody(local)[1]
@@ -49,8 +49,8 @@ def test_it_follows_its_plain_transcription(part: str) -> None:
         rounds=3,
         **HARD,
     )
-    fed, head = run.fed, run.fed.layout.head
-    body = fed.layout.learnable & ~head
+    fed, head = run.fed, run.fed.params.head
+    body = fed.params.learnable & ~head
     theta, models = fed.new_model(), [fed.new_model() for _ in range(2)]
     for round_ in (1, 2, 3):
         models = [
@@ -81,7 +81,7 @@ def test_fine_tuning_feeds_nothing_back() -> None:
 
 def test_bodies_travel_both_ways() -> None:
     run = toys.run("fedbabu", model="tiny-bn", participation=0.5)
-    body = int((run.fed.layout.learnable & ~run.fed.layout.head).sum())
+    body = int((run.fed.params.learnable & ~run.fed.params.head).sum())
     for direction in ("up", "down"):
         assert toys.traffic(run, f"{direction}_values") == [4 * 3 * body] * 3
         assert toys.traffic(run, f"{direction}_codes") == [0] * 3

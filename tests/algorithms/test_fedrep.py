@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.alternate import Phase, in_phases
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State
 from repfl.algorithms.fedavg import FedAvg
@@ -27,8 +26,8 @@ def test_without_head_epochs_it_trains_as_fedbabu() -> None:
 
 def test_if_all_epochs_are_the_bodys_heads_stay_as_they_started() -> None:
     run = toys.run("fedrep", {"body_epochs": 2}, start="own", **HARD)
-    heads = run.fed.new_models()[:, run.fed.layout.head]
-    assert torch.equal(toys.everybody(run)[:, run.fed.layout.head], heads)
+    heads = run.fed.new_models()[:, run.fed.params.head]
+    assert torch.equal(toys.everybody(run)[:, run.fed.params.head], heads)
     assert not torch.equal(heads[0], heads[1])
 
 
@@ -38,9 +37,7 @@ class LateFedAvg(FedAvg):
     def round(self, state: State, fed: Federation) -> State:
         return {
             **state,
-            "theta": fed.mean(
-                fed.train(state["theta"].expand(fed.K, -1), epochs=1, first_epoch=1).theta
-            ),
+            "theta": fed.mean(fed.train(state["theta"].expand(fed.K, -1), epochs=1, first_epoch=1)),
         }
 
 
@@ -63,7 +60,7 @@ def test_a_frozen_part_feels_neither_momentum_nor_weight_decay(part: str) -> Non
         else {"head_epochs": 0, "body_epochs": 2}
     )
     fed = toys.run("fedrep", hp, rounds=1, sizes=toys.EQUAL, **HARD).fed
-    frozen = fed.layout.head if part == "head" else ~fed.layout.head
+    frozen = fed.params.head if part == "head" else ~fed.params.head
     assert fed.trained is not None
     assert torch.equal(fed.trained[:, frozen], fed.new_model()[frozen].expand(4, -1))
     assert not torch.equal(fed.trained[0, ~frozen], fed.new_model()[~frozen])
@@ -73,7 +70,7 @@ def transcribed(
     fed: Federation, clients: list[list[int]], head_epochs: int, body_epochs: int
 ) -> Tensor:
     """FedRep, client after client: everybody's model at the end  [N, D]."""
-    head, body = fed.layout.head, fed.layout.learnable & ~fed.layout.head
+    head, body = fed.params.head, fed.params.learnable & ~fed.params.head
     models = [fed.new_model() for _ in range(fed.N)]
     theta = fed.new_model()
     for round_, cohort in enumerate(clients, start=1):
@@ -115,7 +112,7 @@ def test_the_final_head_epochs_change_what_is_scored_and_nothing_else() -> None:
         zip(toys.everybody(one), toys.everybody(other), strict=True)
     ):
         expected, _ = plain.train(
-            one.fed, before, client, 3, epochs=3, trainable=one.fed.layout.head, stream="finetune"
+            one.fed, before, client, 3, epochs=3, trainable=one.fed.params.head, stream="finetune"
         )
         assert plain.apart(expected, tuned) < 1e-9
 
@@ -125,7 +122,7 @@ def test_newcomers_may_get_the_average_of_the_heads() -> None:
         toys.run("fedrep", {"newcomer": who}, participation=0.5, rounds=1, sizes=toys.EQUAL)
         for who in ("global", "initial")
     )
-    absent, head = ~one.state["seen"], one.fed.layout.head
+    absent, head = ~one.state["seen"], one.fed.params.head
     assert torch.equal(
         toys.everybody(other)[absent][:, head], one.fed.new_model()[head].expand(2, -1)
     )
@@ -135,17 +132,7 @@ def test_newcomers_may_get_the_average_of_the_heads() -> None:
 
 def test_bodies_travel_both_ways() -> None:
     run = toys.run("fedrep", model="tiny-bn", participation=0.5)
-    body = int((run.fed.layout.learnable & ~run.fed.layout.head).sum())
+    body = int((run.fed.params.learnable & ~run.fed.params.head).sum())
     for direction in ("up", "down"):
         assert toys.traffic(run, f"{direction}_values") == [4 * 3 * body] * 3
         assert toys.traffic(run, f"{direction}_codes") == [0] * 3
-
-
-def test_phases_go_on_in_the_batch_order_and_take_options_of_their_own() -> None:
-    fed = toys.run("fedrep", rounds=1, sizes=(25, 16), dtype=torch.float64).fed
-    head, start = fed.layout.head, fed.new_model().expand(2, -1)
-    end = in_phases(fed, start, [Phase(head, 1), Phase(~head, 2, {"lr": 0.2}), Phase(head, 0)])
-    for client in (0, 1):
-        w, _ = plain.train(fed, start[client], client, 1, epochs=1, trainable=head)
-        w, _ = plain.train(fed, w, client, 1, epochs=2, first=1, trainable=~head, lr=0.2)
-        assert plain.apart(w, end[client]) < 1e-9

@@ -35,8 +35,8 @@ def shared_by(hp: dict[str, object], model: str, channels: int = 3, size: int = 
     net = models.build(model, channels=channels, size=size, classes=10)
     method = build("lg-fedavg", hp)
     run = Run(method, toys.recipe(clients=4), toys.data(toys.EQUAL), net, seed=0)
-    mask = method.averaged(run.fed)  # type: ignore[attr-defined]
-    return [s.name for s in run.fed.layout if mask[s.start]]
+    mask = method.shared_mask(run.fed)  # type: ignore[attr-defined]
+    return [s.name for s in run.fed.params if mask[s.start]]
 
 
 def test_the_readings_of_the_papers_and_codes_share_these_tensors() -> None:
@@ -74,7 +74,7 @@ def test_the_four_layer_network_sends_so_many_floats(
     net = models.build("cnn4", channels=channels, size=32, classes=10)
     method = build("lg-fedavg", hp)
     run = Run(method, toys.recipe(clients=4), toys.data(toys.EQUAL), net, seed=0)
-    assert int(method.averaged(run.fed).sum()) == floats  # type: ignore[attr-defined]
+    assert int(method.shared_mask(run.fed).sum()) == floats  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("hp", [{}, {"shared": "first"}])
@@ -82,9 +82,9 @@ def test_it_follows_its_plain_transcription(hp: dict[str, str]) -> None:
     run = toys.run("lg-fedavg", hp, dtype=torch.float64, sizes=(25, 16, 9), momentum=0.9, rounds=3)
     fed = run.fed
     upper = (
-        fed.layout.head
+        fed.params.head
         if not hp
-        else fed.layout.where(name="conv1.weight") | fed.layout.where(name="conv1.bias")
+        else fed.params.where(name="conv1.weight") | fed.params.where(name="conv1.bias")
     )
     theta, own = fed.new_model(), [fed.new_model() for _ in range(3)]
     for round_ in (1, 2, 3):
@@ -101,7 +101,7 @@ def test_newcomers_hold_their_initial_layers_or_the_average() -> None:
         toys.run("lg-fedavg", {"newcomer": n}, participation=0.5, rounds=1, sizes=toys.EQUAL)
         for n in ("initial", "global")
     )
-    absent, local = ~one.state["seen"], ~one.fed.layout.head
+    absent, local = ~one.state["seen"], ~one.fed.params.head
     assert torch.equal(
         toys.everybody(one)[absent][:, local], one.fed.new_model()[local].expand(2, -1)
     )

@@ -24,7 +24,7 @@ EXACT = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "MALLOC_ARENA_MAX": "1"}
 """glibc gives back what is freed, so that a peak is what was held: by itself it keeps gaps, another
 half copy in one run of three.
 """
-SERVERLESS = tuple(name for name, entry in methods().items() if entry.cls.serverless)
+SERVERLESS = tuple(name for name, entry in methods().items() if entry.cls.decentralised)
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(),

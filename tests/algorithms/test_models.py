@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from repfl.algorithms import models
-from repfl.algorithms.core.ops import EVAL, Mode
-from repfl.algorithms.core.rng import Streams
+from repfl.algorithms.engine.rng import Streams
 
 PUBLISHED = [
     ("cnn4", 3, 32, 10, 878_538),
@@ -32,7 +31,7 @@ def test_parameter_count_is_the_published_one(
     name: str, channels: int, size: int, classes: int, count: int
 ) -> None:
     assert (
-        models.build(name, channels=channels, size=size, classes=classes).layout.parameters == count
+        models.build(name, channels=channels, size=size, classes=classes).params.parameters == count
     )
 
 
@@ -43,7 +42,7 @@ def test_parameter_count_is_the_published_one(
 def test_parts_of_the_layout_have_the_published_sizes(
     name: str, affine: int, stats: int, head: int
 ) -> None:
-    layout = models.build(name, channels=3, size=32, classes=10).layout
+    layout = models.build(name, channels=3, size=32, classes=10).params
     assert (int(layout.norm.sum()), int(layout.stats.sum()), int(layout.head.sum())) == (
         affine,
         stats,
@@ -52,10 +51,10 @@ def test_parts_of_the_layout_have_the_published_sizes(
 
 
 def test_split_and_join_are_inverse_and_copies() -> None:
-    layout = models.build("tiny-bn", channels=1, size=8, classes=4).layout
+    layout = models.build("tiny-bn", channels=1, size=8, classes=4).params
     flat = torch.arange(3 * layout.size, dtype=torch.float32).view(3, -1)
-    named = layout.split(flat)
-    assert torch.equal(layout.join(named), flat)
+    named = layout.unflatten(flat)
+    assert torch.equal(layout.flatten(named), flat)
     named["conv1.weight"].zero_()
     assert flat[0, 1] == 1
 
@@ -68,12 +67,7 @@ def _torchvision_names(name: str) -> str:
         .replace("shortcut_norm", "downsample.1")
         .replace("shortcut", "downsample.0")
     )
-    name = (
-        name.replace("norm1", "bn1")
-        .replace("norm2", "bn2")
-        .replace(".mean", ".running_mean")
-        .replace(".var", ".running_var")
-    )
+    name = name.replace("norm1", "bn1").replace("norm2", "bn2")
     if name.startswith("layers."):
         _, stage, rest = name.split(".", 2)
         return f"layer{int(stage) + 1}.{rest}"
@@ -85,22 +79,19 @@ def test_resnet18_computes_what_torchvision_computes(train: bool) -> None:
     from torchvision.models import resnet18
 
     ours = models.build("resnet18", channels=3, size=64, classes=10)
-    flat = ours.initial(Streams(0))[None].double()
-    params = ours.layout.split(flat)
+    params = ours.params.unflatten(ours.initial(Streams(0)).double())
     theirs = resnet18(num_classes=10).double().train(train)
-    theirs.load_state_dict({_torchvision_names(n): t[0] for n, t in params.items()}, strict=False)
+    theirs.load_state_dict({_torchvision_names(n): t for n, t in params.items()}, strict=False)
     x = torch.from_numpy(Streams(1).at("x").standard_normal((4, 3, 64, 64)))
-    logits = ours.logits(params, x[None], Mode(train=train))[0]
+    logits = ours.bind(params, training=train)(x)
     torch.testing.assert_close(logits, theirs(x), rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(params["stem_norm.var"][0], theirs.bn1.running_var)
+    torch.testing.assert_close(params["stem_norm.running_var"], theirs.bn1.running_var)
 
 
-def test_group_norm_resnet_ends_in_one_pixel_per_four() -> None:
+def test_group_norm_resnet_ends_in_512_features() -> None:
     net = models.build("resnet18-gn", channels=3, size=32, classes=10)
-    features = net.features(
-        net.layout.split(net.initial(Streams(0))[None]), torch.zeros(1, 2, 3, 32, 32), EVAL
-    )
-    assert features.shape == (1, 2, 512)
+    tensors = net.params.unflatten(net.initial(Streams(0)))
+    assert net.bind(tensors).features(torch.zeros(2, 3, 32, 32)).shape == (2, 512)
 
 
 class _Cnn4(nn.Module):
@@ -109,22 +100,22 @@ class _Cnn4(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        x = F.max_pool2d(F.relu(F.conv2d(x, self.p["conv1.weight"][0], self.p["conv1.bias"][0])), 2)
-        x = F.max_pool2d(F.relu(F.conv2d(x, self.p["conv2.weight"][0], self.p["conv2.bias"][0])), 2)
-        x = F.relu(F.linear(x.flatten(1), self.p["fc1.weight"][0], self.p["fc1.bias"][0]))
-        return F.linear(x, self.p["classifier.weight"][0], self.p["classifier.bias"][0])
+        x = F.max_pool2d(F.relu(F.conv2d(x, self.p["conv1.weight"], self.p["conv1.bias"])), 2)
+        x = F.max_pool2d(F.relu(F.conv2d(x, self.p["conv2.weight"], self.p["conv2.bias"])), 2)
+        x = F.relu(F.linear(x.flatten(1), self.p["fc1.weight"], self.p["fc1.bias"]))
+        return F.linear(x, self.p["classifier.weight"], self.p["classifier.bias"])
 
 
 def test_cnn4_is_the_published_architecture() -> None:
     net = models.build("cnn4", channels=3, size=32, classes=10)
-    params = net.layout.split(net.initial(Streams(0))[None])
+    params = net.params.unflatten(net.initial(Streams(0)))
     x = torch.from_numpy(Streams(1).at("x").standard_normal((2, 3, 32, 32))).float()
-    torch.testing.assert_close(net.logits(params, x[None], EVAL)[0], _Cnn4(params)(x))
+    torch.testing.assert_close(net.bind(params)(x), _Cnn4(params)(x))
 
 
 def test_default_initialisation_has_pytorchs_bounds() -> None:
     net = models.build("cnn4", channels=3, size=32, classes=10)
-    params = net.layout.split(net.initial(Streams(0))[None])
+    params = net.params.unflatten(net.initial(Streams(0)))
     bound = (3 * 25) ** -0.5
     assert 0.99 * bound < params["conv1.weight"].abs().max() <= bound
     assert params["conv1.bias"].abs().max() <= bound
@@ -134,34 +125,15 @@ SIDES = {"tiny": 8, "tiny-bn": 8, "mlp": 8, "lenet5": 28}
 """Of the images that models are tried on; 32 for the others."""
 
 
-@pytest.mark.parametrize("samples", [1, 3])
-@pytest.mark.parametrize("name", sorted(models.MODELS))
-def test_a_client_without_the_client_axis_gets_the_same_bits(name: str, samples: int) -> None:
-    """A tap keeps the axis in all layers; without one a single client goes without."""
-    size = SIDES.get(name, 32)
-    net = models.build(name, channels=3, size=size, classes=5)
-    x = torch.from_numpy(Streams(1).at("x").standard_normal((1, samples, 3, size, size))).float()
-    found = []
-    for tap in (None, lambda *layer: None):
-        params = net.layout.split(net.initial(Streams(0))[None])
-        leaves = [params[s.name].requires_grad_() for s in net.layout if s.kind != "stat"]
-        logits = net.logits(params, x, Mode(train=True, tap=tap))
-        grads = torch.autograd.grad(logits.square().sum(), leaves)
-        stats = [params[s.name] for s in net.layout if s.kind == "stat"]
-        found.append([logits.detach(), *grads, *stats])
-    for alone, with_axis in zip(*found, strict=True):
-        assert torch.equal(alone, with_axis)
-
-
-@pytest.mark.parametrize("name", sorted(models.MODELS))
+@pytest.mark.parametrize("name", sorted(models.OURS))
 def test_stacked_clients_compute_what_single_ones_do(name: str) -> None:
     size = SIDES.get(name, 32)
     net = models.build(name, channels=1, size=size, classes=5)
+    net = net.at("default", torch.device("cpu"), torch.float64)
     flat = torch.stack([net.initial(Streams(0), client) for client in range(2)]).double()
     x = torch.from_numpy(Streams(1).at("x").standard_normal((2, 3, 1, size, size)))
-    stacked = net.logits(net.layout.split(flat), x, Mode(train=True))
+    forward = torch.vmap(lambda named, x: net.bind(named, training=True)(x))
+    stacked = forward(net.params.unflatten(flat), x)
     for client in range(2):
-        alone = net.logits(
-            net.layout.split(flat[client : client + 1]), x[client : client + 1], Mode(train=True)
-        )
-        torch.testing.assert_close(stacked[client], alone[0], rtol=1e-9, atol=1e-9)
+        alone = net.bind(net.params.unflatten(flat[client]), training=True)(x[client])
+        torch.testing.assert_close(stacked[client], alone, rtol=1e-9, atol=1e-9)

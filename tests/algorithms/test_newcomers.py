@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms import models
-from repfl.algorithms.core.data import ClientData
-from repfl.algorithms.core.evaluate import Mixture
+from repfl.algorithms.engine.client_data import ClientData
+from repfl.algorithms.engine.evaluate import Mixture
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, MethodError, State, build
 from repfl.algorithms.core.run import Run
@@ -50,8 +50,8 @@ def finished(*args: Any, **options: Any) -> Run:
 def joined(run: Run) -> tuple[Tensor, Federation]:
     """The newcomers' models, and their federation."""
     assert run.newcomers is not None
-    late = run.fed.joined_by(run.newcomers)
-    found = run.method.join(run.state, late)
+    late = run.fed.newcomer_federation(run.newcomers)
+    found = run.method.newcomer_params(run.state, late)
     assert found is not None
     assert not isinstance(found, Mixture)
     return found, late
@@ -88,7 +88,7 @@ def test_they_are_scored_the_same_after_a_resume() -> None:
 def test_they_have_the_epochs_that_the_recipe_grants_them() -> None:
     run = finished("fedavg-ft")
     assert run.newcomers is not None
-    late = run.fed.joined_by(run.newcomers)
+    late = run.fed.newcomer_federation(run.newcomers)
     assert (late.N, late.protocol.epochs) == (2, run.recipe.newcomers.epochs)
     assert late.round == run.fed.rounds
     assert late.data.images is run.fed.data.images
@@ -101,7 +101,7 @@ class Closed(Method):
         return {"own": fed.new_models().clone()}
 
     def round(self, state: State, fed: Federation) -> State:
-        return {"own": fed.train(state["own"]).theta}
+        return {"own": fed.train(state["own"])}
 
     def personal(self, state: State, fed: Federation) -> Tensor:
         return state["own"][fed.active]
@@ -145,14 +145,14 @@ def test_local_statistics_of_a_global_model_settle_on_the_newcomers_data() -> No
 def test_local_training_gives_nothing() -> None:
     run = finished("local")
     models, late = joined(run)
-    assert torch.equal(run.method.offer({}, late), late.new_model())
+    assert torch.equal(run.method.newcomer_init({}, late), late.new_model())
     assert not torch.equal(models[0], late.new_model())
 
 
 def test_a_personal_head_starts_from_initial_values_under_the_shared_body() -> None:
     run = finished("fedper")
     _, late = joined(run)
-    offered, head = run.method.offer(run.state, late), late.layout.head
+    offered, head = run.method.newcomer_init(run.state, late), late.layout.head
     assert torch.equal(offered[head], late.new_model()[head])
     assert torch.equal(offered[~head], run.state["theta"][~head])
 
@@ -170,7 +170,7 @@ def test_where_only_heads_are_fitted_the_body_stays(name: str, hp: dict[str, Any
 def test_without_a_global_model_newcomers_are_given_the_mean(name: str) -> None:
     run = finished(name)
     _, late = joined(run)
-    offered = run.method.offer(run.state, late)
+    offered = run.method.newcomer_init(run.state, late)
     torch.testing.assert_close(offered, run.state["w"].mean(0))
 
 
@@ -179,7 +179,7 @@ def test_bodies_under_push_sum_count_by_their_masses() -> None:
     _, late = joined(run)
     mass, body = run.state["mu"], ~late.layout.head
     expected = (mass[:, None] * run.state["w"].double()).sum(0) / mass.sum()
-    offered = run.method.offer(run.state, late)
+    offered = run.method.newcomer_init(run.state, late)
     torch.testing.assert_close(offered[body].double(), expected[body], rtol=1e-5, atol=1e-6)
     assert torch.equal(offered[~body], late.new_model()[~body])
 
@@ -207,8 +207,8 @@ def test_a_newcomer_of_ditto_stays_near_the_global_model() -> None:
 def test_a_newcomer_of_fedpac_is_given_the_mean_of_the_heads_that_the_server_has_seen() -> None:
     run = finished("fedpac", model="tiny-bn")
     _, late = joined(run)
-    offered, head = run.method.offer(run.state, late), late.layout.head
-    everybody = run.method.personal(run.state, run.fed)
+    offered, head = run.method.newcomer_init(run.state, late), late.layout.head
+    everybody = run.method.client_params(run.state, run.fed)
     torch.testing.assert_close(offered[head], everybody[:, head].mean(0))
     assert torch.equal(offered[~head], run.state["theta"][~head])
 
@@ -216,8 +216,10 @@ def test_a_newcomer_of_fedpac_is_given_the_mean_of_the_heads_that_the_server_has
 @pytest.mark.parametrize("name", ["fedavg-ft", "fedbabu"])
 def test_fine_tuning_has_a_learning_rate_of_its_own_for_them_as_for_all(name: str) -> None:
     plain, tiny = finished(name), finished(name, rate=1e-9)
-    given = tiny.method.offer(tiny.state, tiny.fed)
-    assert torch.equal(given, plain.method.offer(plain.state, plain.fed))  # rounds are the same
-    for tuned in (joined(tiny)[0], tiny.method.personal(tiny.state, tiny.fed)):
+    given = tiny.method.newcomer_init(tiny.state, tiny.fed)
+    assert torch.equal(
+        given, plain.method.newcomer_init(plain.state, plain.fed)
+    )  # rounds are the same
+    for tuned in (joined(tiny)[0], tiny.method.client_params(tiny.state, tiny.fed)):
         torch.testing.assert_close(tuned, given.expand_as(tuned), rtol=0, atol=1e-6)
     assert (joined(plain)[0] - given).abs().max() > 1e-3

@@ -7,16 +7,15 @@ import torch
 import torch.nn.functional as F
 
 from repfl.algorithms import models
-from repfl.algorithms.core import ops
-from repfl.algorithms.core.data import ClientData
+from repfl.algorithms.engine.client_data import ClientData
 from tests.algorithms import toys
 
 
 def test_everybodys_rows_are_overwritten_where_they_lie_and_the_others_stay() -> None:
     fed = toys.run("local", rounds=1).fed
     w = torch.arange(2.0 * fed.N).view(fed.N, 2)
-    with fed.among(torch.tensor([1, 4])):
-        same = fed.put(w, torch.tensor([[-1.0, -2.0], [-3.0, -4.0]]))
+    with fed.as_active([1, 4]):
+        same = fed.scatter_rows(w, torch.tensor([[-1.0, -2.0], [-3.0, -4.0]]))
     assert same is w
     assert w[[1, 4]].tolist() == [[-1.0, -2.0], [-3.0, -4.0]]
     assert w[[0, 2, 3, 5]].tolist() == [[2.0 * n, 2.0 * n + 1] for n in (0, 2, 3, 5)]
@@ -25,8 +24,8 @@ def test_everybodys_rows_are_overwritten_where_they_lie_and_the_others_stay() ->
 @pytest.mark.parametrize("buffers", ["local", "global"])
 def test_a_message_holds_zeros_where_nothing_is_sent_whatever_lies_there(buffers: str) -> None:
     fed = toys.run("fedper", model="tiny-bn", rounds=1, buffers=buffers).fed
-    fresh = fed.layout.where(kind="linear")
-    for mask in (fed.exchanged, fed.exchanged_body, fed.lasting("some", fresh.clone), fresh):
+    fresh = fed.params.where(kind="linear")
+    for mask in (fed.communicated, fed.communicated & fed.params.body, fresh):
         own = fed.new_model().repeat(fed.K, 1).masked_fill(~mask, float("nan"))
         kept = own.clone()
         arrived = fed.up(own, mask)
@@ -34,14 +33,14 @@ def test_a_message_holds_zeros_where_nothing_is_sent_whatever_lies_there(buffers
         assert torch.equal(own.isnan(), kept.isnan())
 
 
-def test_models_beside_are_read_and_neither_trained_nor_returned() -> None:
+def test_reference_models_are_read_and_neither_trained_nor_returned() -> None:
     fed = toys.run("local", rounds=1).fed
     start = fed.new_model().expand(fed.K, -1)
     anchor = torch.zeros(fed.K, fed.D)
-    pulled = fed.train(start, pull=(anchor, 5.0))
-    assert list(pulled.models) == ["w"]
+    pulled = fed.train_full(start, pull=(anchor, 5.0))
+    assert list(pulled.models) == ["params"]
     assert not anchor.any()
-    assert pulled.theta.abs().sum() < fed.train(start).theta.abs().sum()
+    assert pulled.params.abs().sum() < fed.train(start).abs().sum()
 
 
 @pytest.mark.parametrize("model", ["tiny", "cnn4"])
@@ -49,13 +48,13 @@ def test_named_copies_share_no_memory_with_the_flat_vector_and_views_do(model: s
     """A view would train the rows of others; kernels of one channel are in their final order as
     they lie.
     """
-    layout = models.build(model, channels=1, size=28, classes=4).layout
+    layout = models.build(model, channels=1, size=28, classes=4).params
     flat = torch.arange(1.0, layout.size + 1)[None]
     before = flat.clone()
-    for value in layout.split(flat).values():
+    for value in layout.unflatten(flat).values():
         value.zero_()
     assert torch.equal(flat, before)
-    seen, copied = layout.views(flat), layout.split(flat)
+    seen, copied = layout.views(flat), layout.unflatten(flat)
     assert all(torch.equal(seen[name], value) for name, value in copied.items())
     flat.zero_()
     assert not any(value.any() for value in seen.values())
@@ -76,9 +75,3 @@ def test_images_are_normalised_value_by_value_with_and_without_room_for_all(
     assert ready.ready is not None
     for data in (held, ready):
         assert torch.equal(data.inputs(index), plain[index])
-
-
-def test_a_map_of_one_pixel_is_refused_by_pooling_in_scoring_as_in_training() -> None:
-    for grad in (False, True):
-        with pytest.raises(RuntimeError, match="too small"):
-            ops.max_pool(torch.zeros(1, 2, 3, 1, 1, requires_grad=grad), 2)

@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import nn
 
 from repfl.algorithms import models
-from repfl.algorithms.core.data import ClientData
 from repfl.algorithms.core.method import Method, build
-from repfl.algorithms.core.model import Model
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.client_data import ClientData
+from repfl.algorithms.engine.model import Model
+from repfl.algorithms.engine.params import Params
 from repfl.bench.trust.contract import gap
 from repfl.bench.trust.toys import RAGGED, toy_data, toy_recipe
 
@@ -26,13 +28,13 @@ def run(
     *,
     model: str | Model = "tiny",
     sizes: tuple[int, ...] = RAGGED,
-    chunk: int = 1,
+    stack: int = 1,
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
     clients_data: ClientData | None = None,
     rounds: int | None = None,
-    lowering: dict[str, Any] | None = None,
     device: str = "cpu",
+    precision: str = "default",
     shape: tuple[int, int, int] = (1, 8, 8),
     **protocol: Any,
 ) -> Run:
@@ -44,7 +46,7 @@ def run(
         else model
     )
     rule = build(method, hp) if isinstance(method, str) else method
-    how = {"device": device, "dtype": dtype, "chunk": chunk, **(lowering or {})}
+    how = {"device": device, "dtype": dtype, "stack": stack, "precision": precision}
     done = Run(rule, recipe(clients=held.clients, **protocol), held, net, seed=seed, **how)
     done.start()
     for _ in range(rounds or done.fed.rounds):
@@ -53,19 +55,27 @@ def run(
 
 
 def headless(model: str = "tiny", classes: int = 4) -> Model:
-    """The same network, but no layer of it counts as the head."""
+    """Return the same network, but no layer of it counts as the head."""
     net = models.build(model, channels=1, size=8, classes=classes)
-    return Model(
-        net.name, tuple((*spec[:3], False, spec[4]) for spec in net.specs), net._body, net._head
-    )
+    net.params = Params((s.name, s.shape, s.kind, False) for s in net.params)
+    return net
+
+
+def module(net: nn.Module, shape: tuple[int, int, int] = (1, 8, 8), classes: int = 4) -> Model:
+    """Return a plain module as a model."""
+    from copy import deepcopy
+
+    return Model("plain", lambda: deepcopy(net), shape, classes)
 
 
 def everybody(run: Run) -> torch.Tensor:
-    """All clients' scored models  [N, D]."""
-    with run.fed.among(run.fed.everybody):
-        return run.method.personal(run.state, run.fed)
+    """Return all clients' scored models  [N, D]."""
+    with run.fed.as_active(range(run.fed.N)):
+        found = run.scored_models()
+    assert isinstance(found, torch.Tensor)
+    return found
 
 
 def traffic(run: Run, line: str) -> list[float]:
-    """Bytes of every round, such as `up_values`."""
+    """Return the bytes of every round, such as `up_values`."""
     return [value for _, name, value in run.rows if name == f"traffic/{line}"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from repfl.algorithms import models
-from repfl.algorithms.core.rng import Streams
+from repfl.algorithms.engine.rng import Streams
 from repfl.bench.cells import plugins
 
 FILE = Path(__file__).with_name("my_model.py")

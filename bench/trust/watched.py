@@ -1,0 +1,188 @@
+"""Federations that watch a method: they encode messages for real, keep what is trained and scored,
+and can replay one client's messages while its models are disturbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.messages import encode
+from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.evaluate import Mixture, Models
+from repfl.algorithms.engine.training import Trained
+
+
+def flat(models: Models) -> list[Tensor]:
+    """Return the tensors that predictions are made of."""
+    if isinstance(models, Mixture):
+        return [tensor for part in models.parts for tensor in part]
+    return [models]
+
+
+class Watched(Federation):
+    """Keeps what is scored and what clients bring to training, and encodes every message."""
+
+    def __init__(self, *args: Any, **how: Any) -> None:
+        super().__init__(*args, **how)
+        self.judged: list[Tensor] = []
+        self.trained_from: list[Tensor] = []
+        self.encoded = 0
+        """Bytes of all messages, encoded for real."""
+
+    def score(self, point: str, models: Models) -> None:
+        if self.scoring_start if point == "start" else self.scoring:
+            self.judged += [part.clone() for part in flat(models)]
+        super().score(point, models)
+
+    def train_with(self, step: Any, params: Mapping[str, Tensor], **options: Any) -> Trained:
+        named = [params, options.get("reference") or {}, options.get("extras") or {}]
+        self.trained_from += [tensor.clone() for part in named for tensor in part.values()]
+        return super().train_with(step, params, **options)
+
+    # -- bytes -------------------------------------------------------------------------------------
+
+    def _send(
+        self, direction: Any, x: Tensor, mask: Any, code: Any, domain: Any, scalars: int
+    ) -> Tensor:
+        self._encode(x, mask, code, domain, scalars, [1] * len(x))
+        return super()._send(direction, x, mask, code, domain, scalars)
+
+    def gossip(self, x: Tensor, mixing: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
+        heard = ((mixing != 0).sum(0) - (mixing.diagonal() != 0).long()).tolist()
+        code, domain, scalars = how.get("code", "none"), how.get("domain"), how.get("scalars", 0)
+        self._encode(x, mask, code, domain, scalars, heard, how.get("bits", 32))
+        return super().gossip(x, mixing, mask, **how)
+
+    def _encode(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        code: Any,
+        domain: Tensor | None,
+        scalars: int,
+        times: list[int],
+        bits: int = 32,
+    ) -> None:
+        domain = self.communicated if domain is None else domain
+        masks = (self.communicated if mask is None else mask).expand(len(x), -1)
+        for row, own, count in zip(x, masks, times, strict=True):
+            values = int(own.sum())
+            narrower = 4 * (values - (values * bits + 31) // 32)
+            with np.errstate(over="ignore"):  # only the length counts
+                length = len(encode(row, own, code, domain))
+            self.encoded += count * (length + 4 * scalars - narrower)
+
+    def send(self, direction: Any, x: Tensor, *, floats: int | None = None) -> Tensor:
+        own = x.shape[1:] if direction == "up" or x.shape[:1] == (self.K,) else x.shape
+        if x.dtype == torch.bool:
+            self.encoded += self.K * len(np.packbits(np.zeros(own.numel(), bool)))
+        else:
+            self.encoded += 4 * self.K * (own.numel() if floats is None else floats)
+        return super().send(direction, x, floats=floats)
+
+    def send_mask(self, direction: Any, mask: Tensor, domain: Tensor) -> Tensor:
+        self.encoded += self.K * len(np.packbits(domain[domain].numpy()))
+        return super().send_mask(direction, mask, domain)
+
+    def send_peers(self, x: Tensor, graph: Tensor, *, floats: int) -> Tensor:
+        others = graph & ~torch.eye(self.N, dtype=torch.bool)
+        self.encoded += 4 * floats * int(others.sum())
+        return super().send_peers(x, graph, floats=floats)
+
+
+class Replayed(Watched):
+    """Records messages; or replays recorded ones, of one client (`teacher`) or all downloads, in
+    the order in which they were sent.
+    """
+
+    def __init__(self, *args: Any, **how: Any) -> None:
+        super().__init__(*args, **how)
+        self.tape: list[Tensor] = []
+        self.replays: str = ""
+        """"": record; "up": replay the teacher's rows of what goes up; "down": replay downloads."""
+        self.teacher = 0
+
+    def replay(self, earlier: Replayed, what: str, teacher: int = 0) -> None:
+        """Replay the messages of another federation from here on."""
+        self.tape, self.replays, self.teacher = list(earlier.tape), what, teacher
+
+    def record(self) -> None:
+        """Record messages from here on."""
+        self.tape, self.trained_from = [], []
+
+    def _heard(self, message: Tensor, direction: str, rows: list[int]) -> Tensor:
+        """Return what arrives in the place of a message with a row for each sender."""
+        if not self.replays:
+            self.tape.append(message.clone())
+            return message
+        recorded = self.tape.pop(0)
+        if direction != self.replays or message.shape != recorded.shape:
+            return message
+        if direction == "down":
+            return recorded
+        message = message.clone()
+        if self.teacher in rows and message.shape[:1] == (len(rows),):
+            message[rows.index(self.teacher)] = recorded[rows.index(self.teacher)]
+        return message
+
+    def _send(self, direction: Any, *how: Any) -> Tensor:
+        return self._heard(super()._send(direction, *how), direction, self.active_ids)
+
+    def send(self, direction: Any, x: Tensor, *, floats: int | None = None) -> Tensor:
+        return self._heard(super().send(direction, x, floats=floats), direction, self.active_ids)
+
+    def send_mask(self, direction: Any, mask: Tensor, domain: Tensor) -> Tensor:
+        sent = super().send_mask(direction, mask, domain)
+        return self._heard(sent, direction, self.active_ids)
+
+    def send_peers(self, x: Tensor, graph: Tensor, *, floats: int) -> Tensor:
+        return self._heard(super().send_peers(x, graph, floats=floats), "up", list(range(self.N)))
+
+    def gossip(self, x: Tensor, mixing: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
+        everyone = list(range(self.N))
+        spoken = self._heard(x, "up", everyone)
+        if how.get("code", "none") != "none" and mask is not None:
+            mask = self._heard(mask.expand(len(x), -1), "up", everyone)
+        return super().gossip(spoken, mixing, mask, **how)
+
+    def train_with(self, step: Any, params: Mapping[str, Tensor], **options: Any) -> Trained:
+        done = super().train_with(step, params, **options)
+        if self.replays == "up" and self.teacher in self.active_ids:
+            row = self.active_ids.index(self.teacher)
+            for rows in [*done.models.values(), *done.extras.values()]:
+                if rows.is_floating_point():
+                    rows[row] += 0.01
+        return done
+
+
+class Filled(Watched):
+    """Messages have ones, not zeros, in place of statistics that they do not carry."""
+
+    def _send(self, direction: Any, x: Tensor, mask: Any, *how: Any) -> Tensor:
+        arrived = super()._send(direction, x, mask, *how)
+        carried = self.communicated if mask is None else self.communicated | mask
+        return torch.where(carried, arrived, torch.ones_like(arrived))
+
+
+class WatchedRun(Run):
+    """A run on a watched federation."""
+
+    federation = Watched
+
+
+class ReplayedRun(Run):
+    """A run whose messages are recorded or replayed."""
+
+    federation = Replayed
+
+
+class FilledRun(Run):
+    """A run whose messages do not leave zeros."""
+
+    federation = Filled
