@@ -1,51 +1,50 @@
-"""Critical entries and who shares them with whom: the server side of FedCAC, which FedPURIN takes
-over.
+"""Critical entries and who shares them with whom: the server's side of FedCAC, which FedPURIN
+adopts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.layout import Layout, kth_largest
+from repfl.algorithms.engine.params import Slice
+from repfl.algorithms.math.masks import topk_threshold
 
 Cutoff = Literal["code", "empty", "off"]
-"""What happens where a tensor's bar is practically zero (its critical share would include dead
-entries):
-code  - lower the share to the entries above the floor; a tensor without any keeps its bar, so an
-      all-zero tensor is critical as a whole
-empty - the same, but a tensor without any entry above the floor has no critical entries
-off   - nothing: the share is taken whatever the scores
+"""What happens if a tensor's threshold is practically zero, so that entries of no effect would be
+critical:
+code  - only entries above the floor are critical; all of them if none is above it
+empty - only entries above the floor are critical; none of them if none is above it
+off   - the threshold stays as it is
 """
 PRACTICALLY_ZERO = 1e-10
 
 
 def critical(
-    layout: Layout, scores: Tensor, share: float, within: Tensor, cutoff: Cutoff, floor: float
+    scores: Tensor, share: float, tensors: Sequence[Slice], cutoff: Cutoff, floor: float
 ) -> Tensor:
-    """Per tensor, the entries scoring at least as high as the int(share * n)-th best  [K, D] bool;
-    ties are all taken.
+    """Return the mask of the entries that score at least as high as the int(share * n)-th best of
+    their tensor, all ties included  [K, D] -> [K, D] bool.
     """
-    mask = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
-    for place in layout.tensors(within):
-        part = scores[:, place]
-        bar = kth_largest(part, int(share * part.shape[1]))
-        if cutoff != "off" and (part.is_cuda or bool((bar <= PRACTICALLY_ZERO).any())):
+    mask = torch.zeros_like(scores, dtype=torch.bool)
+    for s in tensors:
+        part = scores[:, s.place]
+        threshold = topk_threshold(part, int(share * s.size))  # [K, 1]
+        if cutoff != "off":
             least = torch.where(part > floor, part, float("inf")).amin(dim=1, keepdim=True)
-            found = (
-                torch.isfinite(least)
-                if cutoff == "code"
-                else torch.ones_like(least, dtype=torch.bool)
-            )
-            bar = torch.where((bar <= PRACTICALLY_ZERO) & found, least, bar)
-        mask[:, place] = part >= bar
+            replaced = threshold <= PRACTICALLY_ZERO
+            if cutoff == "code":
+                replaced = replaced & least.isfinite()
+            threshold = torch.where(replaced, least, threshold)
+        mask[:, s.place] = part >= threshold
     return mask
 
 
 def overlaps(masks: Tensor) -> Tensor:
-    """O_ij = 1 - |m_i - m_j|_1 / (2 n_i), the client's own count below  [K, K] float64."""
+    """Return O_ij = 1 - |m_i - m_j|_1 / (2 n_i), n_i being client i's own count  [K, K] float64."""
     counted = masks.float()
     common = (counted @ counted.T).double()  # sums of ones are exact below 2^24
     own = common.diagonal()
@@ -54,18 +53,21 @@ def overlaps(masks: Tensor) -> Tensor:
 
 
 def collaborators(overlap: Tensor, progress: float) -> Tensor:
-    """Pairs i != j whose overlap reaches the bar: it rises from the mean to the maximum as progress
-    = t / beta goes to 1  [K, K] bool.
+    """Return the pairs i != j whose overlap reaches a threshold, which rises from the mean to the
+    maximum as progress = t / beta goes to 1  [K, K] bool.
     """
-    others = ~torch.eye(len(overlap), dtype=torch.bool, device=overlap.device)
-    if len(overlap) < 2:
+    K = len(overlap)
+    others = ~torch.eye(K, dtype=torch.bool, device=overlap.device)
+    if K < 2:
         return others
-    mean, most = overlap[others].mean(), overlap[others].max()
+    # all but the diagonal, row by row
+    between = overlap.flatten()[1:].view(K - 1, K + 1)[:, :-1].flatten()
+    mean, most = between.mean(), between.max()
     return (overlap >= mean + progress * (most - mean)) & others
 
 
-def mixed(models: Tensor, partners: Tensor) -> Tensor:
-    """Each client's model averaged with its partners'  [K, D]."""
+def average_with(partners: Tensor, models: Tensor) -> Tensor:
+    """Return each client's model averaged with its partners'  [K, K] bool, [K, D] -> [K, D]."""
     together = partners | torch.eye(len(partners), dtype=torch.bool, device=partners.device)
     weights = together.to(models.dtype)
     return (weights @ models) / weights.sum(dim=1, keepdim=True)

@@ -1,0 +1,247 @@
+"""Star-PFL: freeze what has settled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.partial_averaging import PartialAveraging
+from repfl.algorithms.engine.params import Params, count_true
+from repfl.algorithms.math.masks import holders_mean, log_shares, quantile
+
+
+@hyperparameters
+class HP:
+    """When an entry counts as settled, and what follows from it."""
+
+    server_threshold: float = param(
+        0.1,
+        "T_g: stability below which an entry is frozen at the server",
+        ge=0,
+        paper="0.1; code: 0",
+        search={"uniform": [0, 0.3]},
+    )
+    client_threshold: float = param(
+        0.1, "T_l: the same at a client", ge=0, paper="0.1; code: 0", search={"uniform": [0, 0.3]}
+    )
+    server_record: int = param(
+        10, "|R_g|: updates that the server remembers of every entry", ge=1, paper=10
+    )
+    client_record: int = param(
+        5, "|R_l|: updates that a client remembers of every entry", ge=1, paper=5
+    )
+    early: int = param(
+        5,
+        "epochs of a round whose updates a client records",
+        ge=1,
+        paper="text: early epochs; code: 6",
+    )
+    masked: Literal["all", "weights"] = param(
+        "all",
+        "entries that freezing reaches in training; `weights` spares biases",
+        paper="code: weights",
+    )
+    cap: float = param(
+        0.0,
+        "limit of a tensor's frozen share of the whole model, with the code's quantile rule;"
+        " 0: off",
+        ge=0,
+        le=1,
+        paper="code: 0.7",
+    )
+    sent: Literal["checked", "trained"] = param(
+        "checked",
+        "entries a client uploads: active after its check (code), or those that trained"
+        " (Algorithm 1)",
+        paper="text: trained",
+    )
+    average: Literal["holders", "all"] = param(
+        "holders",
+        "server: mean over those who send an entry (code), or of updates that count as 0 where not"
+        " sent",
+        paper="text: all",
+    )
+    halving: Literal["clamped", "code"] = param(
+        "clamped",
+        "check period after an active trial: max(1, F // 2), or F // 2 kept even at 0 (code)",
+    )
+
+
+@dataclass
+class Tracker:
+    """What the server, or every client, knows of each entry."""
+
+    active: Tensor  # M [rows, D] bool: the entry trains
+    trial: Tensor  # M' [rows, D] bool: it is active for one round, to see whether it moves again
+    period: Tensor  # F [rows, D]: rounds that it stays frozen
+    frozen: Tensor  # L [rows, D]: rounds that it has been frozen
+    record: Tensor  # R [rows, length, D]: its last non-zero updates
+
+    def append(self, update: Tensor) -> None:
+        """Append the non-zero entries of an update [rows, D] to the record, dropping the oldest."""
+        moved = torch.cat([self.record[:, 1:], update[:, None]], dim=1)
+        self.record = torch.where((update != 0)[:, None], moved, self.record)
+
+    def update_activity(self, params: Params, threshold: float, cap: float = 0.0) -> None:
+        """Freeze the active entries whose stability is below a threshold, but for those on trial.
+
+        `cap` limits a tensor's frozen share of the whole model: its threshold is a quantile then.
+        """
+        stable = stability(params, self.record)
+        judged, bar = self.active & ~self.trial, torch.full_like(stable, threshold)
+        for s in params.trained if cap else []:
+            part, among = stable[:, s.place].nan_to_num(posinf=0.0), judged[:, s.place]
+            frozen = (~self.active[:, s.place]).sum(1, keepdim=True) / params.parameters
+            level = quantile(part, among, (cap - frozen).clamp(min=0) / 100)
+            bar[:, s.place] = level.nan_to_num(posinf=0.0).clamp(min=threshold)
+            judged[:, s.place] = among & (frozen < cap)
+        self.active = torch.where(judged, stable >= bar, self.active)
+
+    def end_trials(self, params: Params, threshold: float, halving: str) -> None:
+        """End trials, with a longer period for what is still stable and a shorter one for what
+        moves; then put the entries that were frozen for their period on trial.
+        """
+        frozen = self.frozen + (~self.active).int()
+        moves = stability(params, self.record) >= threshold
+        after_trial = torch.where(moves, self.period // 2, self.period + 1)
+        self.period = torch.where(self.trial, after_trial, self.period)
+        if halving == "clamped":
+            self.period = self.period.clamp(min=1)
+        self.trial = self.period.clamp(min=1) <= frozen
+        self.active = self.active | self.trial
+        self.frozen = torch.where(self.trial, 0, frozen)
+
+
+def stability(params: Params, record: Tensor) -> Tensor:
+    """Return |sum of updates| / sum of |updates|; zero for an entry without a record, infinite in a
+    tensor without any and for batch-norm statistics  [rows, length, D] -> [rows, D].
+    """
+    size = record.abs().sum(1)
+    out = torch.where(size > 0, record.sum(1).abs() / torch.where(size > 0, size, 1.0), 0.0)
+    for s in params:
+        recorded = (size[:, s.place] > 0).any(1, keepdim=True) & (s.kind != "stat")
+        out[:, s.place] = torch.where(recorded, out[:, s.place], float("inf"))
+    return out
+
+
+@register(
+    "star-pfl",
+    title="Star-PFL",
+    paper=(
+        "Guo et al., Efficient Personalized Federated Learning on Selective Model Training,"
+        " ICASSP 2023,"
+        " https://rc.signalprocessingsociety.org/conferences/icassp-2023/spsicassp23vid2068;"
+        " code: Guoyeting/Star-PFL at 0565c53"
+    ),
+    year=2023,
+    family="mask",
+    sends=(
+        "down: the model and a bitmap of active entries; up: entries active at server and client,"
+        " and a bitmap of the client's own"
+    ),
+    variants=(
+        "sent=trained, average=all",
+        "masked=weights, cap=0.7, early=6, halving=code",
+        "server_threshold=0.0, client_threshold=0.0",
+    ),
+    cost=2.0,
+)
+class StarPFL(PartialAveraging[HP]):
+    """FedAvg that neither trains nor sends entries whose updates cancel out. Server and clients
+    judge by their own records R of updates (see `Tracker`).
+
+    Stability of an entry: |sum of its recorded updates| / sum of their sizes; active if at least T.
+    Server: update M_g; send w and M_g.  Client: start from w, update M_l, train where M_l, record
+    the first epochs' updates, end trials.  Server: average each entry with M_g over the clients
+    with M_l; record the update, end trials.
+    End trials: L += 1 where frozen; on trial F += 1 if still stable, else F /= 2; where F <= L the
+    entry goes on trial and L = 0.
+
+    Everything starts active. Scored: `pre_agg` as in the paper, since personal models exist only
+    between training and aggregation; `post_agg` is the global model.
+    Differences from published code: docs/methods/star_pfl.md.
+    """
+
+    HP = HP
+
+    def init(self, fed: Federation) -> State:
+        server = new_tracker(fed, 1, self.hp.server_record)
+        clients = new_tracker(fed, fed.N, self.hp.client_record)
+        return super().init(fed) | as_state("server", server) | as_state("client", clients)
+
+    def round(self, state: State, fed: Federation) -> State:
+        hp, params, theta = self.hp, fed.params, state["theta"]
+        server = Tracker(**tracker_state("server", state))
+        clients = Tracker(**{n: t[fed.active] for n, t in tracker_state("client", state).items()})
+
+        server.update_activity(params, hp.server_threshold)
+        start = self.download(state, fed)
+        active_at_server = fed.send_mask("down", server.active, params.learnable)
+
+        clients.update_activity(params, hp.client_threshold, hp.cap)
+        trained = clients.active  # [K, D]
+        end = self.train_active(fed, start, clients)
+        clients.end_trials(params, hp.client_threshold, hp.halving)
+        sent = active_at_server & (clients.active if hp.sent == "checked" else trained)
+        uploaded = fed.up(end, sent & fed.communicated, code="bitmap", domain=params.learnable)
+
+        new = self.aggregate(fed, theta, uploaded, sent & fed.communicated)
+        server.append(torch.where(params.learnable, new - theta, 0.0)[None])
+        server.end_trials(params, hp.server_threshold, hp.halving)
+
+        for name, share in (("trained", trained), ("sent", sent)):
+            count = count_true(share & params.learnable).sum().double()
+            fed.log(name, count / (fed.K * params.parameters))
+        log_shares(fed, "active", trained)
+        fed.count_mask("mask", trained)
+        kept = {
+            name: fed.scatter_rows(state[name], rows)
+            for name, rows in as_state("client", clients).items()
+        }
+        return {"theta": new, **self.keep(state, fed, end), **as_state("server", server), **kept}
+
+    def train_active(self, fed: Federation, start: Tensor, clients: Tracker) -> Tensor:
+        """Train active entries; the first epochs' updates become the new record  [K, D]."""
+        active = clients.active
+        if self.hp.masked == "weights":
+            active = active | fed.params.select(lambda s: not s.name.endswith("weight"))
+        done = fed.train_full(start, trainable=active, keep=("epochs",))
+        assert done.epochs is not None
+        clients.record = torch.zeros_like(clients.record)
+        for before, after in zip([start, *done.epochs], done.epochs[: self.hp.early], strict=False):
+            clients.append(torch.where(fed.params.learnable, after - before, 0.0))
+        return done.params
+
+    def aggregate(self, fed: Federation, theta: Tensor, uploaded: Tensor, sent: Tensor) -> Tensor:
+        """Return the new global model; entries that nobody sends stay  [D].
+
+        Averaging updates instead of values differs by rounding, which must not enter the record.
+        """
+        update = torch.where(sent, uploaded - theta, 0.0)
+        if self.hp.average == "holders":
+            return theta + holders_mean(update, sent, fed.weights, torch.zeros_like(theta))
+        return theta + fed.mean(update)
+
+
+def new_tracker(fed: Federation, rows: int, length: int) -> Tracker:
+    """Return a tracker of entries that are all active, with an empty record."""
+    no = torch.zeros(rows, fed.D, dtype=torch.bool, device=fed.device)
+    zero = torch.zeros(rows, fed.D, dtype=torch.int32, device=fed.device)
+    record = torch.zeros(rows, length, fed.D, dtype=fed.dtype, device=fed.device)
+    return Tracker(~no, no, zero + 1, zero, record)
+
+
+def as_state(who: str, tracker: Tracker) -> State:
+    """Return a tracker's tensors under their names in the state."""
+    return {f"{who}.{name}": value for name, value in vars(tracker).items()}
+
+
+def tracker_state(who: str, state: State) -> State:
+    """Return the tensors of a tracker out of the state."""
+    prefix = f"{who}."
+    return {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
