@@ -1,8 +1,7 @@
-"""Who talks to whom where there is no server: graphs over the clients, and the weights with which
-neighbours are mixed.
+"""Which clients send to which if there is no server, and how neighbours are mixed.
 
 A graph is a matrix [N, N] bool whose entry [i, j] says that i receives from j; nobody receives from
-itself. A mixing matrix W [N, N] adds the weights: client i goes on with sum_j W_ij x_j, its own
+itself. A mixing matrix W [N, N] holds the weights: client i continues with sum_j W_ij x_j, its own
 part included.
 """
 
@@ -15,29 +14,29 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from repfl.algorithms.engine.client_data import to_device
+
 Graph = Literal["pull", "push", "regular", "ring", "complete", "none"]
-"""pull     - every client receives from `degree` random others, drawn anew in every round
-            (directed)
-push     - every client sends to `degree` random others, drawn anew in every round (directed)
-regular  - a random undirected graph of that degree, drawn anew in every round
+"""pull     - every client receives from `degree` random others, drawn in every round (directed)
+push     - every client sends to `degree` random others, drawn in every round (directed)
+regular  - a random undirected graph of that degree, drawn in every round
 ring     - neighbours by number, the same in every round
-complete - everybody
+complete - all others
 none     - nobody
 """
 
 Order = Literal["gossip-train", "train-gossip"]
 """gossip-train: neighbours' models of the last round are mixed before training, and trained models
-are what is scored; train-gossip: models are mixed after training, and mixed models are what is
-scored.
+are scored; train-gossip: models are mixed after training, and mixed models are scored.
 """
 
-ATTEMPTS = 1000
-BLOCK = 1 << 24
-"""Entries that are mixed at a time, so that a third copy of everybody's models never exists."""
+MAX_ATTEMPTS = 1000
+MIXED_AT_ONCE = 1 << 24
+"""Entries that are mixed at a time, so that no third copy of all models exists."""
 
 
 class Topology:
-    """The graphs of one round. Equal arguments give equal graphs, whichever method asks."""
+    """The graphs of one round. Equal arguments give equal graphs in every method."""
 
     def __init__(
         self, clients: int, rng: Callable[[str], np.random.Generator], device: torch.device
@@ -45,7 +44,7 @@ class Topology:
         self.N, self._rng, self.device = clients, rng, device
 
     def graph(self, kind: Graph, degree: int) -> Tensor:
-        """A graph of the given kind; a degree above N - 1 means everybody  [N, N] bool."""
+        """Return a graph of the given kind; a degree above N - 1 means all others  [N, N] bool."""
         makers: dict[Graph, Callable[[], Tensor]] = {
             "pull": lambda: self.pull(degree),
             "push": lambda: self.pull(degree).T.contiguous(),
@@ -57,60 +56,56 @@ class Topology:
         return makers[kind]()
 
     def mixing(self, kind: Graph, degree: int) -> Tensor:
-        """Plain averages over each client and those it hears; doubly stochastic on undirected
-        graphs  [N, N].
+        """Return weights for plain averages over each client and its neighbours; doubly stochastic
+        on undirected graphs  [N, N].
         """
         graph = self.graph(kind, degree)
         return row_stochastic(graph) if kind in ("pull", "push") else metropolis(graph)
 
     def pull(self, degree: int) -> Tensor:
-        """Every client receives from `degree` random others."""
+        """Return a graph in which every client receives from `degree` random others."""
         return self.best(torch.zeros(self.N, self.N, device=self.device), degree)
 
     def best(self, scores: Tensor, degree: int) -> Tensor:
-        """Every client i receives from the `degree` others with the highest scores [i, j]; lots
-        decide between equal ones.
+        """Return a graph in which every client i receives from the `degree` others with the highest
+        scores [i, j]; ties are broken at random.
         """
-        lots = (
-            torch.from_numpy(self._rng("graph").random((self.N, self.N)))
-            .argsort(dim=1)
-            .to(self.device)
-        )
-        others = scores.masked_fill(
-            torch.eye(self.N, dtype=torch.bool, device=self.device), -torch.inf
-        )
-        ranked = others.gather(1, lots).argsort(dim=1, descending=True, stable=True)[
-            :, : min(degree, self.N - 1)
-        ]
-        graph = torch.zeros(self.N, self.N, dtype=torch.bool, device=self.device)
-        return graph.scatter_(1, lots.gather(1, ranked), value=True)
+        drawn = torch.from_numpy(self._rng("graph").random((self.N, self.N)))
+        order = to_device(drawn.argsort(dim=1), self.device)
+        itself = torch.eye(self.N, dtype=torch.bool, device=self.device)
+        shuffled = scores.masked_fill(itself, -torch.inf).gather(1, order)
+        ranked = shuffled.argsort(dim=1, descending=True, stable=True)
+        chosen = order.gather(1, ranked[:, : min(degree, self.N - 1)])
+        return torch.zeros_like(itself).scatter_(1, chosen, value=True)
 
     def regular(self, degree: int) -> Tensor:
-        """A random undirected graph in which everybody has `degree` neighbours; one client is off
-        by one where N * degree is odd.
+        """Return a random undirected graph in which every client has `degree` neighbours; one
+        client is off by one if N * degree is odd.
         """
         degree = min(degree, self.N - 1)
-        dense = 2 * degree > self.N - 1  # then its complement is easier to draw
-        rng = self._rng("graph")
-        for _ in range(ATTEMPTS):
-            linked = _paired(self.N, self.N - 1 - degree if dense else degree, rng)
+        # the complement of a dense graph is easier to draw
+        dense = 2 * degree > self.N - 1
+        drawn = self.N - 1 - degree if dense else degree
+        itself, rng = np.eye(self.N, dtype=bool), self._rng("graph")
+        for _ in range(MAX_ATTEMPTS):
+            linked = _pair_ends(self.N, drawn, rng)
             if linked is not None:
-                found = ~linked | np.eye(self.N, dtype=bool) if dense else linked
-                return torch.from_numpy(found & ~np.eye(self.N, dtype=bool)).to(self.device)
+                graph = (~linked if dense else linked) & ~itself
+                return to_device(torch.from_numpy(graph), self.device)
         raise ValueError(
             f"no graph of {self.N} clients with {degree} neighbours each was found: choose another"
             " degree"
         )
 
     def ring(self) -> Tensor:
-        """Neighbours on both sides."""
-        place = torch.arange(self.N, device=self.device)
-        apart = (place[:, None] - place[None, :]).abs()
-        return (apart == 1) | ((apart == self.N - 1) & (apart > 0))
+        """Return a graph in which clients with adjacent numbers are neighbours."""
+        number = torch.arange(self.N, device=self.device)
+        distance = (number[:, None] - number[None, :]).abs()
+        return (distance == 1) | ((distance == self.N - 1) & (distance > 0))
 
 
-def _paired(clients: int, degree: int, rng: np.random.Generator) -> np.ndarray | None:
-    """Join free ends of edges at random until none is left; nothing when the last ones do not fit
+def _pair_ends(clients: int, degree: int, rng: np.random.Generator) -> np.ndarray | None:
+    """Join free ends of edges at random until none is left; return None if the last ones do not fit
     (Steger and Wormald).
     """
     linked = np.eye(clients, dtype=bool)
@@ -133,25 +128,27 @@ def _paired(clients: int, degree: int, rng: np.random.Generator) -> np.ndarray |
 
 
 def with_self(graph: Tensor) -> Tensor:
-    """The graph as ones and zeros, everybody hearing itself as well  [N, N] float64."""
+    """Return the graph as ones and zeros, each client's own entry included  [N, N] float64."""
     return (graph | torch.eye(len(graph), dtype=torch.bool, device=graph.device)).double()
 
 
 def row_stochastic(graph: Tensor) -> Tensor:
-    """Everybody takes the plain average of itself and those it hears."""
+    """Return weights with which each client averages itself and those that it receives from."""
     weights = with_self(graph)
     return weights / weights.sum(dim=1, keepdim=True)
 
 
 def column_stochastic(graph: Tensor) -> Tensor:
-    """Everybody hands equal shares of what it has to itself and its hearers."""
+    """Return weights with which each client splits what it has equally among itself and those that
+    it sends to.
+    """
     weights = with_self(graph)
     return weights / weights.sum(dim=0, keepdim=True)
 
 
 def metropolis(graph: Tensor) -> Tensor:
-    """Symmetric, doubly stochastic weights on any undirected graph: 1 / (1 + the larger degree of
-    the two).
+    """Return symmetric, doubly stochastic weights on an undirected graph: 1 / (1 + the larger
+    degree of the two).
     """
     degree = graph.sum(dim=1).double()
     weights = graph / (1 + torch.maximum(degree[:, None], degree[None, :]))
@@ -159,31 +156,30 @@ def metropolis(graph: Tensor) -> Tensor:
 
 
 def push_sum(shares: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
-    """One push of column-stochastic `shares` [N, N] in terms of de-biased values z_i = u_i / mu_i,
-    given the masses mu [N].
+    """Return one push of column-stochastic `shares` [N, N] in terms of de-biased values
+    z_i = u_i / mu_i, and the new masses mu [N].
 
-    u <- P u and mu <- P mu together mean z_i <- sum_j (P_ij mu_j / sum_l P_il mu_l) z_j. Returns
-    those weights and the new masses.
+    u <- P u and mu <- P mu together mean z_i <- sum_j (P_ij mu_j / sum_l P_il mu_l) z_j.
     """
     parts = shares * mass
     return parts / parts.sum(dim=1, keepdim=True), parts.sum(dim=1)
 
 
 def mix(x: Tensor, weights: Tensor, mask: Tensor, *, renormalise: bool = False) -> Tensor:
-    """Rows of x [N, D] mixed by weights [N, N], a block of columns at a time.
+    """Mix the rows of x [N, D] by weights [N, N], a block of columns at a time.
 
     Entries outside a common mask [D] stay each client's own. With masks per sender [N, D] missing
-    entries count as zeros or, with `renormalise`, not at all: an entry is then averaged over those
-    who hold it, and zero where nobody does.
+    entries count as zeros or, with `renormalise`, not at all: an entry is then averaged over the
+    clients that have it, and is zero if none has.
     """
     out = x.new_empty(x.shape)
-    zero, width = x.new_zeros(()), max(1, BLOCK // len(x))
+    zero, width = x.new_zeros(()), max(1, MIXED_AT_ONCE // len(x))
     for first in range(0, x.shape[1], width):
         place = slice(first, first + width)
-        own, held = x[:, place], mask[..., place]
-        mixed = weights @ torch.where(held, own, zero)
+        before, present = x[:, place], mask[..., place]
+        mixed = weights @ torch.where(present, before, zero)
         if renormalise:
-            share = weights @ held.to(x.dtype).expand_as(own)
+            share = weights @ present.to(x.dtype).expand_as(before)
             mixed = torch.where(share > 0, mixed / share, zero)
-        out[:, place] = torch.where(held, mixed, own) if mask.dim() == 1 else mixed
+        out[:, place] = torch.where(present, mixed, before) if mask.dim() == 1 else mixed
     return out

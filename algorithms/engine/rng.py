@@ -68,12 +68,11 @@ GOLDEN, FIRST_MIX, SECOND_MIX = (
 )
 
 
-def lots(keys: Tensor, first: int, count: int) -> Tensor:
-    """Numbers `first` to `first + count - 1` of the SplitMix64 stream of every key [K], as
+def splitmix64(keys: Tensor, first: int, count: int) -> Tensor:
+    """Return numbers `first` to `first + count - 1` of the SplitMix64 stream of every key [K], as
     int64  [K, count].
 
-    For masks as large as models: counting and integer arithmetic alone, so every device draws the
-    same where it needs them.
+    For random masks as large as models: integer arithmetic gives the same numbers on every device.
     """
     z = keys[:, None] + GOLDEN * torch.arange(first + 1, first + count + 1, device=keys.device)
     z.bitwise_xor_(_shifted(z, 30)).mul_(FIRST_MIX)

@@ -1,51 +1,47 @@
-"""Sparse models: how dense each tensor is, and random masks of that density."""
+"""Sparse models: how many entries of each tensor are non-zero, and random masks with that many."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.layout import Layout, blocks, largest
-from repfl.algorithms.core.rng import lots
+from repfl.algorithms.engine.params import Params, row_slices
+from repfl.algorithms.engine.rng import splitmix64
+from repfl.algorithms.math.masks import topk_mask
 
 
-def erk(layout: Layout, density: float) -> dict[str, int]:
-    """Non-zeros of every learnable tensor under the ERK rule: density proportional to the sum over
-    the product of the dimensions.
+def erk_counts(params: Params, density: float) -> dict[str, int]:
+    """Return the number of non-zeros of every trained tensor under the ERK rule: its density is
+    proportional to the sum over the product of its dimensions (Evci et al., RigL, ICML 2020).
 
-    A tensor that would be denser than dense is kept whole, and the scale is found again for the
-    others (Evci et al., RigL, ICML 2020).
+    A tensor that would exceed a density of one is kept whole, and the others share what is left.
     """
-    tensors = [s for s in layout if s.kind != "stat"]
-    raw = {s.name: sum(s.shape) / s.size for s in tensors}
-    whole: set[str] = set()
-    while True:
-        rest = [s for s in tensors if s.name not in whole]
-        if not rest:
-            return {s.name: s.size for s in tensors}
-        budget = density * sum(s.size for s in tensors) - sum(
-            s.size for s in tensors if s.name in whole
-        )
-        scale = budget / sum(raw[s.name] * s.size for s in rest)
-        most = max(raw[s.name] for s in rest)
-        if most * scale <= 1:
-            return {
-                s.name: s.size if s.name in whole else int(max(0.0, scale * raw[s.name]) * s.size)
-                for s in tensors
-            }
-        whole |= {s.name for s in rest if raw[s.name] == most}
+    ratio = {s.name: sum(s.shape) / s.size for s in params.trained}
+    budget = density * sum(s.size for s in params.trained)
+    dense: set[str] = set()
+    while rest := [s for s in params.trained if s.name not in dense]:
+        left = budget - sum(params[name].size for name in dense)
+        scale = left / sum(ratio[s.name] * s.size for s in rest)
+        largest = max(ratio[s.name] for s in rest)
+        if largest * scale <= 1:
+            break
+        dense |= {s.name for s in rest if ratio[s.name] == largest}
+    return {
+        s.name: s.size if s.name in dense else int(max(0.0, scale * ratio[s.name]) * s.size)
+        for s in params.trained
+    }
 
 
-def scattered(layout: Layout, counts: dict[str, int], keys: Tensor) -> Tensor:
-    """Masks with `counts` random entries per tensor, one mask per key [K]; running statistics are
-    always in  [K, D] bool.
+def random_masks(params: Params, counts: dict[str, int], keys: Tensor) -> Tensor:
+    """Return a mask for each key [K], with `counts` random entries in each tensor and all running
+    statistics  [K, D] bool.
     """
-    mask = torch.ones(len(keys), layout.size, dtype=torch.bool, device=layout.device)
-    for rows in blocks(len(keys)):
+    mask = torch.ones(len(keys), params.size, dtype=torch.bool, device=params.device)
+    for rows in row_slices(len(keys)):
+        key = keys[rows]
         for name, count in counts.items():
-            s, own = layout[name], keys[rows]
+            s = params[name]
             if count < s.size:
-                mask[rows, s.start : s.stop] = largest(
-                    lots(own, s.start, s.size), own.new_full((len(own),), count)
-                )
+                scores = splitmix64(key, s.start, s.size)
+                mask[rows, s.place] = topk_mask(scores, torch.full_like(key, count))
     return mask
