@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms import models
-from repfl.algorithms.engine.client_data import ClientData
-from repfl.algorithms.engine.evaluate import Mixture
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, MethodError, State, build
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.client_data import ClientData
+from repfl.algorithms.engine.evaluate import Mixture
 from tests.algorithms import toys
 
 STAY, LATE = (0, 1, 3), (4, 5)
@@ -103,17 +103,17 @@ class Closed(Method):
     def round(self, state: State, fed: Federation) -> State:
         return {"own": fed.train(state["own"])}
 
-    def personal(self, state: State, fed: Federation) -> Tensor:
+    def client_params(self, state: State, fed: Federation) -> Tensor:
         return state["own"][fed.active]
 
-    def join(self, state: State, fed: Federation) -> None:
+    def newcomer_params(self, state: State, fed: Federation) -> None:
         """Nobody can."""
 
 
 class Silent(Closed):
     """One that does not say what newcomers are given."""
 
-    join = Method.join
+    newcomer_params = Method.newcomer_params
 
 
 def test_where_joining_has_no_meaning_nobody_is_scored() -> None:
@@ -121,7 +121,7 @@ def test_where_joining_has_no_meaning_nobody_is_scored() -> None:
 
 
 def test_a_method_that_does_not_say_what_newcomers_are_given_is_told() -> None:
-    with pytest.raises(MethodError, match="Silent must say what newcomers are given"):
+    with pytest.raises(MethodError, match="Silent must say what unseen clients start from"):
         finished(Silent())
 
 
@@ -137,7 +137,7 @@ def test_fedavg_gives_the_global_model_as_it_is() -> None:
 def test_local_statistics_of_a_global_model_settle_on_the_newcomers_data() -> None:
     run = finished("fedavg", model="tiny-bn")
     models, late = joined(run)
-    learnable, stats = late.layout.learnable, late.layout.stats
+    learnable, stats = late.params.learnable, late.params.stats
     assert torch.equal(models[:, learnable], run.state["theta"][learnable].expand(2, -1))
     assert not torch.equal(models[0, stats], models[1, stats])
 
@@ -152,7 +152,7 @@ def test_local_training_gives_nothing() -> None:
 def test_a_personal_head_starts_from_initial_values_under_the_shared_body() -> None:
     run = finished("fedper")
     _, late = joined(run)
-    offered, head = run.method.newcomer_init(run.state, late), late.layout.head
+    offered, head = run.method.newcomer_init(run.state, late), late.params.head
     assert torch.equal(offered[head], late.new_model()[head])
     assert torch.equal(offered[~head], run.state["theta"][~head])
 
@@ -161,7 +161,7 @@ def test_a_personal_head_starts_from_initial_values_under_the_shared_body() -> N
 def test_where_only_heads_are_fitted_the_body_stays(name: str, hp: dict[str, Any]) -> None:
     run = finished(name, **hp)
     models, late = joined(run)
-    body = ~late.layout.head
+    body = ~late.params.head
     assert torch.equal(models[:, body], run.state["theta"][body].expand(2, -1))
     assert not torch.equal(models[0, ~body], models[1, ~body])
 
@@ -177,7 +177,7 @@ def test_without_a_global_model_newcomers_are_given_the_mean(name: str) -> None:
 def test_bodies_under_push_sum_count_by_their_masses() -> None:
     run = finished("dfedpgp", degree=1)
     _, late = joined(run)
-    mass, body = run.state["mu"], ~late.layout.head
+    mass, body = run.state["mu"], ~late.params.head
     expected = (mass[:, None] * run.state["w"].double()).sum(0) / mass.sum()
     offered = run.method.newcomer_init(run.state, late)
     torch.testing.assert_close(offered[body].double(), expected[body], rtol=1e-5, atol=1e-6)
@@ -195,7 +195,7 @@ def test_a_newcomer_of_fedobp_keeps_only_what_is_personal() -> None:
     run = finished("fedobp", q=0.9)
     models, late = joined(run)
     kept = (models != run.state["theta"]).sum(1)
-    assert all(0 < count <= 0.1 * late.layout.parameters + 1 for count in kept.tolist())
+    assert all(0 < count <= 0.1 * late.params.parameters + 1 for count in kept.tolist())
 
 
 def test_a_newcomer_of_ditto_stays_near_the_global_model() -> None:
@@ -207,7 +207,7 @@ def test_a_newcomer_of_ditto_stays_near_the_global_model() -> None:
 def test_a_newcomer_of_fedpac_is_given_the_mean_of_the_heads_that_the_server_has_seen() -> None:
     run = finished("fedpac", model="tiny-bn")
     _, late = joined(run)
-    offered, head = run.method.newcomer_init(run.state, late), late.layout.head
+    offered, head = run.method.newcomer_init(run.state, late), late.params.head
     everybody = run.method.client_params(run.state, run.fed)
     torch.testing.assert_close(offered[head], everybody[:, head].mean(0))
     assert torch.equal(offered[~head], run.state["theta"][~head])
@@ -220,6 +220,6 @@ def test_fine_tuning_has_a_learning_rate_of_its_own_for_them_as_for_all(name: st
     assert torch.equal(
         given, plain.method.newcomer_init(plain.state, plain.fed)
     )  # rounds are the same
-    for tuned in (joined(tiny)[0], tiny.method.client_params(tiny.state, tiny.fed)):
+    for tuned in (joined(tiny)[0], toys.everybody(tiny)):
         torch.testing.assert_close(tuned, given.expand_as(tuned), rtol=0, atol=1e-6)
     assert (joined(plain)[0] - given).abs().max() > 1e-3

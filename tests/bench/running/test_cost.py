@@ -4,25 +4,16 @@ that is asked about; they have a range, and say what they rest on.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, unique
+from repfl.bench.cells.planned import Planned
 from repfl.bench.records.store import Record, Store
-from repfl.bench.running import cost, operations, pace
+from repfl.bench.running import cost, samples
 from repfl.bench.running.clients import clients_of
 from repfl.bench.running.task import Task
 from tests.bench.conftest import task
-
-
-@pytest.fixture(autouse=True)
-def _uncalibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REPFL_PACE", str(tmp_path / "pace.json"))
 
 
 def lasting(method: str = "fedavg", rounds: int = 100, seed: int = 0, **changes: Any) -> Task:
@@ -39,7 +30,7 @@ def keep(store: Store, done: Task, times: float, device: str = "cpu", **told: fl
     spent = times * expected(done)
     seconds = {"train": 0.9 * spent, "evaluate": 0.1 * spent, "wall": 7 * spent}
     seconds |= {"processor": spent} if device == "cpu" else {}
-    origin = {"device": device, "chunk": operations.TOGETHER, "seconds": seconds | told}
+    origin = {"device": device, "chunk": cost.STACK, "seconds": seconds | told}
     store.put(Record(done.cell.id, done.cell.json, "done", "", {}, origin), {})
 
 
@@ -65,62 +56,28 @@ def seconds(store: Store, wanted: Task, device: str = "cpu") -> float:
 def test_work_counts_the_samples_that_clients_really_have(partition: dict[str, Any]) -> None:
     wanted = lasting(partition=partition, clients=4)
     real = clients_of(wanted.cell)
-    done = operations.work("fedavg", {}, wanted.cell.recipe)
+    done = cost.work("fedavg", {}, wanted.cell.recipe)
     assert done.samples == pytest.approx(100 * real.samples, rel=0.1)  # shares are cut per class
     tested = sum(len(part) for part in real.data.test) / 4
-    assert operations.scored_on(wanted.cell.recipe) == pytest.approx(tested, rel=0.1)
+    assert samples.scored_on(wanted.cell.recipe) == pytest.approx(tested, rel=0.1)
 
 
-def test_counted_models_are_those_of_the_table() -> None:
-    for shape in [("tiny", 1, 8, 10), ("tiny-bn", 1, 8, 10), ("cnn4", 3, 32, 10)]:
-        assert operations.table()[shape] == operations.counted(*shape)
-    wanted = {
-        operations.shape_of(item.cell.recipe)
-        for scale in ("smoke", "desk", "paper")
-        for item in unique(plan(Selection(papers=["fedpurin"], scale=scale)))
-    }
-    assert wanted <= set(operations.table())
-
-
-def test_products_are_those_of_the_layers() -> None:
+def test_multiply_adds_are_those_of_the_layers() -> None:
     forward = 24 * 24 * 25 * 32 + 8 * 8 * 25 * 32 * 64 + 1024 * 512 + 512 * 10
-    assert operations.network("cnn4", 1, 28, 10).score_products == forward
+    assert cost.multiply_adds("cnn4", 1, 28, 10)[0] == forward
 
 
-def test_grey_pictures_cost_less_than_coloured_ones() -> None:
-    grey, coloured = (operations.network("cnn4", *shape) for shape in ((1, 28, 10), (3, 32, 10)))
-    assert grey.train_products < 0.6 * coloured.train_products
-    known = pace.reference()
-    assert known._of(grey.step(32)) < 0.8 * known._of(coloured.step(32))
-
-
-def test_epochs_of_the_head_alone_go_through_the_body_forward_only() -> None:
-    recipe = lasting().cell.recipe
-    whole, mixed, head = (
-        operations.work(method, hp, recipe).steps
-        for method, hp in (
-            ("fedavg", {}),
-            ("fedrep", {"body_epochs": 1, "head_epochs": 1}),
-            ("flute", {"detach": True}),
-        )
-    )
-    assert head.products < 0.5 * whole.products
-    assert head.parameters == 0
-    epochs = recipe["training"]["epochs"]
-    assert mixed.products == pytest.approx((whole.products + head.products) / epochs)
-
-
-def test_everybody_who_is_scored_and_tuned_is_counted() -> None:
+def test_all_who_are_scored_and_tuned_are_counted() -> None:
     plain, often, tuned = (
-        operations.work(method, hp, lasting(evaluation=evaluation).cell.recipe).scoring
+        cost.work(method, hp, lasting(evaluation=evaluation).cell.recipe)
         for method, hp, evaluation in (
             ("fedavg", {}, {"every": 0}),
             ("fedavg", {}, {"every": 10}),
             ("fedavg-ft", {"epochs": 5}, {"every": 0}),
         )
     )
-    assert often.products == pytest.approx(10 * plain.products)
-    assert tuned.products > 5 * plain.products
+    assert often.scored == pytest.approx(10 * plain.scored)
+    assert tuned.trained > plain.trained
 
 
 def test_an_estimate_is_what_such_cells_took(store: Store) -> None:
@@ -128,20 +85,6 @@ def test_an_estimate_is_what_such_cells_took(store: Store) -> None:
         keep(store, lasting(seed=seed), times)
     wanted = lasting(seed=9, rounds=50)
     assert seconds(store, wanted) == pytest.approx(2 * expected(wanted))
-
-
-def test_cells_that_took_one_client_at_a_time_tell_the_same_of_a_machine(store: Store) -> None:
-    one, wanted = lasting(clients=8), lasting(seed=9, clients=8).cell
-    alone, together = (
-        cost.Speeds().pace.seconds(operations.work("fedavg", {}, wanted.recipe, chunk), "fedavg")
-        for chunk in (1, None)
-    )
-    spent = {"train": 0.0, "evaluate": 0.0, "wall": 0.0, "processor": 2 * (cost.START + alone)}
-    origin = {"device": "cpu", "chunk": 1, "seconds": spent}
-    store.put(Record(one.cell.id, one.cell.json, "done", "", {}, origin), {})
-    assert together < 0.7 * alone
-    found = cost.measured(store)["cpu"].seconds(wanted)
-    assert found == pytest.approx(2 * (cost.START + together))
 
 
 def test_the_clock_on_the_wall_tells_nothing(store: Store) -> None:
@@ -162,19 +105,12 @@ def test_cells_that_train_on_a_handful_do_not_spoil_an_estimate(store: Store) ->
     assert seconds(store, lasting(seed=9)) == pytest.approx(expected(lasting()))
 
 
-def test_a_method_costs_what_it_was_measured_to_cost(store: Store) -> None:
-    keep(store, lasting(), 1.0)
+def test_a_method_costs_what_its_registration_says_until_such_cells_ran(store: Store) -> None:
+    plain, dear = (expected(lasting(name)) for name in ("fedper", "ditto"))
+    assert dear > plain
     for seed in range(4):
         keep(store, lasting("ditto", seed=seed), 5.0)
-    dear, other = (seconds(store, lasting(m, seed=9)) for m in ("ditto", "fedper"))
-    assert dear / expected(lasting("ditto")) == pytest.approx(5.0, rel=0.1)
-    assert 1.0 < other / expected(lasting("fedper")) < 5.0
-
-
-def test_a_method_that_nobody_measured_costs_what_its_registration_says() -> None:
-    known = replace(pace.reference(), methods={})
-    once, twice = (known.share(method).steps for method in ("fedper", "star-pfl"))
-    assert (once, twice) == (1.0, 2.0)
+    assert seconds(store, lasting("ditto", seed=9)) == pytest.approx(5 * dear)
 
 
 def test_a_slow_machine_is_slow_with_models_it_has_not_seen(store: Store) -> None:
@@ -238,12 +174,12 @@ def test_a_forecast_says_what_it_rests_on(store: Store) -> None:
         return cost.in_words(cost.forecast(items, cost.measured(store)))
 
     assert "2 cells to compute" in told()
-    assert "by their operations, at a reference pace; `repfl doctor` measures" in told()
-    assert "GPU hours cannot be told" in told()
+    assert "at the speed of a reference machine" in told()
+    assert "GPU time unknown" in told()
     keep(store, lasting(), 1.0)
     assert "the models of 1 were measured here" in told()
     keep(store, lasting(seed=1), 500.0, "cuda:0")
-    assert "of one GPU for the 1 whose models, as measured by cells of this store" in told()
+    assert "of one GPU for the 1 whose models, as measured here" in told()
 
 
 def test_costs_of_shards_look_at_no_store(store: Store) -> None:

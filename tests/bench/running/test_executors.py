@@ -11,7 +11,7 @@ import pytest
 
 from repfl.bench.errors import UserError
 from repfl.bench.records.store import Store
-from repfl.bench.running import devices, packing, runner
+from repfl.bench.running import devices, runner
 from repfl.bench.running.executors import EXECUTORS, processes, ray
 from repfl.bench.running.task import Options, Outcome, Task
 from tests.bench.conftest import FAULTY, task
@@ -49,34 +49,17 @@ def test_executors_workers_and_order_change_no_bit(tmp_path: Path) -> None:
     assert len(digests(tmp_path / "a")) == 5
 
 
-def test_packing_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processors stand for two GPUs, and every second round a cell more is let in."""
-    tasks = [
-        task("fedpurin", seed, model="tiny-bn", training={"rounds": 60}) for seed in range(2)
-    ] + [task(seed=seed) for seed in range(2)]
-    execute("inline", tasks, tmp_path / "alone", 1)
-    packer = packing.Packer(["cpu", "cpu"], 2, measured=True)
-    monkeypatch.setattr("repfl.bench.running.executors.processes.packer", lambda *_: packer)
-    for name, value in (("WINDOW", 0.0), ("ROUNDS", 1), ("GAIN", 0.0)):
-        monkeypatch.setattr(packing, name, value)
-    assert [outcome.status for outcome in execute("processes", tasks, tmp_path / "packed", 4)] == [
-        "done"
-    ] * 4
-    assert max(place.width for place in packer.places) == 2
-    assert digests(tmp_path / "packed") == digests(tmp_path / "alone")
-
-
 @pytest.mark.skipif(not devices.gpus(), reason="needs a GPU")
 def test_sharing_a_gpu_changes_no_bit(tmp_path: Path) -> None:
     tasks = [task("fedavg", seed, training={"rounds": 40}) for seed in range(4)]
-    execute("inline", tasks, tmp_path / "alone", 1, device="cuda", chunk=2)
+    execute("inline", tasks, tmp_path / "alone", 1, device="cuda", stack=2)
     execute(
         "processes",
         tasks,
         tmp_path / "shared",
         2 * devices.gpus(),
         device="cuda",
-        chunk=2,
+        stack=2,
         per_gpu=2,
     )
     assert len(digests(tmp_path / "alone")) == 4
@@ -139,9 +122,9 @@ def test_a_second_wish_to_stop_waits_no_longer_for_many_workers_than_for_one(
         def kill(self) -> None:
             killed.append(self)
 
-    pool = processes.WorkerPool(Options(), 8, processes.packer(Options(), 8))
+    pool = processes.WorkerPool(Options(), 8)
     pipes = [pool.context.Pipe()[0] for _ in range(8)]
-    pool.workers = [processes._Worker(Busy(), pipe, 0, Options()) for pipe in pipes]
+    pool.workers = [processes._Worker(Busy(), pipe, Options()) for pipe in pipes]
     monkeypatch.setattr(processes.time, "monotonic", lambda: clock[0])
     pool.dismiss()
     assert len(killed) == 8
