@@ -67,13 +67,12 @@ class ClientData:
     @property
     def class_counts(self) -> Tensor:
         """Training samples of every client and class  [N, classes]."""
-        owner = torch.repeat_interleave(
-            torch.tensor([len(part) for part in self.train], device=self.labels.device)
-        )
-        label = self.labels[torch.cat(list(self.train)).to(self.labels.device)]
-        return torch.bincount(
-            owner * self.classes + label, minlength=self.clients * self.classes
-        ).view(self.clients, self.classes)
+        sizes = torch.tensor([len(part) for part in self.train])
+        owner = to_device(torch.arange(self.clients).repeat_interleave(sizes), self.labels.device)
+        label = self.labels[to_device(torch.cat(list(self.train)), self.labels.device)]
+        counts = torch.zeros(self.clients * self.classes, dtype=torch.int64, device=label.device)
+        place = owner * self.classes + label
+        return counts.index_add(0, place, torch.ones_like(place)).view(self.clients, self.classes)
 
     @property
     def input_shape(self) -> tuple[int, int, int]:

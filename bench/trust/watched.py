@@ -107,6 +107,8 @@ class Replayed(Watched):
         self.replays: str = ""
         """"": record; "up": replay the teacher's rows of what goes up; "down": replay downloads."""
         self.teacher = 0
+        self.coded_down = False
+        """Whether a download told positions: the mask is then a part of the message."""
 
     def replay(self, earlier: Replayed, what: str, teacher: int = 0) -> None:
         """Replay the messages of another federation from here on."""
@@ -131,8 +133,10 @@ class Replayed(Watched):
             message[rows.index(self.teacher)] = recorded[rows.index(self.teacher)]
         return message
 
-    def _send(self, direction: Any, *how: Any) -> Tensor:
-        return self._heard(super()._send(direction, *how), direction, self.active_ids)
+    def _send(self, direction: Any, x: Tensor, mask: Any, code: Any, *how: Any) -> Tensor:
+        self.coded_down |= direction == "down" and code != "none"
+        sent = super()._send(direction, x, mask, code, *how)
+        return self._heard(sent, direction, self.active_ids)
 
     def send(self, direction: Any, x: Tensor, *, floats: int | None = None) -> Tensor:
         return self._heard(super().send(direction, x, floats=floats), direction, self.active_ids)
