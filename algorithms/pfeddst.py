@@ -132,8 +132,8 @@ class PFedDST(Method[HP]):
         scores = self.scores(state, fed)
         graph = fed.topology.best(scores, self.hp.degree)
         self.log_peers(state, fed, graph, scores)
-        w = fed.gossip(state.pop("w"), topology.row_stochastic(graph), extractor)
-        w = self.train(fed, w)
+        mixing = topology.row_stochastic(graph)
+        w = self.train(fed, fed.gossip(state.pop("w"), mixing, extractor))
         loss = self.measure_losses(fed, w, state["loss"], graph)
         return {"w": w, "loss": loss, "last": state["last"].masked_fill(graph, fed.round)}
 
@@ -178,10 +178,14 @@ class PFedDST(Method[HP]):
 
     def train(self, fed: Federation, w: Tensor) -> Tensor:
         """Train the extractors, then the headers  [N, D]."""
-        w = fed.train(w, trainable=fed.params.learnable & fed.params.body)
+        w = self.train_extractor(fed, w)
         return self.train_header(fed, w, first_epoch=fed.epochs)
 
-    def train_header(self, fed: Federation, w: Tensor, *, first_epoch: int) -> Tensor:
+    def train_extractor(self, fed: Federation, w: Tensor, *, first_epoch: int = 0) -> Tensor:
+        extractor = fed.params.learnable & fed.params.body
+        return fed.train(w, trainable=extractor, first_epoch=first_epoch)
+
+    def train_header(self, fed: Federation, w: Tensor, *, first_epoch: int = 0) -> Tensor:
         hp = self.hp
         return fed.train(
             w,

@@ -88,7 +88,7 @@ def test_dfedavgm_adds_what_the_neighbours_changes_come_to() -> None:
         for rounds in (2, 3)
     )
     fed, x, trained = after.fed, before.state["w"], after.fed.trained
-    change = after.method.quantised(fed, trained, x, 8)
+    change = after.method.quantise(fed, trained, x, 8)
     expected = x + fed.topology.mixing(PAPER["graph"], PAPER["degree"]) @ change
     assert plain.apart(after.state["w"], expected) < 1e-12
 
@@ -97,7 +97,7 @@ def test_dfedavgm_quantises_to_the_levels_that_its_bits_allow() -> None:
     run = toys.run("dfedavgm", PAPER | {"bits": 3}, rounds=1, dtype=torch.float64)
     known, trained = run.fed.new_model().expand(run.fed.N, -1), run.fed.trained
     assert trained is not None
-    change = run.method.quantised(run.fed, trained, known, 3)
+    change = run.method.quantise(run.fed, trained, known, 3)
     largest = (trained - known).abs().amax(1, keepdim=True)
     levels = change[largest.flatten() > 0] / largest[largest > 0][:, None] * 3
     assert torch.allclose(levels, levels.round(), atol=1e-9)
@@ -112,7 +112,7 @@ def test_dfedavgm_quantises_only_changes() -> None:
 
 def test_dfedavgm_bills_a_model_per_neighbour() -> None:
     run = toys.run("dfedavgm", {"degree": 2})
-    size, clients = run.fed.layout.parameters, run.fed.N
+    size, clients = run.fed.params.parameters, run.fed.N
     assert (
         peers.traffic(run, "up_values")
         == peers.traffic(run, "down_values")
@@ -123,7 +123,7 @@ def test_dfedavgm_bills_a_model_per_neighbour() -> None:
 
 def test_dfedavgm_bills_quantised_changes_by_their_width() -> None:
     run = toys.run("dfedavgm", PAPER | {"bits": 5})
-    words = -(-run.fed.layout.parameters * 5 // 32) + 1  # and the size of the largest change
+    words = -(-run.fed.params.parameters * 5 // 32) + 1  # and the size of the largest change
     assert peers.traffic(run, "up_values") == [4.0 * words * 2 * run.fed.N] * 3
 
 
@@ -137,8 +137,8 @@ def test_dfedavgm_sends_statistics_where_the_protocol_averages_them(buffers: str
         sizes=peers.SIZES,
     )
     spread = (run.state["w"] - run.state["w"].mean(0)).abs().amax(0)
-    assert spread[run.fed.layout.learnable].max() < 1e-6
-    assert bool((spread[run.fed.layout.stats] > 1e-4).any()) == (buffers == "local")
+    assert spread[run.fed.params.learnable].max() < 1e-6
+    assert bool((spread[run.fed.params.stats] > 1e-4).any()) == (buffers == "local")
 
 
 def test_dfedavgm_scores_everybody_whatever_the_participation() -> None:

@@ -10,9 +10,7 @@ from torch import Tensor
 
 from repfl.algorithms.core import topology
 from repfl.algorithms.core.method import build
-from repfl.algorithms.core.model import Model
 from repfl.algorithms.core.run import Run
-from repfl.algorithms.models.tiny import tiny
 from tests.algorithms import peers, plain, toys
 
 DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}
@@ -26,7 +24,7 @@ def still(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
 def head_phase(run: Run, w: Tensor, client: int, round_: int, lr: float, epochs: int) -> Tensor:
     """SGD on the head alone."""
     w, p, buffer = w.clone(), run.fed.protocol, torch.zeros_like(w)
-    head = run.fed.layout.head
+    head = run.fed.params.head
     for x, y in plain.batches(run.fed, client, round_, epochs):
         buffer = p.momentum * buffer + plain.gradient(run.fed, w, x, y, still) + p.weight_decay * w
         w[head] -= lr * buffer[head]
@@ -46,7 +44,7 @@ def body_phase(
 ) -> Tensor:
     """SGD on u = mass * z, gradients and decay taken at z; returns z with the untouched head."""
     w, p, buffer = w.clone(), run.fed.protocol, torch.zeros_like(w)
-    body = run.fed.layout.learnable & ~run.fed.layout.head
+    body = run.fed.params.learnable & ~run.fed.params.head
     u = mass * w
     for x, y in plain.batches(run.fed, client, round_, epochs, first=first):
         buffer = p.momentum * buffer + plain.gradient(run.fed, w, x, y) + p.weight_decay * w
@@ -71,7 +69,7 @@ def test_dfedpgp_follows_its_plain_transcription(order: str, push_sum: bool, mod
     }
     run = toys.run("dfedpgp", hp, model=model, **DOUBLE, **SGD)
     fed = run.fed
-    shared = fed.layout.learnable & ~fed.layout.head
+    shared = fed.params.learnable & ~fed.params.head
     z, mass = [fed.new_model() for _ in range(fed.N)], [1.0] * fed.N
     for round_ in (1, 2, 3):
         hears = peers.topology_at(fed, round_).graph(graph, 2)
@@ -124,7 +122,7 @@ def test_dfedpgp_on_the_body_alone_is_dfedavgm_with_the_first_heads() -> None:
     run = toys.run("dfedpgp", hp | {"head_epochs": 0}, **DOUBLE, **SGD)
     fed = run.fed
     w = fed.new_model().repeat(fed.N, 1)
-    body = ~fed.layout.head
+    body = ~fed.params.head
     for round_ in (1, 2, 3):
         lr = 0.05 * 0.9 ** (round_ - 1)
         w = torch.stack(
@@ -133,16 +131,8 @@ def test_dfedpgp_on_the_body_alone_is_dfedavgm_with_the_first_heads() -> None:
         w = torch.where(body, peers.topology_at(fed, round_).mixing("regular", 2) @ w, w)
     assert plain.apart(w, run.state["w"]) < 1e-12
     assert torch.equal(
-        run.state["w"][:, fed.layout.head], fed.new_model()[fed.layout.head].expand(fed.N, -1)
+        run.state["w"][:, fed.params.head], fed.new_model()[fed.params.head].expand(fed.N, -1)
     )
-
-
-def headless() -> Model:
-    """The tiny network, nothing of which counts as a head."""
-    specs = tuple(
-        (name, shape, kind, False, init) for name, shape, kind, _, init in tiny(1, 8, 4).specs
-    )
-    return Model("headless", specs, tiny(1, 8, 4)._body, "fc2")
 
 
 def test_dfedpgp_without_a_head_and_with_one_step_is_stochastic_gradient_push() -> None:
@@ -152,7 +142,7 @@ def test_dfedpgp_without_a_head_and_with_one_step_is_stochastic_gradient_push() 
         build("dfedpgp", {"degree": 2, "order": "train-gossip"}),
         recipe,
         held,
-        headless(),
+        toys.headless(),
         seed=0,
         dtype=torch.float64,
     )
@@ -176,11 +166,11 @@ def test_dfedpgp_without_training_reaches_the_average_of_the_first_bodies() -> N
     start = torch.stack([fed.new_model(client) for client in range(fed.N)])
     state = run.method.init(fed) | {"w": start}
     for round_ in range(1, 81):
-        fed.begin(round_, scoring=False, everybody=True)
+        fed.begin(round_, all_clients=True)
         state = run.method.round(state, fed)
-    body = ~fed.layout.head
+    body = ~fed.params.head
     assert (state["w"] - start.mean(0)).abs()[:, body].max() < 1e-9
-    assert torch.equal(state["w"][:, fed.layout.head], start[:, fed.layout.head])
+    assert torch.equal(state["w"][:, fed.params.head], start[:, fed.params.head])
 
 
 def test_dfedpgp_freezes_the_other_part_bit_for_bit() -> None:
@@ -189,7 +179,7 @@ def test_dfedpgp_freezes_the_other_part_bit_for_bit() -> None:
     ).fed.new_model()
     heads = toys.run("dfedpgp", {"graph": "none", "body_epochs": 0}, model="tiny-bn", **SGD)
     bodies = toys.run("dfedpgp", {"graph": "none", "head_epochs": 0}, model="tiny-bn", **SGD)
-    head = heads.fed.layout.head
+    head = heads.fed.params.head
     assert torch.equal(heads.state["w"][:, ~head], start[~head].expand(heads.fed.N, -1))
     assert torch.equal(bodies.state["w"][:, head], start[head].expand(bodies.fed.N, -1))
     assert not torch.equal(heads.state["w"][:, head], start[head].expand(heads.fed.N, -1))
@@ -198,7 +188,7 @@ def test_dfedpgp_freezes_the_other_part_bit_for_bit() -> None:
 @pytest.mark.parametrize("push_sum", [True, False])
 def test_dfedpgp_bills_a_body_and_its_mass_per_neighbour(push_sum: bool) -> None:
     run = toys.run("dfedpgp", {"degree": 2, "push_sum": push_sum})
-    body = int((~run.fed.layout.head).sum())
+    body = int((~run.fed.params.head).sum())
     assert (
         peers.traffic(run, "up_values")
         == peers.traffic(run, "down_values")

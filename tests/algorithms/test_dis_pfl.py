@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms import models
-from repfl.algorithms.core import sparse
+from repfl.algorithms.math import sparse
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.rng import lots
+from repfl.algorithms.engine.rng import splitmix64
 from repfl.algorithms.core.run import Run
 from tests.algorithms import peers, plain, toys
 
@@ -21,15 +21,15 @@ DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}
 
 
 def counts(mask: Tensor, fed: Federation) -> dict[str, list[int]]:
-    return {s.name: mask[:, s.start : s.stop].sum(1).tolist() for s in fed.layout}
+    return {s.name: mask[:, s.start : s.stop].sum(1).tolist() for s in fed.params}
 
 
 # -- densities and masks ---------------------------------------------------------------------------
 
 
 def test_erk_on_resnet18_gn_has_the_known_number_of_non_zeros() -> None:
-    layout = models.build("resnet18-gn", channels=3, size=32, classes=10).layout
-    found = sparse.erk(layout, 0.5)
+    layout = models.build("resnet18-gn", channels=3, size=32, classes=10).params
+    found = sparse.erk_counts(layout, 0.5)
     assert sum(found.values()) == 5_586_977
     partly = {
         name: round(count / layout[name].size, 4)
@@ -49,20 +49,20 @@ def test_erk_on_resnet18_gn_has_the_known_number_of_non_zeros() -> None:
 
 @pytest.mark.parametrize("density", [0.2, 0.5, 0.9, 1.0])
 def test_erk_spends_its_budget_on_any_model(density: float) -> None:
-    layout = models.build("tiny-bn", channels=1, size=8, classes=4).layout
-    found = sparse.erk(layout, density)
+    layout = models.build("tiny-bn", channels=1, size=8, classes=4).params
+    found = sparse.erk_counts(layout, density)
     assert sum(found.values()) == pytest.approx(density * layout.parameters, abs=len(found))
     assert set(found) == {s.name for s in layout if s.kind != "stat"}
 
 
 def test_first_masks_are_exactly_as_dense_as_asked_and_one_per_client() -> None:
     run = toys.run("dis-pfl", {"density": 0.3}, model="tiny-bn", rounds=1, epochs=0)
-    wanted = sparse.erk(run.fed.layout, 0.3)
+    wanted = sparse.erk_counts(run.fed.params, 0.3)
     mask = run.method.init(run.fed)["mask"]
     assert {n: c for n, c in counts(mask, run.fed).items() if n in wanted} == {
         n: [c] * run.fed.N for n, c in wanted.items()
     }
-    assert bool(mask[:, run.fed.layout.stats].all())
+    assert bool(mask[:, run.fed.params.stats].all())
     assert len({bytes(row.numpy().tobytes()) for row in mask}) == run.fed.N
     common = toys.run("dis-pfl", {"density": 0.3, "masks": "common"}, rounds=1, epochs=0).state[
         "sent"
@@ -115,10 +115,11 @@ def test_dis_pfl_without_neighbours_regrows_from_zero() -> None:
     run = toys.run("dis-pfl", {"density": 0.3, "graph": "none"}, sizes=peers.SIZES, rounds=1)
     grown = run.state["mask"] & ~run.state["sent"]
     assert int(grown.sum()) > 0
-    run.fed.begin(2, scoring=False, everybody=True)
-    start = run.method.gossip(dict(run.state), run.fed)
+    run.fed.begin(2, all_clients=True)
+    w, sent, mask = (run.state[name] for name in ("w", "sent", "mask"))
+    kept = mask & sent
+    start = run.method.gossip(run.fed, w, sent, mask)
     assert bool((start[grown] == 0).all())
-    kept = run.state["mask"] & run.state["sent"]
     assert torch.equal(start[kept], run.state["w"][kept])
 
 
@@ -131,9 +132,10 @@ def test_dis_pfl_averages_statistics_only_where_the_protocol_does(buffers: str) 
         sizes=peers.SIZES,
         buffers=buffers,
     )
-    run.fed.begin(4, scoring=False, everybody=True)
-    stats = run.fed.layout.stats
-    before, after = run.state["w"][:, stats], run.method.gossip(run.state, run.fed)[:, stats]
+    run.fed.begin(4, all_clients=True)
+    stats = run.fed.params.stats
+    w, sent, mask = (run.state[name] for name in ("w", "sent", "mask"))
+    before, after = w[:, stats], run.method.gossip(run.fed, w, sent, mask)[:, stats]
     if buffers == "local":
         assert torch.equal(before, after)
     else:
@@ -149,7 +151,7 @@ def evolved(
     """Prune by magnitude and regrow by wish, tensor by tensor, with sorts."""
     share = 0.5 / 2 * (1 + cos(pi * (round_ - 1) / run.fed.rounds))
     new = mask.copy()
-    for s in run.fed.layout:
+    for s in run.fed.params:
         if s.kind != "stat":
             part, held = new[s.start : s.stop], mask[s.start : s.stop]
             swaps = ceil(share * held.sum())
@@ -167,7 +169,7 @@ def trained(run: Run, w: Tensor, mask: Tensor, client: int, round_: int) -> Tens
         g = plain.gradient(run.fed, w, x, y)
         g = g * min(1.0, p.clip / (float(g.norm()) + 1e-6))
         buffer = p.momentum * buffer + g + p.weight_decay * w
-        w = torch.where(run.fed.layout.learnable, (w - p.lr * buffer) * mask, w)
+        w = torch.where(run.fed.params.learnable, (w - p.lr * buffer) * mask, w)
     return w
 
 
@@ -193,7 +195,7 @@ def test_dis_pfl_follows_its_plain_transcription(regrow: str) -> None:
             )
         w = torch.stack([trained(run, start[i], mask[i], i, round_) for i in clients])
         if regrow == "random":
-            wish = lots(run.method.keys(fed, "regrow"), 0, fed.D).numpy().astype(object)
+            wish = splitmix64(run.method.keys(fed, "regrow"), 0, fed.D).numpy().astype(object)
         else:
             screen = [plain.batches(fed, i, round_, 1, stream="screen")[0] for i in clients]
             wish = np.stack([plain.gradient(fed, w[i], *screen[i]).abs().numpy() for i in clients])
@@ -214,7 +216,7 @@ def test_dis_pfl_follows_its_plain_transcription(regrow: str) -> None:
 
 def test_dis_pfl_bills_its_entries_and_a_bitmap_per_neighbour() -> None:
     run = toys.run("dis-pfl", {"density": 0.3, "degree": 2})
-    entries, size = sum(sparse.erk(run.fed.layout, 0.3).values()), run.fed.layout.parameters
+    entries, size = sum(sparse.erk_counts(run.fed.params, 0.3).values()), run.fed.params.parameters
     assert (
         peers.traffic(run, "up_values")
         == peers.traffic(run, "down_values")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partialmethod
 
 import pytest
 import torch
@@ -16,10 +17,8 @@ from tests.algorithms import plain, toys
 BRIEF = {"pretrain_epochs": 2}
 
 
-def federation(sizes: tuple[int, ...] = toys.RAGGED, chunk: int = 1) -> Federation:
-    return toys.run(
-        "local", model="tiny-bn", sizes=sizes, dtype=torch.float64, rounds=1, chunk=chunk
-    ).fed
+def federation(stack: int = 1) -> Federation:
+    return toys.run("local", model="tiny-bn", dtype=torch.float64, rounds=1, stack=stack).fed
 
 
 # -- preparation -----------------------------------------------------------------------------------
@@ -36,7 +35,7 @@ def maps_of(fed: Federation, flat: Tensor, client: int) -> dict[str, Tensor]:
         found[f"in{layer}"] = x.transpose(0, 1).flatten(1)
         x = F.batch_norm(
             x,
-            *(p[f"bn{layer}.{part}"] for part in ("mean", "var", "weight", "bias")),
+            *(p[f"bn{layer}.{part}"] for part in ("running_mean", "running_var", "weight", "bias")),
             training=False,
         )
         found[f"out{layer}"] = x.transpose(0, 1).flatten(1)
@@ -47,33 +46,33 @@ def maps_of(fed: Federation, flat: Tensor, client: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize(
     ("maps", "wanted"), [("ends", ("in1", "out2")), ("inputs", ("in1", "in2"))]
 )
-@pytest.mark.parametrize("chunk", [1, 6])
+@pytest.mark.parametrize("stack", [1, 6])
 def test_feature_statistics_are_those_of_all_samples_at_once(
-    maps: str, wanted: tuple[str, ...], chunk: int, monkeypatch: pytest.MonkeyPatch
+    maps: str, wanted: tuple[str, ...], stack: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        Federation.visit, "__kwdefaults__", Federation.visit.__kwdefaults__ | {"batch": 9}
-    )
-    fed = federation(chunk=chunk)
+    plainly = Federation.for_each_batch
+    monkeypatch.setattr(Federation, "for_each_batch", partialmethod(plainly, batch=9))
+    fed = federation(stack)
     flat = fed.new_model(5).double()
-    mean, spread, places = fedap.feature_statistics(fed, flat.expand(fed.N, -1), maps)
+    statistics, widths = fedap.feature_statistics(fed, flat.expand(fed.N, -1), maps)
+    mean, spread = (part.split(widths, 1) for part in statistics.chunk(2, dim=1))
     for client in (0, 1, 3, 4, 5):
         found = maps_of(fed, flat, client)
-        for name, place in zip(wanted, places, strict=True):
-            assert plain.apart(found[name].mean(1), mean[client, place]) < 1e-12
-            assert plain.apart(found[name].std(1, correction=0), spread[client, place]) < 1e-12
-    assert not mean[2].any()
+        for place, name in enumerate(wanted):
+            assert plain.apart(found[name].mean(1), mean[place][client]) < 1e-12
+            assert plain.apart(found[name].std(1, correction=0), spread[place][client]) < 1e-12
+    assert not statistics[2].any()
 
 
 def test_pretraining_data_are_the_first_share_of_each_class() -> None:
     fed = federation()
     held = torch.cat(list(fed.data.train)).sort().values
-    found = set(fedap.pooled(fed, 0.5, "train").tolist())
+    found = set(fedap.pooled_samples(fed, 0.5, "train").tolist())
     for label in range(fed.classes):
         own = held[fed.data.labels[held] == label].tolist()
         assert found & set(own) == set(own[: len(own) // 2])
     everything = torch.cat([*fed.data.train, *fed.data.test])
-    assert set(fedap.pooled(fed, 1.0, "all").tolist()) == set(everything.tolist())
+    assert set(fedap.pooled_samples(fed, 1.0, "all").tolist()) == set(everything.tolist())
     assert not found & set(torch.cat(list(fed.data.test)).tolist())
 
 
@@ -120,7 +119,7 @@ def test_fedap_that_listens_to_nobody_is_local_training(participation: float) ->
 def test_fedap_among_equally_distant_clients_is_fedbn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         fedap.FedAP,
-        "prepared",
+        "measure_closeness",
         lambda self, fed: torch.ones(fed.N, fed.N, dtype=torch.float64).fill_diagonal_(0),
     )
     common = {
@@ -159,12 +158,12 @@ def test_fedap_follows_its_plain_transcription() -> None:
     hp = {"lam": 0.3, "pretrain_epochs": 3, "pretrain_lr": 0.02}
     run = toys.run("fedap", hp, model="tiny-bn", sizes=(25, 9, 16), dtype=torch.float64)
     fed = run.fed
-    lone = fed.over([fedap.pooled(fed, 0.3, "train")])
+    lone = fed.subfederation([fedap.pooled_samples(fed, 0.3, "train")])
     pretrained, _ = plain.train(
         lone, fed.new_model().double(), 0, 0, epochs=3, lr=0.02, stream="pretrain"
     )
     matrix = weights(fed, pretrained, 0.3)
-    shared = fed.layout.select(lambda s: "bn" not in s.name)
+    shared = fed.params.select(lambda s: "bn" not in s.name)
     w = [fed.new_model().double() for _ in range(3)]
     for round_ in (1, 2, 3):
         ends = [plain.train(fed, w[client], client, round_)[0] for client in range(3)]
@@ -179,7 +178,7 @@ def test_fedap_follows_its_plain_transcription() -> None:
 
 def test_fedap_bills_everything_but_normalisation_and_once_the_preparation() -> None:
     run = toys.run("fedap", BRIEF, model="tiny-bn", participation=0.5, rounds=2)
-    layout = run.fed.layout
+    layout = run.fed.params
     shared = 4 * 3 * (layout.parameters - int(layout.norm.sum()))
     channels = 8 + 16
     assert toys.traffic(run, "up_values") == [shared + 4 * 6 * 2 * channels, shared]

@@ -10,13 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.alternate import local_alt
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.layout import largest
 from repfl.algorithms.core.method import MethodError, State, build
-from repfl.algorithms.core.rng import Streams
+from repfl.algorithms.engine.rng import Streams
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.fedavg import FedAvg
+from repfl.algorithms.math.masks import topk_mask
 from tests.algorithms import plain, toys
 
 
@@ -24,15 +23,10 @@ class Summed(FedAvg):
     """FedAvg that averages weights and biases as a sum over a count."""
 
     def round(self, state: State, fed: Federation) -> State:
-        start = self.personal(state, fed)
-        end, ones = fed.train(start).theta, torch.ones(fed.K, dtype=fed.dtype)
-        own = state["own"].clone()
-        own[fed.active] = end[:, ~fed.exchanged]
-        return {
-            **state,
-            "theta": torch.where(fed.exchanged, (ones @ end) / fed.K, state["theta"]),
-            "own": own,
-        }
+        end = fed.train(self.download(state, fed))
+        average = (torch.ones(fed.K, dtype=fed.dtype) @ end) / fed.K
+        theta = torch.where(fed.communicated, average, state["theta"])
+        return {"theta": theta, **self.keep(state, fed, end)}
 
 
 # -- limits ----------------------------------------------------------------------------------------
@@ -117,7 +111,7 @@ def test_by_the_codes_rules_everything_may_become_personal_except_biases() -> No
         model="tiny-bn",
         rounds=3,
     )
-    biases = sum(s.size for s in run.fed.layout if s.name.endswith("bias"))
+    biases = sum(s.size for s in run.fed.params if s.name.endswith("bias"))
     assert toys.traffic(run, "up_values")[2] == 4 * 6 * biases
 
 
@@ -143,7 +137,7 @@ def test_clients_that_share_nothing_do_not_influence_each_other() -> None:
 
 def test_an_entry_that_no_participant_shares_keeps_its_value_at_the_server() -> None:
     run = toys.run("fedselect", {"limit": 0.0}, participation=0.5, sizes=toys.EQUAL, rounds=1)
-    theta, absent = run.state["theta"].clone(), run.fed.layout.where(name="fc1.weight")
+    theta, absent = run.state["theta"].clone(), run.fed.params.where(name="fc1.weight")
     run.state["mask"] = absent.expand(4, -1).clone()
     run.step()
     assert torch.equal(run.state["theta"][absent], theta[absent])
@@ -155,14 +149,14 @@ def test_an_entry_that_no_participant_shares_keeps_its_value_at_the_server() -> 
 
 def tensor_shares(run: Run) -> list[Tensor]:
     """Personal share of every tensor, client by client."""
-    return [run.state["mask"][:, s.start : s.stop].double().mean(1) for s in run.fed.layout]
+    return [run.state["mask"][:, s.start : s.stop].double().mean(1) for s in run.fed.params]
 
 
 @pytest.mark.parametrize("limit", [0.05, 0.3, 0.5, 0.8])
 def test_masks_only_grow_and_never_exceed_the_limit(limit: float) -> None:
     run = toys.run("fedselect", {"limit": limit}, participation=0.5, rounds=1)
     for _ in (2, 3):
-        before = run.state["mask"]
+        before = run.state["mask"].clone()
         run.step()
         assert not bool((before & ~run.state["mask"]).any())
         assert all(bool((share <= limit).all()) for share in tensor_shares(run))
@@ -225,7 +219,7 @@ def test_the_code_grows_with_every_third_participation_after_the_first() -> None
         epochs=1,
         rounds=8,
         evaluation={"every": 0},
-        chunk=4,
+        stack=4,
     )
     shares = [value for _, name, value in run.rows if name == "note/personal"]
     assert [share > old for share, old in zip(shares, [0.0, *shares], strict=False)] == [
@@ -243,7 +237,7 @@ def test_the_code_grows_with_every_third_participation_after_the_first() -> None
 def test_a_row_s_largest_are_counted_exactly_and_ties_go_to_the_earlier() -> None:
     scores = torch.tensor([[1.0, 3.0, 3.0, 3.0], [0.0, 0.0, 0.0, 0.0], [4.0, 3.0, 2.0, 1.0]])
     expected = [[False, True, True, False], [False] * 4, [True] * 4]
-    assert largest(scores, torch.tensor([2, 0, 4])).tolist() == expected
+    assert topk_mask(scores, torch.tensor([2, 0, 4])).tolist() == expected
 
 
 # -- transcriptions --------------------------------------------------------------------------------
@@ -253,7 +247,7 @@ def alternated(
     fed: Federation, w: Tensor, client: int, round_: int, mask: Tensor, skip: bool
 ) -> Tensor:
     """LocalAlt of one client."""
-    shared = ~mask & fed.layout.learnable
+    shared = ~mask & fed.params.learnable
     if skip and not (bool(mask.any()) and bool(shared.any())):
         return plain.train(fed, w, client, round_)[0]
     for epoch in range(fed.protocol.epochs):
@@ -293,15 +287,15 @@ def transcribed(
     before, visits = [w.clone() for w in own], [0] * fed.N
     masks = [torch.zeros(fed.D, dtype=torch.bool) for _ in range(fed.N)]
     for round_, cohort in enumerate(cohorts, start=1):
-        starts = {c: torch.where(masks[c] | fed.layout.stats, own[c], theta) for c in cohort}
+        starts = {c: torch.where(masks[c] | fed.params.stats, own[c], theta) for c in cohort}
         ends = {c: alternated(fed, starts[c], c, round_, masks[c], skip=not code) for c in cohort}
         total, count = torch.zeros_like(theta), torch.zeros_like(theta)
         for c in cohort:
-            used = ~masks[c] & fed.layout.learnable
+            used = ~masks[c] & fed.params.learnable
             total, count = total + used * ends[c], count + used
         theta = torch.where(count > 0, total / count.clamp(min=1), theta)
         for c in cohort:
-            own[c] = torch.where(~masks[c] & fed.layout.learnable, theta, ends[c])
+            own[c] = torch.where(~masks[c] & fed.params.learnable, theta, ends[c])
             visits[c] += 1
             due = (
                 visits[c] % grow_at == 0
@@ -311,7 +305,7 @@ def transcribed(
             if not due:
                 continue
             change = (ends[c] - (before[c] if code else starts[c])).abs()
-            for s in fed.layout:
+            for s in fed.params:
                 place = slice(s.start, s.stop)
                 if code and s.kind != "stat" and s.name.endswith("weight"):
                     masks[c][place] = quantile_grown(masks[c][place], change[place], rate, limit)
@@ -323,7 +317,7 @@ def transcribed(
     return (
         theta,
         torch.stack(masks),
-        [torch.where(m | fed.layout.stats, w, theta) for m, w in zip(masks, own, strict=True)],
+        [torch.where(m | fed.params.stats, w, theta) for m, w in zip(masks, own, strict=True)],
     )
 
 
@@ -351,7 +345,7 @@ def test_it_follows_its_plain_transcription(
         rounds=1,
         dtype=torch.float64,
         participation=participation,
-        chunk=4,
+        stack=4,
         epochs=1,
     )
     cohorts = [run.fed.active.tolist()]
@@ -361,7 +355,7 @@ def test_it_follows_its_plain_transcription(
     theta, masks, models = transcribed(run, cohorts, hp)
     assert torch.equal(masks, run.state["mask"])
     assert (
-        plain.apart(theta[run.fed.layout.learnable], run.state["theta"][run.fed.layout.learnable])
+        plain.apart(theta[run.fed.params.learnable], run.state["theta"][run.fed.params.learnable])
         < 1e-9
     )
     assert plain.apart(torch.stack(models), toys.everybody(run)) < 1e-9
@@ -369,13 +363,14 @@ def test_it_follows_its_plain_transcription(
 
 
 def test_a_client_with_nothing_to_alternate_trains_plainly() -> None:
-    fed = toys.run("fedselect", rounds=1, model="tiny-bn", sizes=toys.EQUAL).fed
-    start, learnable = fed.new_model().expand(4, -1), fed.layout.learnable
+    run = toys.run("fedselect", rounds=1, model="tiny-bn", sizes=toys.EQUAL)
+    fed = run.fed
+    start, learnable = fed.new_model().expand(4, -1), fed.params.learnable
     half = learnable & (torch.arange(fed.D) % 2 == 0)
     personal = torch.stack([torch.zeros_like(half), learnable, half, half])
-    end = local_alt(fed, start, personal, learnable & ~personal)
-    assert torch.equal(end[:2], fed.train(start).theta[:2])
-    assert not torch.equal(end[2:], fed.train(start).theta[2:])
+    end = run.method.local_alt(fed, start, personal, learnable & ~personal)
+    assert torch.equal(end[:2], fed.train(start)[:2])
+    assert not torch.equal(end[2:], fed.train(start)[2:])
 
 
 # -- variants --------------------------------------------------------------------------------------
@@ -392,7 +387,7 @@ def test_a_client_with_nothing_to_alternate_trains_plainly() -> None:
 )
 def test_one_layer_may_be_personal_from_the_start(layer: str, names: set[str]) -> None:
     run = toys.run("fedselect", {"select": "layer", "layer": layer}, model="tiny-bn", rounds=2)
-    expected = run.fed.layout.select(lambda s: s.name in names)
+    expected = run.fed.params.select(lambda s: s.name in names)
     assert torch.equal(run.state["mask"], expected.expand(6, -1))
     assert sum(toys.traffic(run, "up_codes")) == 0  # everybody knows which layer it is
 
@@ -400,7 +395,7 @@ def test_one_layer_may_be_personal_from_the_start(layer: str, names: set[str]) -
 def test_a_layer_may_be_named_and_a_wrong_name_is_refused() -> None:
     run = toys.run("fedselect", {"select": "layer", "layer": "fc1"}, rounds=1)
     assert torch.equal(
-        run.state["mask"][0], run.fed.layout.select(lambda s: s.name.startswith("fc1"))
+        run.state["mask"][0], run.fed.params.select(lambda s: s.name.startswith("fc1"))
     )
     with pytest.raises(MethodError, match="no layer is called 'fc9'"):
         toys.run("fedselect", {"select": "layer", "layer": "fc9"}, rounds=1)
@@ -412,7 +407,7 @@ def test_random_masks_have_the_same_size_as_selected_ones_and_differ_between_cli
     assert torch.equal(torch.stack(tensor_shares(one)), torch.stack(tensor_shares(other)))
     assert len({tuple(row.tolist()) for row in one.state["mask"]}) == 4
     again = toys.run(
-        "fedselect", {"select": "random", "moved_only": False}, sizes=toys.EQUAL, chunk=4
+        "fedselect", {"select": "random", "moved_only": False}, sizes=toys.EQUAL, stack=4
     )
     assert torch.equal(one.state["mask"], again.state["mask"])
 
@@ -424,7 +419,7 @@ def test_batch_norm_left_in_evaluation_mode_trains_on_the_statistics_of_the_firs
         for mode in ("code-eval", "code")
     )
     assert torch.equal(left.state["w"], code.state["w"])
-    stats, first = left.fed.layout.stats, left.state["w"].clone()
+    stats, first = left.fed.params.stats, left.state["w"].clone()
     for run in (left, code):
         run.step()
     assert torch.equal(left.state["w"][:, stats], first[:, stats])
@@ -447,11 +442,11 @@ def test_shared_entries_and_their_bitmap_travel_both_ways(mode: str) -> None:
         "fedselect", {"mode": mode, "every": 1}, model="tiny-bn", sizes=toys.EQUAL, rounds=1
     )
     fed = run.fed
-    weights = sum(s.size for s in fed.layout if s.name.endswith("weight"))
-    selectable = fed.layout.parameters if mode == "paper" else weights
-    expected, first = [4 * 4 * fed.layout.parameters], 4 * -(-selectable // 8)
+    weights = sum(s.size for s in fed.params if s.name.endswith("weight"))
+    selectable = fed.params.parameters if mode == "paper" else weights
+    expected, first = [4 * 4 * fed.params.parameters], 4 * -(-selectable // 8)
     for _ in (2, 3):
-        expected.append(4 * (4 * fed.layout.parameters - int(run.state["mask"].sum())))
+        expected.append(4 * (4 * fed.params.parameters - int(run.state["mask"].sum())))
         run.step()
     for direction in ("up", "down"):
         assert toys.traffic(run, f"{direction}_values") == expected

@@ -11,8 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.alternate import Phase, in_phases
-from repfl.algorithms.core.chunk import still_cross_entropy
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
@@ -59,7 +57,7 @@ def probe_loss(run: Run, w: Tensor, peer: int, most: int) -> float:
 def at_round(hp: dict[str, Any], round_: int, **state: Tensor) -> tuple[Run, Tensor]:
     """The scores of a made-up state."""
     run = toys.run("pfeddst", hp, **DOUBLE, rounds=1, epochs=0)
-    run.fed.begin(round_, scoring=False, everybody=True)
+    run.fed.begin(round_, all_clients=True)
     return run, run.method.scores(run.method.init(run.fed) | state, run.fed)
 
 
@@ -73,11 +71,11 @@ def others(scores: Tensor) -> Tensor:
 
 def test_score_is_recency_times_loss_minus_distance_plus_cost() -> None:
     run = toys.run("pfeddst", {"degree": 2, "alpha": 0.4, "recency": 0.7, "cost": 1.5}, **DOUBLE)
-    run.fed.begin(4, scoring=False, everybody=True)
+    run.fed.begin(4, all_clients=True)
     scores, state = run.method.scores(run.state, run.fed), run.state
     for i in range(run.fed.N):
         for j in range(run.fed.N):
-            mine, theirs = state["w"][i, run.fed.layout.head], state["w"][j, run.fed.layout.head]
+            mine, theirs = state["w"][i, run.fed.params.head], state["w"][j, run.fed.params.head]
             apart = 1 - float(mine @ theirs) / float(mine.norm() * theirs.norm())
             last = int(state["last"][i, j])
             fresh = 1 - exp(-0.7 * (4 - last)) if last else 1.0
@@ -89,7 +87,7 @@ def test_score_is_recency_times_loss_minus_distance_plus_cost() -> None:
 def test_score_without_loss_and_recency_is_the_header_term() -> None:
     w = torch.stack([toys.run("local", rounds=1).fed.new_model(i) for i in range(6)]).double()
     run, scores = at_round({"alpha": 0.0, "recency": None, "cost": 0.0}, 2, w=w)
-    headers = w[:, run.fed.layout.head]
+    headers = w[:, run.fed.params.head]
     cosine = torch.nn.functional.cosine_similarity(headers[:, None], headers[None], dim=2)
     assert torch.allclose(scores, cosine - 1, atol=2e-6)
     assert torch.allclose(at_round({"selection": "header"}, 2, w=w)[1], scores, atol=2e-6)
@@ -146,7 +144,7 @@ def test_peers_never_chosen_count_from_round_zero_where_taken_literally() -> Non
 def test_pfeddst_freezes_the_other_part_bit_for_bit(model: str) -> None:
     headers = toys.run("pfeddst", {"degree": 0}, model=model, epochs=0, **SGD)
     extractors = toys.run("pfeddst", {"degree": 2, "head_epochs": 0}, model=model, **SGD)
-    head, start = headers.fed.layout.head, headers.fed.new_model()
+    head, start = headers.fed.params.head, headers.fed.new_model()
     assert torch.equal(headers.state["w"][:, ~head], start[~head].expand(6, -1))
     assert torch.equal(extractors.state["w"][:, head], start[head].expand(6, -1))
     assert not torch.equal(headers.state["w"][:, head], start[head].expand(6, -1))
@@ -156,11 +154,11 @@ def test_pfeddst_freezes_the_other_part_bit_for_bit(model: str) -> None:
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 def test_pfeddst_without_peers_is_local_training_in_two_phases(model: str) -> None:
     run = toys.run("pfeddst", {"degree": 0}, model=model, participation=0.5, **DOUBLE, **SGD)
-    head = run.fed.layout.head
+    head = run.fed.params.head
     for client in range(run.fed.N):
         w = run.fed.new_model()
         for round_ in (1, 2, 3):
-            w = phase(run, w, client, round_, run.fed.layout.learnable & ~head, first=0, epochs=2)
+            w = phase(run, w, client, round_, run.fed.params.learnable & ~head, first=0, epochs=2)
             w = phase(run, w, client, round_, head, first=2, epochs=1, head_lr=0.05)
         assert plain.apart(w, run.state["w"][client]) < 1e-9
     assert peers.notes(run, "bytes/extractor") == peers.notes(run, "bytes/probe") == [0.0] * 3
@@ -170,12 +168,9 @@ def test_pfeddst_without_peers_is_local_training_in_two_phases(model: str) -> No
 def test_pfeddst_with_random_peers_and_the_header_first_is_dfedpgp(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def header_first(method: PFedDST, fed: Federation, w: Tensor) -> None:
-        head, kept = fed.layout.head, {"in_place": True}
-        header = Phase(head, 1, {**kept, "objective": still_cross_entropy})
-        in_phases(
-            fed, w, [header, Phase(fed.layout.learnable & ~head, int(fed.protocol.epochs), kept)]
-        )
+    def header_first(method: PFedDST, fed: Federation, w: Tensor) -> Tensor:
+        w = method.train_header(fed, w)
+        return method.train_extractor(fed, w, first_epoch=1)
 
     monkeypatch.setattr(PFedDST, "train", header_first)
     ours = toys.run(
@@ -195,9 +190,9 @@ def test_pfeddst_with_random_peers_and_the_header_first_is_dfedpgp(
 def test_pfeddst_with_all_peers_averages_all_extractors() -> None:
     run = toys.run("pfeddst", {"degree": 5}, **DOUBLE)
     still_run = toys.run("pfeddst", {"degree": 5, "head_epochs": 0}, **DOUBLE, epochs=0, rounds=1)
-    still_run.fed.begin(2, scoring=False, everybody=True)
+    still_run.fed.begin(2, all_clients=True)
     after = still_run.method.round(dict(run.state), still_run.fed)["w"]
-    head = run.fed.layout.head
+    head = run.fed.params.head
     assert torch.allclose(
         after[:, ~head], run.state["w"][:, ~head].mean(0).expand(6, -1), atol=1e-14
     )
@@ -230,8 +225,8 @@ def test_pfeddst_follows_its_plain_transcription(
         **SGD,
     )
     fed = run.fed
-    clients, head = range(fed.N), fed.layout.head
-    shared = fed.layout.learnable & ~head
+    clients, head = range(fed.N), fed.params.head
+    shared = fed.params.learnable & ~head
     w = [fed.new_model() for _ in clients]
     loss = [[probe_loss(run, w[i], j, 10) for j in clients] for i in clients]
     last = [[-1] * fed.N for _ in clients]
@@ -251,7 +246,7 @@ def test_pfeddst_follows_its_plain_transcription(
                     else 1 - exp(-rule["recency"] * since)
                 )
                 scores[j] = fresh * (rule["alpha"] * loss[i][j] - apart + rule["cost"])
-            if now == 0 and rule["unseen"] == "literal":  # all scores are zero: lots decide
+            if now == 0 and rule["unseen"] == "literal":  # all scores are zero
                 chosen.append(peers.senders(peers.topology_at(fed, 1).pull(2), i)[1:])
             else:
                 chosen.append(sorted(clients, key=lambda j, s=scores, i=i: (j == i, -s[j]))[:2])
@@ -278,7 +273,7 @@ def test_pfeddst_follows_its_plain_transcription(
 
 def test_pfeddst_bills_extractors_headers_and_probes() -> None:
     run = toys.run("pfeddst", {"degree": 2})
-    size, head, clients = run.fed.D, int(run.fed.layout.head.sum()), run.fed.N
+    size, head, clients = run.fed.D, int(run.fed.params.head.sum()), run.fed.N
     parts = {
         "extractor": 2 * (size - head) * clients,
         "header": head * clients * (clients - 1),
@@ -305,7 +300,7 @@ def test_pfeddst_sends_only_what_its_selection_reads(
     hp: dict[str, Any], header: int, probe: int
 ) -> None:
     run = toys.run("pfeddst", hp | {"degree": 2})
-    body, head = int((~run.fed.layout.head).sum()), int(run.fed.layout.head.sum())
+    body, head = int((~run.fed.params.head).sum()), int(run.fed.params.head.sum())
     assert peers.traffic(run, "up_values") == [4.0 * (2 * body * 6 + header * head * 30)] * 3
     assert peers.notes(run, "bytes/probe") == [0.0] * 3
 
@@ -321,7 +316,7 @@ def test_figure_2_notes_what_the_chosen_peers_models_are_worth_on_one_client(
     before, test = run.state, run.fed.data.test[0]
     run.step()
     graph, scores = run.state["last"][0] == 3, None
-    run.fed.begin(3, scoring=False, everybody=True)
+    run.fed.begin(3, all_clients=True)
     scores = run.method.scores(before, run.fed)[0]
     chosen = sorted(graph.nonzero().flatten().tolist(), key=lambda j: -float(scores[j]))
     x, y = run.fed.data.inputs(test), run.fed.data.labels[test]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core import topology
-from repfl.algorithms.core.rng import Streams, lots
+from repfl.algorithms.engine.rng import Streams, splitmix64
 from repfl.algorithms.core.topology import Topology
 
 
@@ -102,7 +102,7 @@ def test_mixing_in_blocks_is_mixing_at_once(monkeypatch: pytest.MonkeyPatch) -> 
         topology.mix(x, weights, mask, renormalise=r)
         for mask, r in ((held[0], False), (held, False), (held, True))
     ]
-    monkeypatch.setattr(topology, "BLOCK", 6 * 7)
+    monkeypatch.setattr(topology, "MIXED_AT_ONCE", 6 * 7)
     parts = [
         topology.mix(x, weights, mask, renormalise=r)
         for mask, r in ((held[0], False), (held, False), (held, True))
@@ -154,7 +154,7 @@ def test_doubly_stochastic_shares_leave_every_mass_at_one() -> None:
         assert torch.allclose(mass, torch.ones(12, dtype=torch.float64), atol=1e-15)
 
 
-# -- lots ------------------------------------------------------------------------------------------
+# -- splitmix64 ------------------------------------------------------------------------------------------
 
 
 def test_lots_are_the_splitmix64_stream_of_their_key() -> None:
@@ -163,7 +163,7 @@ def test_lots_are_the_splitmix64_stream_of_their_key() -> None:
     """
     word = (1 << 64) - 1
     keys = torch.tensor([0, 1234567, -5])
-    for key, row in zip(keys.tolist(), lots(keys, 0, 20), strict=True):
+    for key, row in zip(keys.tolist(), splitmix64(keys, 0, 20), strict=True):
         state, expected = key & word, []
         for _ in range(20):
             state = (state + 0x9E3779B97F4A7C15) & word
@@ -171,5 +171,5 @@ def test_lots_are_the_splitmix64_stream_of_their_key() -> None:
             z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & word
             expected.append(z ^ (z >> 31))
         assert [value & word for value in row.tolist()] == expected
-    assert lots(torch.tensor([1234567]), 0, 1).item() == 6457827717110365317
-    assert torch.equal(lots(keys, 13, 7), lots(keys, 0, 20)[:, 13:])
+    assert splitmix64(torch.tensor([1234567]), 0, 1).item() == 6457827717110365317
+    assert torch.equal(splitmix64(keys, 13, 7), splitmix64(keys, 0, 20)[:, 13:])
