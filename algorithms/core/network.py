@@ -12,7 +12,7 @@ from torch import Tensor
 from repfl.algorithms.core.messages import Code, Direction, Ledger, code_bytes
 from repfl.algorithms.core.recipe import Training
 from repfl.algorithms.core.topology import mix
-from repfl.algorithms.engine.client_data import to_device
+from repfl.algorithms.engine.client_data import to_device, to_host
 from repfl.algorithms.engine.params import Params, count_true
 
 
@@ -63,7 +63,7 @@ class Network:
 
     def to_host(self, tensor: Tensor) -> Tensor:
         """Copy a tensor to the CPU: a GPU must be waited for. On the device `meta`: zeros."""
-        return torch.zeros_like(tensor, device="cpu") if tensor.is_meta else tensor.cpu()
+        return to_host(tensor)
 
     def scatter_rows(self, everyone: Tensor, rows: Tensor) -> Tensor:
         """Write the active clients' rows [K, ...] into a tensor of all clients [N, ...], in place.

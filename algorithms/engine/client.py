@@ -6,7 +6,7 @@ every tensor stands for those of a stack of clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from repfl.algorithms.engine.params import Tensors
 
 Extras = dict[str, Any]
 """A client's own tensors, and further models (`ClientModel`) that a loss reads."""
-Loss = Callable[[ClientModel, Batch, Extras], Tensor]
+Loss = Callable[[ClientModel, Batch, Extras], Any]
 """The loss of one client, a scalar; with `has_aux` a pair of it and of tensors to keep."""
 State = dict[str, Tensors]
 """What a client holds, by kind: `params/NAME`, `momentum/NAME` and `extras`."""
@@ -93,18 +93,24 @@ class Client:
     # -- gradients ---------------------------------------------------------------------------------
 
     def grad(
-        self, batch: Batch, loss: Loss = cross_entropy, *, of: str = "params", has_aux: bool = False
+        self,
+        batch: Batch,
+        loss: Loss = cross_entropy,
+        *,
+        of: str = "params",
+        extras: Sequence[str] = (),
+        has_aux: bool = False,
     ) -> Any:
-        """Return the gradient of a loss by the trainable tensors of a model; with `has_aux` also
-        what the loss returns beside it.
+        """Return the gradient of a loss by the trainable tensors of a model, and by the named
+        extras; with `has_aux` also what the loss returns beside it.
         """
-        if not self.masks:  # nothing trains, yet a forward pass moves batch-norm statistics
+        if not self.masks and not extras:  # a forward pass moves batch-norm statistics all the same
             with torch.no_grad():
                 out = loss(self.model(of), batch, self.inputs(of))
             return ({}, out[1]) if has_aux else {}
         work = self._functional_grad if self._functional else self._autograd
-        grads, aux = work(batch, loss, of, has_aux)
-        self.last_grad = grads
+        grads, aux = work(batch, loss, of, extras, has_aux)
+        self.last_grad = {name: grads[name] for name in self.masks}
         return (grads, aux) if has_aux else grads
 
     def inputs(self, of: str) -> Extras:
@@ -112,11 +118,18 @@ class Client:
         names = [key.removeprefix("params/") for key in self.state if key.startswith("params/")]
         return {**self.extras, **{name: self.model(name) for name in names if name != of}}
 
-    def _autograd(self, batch: Batch, loss: Loss, of: str, has_aux: bool) -> tuple[Tensors, Any]:
-        model, tensors = self.model(of), self.tensors(of)
-        leaves = {name: tensors[name].requires_grad_(True) for name in self.masks}
+    def _leaves(self, of: str, extras: Sequence[str]) -> Tensors:
+        tensors = self.tensors(of)
+        return {n: tensors[n] for n in self.masks} | {n: self.extras[n] for n in extras}
+
+    def _autograd(
+        self, batch: Batch, loss: Loss, of: str, extras: Sequence[str], has_aux: bool
+    ) -> tuple[Tensors, Any]:
+        leaves = self._leaves(of, extras)
         try:
-            out = loss(model, batch, self.inputs(of))
+            for leaf in leaves.values():
+                leaf.requires_grad_(True)
+            out = loss(self.model(of), batch, self.inputs(of))
             value, aux = out if has_aux else (out, None)
             grads = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
         finally:
@@ -126,16 +139,17 @@ class Client:
         return {n: torch.zeros_like(t) if g is None else g for (n, t), g in found}, aux
 
     def _functional_grad(
-        self, batch: Batch, loss: Loss, of: str, has_aux: bool
+        self, batch: Batch, loss: Loss, of: str, extras: Sequence[str], has_aux: bool
     ) -> tuple[Tensors, Any]:
-        def value(trainable: Tensors, state: State) -> tuple[Tensor, Any]:
+        def value(leaves: Tensors, state: State) -> tuple[Tensor, Any]:
             client = Client(self._model, state, self.masks, self.optimiser)
-            out = loss(client.model(of).replace(trainable), batch, client.inputs(of))
+            model = client.model(of).replace({n: leaves[n] for n in self.masks})
+            out = loss(model, batch, client.inputs(of) | {n: leaves[n] for n in extras})
             return out if has_aux else (out, ())
 
         # the state is an argument, since batch norm changes its statistics in place
-        tensors = {name: self.tensors(of)[name] for name in self.masks}
-        return torch.func.grad(value, has_aux=True)(tensors, self.state)  # type: ignore[no-any-return]
+        leaves = self._leaves(of, extras)
+        return torch.func.grad(value, has_aux=True)(leaves, self.state)
 
     def clipped(self, grads: Tensors, limit: float, *, frozen_too: bool = False) -> Tensors:
         """Return gradients scaled down to a norm of at most `limit`; frozen entries do not count
@@ -148,13 +162,14 @@ class Client:
 
     def _masked(self, grads: Tensors) -> Tensors:
         masks = self.masks
-        return {n: g if masks[n] is None else g * masks[n] for n, g in grads.items()}
+        return {n: g if (mask := masks.get(n)) is None else g * mask for n, g in grads.items()}
 
     # -- the optimiser's step ----------------------------------------------------------------------
 
     def update(self, grads: Tensors, *, of: str = "params", scale: Tensor | None = None) -> None:
-        """Take one step of the protocol's optimiser on the trainable entries; frozen ones feel
-        neither momentum nor weight decay. `scale` stretches the step.
+        """Take one step of the protocol's optimiser on the trainable entries, and on extras that
+        have gradients; frozen entries feel neither momentum nor weight decay. `scale` stretches the
+        step.
         """
         if not grads:
             return
@@ -163,10 +178,10 @@ class Client:
         if self.optimiser.name != "sgd":
             self._torch_optim(grads, of)
             return
-        tensors = self.tensors(of)
+        tensors = {**self.extras, **self.tensors(of)}
         momentum = self.state.setdefault(f"momentum/{of}", {})
         for name, grad in grads.items():
-            step, tensor, mask = grad, tensors[name], self.masks[name]
+            step, tensor, mask = grad, tensors[name], self.masks.get(name)
             if self.optimiser.weight_decay:
                 step = step.add(tensor, alpha=self.optimiser.weight_decay)
             if mask is not None:
@@ -182,18 +197,19 @@ class Client:
 
     def _torch_optim(self, grads: Tensors, of: str) -> None:
         """Take a step of any optimiser of `torch.optim`, then put frozen entries back."""
-        tensors = self.tensors(of)
+        tensors = {**self.extras, **self.tensors(of)}
         if of not in self._optimisers:
             kind = getattr(torch.optim, self.optimiser.name)
             options = {"lr": self.lr, "weight_decay": self.optimiser.weight_decay}
             trained = [tensors[name] for name in grads]
             self._optimisers[of] = kind(trained, **options, **self.optimiser.options)
-        before = {n: tensors[n].clone() for n in grads if self.masks[n] is not None}
+        masks = {n: mask for n in grads if (mask := self.masks.get(n)) is not None}
+        before = {n: tensors[n].clone() for n in masks}
         for name, grad in grads.items():
             tensors[name].grad = grad
         self._optimisers[of].step()
         for name, old in before.items():
-            tensors[name].copy_(torch.where(self.masks[name], tensors[name], old))
+            tensors[name].copy_(torch.where(masks[name], tensors[name], old))
 
     @property
     def _optimisers(self) -> dict[str, torch.optim.Optimizer]:

@@ -28,6 +28,11 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
+def to_host(tensor: Tensor) -> Tensor:
+    """Copy a tensor to the CPU: a GPU must be waited for. On the device `meta`: zeros."""
+    return torch.zeros_like(tensor, device="cpu") if tensor.is_meta else tensor.cpu()
+
+
 class Augmentation(Protocol):
     """Random image transforms: parameters are drawn on the CPU per client and epoch, then applied
     in batches anywhere.

@@ -241,8 +241,8 @@ class _Results:
             self.last_grad[row] = self.params.flatten(last_grad)
 
     def trained(self) -> Trained:
-        collected = {
-            name: [torch.cat(parts) if parts else torch.empty(0) for parts in rows]
-            for name, rows in self.collected.items()
-        }
+        collected = {}
+        for name, rows in self.collected.items():
+            none = next(parts[0][:0] for parts in rows if parts)
+            collected[name] = [torch.cat(parts) if parts else none for parts in rows]
         return Trained(self.models, self.extras, self.last_grad, self.epochs, collected)

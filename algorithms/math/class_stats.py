@@ -1,18 +1,21 @@
-"""Class statistics of features: counts, means (prototypes) and second moments of what the head
-sees.
+"""Class statistics of features, which are what the head sees: counts, means (prototypes) and second
+moments.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.core.batches import Batch
-from repfl.algorithms.core.chunk import Chunk
-from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.math.gaussian import one_hot
+
+if TYPE_CHECKING:
+    from repfl.algorithms.core.federation import Federation
+    from repfl.algorithms.engine.batches import Batch
+    from repfl.algorithms.engine.client import Client
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class ClassStatistics:
 
     @property
     def means(self) -> Tensor:
-        """Prototypes; zero where a class is absent  [K, classes, F]."""
+        """Prototypes; zero for an absent class  [K, classes, F]."""
         return self.total / self.count.clamp(min=1)[:, :, None]
 
     @property
@@ -39,32 +42,24 @@ class ClassStatistics:
         return self.count / self.count.sum(1, keepdim=True).clamp(min=1)
 
 
-def class_statistics(fed: Federation, models: Tensor) -> ClassStatistics:
-    """One pass of each active client's model [K, D] over its own training samples, in evaluation
-    mode.
-    """
-    sizes = {
-        "count": (fed.classes,),
-        "total": (fed.classes, fed.layout.head_weight.shape[1]),
-        "square": (fed.classes,),
-    }
+def class_statistics(fed: Federation, params: Tensor) -> ClassStatistics:
+    """Run each active client's model [K, D] over its own training samples, in evaluation mode."""
+    classes, width = fed.params.head_weight.shape
+    sizes = {"count": (classes,), "total": (classes, width), "square": (classes,)}
     zeros = {
         name: torch.zeros(fed.K, *size, dtype=fed.dtype, device=fed.device)
         for name, size in sizes.items()
     }
-    return ClassStatistics(**fed.visit(_gather, {"w": models}, extras=zeros).extras)
+    return ClassStatistics(**fed.for_each_batch(_gather, {"params": params}, extras=zeros).extras)
 
 
 @torch.no_grad()
-def _gather(local: Chunk, batch: Batch) -> None:
-    features = local.model.features(local.models["w"], batch.x, batch.still)  # [K, B, F]
-    classes = local.extras["count"].shape[1]
-    member = F.one_hot(batch.y, classes).to(features.dtype)  # [K, B, classes]
-    if batch.valid is not None:
-        member = member * batch.valid[:, :, None]
-    added = {
-        "count": member.sum(1),
-        "total": member.transpose(1, 2) @ features,
-        "square": (member * features.square().sum(2, keepdim=True)).sum(1),
-    }
-    local.extras |= {name: local.extras[name] + value for name, value in added.items()}
+def _gather(client: Client, batch: Batch) -> None:
+    features = client.model(training=False).features(batch.x)  # [B, F]
+    extras = client.extras
+    member = one_hot(batch.y, len(extras["count"]), features.dtype)  # [B, classes]
+    client.extras.update(
+        count=extras["count"] + member.sum(0),
+        total=extras["total"] + member.T @ features,
+        square=extras["square"] + (member * features.square().sum(1, keepdim=True)).sum(0),
+    )

@@ -1,0 +1,245 @@
+"""FLOCO: a simplex of heads, and a place in it for every client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.method import State, hyperparameters, param, register
+from repfl.algorithms.core.partial_averaging import PartialAveraging
+from repfl.algorithms.engine.batches import Batch, steps_per_epoch
+from repfl.algorithms.engine.client import Client, Extras
+from repfl.algorithms.engine.model import ClientModel
+from repfl.algorithms.engine.training import Trained
+from repfl.algorithms.math.simplex import principal, spread
+
+
+@hyperparameters
+class HP:
+    """The simplex, and how far from its place a client trains."""
+
+    endpoints: int = param(
+        10,
+        "number V of heads that span the simplex",
+        ge=1,
+        paper="FL-bench: 10; FLOCO: 20",
+        search={"one of": [5, 10, 20]},
+    )
+    tau: int = param(
+        10,
+        "round, counted from 0, in which clients get their places",
+        ge=0,
+        paper="FL-bench: 10; FLOCO: half-way",
+        search={"log whole": [5, 20]},
+    )
+    rho: float = param(
+        0.1,
+        "radius of the region around its place in which a client trains",
+        ge=0,
+        paper="FL-bench: 0.1; FLOCO: 0.1, 0.01",
+        search={"log": [0.01, 0.3]},
+    )
+    plus_epochs: int = param(
+        0,
+        "FLOCO+: epochs of a personal simplex, which then is what is scored",
+        ge=0,
+        paper="0; FLOCO+: 5",
+    )
+    plus_lam: float = param(
+        1.0, "FLOCO+: strength of its pull towards the global simplex", ge=0, paper="FL-bench: 1"
+    )
+
+
+@register(
+    "floco",
+    title="FLOCO",
+    paper=(
+        "Grinwald et al., Federated Learning over Connected Modes, NeurIPS 2024, arXiv"
+        " 2403.03333; code: dennis-grinwald/floco at a25b3a1"
+    ),
+    year=2024,
+    family="mixture",
+    needs=("head",),
+    sends=(
+        "the model with V head weights down and up; once everybody does so and gets V numbers back"
+    ),
+    variants=("rho=0.0", "plus_epochs=5"),
+    gate={"tau": 2},
+)
+class FLOCO(PartialAveraging[HP]):
+    """The head's weight is a point sum_v a_v W_v of a simplex; body, bias and endpoints W_v are
+    trained and averaged as in FedAvg.
+
+    Every mini-batch draws its a, at first from the whole simplex: Dirichlet(1, ..., 1). In round
+    tau all clients train once more; the endpoints that come back, a row per client, are reduced to
+    V principal coordinates and projected onto {x >= 0, sum x = z}, with the z that spreads the
+    clients best (least mean of 1 / distance^2). The rest of that training is thrown away. From then
+    on client i has the place p_i = x_i / z and draws a = p_i + U(0, rho) u, where u is uniform in
+    (-1, 1)^V over its L1 norm. Scored: the head at the centre, after round tau at p_i.
+
+    Differences from published code: docs/methods/floco.md.
+    """
+
+    HP = HP
+
+    def init(self, fed: Federation) -> State:
+        shape, count = fed.params.head_weight.shape, self.hp.endpoints
+        deviation = (2 / sum(shape)) ** 0.5  # Xavier
+        drawn = np.stack(
+            [fed.rng("endpoint", v).standard_normal(shape) * deviation for v in range(count)]
+        )
+        ends = torch.from_numpy(drawn).to(fed.device, fed.dtype)  # [V, classes, F]
+        centre = torch.full((fed.N, count), 1 / count, dtype=fed.dtype, device=fed.device)
+        state = super().init(fed) | {"ends": ends, "places": centre}
+        if self.hp.plus_epochs:
+            state |= {
+                "plus": fed.new_models().clone(),
+                "plus_ends": ends.expand(fed.N, *ends.shape).clone(),
+            }
+        return state
+
+    def round(self, state: State, fed: Federation) -> State:
+        placed = fed.round > self.hp.tau
+        if fed.round == self.hp.tau + 1:
+            state |= {"places": self.find_places(state, fed)}
+        places = state["places"][fed.active]
+        model, ends = self.receive(state, fed)
+        trained = self.train(fed, model, ends, self.draws(fed, places if placed else None))
+        fed.trained = with_head(fed, trained.params, places, trained.extras["ends"])
+        arrived = fed.send("up", trained.extras["ends"], floats=self.further_floats(fed))
+        if self.hp.plus_epochs:
+            state |= self.train_plus(state, fed, model, ends, placed=placed)
+        new = {"ends": fed.mean(arrived.flatten(1)).view(arrived.shape[1:])}
+        return state | new | self.upload_and_average(state, fed, trained.params)
+
+    def client_params(self, state: State, fed: Federation) -> Tensor:
+        places = state["places"][fed.active]
+        if self.hp.plus_epochs:
+            plus, ends = state["plus"][fed.active], state["plus_ends"][fed.active]
+            return with_head(fed, plus, places, ends)
+        return with_head(fed, super().client_params(state, fed), places, state["ends"])
+
+    def newcomer_init(self, state: State, fed: Federation) -> Tensor:
+        """Return the model with the head at the centre of the simplex: places are found once."""
+        centre = torch.full_like(state["places"][:1], 1 / self.hp.endpoints)
+        return with_head(fed, state["theta"][None], centre, state["ends"])[0]
+
+    def receive(self, state: State, fed: Federation) -> tuple[Tensor, Tensor]:
+        """Send model and endpoints to the active clients  [K, D], [K, V, classes, F]."""
+        ends = fed.send("down", state["ends"], floats=self.further_floats(fed))
+        return self.download(state, fed), ends.expand(fed.K, -1, -1, -1)
+
+    def further_floats(self, fed: Federation) -> int:
+        """Return the floats of the endpoints beyond the head weight that every model has."""
+        return (self.hp.endpoints - 1) * fed.params.head_weight.size
+
+    # -- local training ----------------------------------------------------------------------------
+
+    def train(
+        self,
+        fed: Federation,
+        params: Tensor,
+        ends: Tensor,
+        draws: Tensor,
+        anchor: tuple[Tensor, Tensor] | None = None,
+        **options: Any,
+    ) -> Trained:
+        """Train models and endpoints, whose weighted sum is the head weight of a batch; with an
+        anchor, pulled towards a model and its endpoints.
+        """
+        weight = fed.params.head_weight.name
+        extras = {"ends": ends, "draws": draws, "step": torch.zeros_like(fed.active)}
+        reference = {}
+        if anchor is not None:
+            reference, extras = {"anchor": anchor[0]}, extras | {"anchor_ends": anchor[1]}
+
+        def loss(model: ClientModel, batch: Batch, extras: Extras) -> Tensor:
+            draws = extras["draws"]  # [steps, V]
+            point = draws.gather(0, extras["step"].expand(1, draws.shape[1])).squeeze(0)
+            model = model.replace({weight: mixed(point, extras["ends"])})
+            return F.cross_entropy(model(batch.x), batch.y)
+
+        def step(client: Client, batch: Batch) -> None:
+            grads = client.grad(batch, loss, extras=("ends",))
+            if anchor is not None:
+                here = client.tensors() | {"ends": client.extras["ends"]}
+                goal = client.tensors("anchor") | {"ends": client.extras["anchor_ends"]}
+                lam = self.hp.plus_lam
+                grads = {n: g.add(here[n] - goal[n], alpha=lam) for n, g in grads.items()}
+            client.update(grads)
+            client.extras["step"] = client.extras["step"] + 1
+
+        without_weight = fed.params.learnable & ~fed.params.where(name=weight)
+        options |= {"reference": reference, "trainable": without_weight}
+        return fed.train_with(step, {"params": params}, extras=extras, **options)
+
+    def draws(self, fed: Federation, places: Tensor | None, purpose: str = "simplex") -> Tensor:
+        """Draw points of the simplex for every mini-batch of every active client, near its place if
+        it has one  [K, steps, V].
+        """
+        p = fed.protocol
+        epochs = self.hp.plus_epochs if purpose == "plus" else p.epochs
+        steps = steps_per_epoch(torch.tensor(fed.samples), p.batch, p.skip_single)
+        shape = (max(epochs * int(steps.amax()), 1), self.hp.endpoints)
+        points = []
+        for client in fed.active_ids:
+            rng = fed.rng(purpose, client)
+            if places is None:
+                drawn = rng.standard_exponential(shape)
+                points.append(drawn / drawn.sum(1, keepdims=True))
+            else:
+                radius = fed.rng(f"{purpose}/radius", client).uniform(0, self.hp.rho, (shape[0], 1))
+                direction = rng.uniform(-1, 1, shape)
+                points.append(radius * direction / np.abs(direction).sum(1, keepdims=True))
+        stacked = torch.from_numpy(np.stack(points)).to(fed.device)
+        return (stacked if places is None else places[:, None] + stacked).to(fed.dtype)
+
+    def train_plus(
+        self, state: State, fed: Federation, model: Tensor, ends: Tensor, *, placed: bool
+    ) -> State:
+        """FLOCO+: train personal simplices on, pulled towards the one that the server sent."""
+        places = state["places"][fed.active]
+        trained = self.train(
+            fed,
+            state["plus"][fed.active],
+            state["plus_ends"][fed.active],
+            self.draws(fed, places if placed else None, "plus"),
+            anchor=(model, ends),
+            epochs=self.hp.plus_epochs,
+            first_epoch=fed.epochs,
+        )
+        fed.trained = with_head(fed, trained.params, places, trained.extras["ends"])
+        return {
+            "plus": fed.scatter_rows(state["plus"], trained.params),
+            "plus_ends": fed.scatter_rows(state["plus_ends"], trained.extras["ends"]),
+        }
+
+    # -- the clients' places -----------------------------------------------------------------------
+
+    def find_places(self, state: State, fed: Federation) -> Tensor:
+        """Train all clients once more and return the places that their endpoints give  [N, V]."""
+        with fed.as_active(range(fed.N)):
+            model, ends = self.receive(state, fed)
+            draws = self.draws(fed, None, "projection")
+            trained = self.train(fed, model, ends, draws, stream="projection")
+            fed.up(trained.params)
+            ends = fed.send("up", trained.extras["ends"], floats=self.further_floats(fed))
+            points = principal(fed.to_host(ends).flatten(1).double(), self.hp.endpoints)
+            return fed.send("down", spread(points).to(fed.device, fed.dtype))
+
+
+def with_head(fed: Federation, models: Tensor, places: Tensor, ends: Tensor) -> Tensor:
+    """Return models [K, D] with the heads at their places  [K, V], [(K,) V, classes, F]."""
+    params = models.clone()
+    params[:, fed.params.head_weight.place] = mixed(places, ends).flatten(1)
+    return params
+
+
+def mixed(points: Tensor, ends: Tensor) -> Tensor:
+    """Return points of simplices of heads  [..., V], [..., V, classes, F] -> [..., classes, F]."""
+    return (points[..., None, None] * ends).sum(-3)
