@@ -176,4 +176,6 @@ class FedDPA(Method[HP]):
 def distance_between(model: ClientModel, other: ClientModel) -> Tensor:
     """Return the sum over learnable tensors of the distance between two models."""
     names = [s.name for s in model.model.params.trained]
-    return torch.stack([(model.tensors[n] - other.tensors[n]).norm() for n in names]).sum()
+    return torch.stack(
+        [(model.tensors[n] - other.tensors[n]).flatten().norm(dim=0) for n in names]
+    ).sum()
