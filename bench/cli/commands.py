@@ -65,8 +65,8 @@ def select(
     """
     from repfl.bench.cells import planned as lists
     from repfl.bench.cells import plugins
-    from repfl.bench.cells.narrowing import Selection
     from repfl.bench.cells.plan import plan
+    from repfl.bench.cells.planned import Selection
 
     plugins.load(chosen.plugin or ())
     names = (chosen.paper or (), chosen.artefact or (), chosen.method or (), chosen.dataset or ())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from repfl.bench.cells.absent import data_absent
+from repfl.bench.cells.needs import data_absent
 from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.measured import read

@@ -22,9 +22,8 @@ from scipy import optimize
 
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.cell import Cell
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import unique
+from repfl.bench.cells.planned import Selection, unique
 from repfl.bench.evidence import measured
 from repfl.bench.evidence.lines import Line
 from repfl.bench.running import operations, pace

@@ -113,7 +113,7 @@ def variants() -> list[tuple[str, str]]:
 @pytest.mark.parametrize("way", ["lanes", "grouped"])
 @pytest.mark.parametrize(("name", "text"), variants(), ids=str)
 def test_every_variant_runs_on_a_gpu(name: str, text: str, way: str) -> None:
-    from repfl.bench.cells.spec import parse_spec
+    from repfl.bench.cells.cell import parse_spec
     from repfl.bench.cells.valid import hyperparameters
 
     hp = asdict(hyperparameters(*parse_spec(f"{name}[{text}]")))

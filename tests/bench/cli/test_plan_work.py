@@ -14,8 +14,8 @@ import pytest
 
 from repfl.bench.cells import cell as cells
 from repfl.bench.cells import grid, valid
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.cli import status
 from repfl.bench.records import sources, store
 from tests.bench.conftest import Said

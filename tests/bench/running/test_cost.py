@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, unique
+from repfl.bench.cells.planned import Planned, Selection, unique
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running import cost, operations, pace
 from repfl.bench.running.clients import clients_of

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, unique
+from repfl.bench.cells.planned import Planned, Selection, unique
 from repfl.bench.running import operations, products, tuning
 from repfl.bench.running.task import Options, Task
 from tests.bench.conftest import task
