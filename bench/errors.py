@@ -4,7 +4,8 @@ choice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -50,6 +51,15 @@ def unknown(what: str, name: str, known: Iterable[str], place: str = "") -> User
     )
 
 
+def no_name(what: str, name: str, place: str, example: str) -> UserError:
+    """The refusal of a name that could not safely become part of a path."""
+    near = "-".join(re.findall(r"[a-z0-9]+", name.lower())) or example
+    return UserError(
+        f"{place}: {what} {name!r} is not valid; valid: letters a-z, digits and hyphens, such as"
+        f" {near}"
+    )
+
+
 def one_line(error: BaseException) -> str:
     """An exception's message on one line, however it was written."""
     text = " ".join(str(error).split())
@@ -72,6 +82,8 @@ def refusal(error: ValidationError, cls: Any, place: str) -> UserError:
             text = f"unknown field {field!r}; {nearest(str(location[-1]), known)}"
         case "missing" | "missing_argument":
             text = f"field {field!r} is missing"
+        case "value_error":  # what a validator of ours says
+            text = f"{field}: {first['ctx']['error']}"
         case _:
             text = (
                 f"{field} = {_shown(first['input'])} is not valid;"
@@ -150,3 +162,51 @@ def _valid(schema: Mapping[str, Any], otherwise: str) -> str:
 def _hint(value: Any, schema: Mapping[str, Any]) -> str:
     close = get_close_matches(str(value), map(str, schema.get("enum", [])), n=1, cutoff=0.4)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+# -- where a TOML file sets something --------------------------------------------------------------
+
+HEADER = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(?:#.*)?$")
+KEY = re.compile(
+    r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[\w-]+|\"[^\"]*\"|'[^']*'))*)\s*="
+)
+PART = re.compile(r"\"([^\"]*)\"|'([^']*)'|([\w-]+)")
+
+
+def _parts(dotted: str) -> tuple[str, ...]:
+    return tuple(quoted or single or bare for quoted, single, bare in PART.findall(dotted))
+
+
+def _places(text: str) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Line numbers with the dotted path that the line opens or sets."""
+    table: tuple[Any, ...] = ()
+    counts: dict[tuple[Any, ...], int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := HEADER.match(line):
+            table = _parts(header[2])
+            if header[1] == "[[":
+                counts[table] = counts.get(table, -1) + 1
+                table = (*table, counts[table])
+            yield number, table
+        elif key := KEY.match(line):
+            yield number, (*table, *_parts(key[1]))
+
+
+def line_of(text: str, location: Sequence[Any], hints: Sequence[str] = ()) -> int:
+    """The line that sets a place, or the innermost table around it; then the first line from there
+    on that mentions each hint.
+    """
+    best, depth = 1, 0
+    for number, path in _places(text):
+        if len(path) > depth and tuple(location[: len(path)]) == path:
+            best, depth = number, len(path)
+    lines = text.splitlines()
+    for hint in (*map(str, location[depth:]), *hints):
+        word = re.compile(rf"(?<![\w-]){re.escape(hint)}(?![\w-])")
+        for number in range(best, len(lines) + 1):
+            if number > best and HEADER.match(lines[number - 1]):
+                break
+            if word.search(lines[number - 1]):
+                best = number
+                break
+    return best

@@ -169,7 +169,7 @@ def grid(
 
 
 def _method(method: str, hp: Mapping[str, Any] | None) -> str:
-    from repfl.bench.cells.spec import parse_spec, spec
+    from repfl.bench.cells.cell import parse_spec, spec
 
     name, given = parse_spec(method)
     return spec(name, given | dict(hp or {}))
@@ -185,10 +185,9 @@ def _asked(
     method: str, recipe: AnyRecipe, seed: int, scale: str, plugins: Plugins, label: str = "recipe"
 ) -> Planned:
     """The cell, planned as if a grid had asked for it."""
-    from repfl.bench.cells.cell import build_cell
+    from repfl.bench.cells.cell import build_cell, parse_spec
     from repfl.bench.cells.plan import unmet
     from repfl.bench.cells.planned import Planned
-    from repfl.bench.cells.spec import parse_spec
     from repfl.bench.cells.valid import entry, recipe_from
 
     admit(plugins)

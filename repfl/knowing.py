@@ -47,8 +47,7 @@ def recipe(name: str, scale: str = "smoke", **changes: Any) -> Recipe:
     `recipe("fedpurin/cifar10-dir0.1", "desk", clients=20, training={"rounds": 5})`.
     """
     from repfl.bench.cells.cell import recipe_values
-    from repfl.bench.cells.grid import merge
-    from repfl.bench.cells.valid import recipe_from
+    from repfl.bench.cells.valid import merge, recipe_from
     from repfl.bench.cli.data import find_recipe
 
     full, found, _ = find_recipe(name, scale)

@@ -159,8 +159,8 @@ def _recipes(places: Iterable[tuple[str, str]]) -> set[str]:
     """The recipes of papers at scales: a record does not say which paper it was computed for."""
     from repfl.bench.cells.cell import canonical
     from repfl.bench.cells.grid import files, read
-    from repfl.bench.cells.narrowing import Selection
     from repfl.bench.cells.plan import plan
+    from repfl.bench.cells.planned import Selection
 
     return {
         canonical(item.cell.recipe)
@@ -218,8 +218,7 @@ def _axes(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 def _options(method: str, hp: Mapping[str, Any]) -> str:
     """The hyper-parameters that differ from the method's defaults; all, where nobody knows it."""
-    from repfl.bench.cells.cell import plain
-    from repfl.bench.cells.spec import spec
+    from repfl.bench.cells.cell import plain, spec
     from repfl.bench.cells.valid import hyperparameters, options_of
 
     try:
@@ -292,8 +291,8 @@ def curves_of(lines: Sequence[Line]) -> pd.DataFrame:
 def _planned(key: str, scale: str | None, store: Store) -> list[Any]:
     """The cells of an artefact at a scale; without one, at that which has most of them."""
     from repfl.bench.cells.grid import SCALES
-    from repfl.bench.cells.narrowing import Selection
     from repfl.bench.cells.plan import plan
+    from repfl.bench.cells.planned import Selection
     from repfl.bench.evidence.measured import read
 
     if scale is not None:

@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from repfl.bench.cells.checking import LIMIT, NAME, check, no_name
-from repfl.bench.cells.schema import Cells, GridFile, Scale, merge, written_out
-from repfl.bench.cells.toml_lines import line_of
-from repfl.bench.cells.valid import DEPTH, deep, recipe_from
-from repfl.bench.errors import UserError, one_line, refusal, unknown
+from repfl.bench.cells.schema import (
+    NAME,
+    Artefact,
+    Block,
+    Cells,
+    GridFile,
+    Scale,
+    ScaleRules,
+    rows_of,
+    written_out,
+)
+from repfl.bench.cells.valid import DEPTH, deep, merge, recipe_from
+from repfl.bench.errors import UserError, line_of, no_name, one_line, refusal, unknown
 from repfl.datasets.core.recipe import Recipe
 
 SCALES = get_args(Scale)
 ROOT = Path(__file__).resolve().parents[2] / "paper_tables"
+LIMIT = 100_000
+"""Cells of one grid file, and values that it may list; the largest grid of a paper has some
+thousands.
+"""
 OUTSIDE: dict[str, Path] = {}
 """Grid files of papers that plugins brought, by paper."""
 
@@ -37,9 +51,9 @@ class Grid:
         self._recipes: dict[tuple[Any, ...], Recipe] = {}
         if not NAME.fullmatch(self.paper):
             place = f"{self.name}: a grid's file or folder names its paper"
-            raise no_name("paper", self.paper, place)
+            raise no_name("paper", self.paper, place, "my-paper")
         self.file = self._load()
-        check(self)
+        self._check()
 
     @cached_property
     def _text(self) -> str:
@@ -93,6 +107,83 @@ class Grid:
             )
             if scale in cells.block.scales and columns:
                 yield replace(cells, columns=columns)
+
+    # -- whatever a file names exists, and nobody is surprised by its size -------------------------
+
+    def _check(self) -> None:
+        """Refuse a grid file in one line that says what, where, and what would be valid."""
+        for name, values in self.file.recipes.items():
+            if "inherit" in values:
+                self._refer("recipes", values["inherit"], ("recipes", name, "inherit"))
+        for name, recipes in self.file.columns.items():
+            for recipe in recipes:
+                self._refer("recipes", recipe, ("columns", name), (recipe,))
+        for scale, rules in self.file.scales.items():
+            self._check_scale(scale, rules)
+        count = 0
+        for key, artefact in self.file.artefacts.items():
+            self._check_artefact(key, artefact)
+            for index, block in enumerate(artefact.cells):
+                count += self._check_block(block, ("artefacts", key, "cells", index), count)
+
+    def _check_scale(self, scale: str, rules: ScaleRules) -> None:
+        """A scale has a known name, and its patterns match something."""
+        if scale not in SCALES:
+            raise unknown("scale", scale, SCALES, self.at("scales", scale))
+        for pattern in (*rules.recipes, *rules.only):
+            if not any(fnmatchcase(recipe, pattern) for recipe in self.file.recipes):
+                self._refer("recipes", pattern, ("scales", scale, "recipes", pattern))
+
+    def _check_artefact(self, key: str, artefact: Artefact) -> None:
+        """An artefact's name can become part of a path, and it is like one that stands alone."""
+        if not NAME.fullmatch(key):
+            raise no_name("artefact", key, self.at("artefacts", key), "table1")
+        if artefact.like:
+            at = ("artefacts", key, "like")
+            self._refer("artefacts", artefact.like, at)
+            if self.file.artefacts[artefact.like].like:
+                raise UserError(
+                    f"{self.at(*at)}: {artefact.like!r} is itself like another one; take that"
+                )
+
+    def _check_block(self, block: Block, at: tuple[Any, ...], before: int) -> int:
+        """A block refers to what exists, and its rows can be told apart; returns how many cells it
+        has at one scale, after `before` others. They are counted before they are written out.
+        """
+        file = self.file
+        for name in (*block.recipes, *block.per):
+            self._refer("recipes", name, (*at, "recipes"), (name,))
+        if block.like:
+            self._refer("rows", block.like, (*at, "like"))
+        if block.columns:
+            self._refer("columns", block.columns, (*at, "columns"))
+        of_scales = [len(file.scales[s].seeds) for s in block.scales if s in file.scales]
+        seeds = max(of_scales, default=0) if block.seeds is None else len(block.seeds)
+        rows = len(file.rows.get(block.like, ())) + len(block.rows)
+        rows *= prod(map(len, block.sweep.values()))
+        recipes = len((*file.columns.get(block.columns, ()), *block.recipes, *block.per))
+        recipes *= prod(map(len, block.across.values()))
+        trials = block.search.trials if block.search else 1
+        count = rows * recipes * seeds * trials
+        if before + count > LIMIT:
+            told = f"{rows:,} rows x {recipes:,} recipes x {seeds:,} seeds"
+            told += f" x {trials:,} trials" if block.search else ""
+            raise UserError(
+                f"{self.at(*at)}: {told} bring this file to {before + count:,} cells at one"
+                f" scale; a grid may have {LIMIT:,}"
+            )
+        for label, times in Counter(row.label for row in rows_of(file, block)).items():
+            if times > 1:
+                place = self.at(*at, "rows", hints=(label,))
+                raise UserError(f"{place}: two rows are called {label!r}")
+        return count
+
+    def _refer(self, kind: str, name: Any, at: tuple[Any, ...], hints: Sequence[str] = ()) -> None:
+        """What a place of the file names is there."""
+        known = getattr(self.file, kind)
+        if not isinstance(name, str) or name not in known:
+            what = kind if kind in ("rows", "columns") else kind.removesuffix("s")
+            raise unknown(what, str(name), known, self.at(*at, hints=hints))
 
     # -- recipes -----------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What a cell needs to make sense, and how many clients it has."""
+"""What a cell needs to make sense and to run, and how many clients it has."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from repfl.bench.cells.cell import Cell
 from repfl.bench.cells.valid import entry, known_entry
+from repfl.bench.errors import one_line
 from repfl.datasets.core.recipe import Newcomers
 
 
@@ -56,3 +57,21 @@ def residents(values: Mapping[str, Any]) -> int:
     """How many clients of a recipe, given as plain values, take part from the start."""
     late = values.get("newcomers")
     return int(values["clients"]) - (Newcomers(**late).count(values["clients"]) if late else 0)
+
+
+@lru_cache(maxsize=64)
+def data_absent(dataset: str) -> str:
+    """Why a dataset cannot be opened; empty when it can."""
+    from repfl.bench.cells import plugins
+    from repfl.datasets.core import registry
+    from repfl.datasets.core.errors import DataError
+
+    if registry.get(dataset).embedded and plugins.origin("dataset", dataset) is None:
+        return ""  # in a library without which repfl is not installed
+    from repfl.datasets.core.store import open_dataset
+
+    try:
+        open_dataset(dataset)
+    except DataError as error:
+        return one_line(error)
+    return ""

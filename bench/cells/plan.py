@@ -9,15 +9,13 @@ from typing import Any
 
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells import search
-from repfl.bench.cells.cell import Cell, build_cell
+from repfl.bench.cells.cell import Cell, build_cell, parse_spec, spec
 from repfl.bench.cells.grid import SCALES, Grid
-from repfl.bench.cells.narrowing import Selection, described, matches, narrow, satisfies
 from repfl.bench.cells.needs import unmet
-from repfl.bench.cells.planned import Planned
-from repfl.bench.cells.schema import Artefact, Cells, GridRow, merge, nested
+from repfl.bench.cells.planned import Planned, Selection, described, matches, narrow, satisfies
+from repfl.bench.cells.schema import Artefact, Cells, GridRow
 from repfl.bench.cells.search import ALONE, Trial
-from repfl.bench.cells.spec import parse_spec, spec
-from repfl.bench.cells.valid import hyperparameters, options_of, recipe_from
+from repfl.bench.cells.valid import hyperparameters, merge, nested, options_of, recipe_from
 from repfl.bench.errors import UserError, unknown
 
 
@@ -186,7 +184,7 @@ def _cell(
         raise UserError(f"{place}: row {label!r}: {error}") from None
 
 
-# -- narrowing -------------------------------------------------------------------------------------
+# -- methods that a table lacks --------------------------------------------------------------------
 
 
 def _extra_rows(

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -16,8 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from repfl.bench.cells import checking, grid
-from repfl.bench.errors import UserError, one_line
+from repfl.bench.cells import grid
+from repfl.bench.cells.schema import NAME
+from repfl.bench.errors import UserError, no_name, one_line
 from repfl.datasets.core.paths import real_path
 
 GROUPS = ("repfl", "repfl.methods")
@@ -93,7 +95,8 @@ def _load_paper(folder: Path, what: str) -> None:
     if not (folder / "grid.toml").is_file():
         raise UserError(f"{what}: is a folder without a grid.toml, hence no paper")
     name = folder.name.replace("_", "-")
-    _check_name("paper", name, what)
+    if not NAME.fullmatch(name):
+        raise no_name("paper", name, what, "my-paper")
     package = f"repfl.paper_tables.{folder.name.replace('-', '_')}"
     if name in grid.files() or package in sys.modules:
         raise UserError(f"{what}: paper {name!r} is taken; give the folder another name")
@@ -146,8 +149,6 @@ def _guest(what: str, path: Path | None = None) -> Iterator[list[Path]]:
     """Code of others is imported here: whatever it raises is the user's input being wrong, and the
     process is to stay as it was. Yields a list for the file that all new names come from.
     """
-    from repfl.bench.cells.surroundings import moved, randomness_kept, settings
-
     known = registries()
     had = {kind: dict(names) for kind, names in known.items()}
     before, seen = settings(), list[Path]()
@@ -166,22 +167,14 @@ def _guest(what: str, path: Path | None = None) -> Iterator[list[Path]]:
             )
         added = [(kind, name) for kind, names in known.items() for name in names.keys() - had[kind]]
         for kind, name in added:
-            _check_name(kind, name, what)
+            if not NAME.fullmatch(name):
+                raise no_name(kind, name, what, f"my-{kind}")
     except UserError:
         for kind, names in known.items():
             names.clear()
             names.update(had[kind])
         raise
     _origins.update({key: seen[0] for key in added if seen})
-
-
-def _check_name(kind: str, name: str, what: str) -> None:
-    if not checking.NAME.fullmatch(name):
-        near = "-".join(re.findall(r"[a-z0-9]+", name.lower())) or f"my-{kind}"
-        raise UserError(
-            f"{what}: {kind} {name!r} is not valid; valid: letters a-z, digits and hyphens, such as"
-            f" {near}"
-        )
 
 
 def _line(error: BaseException, path: Path | None) -> str:
@@ -197,3 +190,109 @@ def _line(error: BaseException, path: Path | None) -> str:
             found = f"/{file.name}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found
+
+
+# -- settings of a whole process, which would change the numbers of every method in it -------------
+
+SWITCH = re.compile(
+    r"_get_(\w+_(?:enabled|benchmark|deterministic|reduction|accumulation|allow_tf32|backend|algorithms\w*|memory))"
+)
+"""PyTorch's own getters of what `torch.backends` and the functions about determinism set; a newer
+PyTorch has more of them.
+"""
+BACKENDS = ("generic", "cuda", "mkldnn")
+OPERATIONS = ("all", "conv", "matmul", "rnn")
+
+
+def settings() -> dict[str, Any]:
+    """Every such setting by name, as values that can be compared."""
+    import pickle
+    import random
+
+    import numpy as np
+    import torch
+    from threadpoolctl import threadpool_info
+
+    precision = vars(torch._C).get("_get_fp32_precision_getter")
+    tiny = torch.tensor(5e-324, dtype=torch.float64, device="cpu")
+    return {
+        "the default dtype": torch.get_default_dtype(),
+        "the default device": torch.get_default_device(),
+        "the precision of float32 matrix products": _read(torch.get_float32_matmul_precision),
+        "the grad mode": (
+            torch.is_grad_enabled(),
+            torch.is_inference_mode_enabled(),
+            torch.is_anomaly_enabled(),
+        ),
+        "autocast": [
+            (torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
+            for kind in ("cpu", "cuda")
+        ],
+        "the number of threads": (torch.get_num_threads(), torch.get_num_interop_threads()),
+        "the flushing of denormal numbers": float(tiny * 1) == 0,
+        "PyTorch's random state": _digest(torch.get_rng_state().numpy().tobytes()),
+        "NumPy's random state": _digest(pickle.dumps(np.random.get_state())),  # noqa: NPY002  to see that nobody draws from it
+        "Python's random state": _digest(pickle.dumps(random.getstate())),
+        **{f"PyTorch's {name}": _read(getter) for name, getter in _switches().items()},
+        **{
+            f"the precision of {op} in {at}": _read(precision, at, op)
+            for at in BACKENDS
+            for op in OPERATIONS
+        },
+        **{
+            f"the threads of {library['filepath']}": library["num_threads"]
+            for library in threadpool_info()
+        },
+    }
+
+
+@lru_cache(maxsize=1)
+def _switches() -> dict[str, Any]:
+    import torch
+
+    return {
+        match[1]: getattr(torch._C, name)
+        for name in dir(torch._C)
+        if (match := SWITCH.fullmatch(name))
+    }
+
+
+def _read(getter: Any, *arguments: str) -> str | None:
+    """What a getter says; none where it does not answer, as PyTorch's older ones once a newer one
+    was used.
+    """
+    try:
+        return str(getter(*arguments))
+    except (AttributeError, RuntimeError, TypeError, ValueError):
+        return None
+
+
+def _digest(state: bytes) -> str:
+    return sha256(state).hexdigest()[:12]
+
+
+def moved(before: Mapping[str, Any]) -> str:
+    """The first setting that is no longer what it was, with both values; empty: none has moved."""
+    for name, now in settings().items():
+        if name in before and None not in (now, before[name]) and now != before[name]:
+            return f"{name} from {before[name]} to {now}"
+    return ""
+
+
+@contextmanager
+def randomness_kept() -> Iterator[None]:
+    """Whatever is drawn in here is as if it had not been: for imports and the reading of data,
+    since some libraries draw random numbers while they are imported.
+    """
+    import random
+
+    import numpy as np
+    import torch
+
+    python, numpy, own = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002  to put it back
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+        torch.set_rng_state(own)

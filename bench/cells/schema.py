@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from repfl.bench.cells.space import Range
+from repfl.bench.cells.valid import dotted, merge, nested
 
+Range = Literal["log", "uniform", "whole", "log whole", "near-one", "one of"]
 Scale = Literal["smoke", "desk", "paper"]
+Seed = Annotated[int, Field(ge=0)]
+NAME = re.compile(r"[a-z0-9-]+")
+"""What artefacts and papers are called: the names of files and folders in a report, of anchors in
+its page and of labels in LaTeX.
+"""
 
 
 class _Strict(BaseModel):
@@ -84,7 +91,7 @@ class Block(_Strict):
         default={},
         description="further recipes, each with hyper-parameters of its own for all rows",
     )
-    seeds: list[int] | None = None
+    seeds: list[Seed] | None = None
     scales: list[Scale] = ["smoke", "desk", "paper"]
     evaluation: dict[str, Any] = {}
 
@@ -93,6 +100,29 @@ class Block(_Strict):
     def _dotted(cls, given: Any) -> Any:
         """`training.lr` and `"training.lr"` are the same name, though TOML makes a table of one."""
         return dotted(given) if isinstance(given, dict) else given
+
+    @field_validator("sweep", "across")
+    @classmethod
+    def _has_values(cls, given: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        for name, values in given.items():
+            if not values:
+                raise ValueError(f"{name} has no values")
+        return given
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        """A block has something to show, and what goes across is a field of the recipe."""
+        if not (self.rows or self.like) or not (self.recipes or self.columns or self.per):
+            raise ValueError("a block needs rows (or like) and recipes (or columns, or per)")
+        for name in self.across:
+            if "." not in name:
+                raise ValueError(
+                    f"across: {name!r} is not valid; valid: a field of the recipe, such as"
+                    " training.lr, partition.options.alpha or recipe.clients"
+                )
+            if name in self.sweep:
+                raise ValueError(f"{name} is swept and goes across; it can do one of them")
+        return self
 
 
 class Artefact(_Strict):
@@ -111,7 +141,7 @@ class ScaleRules(_Strict):
     Those of rows yield to these, but not in a block for this scale alone.
     """
 
-    seeds: list[int] = Field(min_length=1)
+    seeds: list[Seed] = Field(min_length=1)
     only: list[str] = Field(
         default=["*"], description="names or patterns of the recipes that run at this scale"
     )
@@ -228,46 +258,3 @@ def _with(
 ) -> GridRow:
     recipe = merge(row.recipe, nested(fields or {}))
     return GridRow(label=label or row.label, method=row.method, hp={**row.hp, **hp}, recipe=recipe)
-
-
-# -- recipes as nested tables ----------------------------------------------------------------------
-
-
-def dotted(tables: Mapping[str, Any], outer: str = "") -> dict[str, Any]:
-    """What nested tables hold, under dotted names; the inverse of `nested`."""
-    flat: dict[str, Any] = {}
-    for name, value in tables.items():
-        flat |= (
-            dotted(value, f"{outer}{name}.")
-            if isinstance(value, Mapping)
-            else {f"{outer}{name}": value}
-        )
-    return flat
-
-
-def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields under dotted names as tables within each other; `recipe.` at the front stands for the
-    recipe itself.
-    """
-    tables: dict[str, Any] = {}
-    for name, value in fields.items():
-        *outer, last = name.removeprefix("recipe.").split(".")
-        for part in reversed(outer):
-            last, value = part, {last: value}
-        tables = merge(tables, {last: value})
-    return tables
-
-
-def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the entries of `change` put in, tables into tables; a new partition rule drops
-    the options of the old one.
-    """
-    merged = dict(base)
-    if "options" in merged and change.get("rule", merged.get("rule")) != merged.get("rule"):
-        del merged["options"]
-    for key, value in change.items():
-        old = merged.get(key)
-        merged[key] = (
-            merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-        )
-    return merged

@@ -110,33 +110,22 @@ DEPTH = 12
 """Levels of tables and lists within each other; nothing that is valid has as many."""
 
 
-def deep(value: Any) -> bool:
+def deep(value: Any, levels: int = DEPTH) -> bool:
     """Whether tables and lists lie within each other so deeply that functions that follow them
     would run out of stack.
     """
-    level = [value]
-    for _ in range(DEPTH):
-        parts = (
-            inner.values() if isinstance(inner, Mapping) else inner
-            for inner in level
-            if isinstance(inner, Mapping | list)
-        )
-        level = [each for part in parts for each in part]
-    return any(isinstance(inner, Mapping | list) for inner in level)
+    if not isinstance(value, Mapping | list):
+        return False
+    parts = value.values() if isinstance(value, Mapping) else value
+    return levels == 0 or any(deep(part, levels - 1) for part in parts)
 
 
 def _leaves(value: Any, field: str = "") -> Iterator[tuple[str, Any]]:
     """Every single value with the field it is in."""
-    items = (
-        value.items()
-        if isinstance(value, Mapping)
-        else enumerate(value)
-        if isinstance(value, list | tuple)
-        else None
-    )
-    if items is None:
+    if not isinstance(value, Mapping | list | tuple):
         yield field, value
-    for name, inner in items or ():
+        return
+    for name, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
         yield from _leaves(inner, f"{field}.{name}" if field else str(name))
 
 
@@ -148,3 +137,46 @@ def adapter(cls: Any) -> TypeAdapter[Any]:
     if cls not in _ADAPTERS:
         _ADAPTERS[cls] = TypeAdapter(cls)
     return _ADAPTERS[cls]
+
+
+# -- recipes as nested tables ----------------------------------------------------------------------
+
+
+def dotted(tables: Mapping[str, Any], outer: str = "") -> dict[str, Any]:
+    """What nested tables hold, under dotted names; the inverse of `nested`."""
+    flat: dict[str, Any] = {}
+    for name, value in tables.items():
+        flat |= (
+            dotted(value, f"{outer}{name}.")
+            if isinstance(value, Mapping)
+            else {f"{outer}{name}": value}
+        )
+    return flat
+
+
+def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields under dotted names as tables within each other; `recipe.` at the front stands for the
+    recipe itself.
+    """
+    tables: dict[str, Any] = {}
+    for name, value in fields.items():
+        *outer, last = name.removeprefix("recipe.").split(".")
+        for part in reversed(outer):
+            last, value = part, {last: value}
+        tables = merge(tables, {last: value})
+    return tables
+
+
+def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the entries of `change` put in, tables into tables; a new partition rule drops
+    the options of the old one.
+    """
+    merged = dict(base)
+    if "options" in merged and change.get("rule", merged.get("rule")) != merged.get("rule"):
+        del merged["options"]
+    for key, value in change.items():
+        old = merged.get(key)
+        merged[key] = (
+            merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        )
+    return merged

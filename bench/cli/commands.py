@@ -17,7 +17,6 @@ from repfl.bench.cli.options import (
     Launch,
     Out,
     Results,
-    Settle,
     Shard,
     Stale,
     Style,
@@ -66,8 +65,8 @@ def select(
     """
     from repfl.bench.cells import planned as lists
     from repfl.bench.cells import plugins
-    from repfl.bench.cells.narrowing import Selection
     from repfl.bench.cells.plan import plan
+    from repfl.bench.cells.planned import Selection
 
     plugins.load(chosen.plugin or ())
     names = (chosen.paper or (), chosen.artefact or (), chosen.method or (), chosen.dataset or ())
@@ -101,7 +100,7 @@ def plan(
     results: Results = None,
     as_json: AsJson = False,
 ) -> int:
-    """Cells, what is done, what is missing and why, and what the rest will cost."""
+    """Cells, what is done, what is missing and why, and what the rest will cost, cheapest first."""
     from repfl.bench.cli import show, status
     from repfl.bench.records.store import Store
 
@@ -119,16 +118,12 @@ def run(
     shard: Shard = None,
     unmeasured: Unmeasured = False,
     stale: Stale = False,
-    settle: Settle = None,
 ) -> int:
-    """Compute what is missing, or what is stale, or what settles most."""
+    """Compute what is missing, or what is stale."""
     from repfl.bench.cli import launch as launching
-    from repfl.bench.cli import settling, status
+    from repfl.bench.cli import status
     from repfl.bench.records.store import Store
 
-    if settle is not None:
-        planned = settling.planned(chosen, settle, Store(launch.results))
-        return launching.run(planned, launch, chosen.plugin, ordered=True).exit_code
     planned = select(chosen, shard, unmeasured)
     if stale:  # again, since a stale record would do otherwise
         planned, launch = (

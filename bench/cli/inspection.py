@@ -104,8 +104,8 @@ def recipes(scale: PaperScale = "paper", grid: Grids = None, as_json: AsJson = F
 def artefacts(results: Results = None, as_json: AsJson = False) -> int:
     """Tables and figures: cells needed and done, per scale."""
     from repfl.bench.cells import grid
-    from repfl.bench.cells.narrowing import Selection
     from repfl.bench.cells.plan import plan
+    from repfl.bench.cells.planned import Selection
     from repfl.bench.cli import listing, show
     from repfl.bench.records.store import Store
 

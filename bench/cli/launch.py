@@ -17,23 +17,15 @@ if TYPE_CHECKING:
     from repfl.bench.running.task import Options
 
 
-def run(
-    planned: Sequence[Planned],
-    launch: Launch,
-    plugins: Sequence[str] | None,
-    *,
-    ordered: bool = False,
-) -> Ending:
-    """Run what is missing of the planned cells, and say what came of it; `ordered`: in their order,
-    else long ones first.
-    """
+def run(planned: Sequence[Planned], launch: Launch, plugins: Sequence[str] | None) -> Ending:
+    """Run what is missing of the planned cells, and say what came of it."""
     from repfl.bench.cli import show
     from repfl.bench.running import progress, runner
 
     options = options_of(launch, plugins or ())
     told = progress.make()
     how = launch.executor, launch.workers
-    summary = runner.run(planned, options, *how, told, ordered=ordered)
+    summary = runner.run(planned, options, *how, told)
     show.summary(summary, planned, options)
     return summary
 

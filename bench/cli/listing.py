@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from repfl.bench.cells.planned import Planned
-from repfl.bench.cells.space import told
+from repfl.bench.cells.search import told
 from repfl.bench.cells.valid import entry
 from repfl.bench.errors import choices, unknown
 from repfl.bench.records.store import Store

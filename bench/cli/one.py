@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.cli import options
 from repfl.bench.cli.show import grid, screen
 from repfl.bench.errors import Corrupt, UserError, nearest

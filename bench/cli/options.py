@@ -142,13 +142,6 @@ Shard = Annotated[
     str | None,
     typer.Option(help="only the i-th of n equal parts of the cells, i/n; for job arrays"),
 ]
-Settle = Annotated[
-    float | None,
-    typer.Option(
-        metavar="HOURS",
-        help="the paper-scale cells that `repfl settle --hours HOURS` chooses, the best first",
-    ),
-]
 TimeLimit = Annotated[float | None, typer.Option(help="seconds after which a cell is given up")]
 Checkpoint = Annotated[float, typer.Option(help="seconds between two checkpoints of a cell")]
 

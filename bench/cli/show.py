@@ -56,8 +56,8 @@ def grid(*columns: str, right: Iterable[int] = ()) -> Table:
 
 
 def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
-    """The plan: one line per artefact, then totals over distinct cells, then why cells are missing;
-    on demand, every stale cell.
+    """Print the plan: one line per artefact, the cheapest first, then totals over distinct cells,
+    then why cells are missing; on demand, every stale cell.
     """
     out = screen()
     by_artefact: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -69,11 +69,15 @@ def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
         if status in facts["statuses"]
     ]
     rows = grid("artefact", "cells", *names, "to compute", right=range(1, len(names) + 3))
-    for artefact, cells in by_artefact.items():
-        counts = Counter(line["status"] for line in cells.values())
-        seconds = sum(
+    costs = {
+        artefact: sum(
             line["seconds"] for line in cells.values() if line["status"] in ("missing", "failed")
         )
+        for artefact, cells in by_artefact.items()
+    }
+    for artefact in sorted(costs, key=costs.__getitem__):
+        cells, seconds = by_artefact[artefact], costs[artefact]
+        counts = Counter(line["status"] for line in cells.values())
         rows.add_row(
             artefact,
             str(len(cells)),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from repfl.bench.cells.checking import NAME
+from repfl.bench.cells.schema import NAME
 from repfl.bench.cli.commands import app
 from repfl.bench.errors import UserError, unknown
 

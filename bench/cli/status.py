@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from repfl.bench.cells.absent import data_absent
+from repfl.bench.cells.needs import data_absent
 from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.measured import read
@@ -94,7 +94,9 @@ def only_stale(planned: Sequence[Planned], store: Store) -> list[Planned]:
 def overview(
     planned: Sequence[Planned], store: Store, *, only_stale: bool = False
 ) -> dict[str, Any]:
-    """The plan as plain data: every cell once per place, and totals over distinct cells."""
+    """Return the plan as plain data: every cell once per place, the cheapest first, and totals
+    over distinct cells.
+    """
     statuses = Statuses(store)
     speeds = measured(store, statuses.record)
     again = stale(unique(planned), statuses)
@@ -109,7 +111,7 @@ def overview(
         "cells": [
             _line(item, standing[item.cell.id], costs[item.cell.id])
             | {"stale": again.get(item.cell.id, "")}
-            for item in planned
+            for item in sorted(planned, key=lambda item: costs[item.cell.id])
         ],
         "distinct": len(cells),
         "statuses": dict(Counter(status.status for status in standing.values())),

@@ -15,8 +15,7 @@ import pandas as pd
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.cell import Cell
 from repfl.bench.cells.planned import Planned
-from repfl.bench.cells.schema import dotted
-from repfl.bench.cells.valid import entry
+from repfl.bench.cells.valid import dotted, entry
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence import floors, tiers
 from repfl.bench.evidence.lines import Line, counts_of

@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import measured, tiers
 from repfl.bench.evidence.lines import Line, line_of

@@ -16,8 +16,7 @@ from repfl.bench.evidence import facts
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Store, writing
 from repfl.bench.report import cache
-from repfl.bench.report.sheet import Sheet, decode, encode
-from repfl.bench.report.write import Book
+from repfl.bench.report.sheet import Book, Sheet, as_json
 from repfl.datasets.core.paths import real_path
 
 ASKED = 12
@@ -72,7 +71,9 @@ def report(asked: Asked, store: Store, out: Path) -> Reported:
                 found.fresh = True
             parts.append(part)
             keys.append(key)
-        found.sheets = [decode(sheet) for part in parts for sheet in part["sheets"]]
+        found.sheets = [
+            as_json().validate_python(sheet) for part in parts for sheet in part["sheets"]
+        ]
         found.problems = [line for part in parts for line in part["problems"]]
         found.failed = [name for part in parts for name in part["failed"]]
         found.runs = sum(len(part["runs"]) for part in parts)
@@ -118,8 +119,8 @@ def _part(
     """
     from repfl.bench.evidence import artefacts, best, recheck, runs
     from repfl.bench.evidence.library import Known, Library
+    from repfl.bench.report import render
     from repfl.bench.report.filling import sheet_of
-    from repfl.bench.report.write import write_artefacts
     from repfl.paper_tables.core.published import read_published
 
     library, results = Library(store), []
@@ -137,11 +138,7 @@ def _part(
     order = list(dict.fromkeys(item.key for item in planned))
     results = best.merged(results) if asked.best else results
     results.sort(key=lambda result: order.index(result.key))
-    evidence = {
-        result.key: [[cell, cache.stamp(store.folder(cell)), told.get(cell)] for cell in result.ids]
-        for result in results
-    }
-    results, files, undrawn = write_artefacts(results, out, evidence, asked.style)
+    results, files, undrawn = render.write(results, out, asked.style)
     problems += [f"artefact {name} could not be drawn: {why}" for name, why in undrawn.items()]
     rows = read_published(grids.folder(planned[0].paper) / "published").by_source
     sheets = [
@@ -155,7 +152,7 @@ def _part(
         for result in results
     ]
     part = {
-        "sheets": [encode(each) for each in sheets],
+        "sheets": [as_json().dump_python(each, mode="json") for each in sheets],
         "runs": told,
         "problems": list(dict.fromkeys(problems)),
         "failed": list(dict.fromkeys([*failed, *undrawn])),

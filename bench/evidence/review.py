@@ -19,9 +19,8 @@ from functools import cached_property
 from pathlib import Path
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import measured, recheck, tiers
 from repfl.bench.evidence.lines import Line

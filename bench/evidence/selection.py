@@ -15,7 +15,7 @@ from typing import Any
 
 from repfl.bench.cells.cell import Cell
 from repfl.bench.cells.planned import Planned
-from repfl.bench.cells.schema import dotted
+from repfl.bench.cells.valid import dotted
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.packing import Curve

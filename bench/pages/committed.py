@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.errors import Corrupt, unknown
 from repfl.bench.evidence import artefacts
 from repfl.bench.evidence.library import Library

@@ -9,9 +9,8 @@ from pathlib import Path
 from statistics import median
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, unique
+from repfl.bench.cells.planned import Planned, Selection, unique
 from repfl.bench.evidence import measured, recheck, tiers
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.pages import parts, statistics

@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.errors import UserError, unknown
 from repfl.bench.pages import committed
 from repfl.bench.report import numbers, render

@@ -6,13 +6,13 @@ import os
 import platform
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from repfl.bench.errors import UserError
 from repfl.bench.records.sources import of_cell as of_cell  # part of where a number comes from
@@ -203,3 +203,43 @@ def machine() -> dict[str, Any]:
         "processors": os.cpu_count(),
         "system": platform.platform(),
     }
+
+
+# -- data ------------------------------------------------------------------------------------------
+
+
+class Moved(NamedTuple):
+    """A split that is not what a number was computed from."""
+
+    split: str
+    made: str | None
+    here: str | None
+
+    def __str__(self) -> str:
+        return f"{self.split} had fingerprint {_short(self.made)}, and here has {_short(self.here)}"
+
+
+def _short(mark: str | None) -> str:
+    return mark[:12] if mark else "none"
+
+
+def data_here(dataset: str) -> dict[str, str]:
+    """The fingerprint of every split, as provenance tells it; nothing where there are no data."""
+    from repfl.datasets.core.errors import DataError
+    from repfl.datasets.core.store import open_dataset
+
+    try:
+        known = open_dataset(dataset).fingerprints
+    except DataError:
+        return {}
+    return {f"{dataset}/{split}": mark for split, mark in known.items()}
+
+
+def data_moved(made: Mapping[str, str]) -> Iterator[Moved]:
+    """The splits, of the data sets that provenance names and that are here, that differ."""
+    for dataset in dict.fromkeys(name.partition("/")[0] for name in made):
+        here = data_here(dataset)
+        then = {name: mark for name, mark in made.items() if name.partition("/")[0] == dataset}
+        for name in sorted(here.keys() | then) if here else ():
+            if here.get(name) != then.get(name):
+                yield Moved(name, then.get(name), here.get(name))

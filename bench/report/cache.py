@@ -24,11 +24,11 @@ def digest(value: Any) -> str:
 
 
 @cache
-def code(*folders: str) -> str:
-    """Of every file below some folders of ours that numbers or pages are made from, and of the
+def code() -> str:
+    """Return a digest of every file of ours that numbers or pages are made from, and of the
     libraries they are made with.
     """
-    texts = [files(ROOT / folder) for folder in folders or FOLDERS]
+    texts = [files(ROOT / folder) for folder in FOLDERS]
     return digest([sys.version, [version(name) for name in DRAWING], texts])
 
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from repfl.bench.report.cache import digest
-from repfl.bench.report.sheet import Sheet
-from repfl.bench.report.write import Book
+from repfl.bench.report.sheet import Book, Sheet
 
 ALONE = "local"
 """Training on one's own data only."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import isfinite
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ import pandas as pd
 
 from repfl.paper_tables.core.result import Table
 from repfl.paper_tables.core.seeds import common_floor, mixed
-from repfl.paper_tables.core.verdict import EXACT, Verdict
+from repfl.paper_tables.core.verdict import EXACT
 
 MINUS = "\N{MINUS SIGN}"
 BLANK = "\N{EN DASH}"
@@ -177,9 +176,3 @@ def floors(table: Table) -> dict[str, float]:
     grouped = table.frame.groupby("column") if table.layout.floor else ()
     found = {str(key): common_floor(cells)[0] for key, cells in grouped}
     return {key: floor for key, floor in found.items() if isfinite(floor)}
-
-
-def counts(verdicts: Iterable[object]) -> dict[str, int]:
-    """How often each verdict was given, in the order of the rule."""
-    given = [str(v) for v in verdicts if isinstance(v, str)]
-    return {str(v): given.count(str(v)) for v in Verdict}

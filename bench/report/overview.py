@@ -74,22 +74,6 @@ def differing(sheets: Sequence[Sheet]) -> list[tuple[Sheet, Number]]:
     return sorted(found, key=lambda pair: -_off(pair[1]))
 
 
-def places(
-    by_dataset: Mapping[str, Sequence[tuple[Sheet, Number]]],
-) -> list[tuple[str, int, int, int]]:
-    """Per data set: how many trained numbers the papers have on it, and of how many we have a value
-    at the paper's own scale, and at a smaller one.
-    """
-    found = []
-    for name, lines in by_dataset.items():
-        mine = [n for _, n in lines if n.source and n.kind in (Kind.TRAINED, Kind.LOGGED)]
-        real = [n.verdict for n in mine if n.measured]
-        small = real.count(str(Verdict.OTHER_SCALE))
-        if mine:
-            found.append((name, len(mine), len(real) - small, small))
-    return found
-
-
 def _off(number: Number) -> float:
     return abs(number.gap or 0.0) / max(abs(number.printed or 0.0), 1e-9)
 
@@ -139,15 +123,6 @@ class Summary:
     def verdicts(self) -> dict[str, int]:
         given = [number.verdict for number in self.numbers]
         return {name: given.count(name) for name in verdict_names()}
-
-    @property
-    def kinds(self) -> dict[str, tuple[int, int]]:
-        """Per kind of number: how many there are, and how many of them have a verdict."""
-        found = {}
-        for kind in Kind:
-            mine = [number.verdict for number in self.numbers if number.kind == kind]
-            found[str(kind)] = (len(mine), sum(verdict not in UNJUDGED for verdict in mine))
-        return found | {str(Kind.TEXT): (self.sentences, 0)}
 
     @property
     def held(self) -> tuple[int, int, int]:

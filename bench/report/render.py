@@ -1,15 +1,16 @@
-"""One artefact as files: csv, Markdown and LaTeX for tables, png and pdf for figures."""
+"""Artefacts as files: csv, Markdown and LaTeX for tables, png and pdf for figures."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
+from repfl.bench.errors import one_line
 from repfl.bench.report import latex, numbers
 from repfl.paper_tables.core import figures, tables
 from repfl.paper_tables.core.result import Absent, Claim, Column, Figure, Result, Table
@@ -181,8 +182,36 @@ def claim(c: Claim, paper: str) -> str:
 ENDINGS = ("csv", "md", "tex", "png", "pdf")
 
 
-def write_files(result: Result, folder: Path, style: str = "report") -> list[Path]:
-    """Every form of one artefact."""
+def write(
+    results: Sequence[Result], out: Path, style: str = "report"
+) -> tuple[list[Result], dict[str, list[str]], dict[str, str]]:
+    """Write every form of every artefact; return the results, their files and what failed, by
+    `paper/artefact`.
+
+    An artefact that cannot be rendered becomes `Absent`, and what an earlier report drew of it
+    goes.
+    """
+    shown, files, failed = [], {}, {}
+    for result in results:
+        folder = out / result.paper
+        try:
+            written = _write(result, folder, style)
+        except OSError:  # the disk's fault, and the end of the whole report
+            raise
+        except Exception as error:  # one artefact's fault must not cost the others
+            why = failed[result.key] = f"{type(error).__name__}: {one_line(error)}"
+            about = result.paper, result.name, result.title
+            result = Absent(*about, f"Could not be rendered ({why}).", result.scale)
+            written = []
+            for ending in ENDINGS:
+                (folder / f"{result.name}.{ending}").unlink(missing_ok=True)
+        shown.append(result)
+        files[result.key] = [path.relative_to(out).as_posix() for path in written]
+    return shown, files, failed
+
+
+def _write(result: Result, folder: Path, style: str) -> list[Path]:
+    """Write every form of one artefact."""
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(result, Absent):
         return []

@@ -1,12 +1,15 @@
-"""What a report says of one artefact, as plain data: every page, the terminal and the cache read
-this, so that nothing has to be computed again to be shown again.
+"""What a report says, as plain data: every page, the terminal and the cache read this, so that
+nothing has to be computed again to be shown again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
+
+from pydantic import TypeAdapter
 
 
 @dataclass(frozen=True)
@@ -161,20 +164,27 @@ class Sheet:
         return [number for number in self.numbers if number.source and number.verdict]
 
 
-def encode(sheet: Sheet) -> dict[str, Any]:
-    return asdict(sheet)
+@cache
+def as_json() -> TypeAdapter[Sheet]:
+    """Return what writes a sheet as JSON and reads it back."""
+    return TypeAdapter(Sheet)
 
 
-def decode(values: Mapping[str, Any]) -> Sheet:
-    """A sheet from what `encode` made of it, by way of JSON."""
-    nested = {"claims": Said, "numbers": Number, "columns": Head, "orders": Order}
-    read = {
-        name: tuple(nested[name](**_tuples(each)) for each in value) if name in nested else value
-        for name, value in values.items()
-    }
-    summary = tuple(tuple(line) for line in values["summary"])
-    return Sheet(**_tuples(read) | {"summary": summary})
+@dataclass(frozen=True)
+class Book:
+    """Everything that the pages of a report show."""
 
-
-def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    sheets: Sequence[Sheet]
+    papers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By paper: title, year, and where it and its code are."""
+    runs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By cell, everything that is known of a run."""
+    open: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By paper, the cells of its own scale that nobody has computed, and their cost."""
+    test: Mapping[str, Any] = field(default_factory=dict)
+    """The self-test."""
+    methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    operating: Sequence[Sequence[str]] = ()
+    records: str = ""
+    """The folder of records, relative to the report."""

@@ -13,11 +13,9 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
-from repfl.bench.report import compare, numbers, overview, ranking, wire
-from repfl.bench.report.address import slug
-from repfl.bench.report.links import linked
-from repfl.bench.report.sheet import Number, Sheet
-from repfl.bench.report.write import Book
+from repfl.bench.report import compare, numbers, overview
+from repfl.bench.report.address import linked, slug
+from repfl.bench.report.sheet import Book, Number, Sheet
 from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -59,13 +57,11 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
     for name, lines in _by_method(book).items():
         facts = book.methods.get(name, {})
         shown: dict[str, Any] = {"name": name, "what": "Methods", "facts": facts, "lines": lines}
-        shown["sent"] = wire.sent(lines, book)
         yield page(f"methods/{slug(name)}.html", "listing.html.j2", **shown)
     for name, lines in _by_dataset(book).items():
         shown = {"name": name, "what": "Datasets", "facts": {}, "lines": lines}
         yield page(f"datasets/{slug(name)}.html", "listing.html.j2", **shown)
-    told: dict[str, Any] = {"data": compare.runs(book), "rankings": list(ranking.rankings(book))}
-    yield page("compare.html", "compare.html.j2", **told)
+    yield page("compare.html", "compare.html.j2", data=compare.runs(book))
     if book.test:
         rows = [row["all"] for row in book.test["rows"]]
         counts = {name: sum(row[name] for row in rows) for name in ("here", "planned", "fell")}
@@ -101,7 +97,6 @@ def _environment(book: Book) -> Environment:
         "dots": overview.dots,
         "said": overview.of_claim,
         "outcomes": overview.OUTCOMES,
-        "kinds": [str(kind) for kind in Kind],
         "desk": numbers.MARKS["desk"],
     }
     return environment
@@ -138,7 +133,6 @@ def _first_screen(book: Book, summaries: list[overview.Summary]) -> dict[str, An
         "runs": len(book.runs),
         "differing": overview.differing(book.sheets),
         "exact": EXACT,
-        "places": overview.places(_by_dataset(book)),
         "points": [
             [n.printed, n.value, f"{s.page}#{n.id}", f"{s.key}: {n.row}, {n.where}", n.scale]
             for s in book.sheets

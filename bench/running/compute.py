@@ -37,14 +37,14 @@ def compute(
     task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]
 ) -> Record:
     """From a cell to its stored record."""
-    from repfl.bench.cells import surroundings
+    from repfl.bench.cells import plugins
     from repfl.bench.running.clients import clients_of, make
     from repfl.bench.running.counting import RoundCounter
     from repfl.datasets.core.store import open_dataset
 
     forget_peak()
-    begun, before = Clocks.now(), surroundings.settings()
-    with surroundings.randomness_kept():  # a data set's own code imports what it likes
+    begun, before = Clocks.now(), plugins.settings()
+    with plugins.randomness_kept():  # a data set's own code imports what it likes
         open_dataset(task.cell.recipe["dataset"])
     clients = clients_of(task.cell)
     run = make(task.cell, clients, options)
@@ -73,7 +73,7 @@ def compute(
                 f"time limit of {options.time_limit:g} s reached after round {run.round} of"
                 f" {task.cell.rounds}"
             )
-    if change := surroundings.moved(before):
+    if change := plugins.moved(before):
         raise StoreError(
             f"method {task.cell.method!r} changes {change}: this process cannot be trusted with"
             " another cell"

@@ -132,12 +132,8 @@ def run(
     executor: str | None,
     workers: int | None,
     progress: Progress,
-    *,
-    ordered: bool = False,
 ) -> Ending:
-    """Bring every planned cell to its end; `ordered`: in the order of the plan, so that what comes
-    first is there first.
-    """
+    """Bring every planned cell to its end."""
     store, summary, stop = Store(options.results), Ending(), Stop(progress.note)
     check_executor(executor, workers)
     todo = unique(planned)
@@ -147,8 +143,8 @@ def run(
         sweep(store)
         return summary
     speeds, costs = _costs(store, todo, options.device)
-    if not ordered:  # long ones first, so that no worker is left alone with one at the end
-        todo.sort(key=lambda item: -costs[item.cell.id])
+    # long ones first, so that no worker is left alone with one at the end
+    todo.sort(key=lambda item: -costs[item.cell.id])
     store.open()
     name, count = choose_executor(executor, workers, len(todo), options)
     tasks = [Task(item.cell, item.command, item.skip, costs[item.cell.id]) for item in todo]

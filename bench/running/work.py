@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 
-from repfl.bench.cells.absent import data_here
 from repfl.bench.errors import Corrupt, StoreError, UserError, one_line
 from repfl.bench.records import provenance
 from repfl.bench.records.locks import claim, holder
+from repfl.bench.records.provenance import data_here
 from repfl.bench.records.store import FINAL, Record, Store, stored_result
 from repfl.bench.running import cost, products
 from repfl.bench.running.compute import Interrupted, Limit, compute, keep

@@ -19,12 +19,10 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from repfl.bench.cells.cell import Cell, build_cell, canonical
+from repfl.bench.cells.cell import Cell, build_cell, canonical, spec
 from repfl.bench.cells.grid import SCALES
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, unique
-from repfl.bench.cells.spec import spec
+from repfl.bench.cells.planned import Planned, Selection, unique
 from repfl.bench.cells.valid import recipe_from
 from repfl.bench.errors import FAILED, UserError
 from repfl.bench.records import provenance

@@ -45,10 +45,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from repfl.bench.cells.absent import data_moved
-from repfl.bench.cells.schema import dotted
+from repfl.bench.cells.valid import dotted
 from repfl.bench.errors import Corrupt
 from repfl.bench.records import sources as code
+from repfl.bench.records.provenance import data_moved
 
 FILE = Path(__file__).with_name("engines.csv")
 DIGITS = 16

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from repfl.bench.cells.absent import data_moved
 from repfl.bench.cells.cell import Cell, canonical, reopen
 from repfl.bench.errors import Corrupt, UserError, one_line
+from repfl.bench.records.provenance import data_moved
 from repfl.bench.records.shape import misshapen
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.devices import like

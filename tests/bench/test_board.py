@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, unique
+from repfl.bench.cells.planned import Planned, Selection, unique
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cells.cell import build_cell
-from repfl.bench.cells.spec import parse_spec
+from repfl.bench.cells.cell import build_cell, parse_spec
 from repfl.bench.cells.valid import recipe_from
 from repfl.bench.errors import UserError, nearest, one_line
 from tests.bench.conftest import RECIPE, recipe

@@ -12,8 +12,8 @@ import torch
 
 from repfl.algorithms.core.method import build
 from repfl.bench.cells.grid import read
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from tests.algorithms import toys
 from tests.bench.conftest import ROOT
 

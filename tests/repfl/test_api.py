@@ -11,9 +11,8 @@ import pytest
 import torch
 
 import repfl
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import unique
+from repfl.bench.cells.planned import Selection, unique
 from repfl.bench.cli import status
 from repfl.bench.evidence.measured import read
 from repfl.bench.records.store import Store

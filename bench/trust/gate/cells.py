@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from repfl.bench.cells.cell import build_cell
+from repfl.bench.cells.cell import build_cell, parse_spec, spec
 from repfl.bench.cells.planned import Planned
-from repfl.bench.cells.spec import parse_spec, spec
 from repfl.bench.cells.valid import recipe_from
 from repfl.bench.errors import unknown
 

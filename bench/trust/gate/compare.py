@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from repfl.bench.cells.schema import dotted
+from repfl.bench.cells.valid import dotted
 from repfl.bench.trust.gate.cells import gate_cell_of
 from repfl.bench.trust.gate.entries import Entry, pairs
 

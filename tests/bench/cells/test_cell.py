@@ -10,10 +10,9 @@ import torch
 from repfl.algorithms import models
 from repfl.algorithms.core.ops import EVAL
 from repfl.bench.cells import sense
-from repfl.bench.cells.cell import Cell, build_cell, canonical, reopen
-from repfl.bench.cells.narrowing import matches
+from repfl.bench.cells.cell import Cell, build_cell, canonical, parse_spec, reopen, spec
 from repfl.bench.cells.needs import unmet
-from repfl.bench.cells.spec import parse_spec, spec
+from repfl.bench.cells.planned import matches
 from repfl.bench.cells.valid import hyperparameters, options_of, recipe_from
 from repfl.bench.errors import UserError
 from tests.bench.conftest import RECIPE, recipe, task

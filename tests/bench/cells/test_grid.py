@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cells.grid import Grid, line_of, merge
-from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells.grid import Grid
 from repfl.bench.cells.plan import plan
-from repfl.bench.errors import UserError
+from repfl.bench.cells.planned import Selection
+from repfl.bench.cells.valid import merge
+from repfl.bench.errors import UserError, line_of
 from tests.bench.conftest import GRID
 
 
@@ -81,7 +82,7 @@ scales = ["desk"]
         ('kind = "table"', 'kind = "tabel"', ["kind = 'tabel'", "'table' or 'figure'"]),
         ('inherit = "two"', 'inherit = "tow"', ["unknown recipe 'tow'", "two"]),
         ('inherit = "two"', 'inherit = "three"', ["inherits from itself"]),
-        ("seeds = [0, 1]", "seeds = [-1]", ["seed = -1"]),
+        ("seeds = [0, 1]", "seeds = [-1]", ["seeds.0 = -1", "valid: a whole number >= 0"]),
         ("seeds = [0, 1]", "seeds = []", ["seeds"]),
         (
             'recipes = ["two", "three"]',

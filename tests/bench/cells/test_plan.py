@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import shard, unique
+from repfl.bench.cells.planned import Selection, shard, unique
 from repfl.bench.errors import UserError
 from repfl.bench.running.cost import static
 

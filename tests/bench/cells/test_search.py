@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from repfl.algorithms.core.method import methods
-from repfl.bench.cells import search, space
-from repfl.bench.cells.narrowing import Selection
+from repfl.bench.cells import search
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.cells.valid import hyperparameters, spaces
 from repfl.bench.errors import UserError
 from tests.bench.conftest import GRID
@@ -127,7 +126,9 @@ def test_whatever_a_method_declares_to_be_searched_is_valid(method: str) -> None
     declared = spaces(method)
     assert len(declared) < search.MOST
     for share in (0.0, 0.25, 0.5, 0.75, 0.999):
-        hyperparameters(method, {name: space.value(each, share) for name, each in declared.items()})
+        hyperparameters(
+            method, {name: search.value(each, share) for name, each in declared.items()}
+        )
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_whatever_a_method_declares_to_be_searched_is_valid(method: str) -> None
         (("one of", ["a", None]), ("a", None)),
     ],
 )
-def test_a_range_reaches_from_end_to_end(given: space.Space, ends: tuple[object, object]) -> None:
-    assert space.value(given, 0.0) == ends[0]
-    assert space.value(given, 1 - 1e-9) == pytest.approx(ends[1])
-    assert space.told(given)
+def test_a_range_reaches_from_end_to_end(given: search.Space, ends: tuple[object, object]) -> None:
+    assert search.value(given, 0.0) == ends[0]
+    assert search.value(given, 1 - 1e-9) == pytest.approx(ends[1])
+    assert search.told(given)

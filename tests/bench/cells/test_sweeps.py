@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.errors import UserError
 from tests.bench.conftest import GRID
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from repfl.bench.cells import plugins
-from repfl.bench.cells.surroundings import moved, settings
+from repfl.bench.cells.plugins import moved, settings
 from repfl.paper_tables.core import published
 from tests.bench.cli.test_fuzz import answered
 from tests.bench.conftest import GRID, ROOT, Said, repfl, task

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections import Counter
 from collections.abc import Callable
 from functools import wraps
@@ -13,8 +14,8 @@ import pytest
 
 from repfl.bench.cells import cell as cells
 from repfl.bench.cells import grid, valid
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.cli import status
 from repfl.bench.records import sources, store
 from tests.bench.conftest import Said
@@ -89,3 +90,10 @@ def test_recipes_and_hyperparameters_are_validated_once_and_no_line_is_looked_up
     assert checked.total() - checked["Recipe"] <= 2 * len(methods)
     assert checked.total() < len(planned) / 4
     assert all("search" in location for _, location, *_ in found)  # these name their place
+
+
+def test_the_cheapest_comes_first(here: Here, tmp_path: Path) -> None:
+    told = here("plan", "--paper", "fedpurin", "--results", tmp_path / "r", "--json")
+    seconds = [line["seconds"] for line in json.loads(told.out)["cells"]]
+    assert len(set(seconds)) > 1
+    assert seconds == sorted(seconds)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.cli import status
 from repfl.bench.evidence.lines import AXES, Line
 from repfl.bench.evidence.measured import Measured

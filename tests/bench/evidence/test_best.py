@@ -12,9 +12,8 @@ from typing import Any, cast
 
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.evidence import best, facts, reporting
 from repfl.bench.evidence.library import Library
 from repfl.bench.records.store import Store

@@ -18,9 +18,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.evidence import measured, recheck
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.lines import Line, packed

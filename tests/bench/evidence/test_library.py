@@ -11,9 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.evidence.library import Known, Library, StoredEvidence, flatten
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.records import sources

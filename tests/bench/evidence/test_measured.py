@@ -18,9 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.evidence import measured, packing, recheck, tiers
 from repfl.bench.evidence.artefacts import make

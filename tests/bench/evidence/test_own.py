@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.cli.main import call
 from tests.bench.conftest import FAULTY, GRID, forgotten
 

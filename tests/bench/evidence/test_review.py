@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.evidence import measured
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.lines import Line, packed

@@ -11,9 +11,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.packing import Curve

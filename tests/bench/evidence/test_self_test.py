@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import unique
+from repfl.bench.cells.planned import Selection, unique
 from repfl.bench.evidence.runs import self_test
 
 

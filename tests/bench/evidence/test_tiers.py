@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from repfl.bench.cells import grid as grids
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.evidence import measured, noise, recheck, tiers
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.lines import AXES, Line

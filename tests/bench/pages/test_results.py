@@ -60,11 +60,6 @@ def test_the_first_screen_of_the_report_counts_what_the_page_counts(paper: str) 
     assert found.published == sum(each.total() for each in counted.values())
     assert len(found.numbers) == sum(found.verdicts.values())
     assert found.sentences == counted[results.SENTENCE].total()
-    assert {kind: count for kind, (count, _) in found.kinds.items() if count} == {
-        str(Kind.TEXT) if kind == results.SENTENCE else kind: each.total()
-        for kind, each in counted.items()
-    }
-    assert all(judged <= count for count, judged in found.kinds.values())
 
 
 def test_every_number_is_counted_once_under_its_kind() -> None:

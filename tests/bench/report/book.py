@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.report import filling, site
-from repfl.bench.report.write import Book, write_artefacts
+from repfl.bench.report import filling, render, site
+from repfl.bench.report.sheet import Book
 from repfl.paper_tables.core.result import Table
 from tests.bench.report import sample
 
@@ -61,7 +61,7 @@ def run(number: Any, cell: str, seed: int) -> dict[str, Any]:
 
 def write(out: Path) -> Book:
     """Write the sample's site and return what it shows."""
-    results, files, failed = write_artefacts(sample.results(), out, {})
+    results, files, failed = render.write(sample.results(), out)
     assert failed == {}
     wants = {"Ours & co_|hard": {"cells": 3, "seconds": 7200, "command": "repfl run --cell abc"}}
     sheets = [

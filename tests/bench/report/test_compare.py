@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from repfl.bench.report import compare
-from repfl.bench.report.write import Book
+from repfl.bench.report.sheet import Book
 from tests.bench.report import book
 
 

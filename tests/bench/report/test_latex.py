@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.library import Library
 from repfl.bench.records.store import Store

@@ -8,7 +8,7 @@ import pytest
 
 from repfl.algorithms.core.method import methods
 from repfl.bench.cells import grid as grids
-from repfl.bench.report.links import linked, named
+from repfl.bench.report.address import linked, named
 
 PAPERS = [paper for paper in grids.files() if paper != "board"]
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 from repfl.bench.report import site
-from repfl.bench.report.write import Book
+from repfl.bench.report.sheet import Book
 from tests.bench.report.browsers import Watched, axe, chromium
 from tests.bench.report.firefox import Firefox
 
@@ -231,23 +231,10 @@ def test_two_methods_in_the_search_lead_to_their_comparison(watched: Watched, fo
     page.wait_for_function("document.getElementById('second').value === 'Ours & co_'")
 
 
-def test_the_first_screen_says_why_a_number_differs_and_what_is_measured_on_what(
-    watched: Watched, folder: Path
-) -> None:
+def test_the_first_screen_says_why_a_number_differs(watched: Watched, folder: Path) -> None:
     page = watched.open(folder / "index.html")
-    assert page.locator("#data tbody tr").all_inner_texts() == [
-        "cifar10\t6\t5\t0",
-        "cifar100\t3\t3\t0",
-    ]
     page.locator("#differing tbody a").first.click()
     assert "Notes of the table" in page.locator("#number").inner_text()
-
-
-def test_a_method_says_what_it_sends_beside_fedavg(watched: Watched, folder: Path) -> None:
-    page = watched.open(folder / "methods" / "local.html")
-    line = page.locator("table").first.locator("tbody tr").first.inner_text()
-    assert "0.009" in line, line
-    assert "128.6 %" in line, line
 
 
 @pytest.mark.parametrize("width", [390, 800, 1400])

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from repfl.bench.report import site
-from repfl.bench.report.write import Book
+from repfl.bench.report.sheet import Book
 from tests.bench.report import book as books
 
 

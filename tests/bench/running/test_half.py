@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.cli import show
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.collect import collect

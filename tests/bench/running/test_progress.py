@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import unique
+from repfl.bench.cells.planned import Selection, unique
 from repfl.bench.cli.one import sparkline
 from repfl.bench.running import progress
 from repfl.bench.running.task import Outcome

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned
+from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.evidence import artefacts
 from repfl.bench.evidence.library import Library
 from repfl.bench.records.store import Store

@@ -10,8 +10,8 @@ import pytest
 
 from repfl.bench.cells.cell import Cell
 from repfl.bench.cells.grid import SCALES
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.cells.valid import recipe_from
 from repfl.bench.running.clients import clients_of
 from repfl.bench.trust.gate.cells import PAPERS, RECIPES, gate_cell_of, places

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.errors import UserError
 from repfl.bench.records import provenance
 from repfl.bench.trust import commits, ledger, regress, side_by_side

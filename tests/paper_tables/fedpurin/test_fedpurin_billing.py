@@ -7,8 +7,8 @@ from dataclasses import asdict
 import pytest
 
 from repfl.bench.cells.cell import build_cell
-from repfl.bench.cells.grid import files, merge, read
-from repfl.bench.cells.valid import recipe_from
+from repfl.bench.cells.grid import files, read
+from repfl.bench.cells.valid import merge, recipe_from
 from repfl.bench.running.clients import clients_of, make
 from repfl.bench.running.task import Options
 
