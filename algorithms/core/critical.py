@@ -61,7 +61,8 @@ def collaborators(overlap: Tensor, progress: float) -> Tensor:
     if len(overlap) < 2:
         return others
     mean, most = overlap[others].mean(), overlap[others].max()
-    return (overlap >= mean + progress * (most - mean)) & others
+    bar = torch.lerp(mean, most, progress)  # exactly the maximum at 1
+    return (overlap >= bar) & others
 
 
 def mixed(models: Tensor, partners: Tensor) -> Tensor:
