@@ -17,6 +17,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
+from repfl.algorithms.core.rng import Streams
 from repfl.bench.trust import regress
 from repfl.bench.trust.gate.reference import FILE
 
@@ -29,8 +30,7 @@ class Rounding(TorchFunctionMode):
 
     def __init__(self, seed: int) -> None:
         super().__init__()
-        generator = torch.Generator().manual_seed(seed)
-        self.noise = NOISE * torch.randn(1 << 20, generator=generator, dtype=torch.float64)
+        self.noise = NOISE * torch.from_numpy(Streams(seed).at("noise").standard_normal(1 << 20))
         self.start = 0
         self.layers = 0
 
