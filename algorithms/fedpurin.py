@@ -81,13 +81,14 @@ class HP:
         "gradient=delta",
         "hessian=true",
         "gradient=delta, hessian=true",
-        "bn=masked",
+        "bn=masked, rest=own",
         "bn=full",
         "cutoff=code",
-        "rest=own",
+        "rest=own, ends=false",
         "ends=true",
     ),
-    gate={"beta": 3},
+    # Sparse values before max pooling make equal maxima, and rounding would choose among them.
+    gate={"beta": 3, "ends": True},
 )
 class FedPURIN(Method[HP]):
     """Critical are entries without which the loss would change most: the top share tau of |g w| per

@@ -125,10 +125,20 @@ def test_a_session_installs_again_only_what_has_changed(
     assert asked == [".", ".[dev]", ".", "."]
 
 
-def test_the_workflows_run_tests_lint_gate_and_report() -> None:
+def test_the_workflows_run_every_check_and_the_report() -> None:
     said = "\n".join(text for path in WORKFLOWS for text in scripts(path))
-    for wanted in ("nox -s tests", "nox -s lint", "nox -s regress", "nox -s site", "repfl review"):
-        assert wanted in said
+    for session in ("tests", "lint", "regress", "references", "site"):
+        assert f"nox -s {session}" in said
+    assert "repfl review" in said
+
+
+def test_every_push_and_pull_request_meets_the_gate_and_the_published_code() -> None:
+    triggers = read(ROOT / ".github" / "workflows" / "gate.yml")
+    # YAML reads the key `on` as true
+    assert {"push", "pull_request"} <= set(triggers[True])
+    checks = "\n".join(scripts(ROOT / ".github" / "workflows" / "gate.yml"))
+    assert "nox -s regress" in checks
+    assert "nox -s references" in checks
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

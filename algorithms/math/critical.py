@@ -63,7 +63,8 @@ def collaborators(overlap: Tensor, progress: float) -> Tensor:
     # all but the diagonal, row by row
     between = overlap.flatten()[1:].view(K - 1, K + 1)[:, :-1].flatten()
     mean, most = between.mean(), between.max()
-    return (overlap >= mean + progress * (most - mean)) & others
+    threshold = torch.lerp(mean, most, progress)  # exactly the maximum at 1
+    return (overlap >= threshold) & others
 
 
 def average_with(partners: Tensor, models: Tensor) -> Tensor:

@@ -76,6 +76,14 @@ def test_the_bar_rises_from_the_mean_overlap_to_the_largest() -> None:
     assert critical.collaborators(torch.ones(1, 1, dtype=torch.float64), 0.5).sum() == 0
 
 
+def test_the_largest_overlap_reaches_the_last_bar_however_sums_round() -> None:
+    counts = torch.from_numpy(Streams(0).at("counts").integers(0, 73, (200, 6, 6)))
+    counts.diagonal(dim1=1, dim2=2).zero_()
+    for overlap in counts.double() / 72:
+        pairs = critical.collaborators(overlap, 1.0)
+        assert torch.equal(pairs, overlap == overlap.max())
+
+
 # -- fedcac ----------------------------------------------------------------------------------------
 
 

@@ -37,8 +37,11 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Get:
     def get(repository: str, commit: str, *paths: str) -> Path:
         clones = os.environ.get("REPFL_REFERENCES")
         clone = place(Path(clones or "."), repository)
-        if not clones or not clone.exists():
-            pytest.skip(f"needs a clone of {repository} at $REPFL_REFERENCES/{clone.name}")
+        needs = f"needs a clone of {repository} at $REPFL_REFERENCES/{clone.name}"
+        if not clones:
+            pytest.skip(needs)
+        if not clone.exists():
+            pytest.fail(needs)
         if (repository, commit, *paths) not in held:
             folder = tmp_path_factory.mktemp(clone.name)
             held[repository, commit, *paths] = extract(clone, commit, folder, *paths)

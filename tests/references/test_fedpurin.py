@@ -171,14 +171,13 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> Scored:
     """Our models that were last scored, by scoring point."""
     seen: Scored = {}
     score = Federation.score
-    monkeypatch.setattr(
-        Federation,
-        "score",
-        lambda fed, point, models: (
-            seen.update({point: models.clone()}),
-            score(fed, point, models),
-        ),
-    )
+
+    def keep_and_score(fed: Federation, point: str, models: Any) -> None:
+        # models that share most of their entries expose their rows as `.models`
+        seen[point] = getattr(models, "models", models).clone()
+        score(fed, point, models)
+
+    monkeypatch.setattr(Federation, "score", keep_and_score)
     return seen
 
 

@@ -141,7 +141,8 @@ def test_fedselect_by_the_codes_rules_is_the_authors_code(
     visits, accuracies = their_run(monkeypatch, fed, their_network(fed, net), hp)
     for round_ in range(ROUNDS):
         if round_:
-            start, mask = toys.everybody(run), run.state["mask"]
+            # the method updates its state in place
+            start, mask = toys.everybody(run), run.state["mask"].clone()
             run.step()
         starts, masks, ends = map(
             torch.stack, zip(*visits[round_ * fed.N : (round_ + 1) * fed.N], strict=True)

@@ -252,7 +252,7 @@ ROWS: Mapping[str, Sequence[str]] = {
     ),
     "fedpurin": (
         *("local", "fedavg", "fedper", "fedbn", "pfedsd", "fedcac", "fedpurin"),
-        "fedpurin[grad_dtype=float32,cutoff=code,rest=own]",
+        "fedpurin[ends=false,grad_dtype=float32,cutoff=code,rest=own]",
     ),
     "board": (EVERYBODY,),
     **dict.fromkeys(MODELS, ("fedavg",)),
@@ -312,7 +312,8 @@ def _of_method(name: str, entry: Entry) -> Iterator[tuple[GateCell, Planned]]:
             yield _place(name, base, recipe, seed)
     variants = [parse_spec(f"{name}[{variant}]")[1] for variant in entry.variants]
     for options in variants:
-        yield _place(name, {**base, **options}, "everybody", SEEDS[0])
+        if not options.items() <= base.items():
+            yield _place(name, {**base, **options}, "everybody", SEEDS[0])
     for recipe, options in _rows(name):
         yield _place(name, {**base, **options}, recipe, SEEDS[0])
 
