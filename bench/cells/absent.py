@@ -18,7 +18,7 @@ def data_absent(dataset: str) -> str:
 
     if registry.get(dataset).embedded and plugins.origin("dataset", dataset) is None:
         return ""  # in a library without which repfl is not installed
-    from repfl.datasets.core.store import open_dataset
+    from repfl.datasets.core.cache import open_dataset
 
     try:
         open_dataset(dataset)
@@ -44,8 +44,8 @@ def _short(mark: str | None) -> str:
 
 def data_here(dataset: str) -> dict[str, str]:
     """The fingerprint of every split, as provenance tells it; nothing where there are no data."""
+    from repfl.datasets.core.cache import open_dataset
     from repfl.datasets.core.errors import DataError
-    from repfl.datasets.core.store import open_dataset
 
     try:
         known = open_dataset(dataset).fingerprints
