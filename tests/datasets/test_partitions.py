@@ -329,14 +329,6 @@ def test_n_cls_gives_everybody_the_same_size_and_number_of_classes(
         assert len(np.unique(test)) == len(test)
 
 
-def test_n_cls_has_the_published_sizes() -> None:
-    samples = pool([5000] * 10, [1000] * 10)
-    splits = split(samples, "n-cls", 100, classes=2)
-    assert {len(part) for part in splits.train} == {500}
-    assert all(100 <= len(part) <= 101 for part in splits.test)
-    assert {len(set(samples.labels[part])) for part in splits.train} == {2}
-
-
 @quick
 @given(st.floats(0.1, 0.5), seeds)
 def test_domain_gives_every_client_all_of_its_domain(share: float, seed: int) -> None:
