@@ -41,7 +41,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The nearest valid names, as the end of a message; papers and pages write capital letters."""
     known = sorted(map(str, known))
     same = [each for each in known if each.lower() == name.lower()]
-    return f"did you mean {' or '.join(same)}?" if same else data.nearest(name.lower(), known)
+    return f"did you mean {' or '.join(same)}?" if same else data.suggest(name.lower(), known)
 
 
 def unknown(what: str, name: str, known: Iterable[str], place: str = "") -> UserError:

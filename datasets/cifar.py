@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from repfl.datasets.core.canonical import Arrays
-from repfl.datasets.core.formats import need, unpickle
-from repfl.datasets.core.registry import Dataset, Edition, File, Norm, register, words
+from repfl.datasets.core.readers import as_arrays, find_file, find_official
+from repfl.datasets.core.registry import Arrays, Dataset, Edition, File, Norm, register, words
 
 IMAGENET = Norm(255.0, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 PAPER = (
@@ -30,29 +29,26 @@ HUNDRED = words(
 )
 
 
-def read(folder: Path, parts: dict[str, tuple[str, ...]], key: str) -> dict[str, Arrays]:
-    """The official pickled batches."""
-    splits = {}
-    for split, files in parts.items():
-        images, labels = [], []
-        for name in files:
-            with need(folder, name).open("rb") as file:
-                batch = unpickle(file)
-            # to [n, H, W, C]
-            images.append(
-                np.asarray(batch["data"], np.uint8).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-            )
-            labels.append(np.asarray(batch[key], np.int64))
-        splits[split] = Arrays(np.concatenate(images), np.concatenate(labels))
-    return splits
-
-
-def _files(name: str) -> tuple[File, ...]:
-    """Address and checksum as torchvision knows them."""
+def read(folder: Path, source: str) -> dict[str, Arrays]:
+    """Read the official pickled batches with torchvision, once their MD5 has been checked."""
     from torchvision import datasets as official
 
-    source = getattr(official, name)
-    return (File(source.filename, (source.url,), f"md5:{source.tgz_md5}"),)
+    kind = getattr(official, source)
+    meta = (kind.meta["filename"], kind.meta["md5"])
+    root = find_file(folder, kind.test_list[0][0]).parent
+    for name, md5 in (*kind.train_list, *kind.test_list, meta):
+        find_official(root, name, md5=md5)
+    in_place = type(source, (kind,), {"base_folder": ""})
+    parts = {split: in_place(root, train=split == "train") for split in ("train", "test")}
+    return {split: as_arrays(part.data, np.array(part.targets)) for split, part in parts.items()}
+
+
+def _files(source: str) -> tuple[File, ...]:
+    """Return address and checksum as torchvision knows them."""
+    from torchvision import datasets as official
+
+    kind = getattr(official, source)
+    return (File(kind.filename, (kind.url,), f"md5:{kind.tgz_md5}"),)
 
 
 register(
@@ -75,13 +71,9 @@ register(
                 },
             ),
         ),
-        read=partial(
-            read,
-            parts={"train": tuple(f"data_batch_{k}" for k in range(1, 6)), "test": ("test_batch",)},
-            key="labels",
-        ),
+        read=partial(read, source="CIFAR10"),
         files=partial(_files, "CIFAR10"),
-        own_norms={
+        extra_norms={
             "fedobp": Norm(255.0, (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
             "dis-pfl": Norm(255.0, (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
             "imagenet": IMAGENET,  # FedSelect
@@ -110,9 +102,9 @@ register(
                 },
             ),
         ),
-        read=partial(read, parts={"train": ("train",), "test": ("test",)}, key="fine_labels"),
+        read=partial(read, source="CIFAR100"),
         files=partial(_files, "CIFAR100"),
-        own_norms={
+        extra_norms={
             "fedpurin": Norm(255.0, (0.507, 0.487, 0.441), (0.267, 0.256, 0.276)),
             "fedobp": Norm(255.0, (0.5071, 0.4865, 0.4409), (0.2009, 0.1984, 0.2023)),
             "dis-pfl": Norm(255.0, (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),

@@ -1,9 +1,8 @@
 """CIFAR-10-C: the CIFAR-10 test photographs under 15 corruptions at 5 severities each (750,000
 images, 2.3 GB).
 
-Every image knows its corruption and severity (group) and its photograph (origin), so that a
-partition can keep a photograph from being in the train part of one client and the test part of
-another.
+The group of an image is its corruption and severity, its source is the photograph. So a partition
+can keep a photograph from being in the train part of one client and the test part of another.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from repfl.datasets.cifar import IMAGENET, TEN
-from repfl.datasets.core.canonical import Arrays
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.formats import need
-from repfl.datasets.core.registry import Dataset, Edition, File, register, words
+from repfl.datasets.core.readers import find_file
+from repfl.datasets.core.registry import Arrays, Dataset, Edition, File, register, words
 
 CORRUPTIONS = words(
     """gaussian_noise shot_noise impulse_noise defocus_blur glass_blur motion_blur zoom_blur snow
@@ -26,25 +24,24 @@ SEVERITIES = 5
 
 
 def read(folder: Path) -> dict[str, Arrays]:
-    """One .npy file per corruption, severities one after another, each in the order of the CIFAR-10
-    test set.
-    """
-    labels = np.load(need(folder, "labels.npy"), allow_pickle=False).reshape(-1).astype(np.int64)
+    """Read one .npy file per corruption: five times the CIFAR-10 test set, by severity."""
+    labels = np.load(find_file(folder, "labels.npy"), allow_pickle=False)
+    labels = labels.reshape(-1).astype(np.int64)
     photos = len(labels) // SEVERITIES
     if not np.array_equal(labels, np.tile(labels[:photos], SEVERITIES)):
         raise DataError(f"{folder}: labels.npy is not the same for every severity")
     images = np.empty((len(CORRUPTIONS) * len(labels), 32, 32, 3), np.uint8)
     for k, name in enumerate(CORRUPTIONS):
         images[k * len(labels) : (k + 1) * len(labels)] = np.load(
-            need(folder, f"{name}.npy"), mmap_mode="r", allow_pickle=False
+            find_file(folder, f"{name}.npy"), mmap_mode="r", allow_pickle=False
         )
     groups = np.repeat(np.arange(len(CORRUPTIONS) * SEVERITIES), photos)
-    origins = np.tile(np.arange(photos), len(CORRUPTIONS) * SEVERITIES)
-    return {"all": Arrays(images, np.tile(labels, len(CORRUPTIONS)), groups, origins)}
+    source_ids = np.tile(np.arange(photos), len(CORRUPTIONS) * SEVERITIES)
+    return {"all": Arrays(images, np.tile(labels, len(CORRUPTIONS)), groups, source_ids)}
 
 
 def files() -> tuple[File, ...]:
-    """The authors' archive, by two routes of the same repository."""
+    """Return the authors' archive, at two addresses of one repository."""
     record = "2535967"
     urls = (
         f"https://zenodo.org/records/{record}/files/CIFAR-10-C.tar?download=1",
@@ -71,7 +68,7 @@ register(
         groups=tuple(
             f"{name}/{severity}" for name in CORRUPTIONS for severity in range(1, SEVERITIES + 1)
         ),
-        own_norms={"imagenet": IMAGENET},
+        extra_norms={"imagenet": IMAGENET},
         size=2_918_471_680,
     )
 )

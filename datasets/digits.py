@@ -1,7 +1,7 @@
-"""Digits: 1,797 real handwritten digits of 8x8 pixels that come with scikit-learn.
+"""Digits: 1,797 handwritten digits of 8x8 pixels that come with scikit-learn.
 
-The set has no official split. Ours takes, of every class, the first 60 samples in canonical order
-(an order by hash, so as good as random) as the test split of 600 and the other 1,197 for training.
+There is no official split. Ours tests on the first 60 samples of every class in canonical order,
+which is as good as random, and trains on the other 1,197.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ from pathlib import Path
 
 import numpy as np
 
-from repfl.datasets.core.canonical import Arrays, canonical_order
+from repfl.datasets.core.checks import canonical_order
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.registry import Dataset, Edition, Norm, register
+from repfl.datasets.core.registry import Arrays, Dataset, Edition, Norm, register
 
 TEST_PER_CLASS = 60
 
 
 def read(_: Path) -> dict[str, Arrays]:
-    """The images scikit-learn carries, cut into our split."""
-    table = np.loadtxt(
-        _file(), delimiter=",", dtype=np.int64
-    )  # [n, 65]: 64 pixels of 0..16, then the label
+    """Read scikit-learn's images and cut them into our split."""
+    # [n, 65]: 64 pixels of 0..16, then the label
+    table = np.loadtxt(_file(), delimiter=",", dtype=np.int64)
     images, labels = table[:, :64].astype(np.uint8).reshape(-1, 8, 8, 1), table[:, 64]
     order = canonical_order(Arrays(images, labels))
     images, labels = images[order], labels[order]
-    starts = np.searchsorted(labels, np.arange(10))
-    test = np.arange(len(labels)) - starts[labels] < TEST_PER_CLASS  # rank within the class
+    rank = np.arange(len(labels)) - np.searchsorted(labels, np.arange(10))[labels]
+    test = rank < TEST_PER_CLASS
     return {
         "train": Arrays(images[~test], labels[~test]),
         "test": Arrays(images[test], labels[test]),
@@ -35,14 +34,10 @@ def read(_: Path) -> dict[str, Arrays]:
 
 
 def _file() -> Path:
-    """The table inside scikit-learn, found without importing the library, which takes seconds."""
+    """Return the path of scikit-learn's table; importing the library would take seconds."""
     spec = find_spec("sklearn")
-    path = (
-        Path((spec.submodule_search_locations or [""])[0] if spec else "")
-        / "datasets"
-        / "data"
-        / "digits.csv.gz"
-    )
+    folder = Path((spec.submodule_search_locations or [""])[0] if spec else "")
+    path = folder / "datasets" / "data" / "digits.csv.gz"
     if not path.is_file():
         raise DataError(
             "digits come with scikit-learn, which is not installed or lacks its data: install"
@@ -76,7 +71,7 @@ register(
             ),
         ),
         read=read,
-        own_norms={"standard": Norm(16.0, (0.3052,), (0.3758,))},  # of the training split
+        extra_norms={"standard": Norm(16.0, (0.3052,), (0.3758,))},  # of the training split
         embedded=True,
     )
 )

@@ -1,13 +1,10 @@
-"""OrganAMNIST, OrganCMNIST and OrganSMNIST: grey 28x28 slices through 11 abdominal organs, in three
-directions.
+"""OrganAMNIST, OrganCMNIST and OrganSMNIST: grey 28x28 slices of 11 abdominal organs, by direction.
 
-MedMNIST has removed a few samples since the papers were written. The papers use the older edition,
-which is what `get` brings; the current one comes with `--edition medmnist-3`, is accepted on import
-too, and is recorded as such.
+MedMNIST has removed a few samples since the papers were written. `get` downloads the older edition,
+which the papers use; `--edition medmnist-3` the current one. Both can be imported.
 
-FedOBP divides pixels by 255 and then normalises with constants meant for 0..255, which leaves
-almost constant inputs: that is `fedobp`; `fedobp-corrected` has the same constants at the right
-scale.
+FedOBP divides pixels by 255 and then normalises with constants for 0..255, so its inputs are almost
+constant. That is `fedobp`; `fedobp-corrected` has the same constants at the right scale.
 """
 
 from __future__ import annotations
@@ -16,13 +13,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from repfl.datasets.core.canonical import Arrays
-from repfl.datasets.core.formats import need, read_npz
-from repfl.datasets.core.registry import Dataset, Edition, File, Norm, get, register, words
+from repfl.datasets.core.readers import find_file, read_npz
+from repfl.datasets.core.registry import Arrays, Dataset, Edition, File, Norm, get, register, words
 
 ORGANS = words(
-    "bladder femur-left femur-right heart kidney-left kidney-right liver lung-left lung-right"
-    " pancreas spleen"
+    """bladder femur-left femur-right heart kidney-left kidney-right liver lung-left lung-right
+    pancreas spleen"""
 )
 PAPER = (
     "J. Yang et al.: MedMNIST v2 - A large-scale lightweight benchmark for 2D and 3D biomedical"
@@ -31,12 +27,12 @@ PAPER = (
 
 
 def read(folder: Path, dataset: str, names: tuple[str, ...]) -> dict[str, Arrays]:
-    """The official .npz file, by its current or its first name."""
-    return read_npz(need(folder, *names), get(dataset).room)
+    """Read the official .npz file, by its current or its first name."""
+    return read_npz(find_file(folder, *names), get(dataset).max_bytes)
 
 
 def files(name: str, first_name: str, md5: str) -> tuple[File, ...]:
-    """The papers' edition at its three places; the medmnist package knows only the current one."""
+    """Return the papers' edition; the medmnist package knows only the current one."""
     records = {"6496656": name, "5208230": name, "4269852": first_name}
     urls = tuple(
         f"https://zenodo.org/records/{record}/files/{file}?download=1"
@@ -46,7 +42,7 @@ def files(name: str, first_name: str, md5: str) -> tuple[File, ...]:
 
 
 def current_files(name: str) -> tuple[File, ...]:
-    """The current edition, as the medmnist package knows it."""
+    """Return the current edition, as the medmnist package knows it."""
     from medmnist import INFO
 
     source = INFO[name.removesuffix(".npz")]
@@ -69,7 +65,7 @@ def _register(
             editions=(old, replace(new, files=partial(current_files, name))),
             read=partial(read, dataset=f"organ{letter.lower()}mnist", names=(name, first_name)),
             files=partial(files, name, first_name, md5),
-            own_norms=norms,
+            extra_norms=norms,
             size=size,
         )
     )

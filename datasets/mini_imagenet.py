@@ -1,20 +1,19 @@
 """Mini-ImageNet: 100 classes of ImageNet with 600 images of 84x84 pixels each.
 
-The few-shot split by classes is of no use here: all images are pooled, classes in the order of
+The few-shot split by classes is not used: all images are pooled, and classes are in the order of
 their WordNet identifiers.
 """
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
 
 from repfl.datasets.cifar import IMAGENET
-from repfl.datasets.core.canonical import Arrays
-from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.formats import need, unpickle
-from repfl.datasets.core.registry import Dataset, Edition, File, register, words
+from repfl.datasets.core.readers import as_arrays, find_official
+from repfl.datasets.core.registry import Arrays, Dataset, Edition, File, register, words
 
 PARTS = (
     ("mini-imagenet-cache-train.pkl", "ee4e80dc7b716f3ceec891d199b5277a", "9g8c6w345s2ek03"),
@@ -38,28 +37,22 @@ CLASSES = words(
 
 
 def read(folder: Path) -> dict[str, Arrays]:
-    """The three pickled caches, each with images and the positions of every class."""
+    """Read the three pickled caches, once their MD5 has been checked."""
     images, labels = [], []
-    for name, _, _ in PARTS:
-        with need(folder, name, name.replace("validation", "val")).open("rb") as file:
-            cache = unpickle(file)
-        pictures = np.asarray(cache["image_data"], np.uint8)
-        positions = np.full(len(pictures), -1, np.int64)
-        for identifier, members in cache["class_dict"].items():
-            if identifier not in CLASSES:
-                raise DataError(
-                    f"{name} has a class {identifier!r} that Mini-ImageNet does not have"
-                )
-            positions[np.asarray(members, np.int64)] = CLASSES.index(identifier)
-        if (positions < 0).any():
-            raise DataError(f"{name} has {(positions < 0).sum()} images without a class")
-        images.append(pictures)
+    for name, md5, _ in PARTS:
+        path = find_official(folder, name, name.replace("validation", "val"), md5=md5)
+        with path.open("rb") as file:
+            content = pickle.load(file, encoding="latin1")
+        positions = np.full(len(content["image_data"]), -1, np.int64)
+        for identifier, members in content["class_dict"].items():
+            positions[members] = CLASSES.index(identifier)
+        images.append(content["image_data"])
         labels.append(positions)
-    return {"all": Arrays(np.concatenate(images), np.concatenate(labels))}
+    return {"all": as_arrays(np.concatenate(images), np.concatenate(labels))}
 
 
 def files() -> tuple[File, ...]:
-    """The caches of the few-shot benchmarks, at the two places where learn2learn keeps them."""
+    """Return the caches of the few-shot benchmarks, at learn2learn's two addresses."""
     first, second = "https://zenodo.org/records/7978538/files/", "https://www.dropbox.com/s/"
     return tuple(
         File(name, (f"{first}{name}?download=1", f"{second}{key}/{name}?dl=1"), f"md5:{md5}")
@@ -79,7 +72,7 @@ register(
         editions=(Edition("official", {"all": 60_000}, {"all": (600,) * 100}),),
         read=read,
         files=files,
-        own_norms={"imagenet": IMAGENET},
+        extra_norms={"imagenet": IMAGENET},
         size=1_791_769_987,
         resize=True,
     )

@@ -1,7 +1,6 @@
 """MNIST, Fashion-MNIST and EMNIST ByClass: grey images of 28x28 pixels in idx files.
 
-EMNIST's images are kept as the official files hold them: mirrored and turned, as torchvision
-returns them too.
+EMNIST's images are mirrored and turned, as in the official files and in torchvision.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ import string
 from functools import partial
 from pathlib import Path
 
-from repfl.datasets.core.canonical import Arrays
-from repfl.datasets.core.formats import as_arrays, need, read_idx
-from repfl.datasets.core.registry import Dataset, Edition, File, Norm, get, register
+from repfl.datasets.core.readers import as_arrays, find_file, read_idx
+from repfl.datasets.core.registry import Arrays, Dataset, Edition, File, Norm, get, register
 
 CLOTHES = (
     "T-shirt/top",
@@ -29,23 +27,23 @@ CLOTHES = (
 
 
 def read(folder: Path, name: str, train: str, test: str) -> dict[str, Arrays]:
-    """The official idx files, gzipped or not; older copies write a dot before idx."""
-    splits, room = {}, get(name).room
+    """Read the official idx files, gzipped or not; older copies have a dot before idx."""
+    splits, max_bytes = {}, get(name).max_bytes
     for split, prefix in (("train", train), ("test", test)):
         images, labels = (
             _idx(folder, f"{prefix}-{what}") for what in ("images-idx3-ubyte", "labels-idx1-ubyte")
         )
-        splits[split] = as_arrays(read_idx(images, room), read_idx(labels, room))
+        splits[split] = as_arrays(read_idx(images, max_bytes), read_idx(labels, max_bytes))
     return splits
 
 
 def _idx(folder: Path, name: str) -> Path:
     dotted = name.replace("-idx", ".idx")
-    return need(folder, name, f"{name}.gz", dotted, f"{dotted}.gz")
+    return find_file(folder, name, f"{name}.gz", dotted, f"{dotted}.gz")
 
 
 def _files(name: str, mirrors: tuple[str, ...] = ()) -> tuple[File, ...]:
-    """Addresses and checksums as torchvision knows them, and further mirrors of the same files."""
+    """Return addresses and checksums as torchvision knows them, and further mirrors."""
     from torchvision import datasets as official
 
     source = getattr(official, name)
@@ -90,7 +88,7 @@ register(
         ),
         read=partial(read, name="mnist", train="train", test="t10k"),
         files=partial(_files, "MNIST"),
-        own_norms={"fedobp": Norm(255.0, (0.1307,), (0.3015,))},
+        extra_norms={"fedobp": Norm(255.0, (0.1307,), (0.3015,))},
         size=11_594_722,
     )
 )
@@ -126,7 +124,7 @@ register(
                 "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
             ),
         ),
-        own_norms={"fedobp": Norm(255.0, (0.2860,), (0.3205,))},
+        extra_norms={"fedobp": Norm(255.0, (0.2860,), (0.3205,))},
         size=30_878_645,
     )
 )
@@ -148,7 +146,7 @@ register(
             read, name="emnist_byclass", train="emnist-byclass-train", test="emnist-byclass-test"
         ),
         files=_emnist,
-        own_norms={"fedobp": Norm(255.0, (0.1736,), (0.3248,))},
+        extra_norms={"fedobp": Norm(255.0, (0.1736,), (0.3248,))},
         size=561_753_746,
     )
 )

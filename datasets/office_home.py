@@ -1,6 +1,4 @@
-"""Office-Home: 15,588 pictures of 65 everyday things in four domains, resized to 224x224 on
-import.
-"""
+"""Office-Home: 15,588 images of 65 everyday objects in four domains, resized to 224x224."""
 
 from __future__ import annotations
 
@@ -9,10 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from repfl.datasets.cifar import IMAGENET
-from repfl.datasets.core.canonical import Arrays
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.formats import NothingFoundError, list_classes, load_pictures, plain
-from repfl.datasets.core.registry import Dataset, Edition, register, words
+from repfl.datasets.core.readers import NothingFoundError, list_classes, load_images, plain
+from repfl.datasets.core.registry import Arrays, Dataset, Edition, register, words
 
 DOMAINS = {"Art": 2427, "Clipart": 4365, "Product": 4439, "Real World": 4357}
 SHAPE = (224, 224, 3)
@@ -32,29 +29,27 @@ MANUAL = (
 
 
 def read(folder: Path, domains: dict[str, int] = DOMAINS) -> dict[str, Arrays]:
-    """`<domain>/<class>/*.jpg`, the domains anywhere under the folder."""
-    found, groups = [], []
+    """Read `<domain>/<class>/*.jpg`, the domains anywhere under the folder."""
+    files: list[tuple[Path, int]] = []
+    groups: list[int] = []
     for group, (name, published) in enumerate(domains.items()):
-        places = [
+        roots = [
             path
             for path in sorted(folder.rglob("*"))
             if path.is_dir() and plain(path.name) == plain(name)
         ]
-        if not places:
+        if not roots:
             raise NothingFoundError(f"{folder} holds no folder {name!r}")
-        members = list_classes(places[0], CLASSES)
+        members = list_classes(roots[0], CLASSES)
         if len(members) != published:
             raise DataError(
-                f"{places[0]} holds {len(members):,} pictures, {published:,} are published"
+                f"{roots[0]} holds {len(members):,} images, {published:,} are published"
             )
-        found += members
+        files += members
         groups += [group] * len(members)
-    images = load_pictures([path for path, _ in found], SHAPE, resize=True)
-    return {
-        "all": Arrays(
-            images, np.array([label for _, label in found], np.int64), np.array(groups, np.int64)
-        )
-    }
+    images = load_images([path for path, _ in files], SHAPE, resize=True)
+    labels = np.array([label for _, label in files], np.int64)
+    return {"all": Arrays(images, labels, np.array(groups, np.int64))}
 
 
 register(
@@ -62,7 +57,7 @@ register(
         name="office_home",
         title="Office-Home",
         homepage="https://www.hemanthdv.org/officeHomeDataset.html",
-        licence="non-commercial research; the pictures belong to their owners",
+        licence="non-commercial research; the images belong to their owners",
         citation=(
             "H. Venkateswara et al.: Deep Hashing Network for Unsupervised Domain Adaptation. CVPR"
             " 2017."
@@ -73,7 +68,7 @@ register(
         read=read,
         manual=MANUAL,
         groups=tuple(DOMAINS),
-        own_norms={"imagenet": IMAGENET},
+        extra_norms={"imagenet": IMAGENET},
         resize=True,
     )
 )

@@ -1,35 +1,28 @@
-"""SVHN cropped: 99,289 house-number digits of 32x32 pixels (train and test; the extra set is not
-used).
-"""
+"""SVHN cropped: 99,289 house-number digits of 32x32 pixels; the extra set is not used."""
 
 from __future__ import annotations
 
 import string
 from pathlib import Path
 
-import numpy as np
-
-from repfl.datasets.core.canonical import Arrays
-from repfl.datasets.core.formats import as_arrays, need
-from repfl.datasets.core.registry import Dataset, Edition, File, Norm, register
+from repfl.datasets.core.readers import as_arrays, find_official
+from repfl.datasets.core.registry import Arrays, Dataset, Edition, File, Norm, register
 
 
 def read(folder: Path) -> dict[str, Arrays]:
-    """The official .mat files, where the digit 0 has label 10."""
-    from scipy.io import loadmat
+    """Read the official .mat files with torchvision, which turns label 10 into the digit 0."""
+    from torchvision.datasets import SVHN
 
     splits = {}
     for split in ("train", "test"):
-        content = loadmat(need(folder, f"{split}_32x32.mat"))
-        labels = content["y"].reshape(-1).astype(np.int64)
-        splits[split] = as_arrays(
-            content["X"].transpose(3, 0, 1, 2), np.where(labels == 10, 0, labels)
-        )  # X is [H, W, C, n]
+        _, name, md5 = SVHN.split_list[split]
+        part = SVHN(find_official(folder, name, md5=md5).parent, split)
+        splits[split] = as_arrays(part.data.transpose(0, 2, 3, 1), part.labels)
     return splits
 
 
 def files() -> tuple[File, ...]:
-    """Addresses and checksums as torchvision knows them."""
+    """Return addresses and checksums as torchvision knows them."""
     from torchvision.datasets import SVHN
 
     return tuple(
@@ -62,7 +55,7 @@ register(
         ),
         read=read,
         files=files,
-        own_norms={"fedobp": Norm(255.0, (0.4377, 0.4438, 0.4728), (0.1201, 0.1231, 0.1052))},
+        extra_norms={"fedobp": Norm(255.0, (0.4377, 0.4438, 0.4728), (0.1201, 0.1231, 0.1052))},
         size=246_347_329,
     )
 )

@@ -16,7 +16,7 @@ from typing import Any
 
 from repfl.bench.cells.valid import adapter, entry, hyperparameters, recipe_from
 from repfl.bench.errors import UserError
-from repfl.datasets.core.recipe import SILENT, Recipe
+from repfl.datasets.core.recipe import OMIT_IF_NONE, Recipe
 
 
 def plain(value: Any) -> Any:
@@ -146,7 +146,7 @@ def _recipe_values(recipe: Recipe, place: str) -> dict[str, Any]:
     from repfl.datasets.core.errors import DataError
 
     values: dict[str, Any] = adapter(Recipe).dump_python(recipe, mode="json")
-    for *tables, name in SILENT:
+    for *tables, name in OMIT_IF_NONE:
         table = reduce(getitem, tables, values)
         if table[name] is None:
             del table[name]

@@ -68,7 +68,7 @@ def data_absent(dataset: str) -> str:
 
     if registry.get(dataset).embedded and plugins.origin("dataset", dataset) is None:
         return ""  # in a library without which repfl is not installed
-    from repfl.datasets.core.store import open_dataset
+    from repfl.datasets.core.cache import open_dataset
 
     try:
         open_dataset(dataset)

@@ -134,13 +134,13 @@ def registries() -> dict[str, MutableMapping[str, Any]]:
     from repfl.algorithms.core import method
     from repfl.datasets.core import partition, registry
 
-    for complete in (method.methods, partition.rules, registry.names):
+    for complete in (method.methods, partition.partitioners, registry.names):
         complete()
     return {
         "method": method._REGISTRY,
         "dataset": registry._REGISTRY,
         "model": models.MODELS,
-        "partition": partition._RULES,
+        "partition": partition._PARTITIONERS,
     }
 
 

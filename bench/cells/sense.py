@@ -32,7 +32,7 @@ def _check_names(recipe: Recipe, place: str) -> None:
     for what, name, known in (
         ("dataset", recipe.dataset, registry.names()),
         ("model", recipe.model, MODELS),
-        ("partition.rule", recipe.partition.rule, partition.rules()),
+        ("partition.rule", recipe.partition.rule, partition.partitioners()),
         ("augment", recipe.augment, augment.names()),
     ):
         if name not in known:
@@ -43,9 +43,9 @@ def sizes(dataset: Dataset) -> dict[str, int]:
     """Split sizes as described, else as prepared here: only that takes a look at files."""
     if dataset.splits:
         return dataset.splits
-    from repfl.datasets.core import store
+    from repfl.datasets.core import cache
 
-    return store.sizes(dataset)
+    return cache.sizes(dataset)
 
 
 def _check_data(recipe: Recipe, place: str) -> None:
@@ -138,8 +138,8 @@ def _check_evaluation(recipe: Recipe, place: str) -> None:
             f" {recipe.training.rounds}"
         )
     try:
-        partition.refuse_two_validations(recipe.partition)
-        blind = wanted.rule == "best-val" and not partition.validates(recipe.partition)
+        partition.check_val_share(recipe.partition)
+        blind = wanted.rule == "best-val" and not partition.has_validation(recipe.partition)
     except DataError as error:
         raise UserError(f"{place}: {error}") from None
     if blind:

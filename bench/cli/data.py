@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-from repfl.bench.cli.data_progress import downloading, human
 from repfl.bench.errors import FINDING, INPUT, UserError, unknown
 from repfl.datasets.core import prepare
+from repfl.datasets.core.cache import Prepared, data_root, how_to_get, open_dataset, prepared_path
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.registry import Dataset, get, names
-from repfl.datasets.core.store import Prepared, data_root, how_to_get, open_dataset, prepared_path
 
 if TYPE_CHECKING:
-    from repfl.datasets.core.partition import Shares
+    from repfl.datasets.core.partition import ClientSplits
     from repfl.datasets.core.recipe import Recipe
 
 P = ParamSpec("P")
@@ -115,18 +114,6 @@ def needed_by() -> dict[str, list[str]]:
     return needs
 
 
-def fetch(name: str, edition: str | None = None, progress: Any = None) -> Prepared:
-    """Download and prepare a dataset."""
-    prepare.obtain(name, progress=progress, edition=edition)
-    return open_dataset(name)
-
-
-def bring(name: str, source: Path) -> Prepared:
-    """Prepare a dataset from the user's files."""
-    prepare.bring(name, source)
-    return open_dataset(name)
-
-
 def verify(chosen: list[str]) -> list[tuple[str, prepare.SplitCheck]]:
     """Recompute fingerprints; without a name, of everything that is prepared."""
     wanted = chosen or [
@@ -166,12 +153,12 @@ def find_recipe(name: str, scale: str) -> tuple[str, Recipe, int]:
     return full, file.recipe(recipe, scale), rules.seeds[0]
 
 
-def holdings(recipe: Recipe, seed: int) -> tuple[Prepared, Shares]:
+def holdings(recipe: Recipe, seed: int) -> tuple[Prepared, ClientSplits]:
     """A recipe's data and who holds what."""
-    from repfl.datasets.core.partition import deal
+    from repfl.datasets.core.partition import partition
 
     prepared = open_dataset(recipe.dataset)
-    return prepared, deal(prepared, recipe, seed)
+    return prepared, partition(prepared, recipe, seed)
 
 
 # -- commands --------------------------------------------------------------------------------------
@@ -254,11 +241,10 @@ def get_command(
         str | None, typer.Option(help="an edition other than the one the papers use")
     ] = None,
 ) -> None:
-    """Download, check and prepare datasets; an interrupted download goes on where it stopped."""
+    """Download, check and prepare datasets."""
     for name in chosen:
-        with downloading() as progress:
-            prepared = fetch(name, edition, progress)
-        _ready(prepared)
+        prepare.download(name, edition=edition, progressbar=True)
+        _ready(open_dataset(name))
 
 
 @app.command("import")
@@ -275,7 +261,17 @@ def import_command(
     ],
 ) -> None:
     """Prepare a dataset from files you have."""
-    _ready(bring(name, source))
+    prepare.import_files(name, source)
+    _ready(open_dataset(name))
+
+
+def human(size: float) -> str:
+    """Return a number of bytes with its unit."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
 
 
 def _ready(prepared: Prepared) -> None:

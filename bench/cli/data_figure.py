@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from repfl.datasets.core.partition import Shares, floor
+from repfl.datasets.core.partition import ClientSplits, majority_accuracy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,7 +18,7 @@ WIDEST = 12  # classes that a printed table has columns for
 SIZES = ("train", "test", "val")
 
 
-def class_table(shares: Shares, labels: np.ndarray, classes: Sequence[str]) -> pd.DataFrame:
+def class_table(shares: ClientSplits, labels: np.ndarray, classes: Sequence[str]) -> pd.DataFrame:
     """One row per client: train samples of every class, then the sizes of its parts."""
     counts = np.stack(
         [np.bincount(labels[index], minlength=len(classes)) for index in shares.train]
@@ -30,11 +30,11 @@ def class_table(shares: Shares, labels: np.ndarray, classes: Sequence[str]) -> p
     return table
 
 
-def text(table: pd.DataFrame, shares: Shares, labels: np.ndarray) -> str:
+def text(table: pd.DataFrame, shares: ClientSplits, labels: np.ndarray) -> str:
     """The table for a terminal, with a summary; many classes are condensed to the largest ones."""
     counts = table.iloc[:, : -len(SIZES)]
     shown = table if counts.shape[1] <= WIDEST else _condensed(table)
-    mean, pooled = floor(shares, labels)
+    mean, pooled = majority_accuracy(shares, labels)
     sizes, held = table["(train)"], (counts > 0).sum(axis=1)
     total = int(np.concatenate(shares.train).size)
     distinct = len(np.unique(np.concatenate(shares.train)))

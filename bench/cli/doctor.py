@@ -124,7 +124,7 @@ def _threads() -> Iterator[Finding]:
 
 
 def _disk(root: Path) -> Iterator[Finding]:
-    from repfl.datasets.core.store import data_root
+    from repfl.datasets.core.cache import data_root
 
     for name, folder in (("results folder", root), ("data root", data_root())):
         there = next(

@@ -106,7 +106,7 @@ def partition_facts() -> list[dict[str, Any]]:
             "options": hyperparameter_facts(options),
             "source": function.__module__,
         }
-        for name, (function, options) in partition.rules().items()
+        for name, (function, options) in partition.partitioners().items()
     ]
 
 

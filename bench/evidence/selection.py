@@ -131,7 +131,7 @@ def _validates(recipe: Mapping[str, Any]) -> bool:
     from repfl.datasets.core import partition
     from repfl.datasets.core.recipe import Partition
 
-    return partition.validates(Partition(**recipe["partition"]))
+    return partition.has_validation(Partition(**recipe["partition"]))
 
 
 def _trial(row: str, items: Sequence[Planned], known: Known) -> Trial:

@@ -19,16 +19,16 @@ from repfl.bench.evidence.measured import folder_of
 if TYPE_CHECKING:
     import numpy as np
 
-    from repfl.datasets.core.partition import Shares
+    from repfl.datasets.core.partition import ClientSplits
 
 
 def measure(paper: str) -> list[dict[str, Any]]:
     """The floors of a paper's own recipes at the paper scale, as far as their data are here."""
     import numpy as np
 
+    from repfl.datasets.core.cache import open_dataset
     from repfl.datasets.core.errors import DataError
-    from repfl.datasets.core.partition import deal, floor
-    from repfl.datasets.core.store import open_dataset
+    from repfl.datasets.core.partition import majority_accuracy, partition
 
     grid, found = grids.read(grids.files()[paper]), []
     for name in grid.file.recipes:
@@ -41,16 +41,17 @@ def measure(paper: str) -> list[dict[str, Any]]:
             continue
         seeds = grid.file.scales["paper"].seeds
         for seed in dict.fromkeys(recipe.partition.seed_in(seed) for seed in seeds):
-            shares = deal(prepared, recipe, seed)
+            shares = partition(prepared, recipe, seed)
             labels = np.asarray(prepared.labels)
             told = (
-                f"{share:.6f}" for share in (*floor(shares, labels), *one_for_all(shares, labels))
+                f"{share:.6f}"
+                for share in (*majority_accuracy(shares, labels), *one_for_all(shares, labels))
             )
             found.append(dict(zip(FIELDS, (name, seed, *told, shares.digest), strict=True)))
     return found
 
 
-def one_for_all(shares: Shares, labels: np.ndarray) -> tuple[float, float]:
+def one_for_all(shares: ClientSplits, labels: np.ndarray) -> tuple[float, float]:
     """Accuracy of always predicting the most frequent train class of all clients together (the
     lowest of equals): mean over clients, and pooled.
     """

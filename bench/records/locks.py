@@ -5,8 +5,8 @@ moment its process dies, whatever killed it, and never before. A heartbeat would
 a machine that sleeps or a process that is stopped would lose its cell while alive. On network file
 systems that support locks (NFS 4, Lustre, CephFS, GPFS) the server frees the locks of a lost client
 after its lease, by default 90 seconds: a bounded time. On a file system without locks, marker files
-do (`repfl.datasets.core.locks`): there a cell that a lost machine was at is reported with file and
-host, and stays taken until somebody deletes the file.
+do (`repfl.bench.records.file_lock`): there a cell that a lost machine was at is reported with file
+and host, and stays taken until somebody deletes the file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 
 from filelock import Timeout
 
+from repfl.bench.records.file_lock import elsewhere, file_lock
 from repfl.bench.records.store import Store, writing
-from repfl.datasets.core.locks import elsewhere, file_lock
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 ROOT = Path(__file__).resolve().parents[2]
-COMPUTING = ("apart", "augment", "canonical", "partition", "recipe", "registry", "rng", "store")
+COMPUTING = ("augment", "cache", "checks", "partition", "recipe", "registry", "rng", "splits")
 """Of the code of data, what computes. What fetches, reads and checks files is not told by its code:
 the fingerprints that it came to are in the provenance.
 """

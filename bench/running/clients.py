@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from repfl.algorithms.engine.model import Model
     from repfl.algorithms.core.run import Run
     from repfl.bench.running.task import Options
-    from repfl.datasets.core.partition import Shares
+    from repfl.datasets.core.cache import Prepared
+    from repfl.datasets.core.partition import ClientSplits
     from repfl.datasets.core.recipe import Recipe
-    from repfl.datasets.core.store import Prepared
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Clients:
 
 def clients_of(cell: Cell) -> Clients:
     """What the clients of a cell hold. Cells of one table share it, so the last few are kept."""
-    from repfl.datasets.core.store import open_dataset
+    from repfl.datasets.core.cache import open_dataset
 
     recipe = recipe_from(cell.recipe, "recipe")
     prepared = open_dataset(recipe.dataset)
@@ -72,15 +72,15 @@ def _clients(_key: str, seed: int, late: int | None, box: _Unhashed) -> Clients:
     """`seed` is of the partition, `late` of who joins late, if anybody does."""
     import numpy as np
 
-    from repfl.datasets.core.apart import residents_and_newcomers
-    from repfl.datasets.core.partition import deal, floor
+    from repfl.datasets.core.partition import majority_accuracy, partition
+    from repfl.datasets.core.splits import split_off_newcomers
 
     recipe, prepared = box.recipe, box.prepared
     labels = np.asarray(prepared.labels)
-    shares = everybody = deal(prepared, recipe, seed)
+    shares = everybody = partition(prepared, recipe, seed)
     newcomers = None
     if recipe.newcomers is not None and late is not None:
-        shares, joining = residents_and_newcomers(everybody, labels, recipe.newcomers, late)
+        shares, joining = split_off_newcomers(everybody, labels, recipe.newcomers, late)
         newcomers = _engine_view(recipe, prepared, joining)
     data = _engine_view(recipe, prepared, shares)
     fingerprints = {
@@ -92,13 +92,13 @@ def _clients(_key: str, seed: int, late: int | None, box: _Unhashed) -> Clients:
         _model(recipe, data),
         fingerprints,
         everybody.digest,
-        floor(shares, labels),
+        majority_accuracy(shares, labels),
         samples,
         newcomers,
     )
 
 
-def _engine_view(recipe: Recipe, prepared: Prepared, shares: Shares) -> ClientData:
+def _engine_view(recipe: Recipe, prepared: Prepared, shares: ClientSplits) -> ClientData:
     """Images stay where they are (memory-mapped pages that all processes share); only index lists
     are new.
     """

@@ -40,7 +40,7 @@ def compute(
     from repfl.bench.cells import plugins
     from repfl.bench.running.clients import clients_of, make
     from repfl.bench.running.counting import RoundCounter
-    from repfl.datasets.core.store import open_dataset
+    from repfl.datasets.core.cache import open_dataset
 
     forget_peak()
     begun, before = Clocks.now(), plugins.settings()

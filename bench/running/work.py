@@ -48,7 +48,7 @@ def prepare_process(options: Options) -> None:
         "repfl.algorithms.core.run",
         "repfl.bench.running.clients",
         "repfl.datasets.core.partition",
-        "repfl.datasets.core.store",
+        "repfl.datasets.core.cache",
     ):
         import_module(module)  # now, so that no cell's time has it
 

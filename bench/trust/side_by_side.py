@@ -13,7 +13,7 @@ from repfl.bench.records import sources as code
 from repfl.bench.trust import commits, ledger, regress
 from repfl.bench.trust.commits import Question
 from repfl.bench.trust.ledger import Step
-from repfl.datasets.core.store import data_root
+from repfl.datasets.core.cache import data_root
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ def _possible(subjects: Sequence[Subject], found: Verification) -> list[Subject]
 
 def _absent(record: Record) -> str:
     """What computing a record again would need that is not here."""
-    from repfl.datasets.core.store import open_dataset
+    from repfl.datasets.core.cache import open_dataset
 
     dataset = record.cell["recipe"]["dataset"]
     try:

@@ -1,4 +1,4 @@
-"""The one error that data raise, and the hint that every refusal carries."""
+"""The error that datasets raise, and the hint that ends its message."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from difflib import get_close_matches
 
 
 class DataError(ValueError):
-    """Something about a dataset, a partition or a recipe is wrong: one line that says what, where
-    and what to do.
-    """
+    """A dataset, partition or recipe is wrong; the message says what, where and what to do."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The nearest valid names, as the end of an error message."""
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return the nearest valid names as the end of an error message."""
     known = sorted(map(str, known))
     close = get_close_matches(name, known, n=3, cutoff=0.4)
     if close:

@@ -1,68 +1,69 @@
-"""Dealing a pool of samples to clients.
+"""Partitions: which client gets which samples.
 
-A rule is a function (pool, clients, seed, options) -> Shares with a frozen dataclass of options.
-Rules live in `datasets/partitions/`. Whether a request can be met is decided before any loop, and
-every loop is bounded.
+A partitioner is a function (pool, clients, seed, options) -> ClientSplits with a frozen dataclass
+of options, in `datasets/partitions/`. It refuses impossible requests before any loop, and every
+loop is bounded.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property, lru_cache
-from hashlib import sha256
+from functools import lru_cache
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from pydantic import ConfigDict, ValidationError
 
-from repfl.datasets.core.apart import with_validation
-from repfl.datasets.core.errors import DataError, nearest
+from repfl.datasets.core.errors import DataError, suggest
 from repfl.datasets.core.recipe import Partition, Recipe
 from repfl.datasets.core.rng import generator
+from repfl.datasets.core.splits import ClientSplits as ClientSplits
+from repfl.datasets.core.splits import hold_out_validation
 
-OPTIONS = ConfigDict(strict=True, extra="forbid")  # configuration of every rule's options
-ATTEMPTS = 1000  # how often a rejected draw is repeated before the request counts as infeasible
+if TYPE_CHECKING:
+    from repfl.datasets.core.cache import Prepared
+
+OPTIONS = ConfigDict(strict=True, extra="forbid")
+"""pydantic's configuration of every partitioner's options."""
+MAX_ATTEMPTS = 1000
+"""Rejected draws after which a request counts as infeasible."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """The samples to deal: labels, where the splits lie, and the names of classes and groups."""
+    """The samples to partition."""
 
     labels: np.ndarray  # int64 [n]
     splits: Mapping[str, range]
     classes: int
     groups: np.ndarray | None = None  # int64 [n]
     group_names: tuple[str, ...] = ()
-    origins: np.ndarray | None = None  # int64 [n]
-
-    def of(self, span: Iterable[int] | np.ndarray) -> list[np.ndarray]:
-        """Per class the ascending indices of a span of samples."""
-        if isinstance(span, range):
-            start, labels = span.start, np.asarray(self.labels[span.start : span.stop])
-            return [np.flatnonzero(labels == label) + start for label in range(self.classes)]
-        index = np.sort(np.asarray(span, dtype=np.int64))
-        return [index[self.labels[index] == label] for label in range(self.classes)]
-
-    def _forms(self, index: np.ndarray, origins: np.ndarray) -> np.ndarray:
-        """Those samples that are forms of some originals."""
-        assert self.origins is not None
-        return index[np.isin(self.origins[index], origins)]
+    source_ids: np.ndarray | None = None  # int64 [n]
 
     @property
-    def everything(self) -> range:
-        """All samples of all splits."""
+    def all_samples(self) -> range:
+        """The indices of all samples of all splits."""
         return range(len(self.labels))
 
+    def by_class(self, index: Iterable[int] | np.ndarray) -> list[np.ndarray]:
+        """Return the ascending indices of each class among some samples."""
+        if isinstance(index, range):
+            start, labels = index.start, np.asarray(self.labels[index.start : index.stop])
+            return [np.flatnonzero(labels == label) + start for label in range(self.classes)]
+        ordered = np.sort(np.asarray(index, dtype=np.int64))
+        return [ordered[self.labels[ordered] == label] for label in range(self.classes)]
+
     def train_and_test(
-        self, seed: int, test_share: float | None, span: np.ndarray | None = None
+        self, seed: int, test_share: float | None, index: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The official train and test split; of a dataset without one, a stratified cut with the
-        given share of test samples.
+        """Return the official train and test split, or cut one per class with `test_share`.
+
+        Samples of one source stay together.
         """
-        if span is None and "train" in self.splits and "test" in self.splits:
+        if index is None and "train" in self.splits and "test" in self.splits:
             if test_share is not None:
                 raise DataError(
                     "partition option test_share is for datasets without an official test split:"
@@ -76,57 +77,29 @@ class Pool:
             )
         train: list[np.ndarray] = []
         test: list[np.ndarray] = []
-        for label, index in enumerate(self.of(self.everything if span is None else span)):
-            forms = index if self.origins is None else np.unique(self.origins[index])
-            forms = generator(seed, "partition/split", label).permutation(forms)
-            cut = int(test_share * len(forms) + 0.5)
-            for part, chosen in ((test, forms[:cut]), (train, forms[cut:])):
-                part.append(chosen if self.origins is None else self._forms(index, chosen))
+        for label, members in enumerate(
+            self.by_class(self.all_samples if index is None else index)
+        ):
+            sources = members if self.source_ids is None else self.source_ids[members]
+            drawn = generator(seed, "partition/split", label).permutation(np.unique(sources))
+            tested = np.isin(sources, drawn[: int(test_share * len(drawn) + 0.5)])
+            test.append(members[tested])
+            train.append(members[~tested])
         return np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
 
 
-@dataclass(frozen=True)
-class Shares:
-    """Who holds what: per client the indices of its train, test and validation samples."""
-
-    train: list[np.ndarray]  # N x int64 [n_i]
-    test: list[np.ndarray]
-    val: list[np.ndarray]
-
-    @classmethod
-    def of(
-        cls, train: Sequence[Any], test: Sequence[Any], val: Sequence[Any] | None = None
-    ) -> Shares:
-        """Shares from anything array-like; no validation part means an empty one for everybody."""
-        parts = [
-            [np.asarray(index, dtype=np.int64) for index in part]
-            for part in (train, test, val or [[]] * len(train))
-        ]
-        return cls(*parts)
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of all indices."""
-        digest = sha256()
-        for part in (self.train, self.test, self.val):
-            for index in part:
-                digest.update(np.int64(len(index)).astype("<i8").tobytes())
-                digest.update(index.astype("<i8").tobytes())
-        return digest.hexdigest()
+Partitioner = Callable[[Pool, int, int, Any], ClientSplits]
+P = TypeVar("P", bound=Partitioner)
+_PARTITIONERS: dict[str, tuple[Partitioner, type]] = {}
 
 
-Rule = Callable[[Pool, int, int, Any], Shares]
-R = TypeVar("R", bound=Rule)
-_RULES: dict[str, tuple[Rule, type]] = {}
+def partitioner(name: str, options: type) -> Callable[[P], P]:
+    """Register a partitioner and its dataclass of options under a name."""
 
-
-def rule(name: str, options: type) -> Callable[[R], R]:
-    """Make a partition rule known by its name."""
-
-    def register(function: R) -> R:
-        if name in _RULES:
+    def register(function: P) -> P:
+        if name in _PARTITIONERS:
             raise DataError(f"partition rule {name!r} is registered twice")
-        _RULES[name] = (function, options)
+        _PARTITIONERS[name] = (function, options)
         return function
 
     return register
@@ -139,34 +112,46 @@ def _load() -> None:
         import_module(f"repfl.datasets.partitions.{module.name}")
 
 
-def rules() -> dict[str, tuple[Rule, type]]:
-    """All partition rules: name -> (function, dataclass of options)."""
+def partitioners() -> dict[str, tuple[Partitioner, type]]:
+    """Return all partitioners: name -> (function, dataclass of options)."""
     _load()
-    return dict(sorted(_RULES.items()))
+    return dict(sorted(_PARTITIONERS.items()))
+
+
+# -- options ---------------------------------------------------------------------------------------
 
 
 def resolve(partition: Partition) -> dict[str, Any]:
-    """All options of a partition, defaults included."""
+    """Return all options of a partition, including defaults."""
     return asdict(_options(partition)[1])
 
 
-def validates(partition: Partition) -> bool:
-    """Whether a partition sets validation samples apart."""
-    return partition.val_share is not None or _by_rule(partition)
+def has_validation(partition: Partition) -> bool:
+    """Return whether clients get validation samples."""
+    return partition.val_share is not None or _own_validation(partition)
 
 
-def _by_rule(partition: Partition) -> bool:
-    """Whether the rule does so itself."""
-    shares = resolve(partition)
-    return "train_share" in shares and shares["train_share"] + shares["test_share"] < 1
+def check_val_share(partition: Partition) -> None:
+    """Raise if both the recipe and the partitioner hold out validation samples."""
+    if partition.val_share is not None and _own_validation(partition):
+        raise DataError(
+            "the rule holds out validation samples itself: leave val_share out, or make"
+            " train_share + test_share = 1"
+        )
 
 
-def _options(partition: Partition) -> tuple[Rule, Any]:
-    """The rule of a partition and its validated options."""
-    known = rules()
+def _own_validation(partition: Partition) -> bool:
+    """Return whether the partitioner holds out validation samples itself."""
+    options = resolve(partition)
+    return "train_share" in options and options["train_share"] + options["test_share"] < 1
+
+
+def _options(partition: Partition) -> tuple[Partitioner, Any]:
+    """Return the partitioner and its validated options."""
+    known = partitioners()
     if partition.rule not in known:
         raise DataError(
-            f"unknown partition rule {partition.rule!r}: {nearest(partition.rule, known)}"
+            f"unknown partition rule {partition.rule!r}: {suggest(partition.rule, known)}"
         )
     function, options = known[partition.rule]
     valid = [field.name for field in fields(options)]
@@ -174,7 +159,7 @@ def _options(partition: Partition) -> tuple[Rule, Any]:
         if name not in valid:
             raise DataError(
                 f"partition {partition.rule!r} has no option {name!r}:"
-                f" {nearest(name, valid) if valid else 'it has none'}"
+                f" {suggest(name, valid) if valid else 'it has none'}"
             )
     try:
         return function, options(**partition.options)
@@ -186,61 +171,34 @@ def _options(partition: Partition) -> tuple[Rule, Any]:
         ) from None
 
 
-def deal(prepared: Any, recipe: Recipe, seed: int) -> Shares:
-    """Deal a prepared dataset (or a Pool) to the clients of a recipe; the partition's own seed, if
-    any, overrides the cell's.
+# -- partitioning ----------------------------------------------------------------------------------
+
+
+def partition(data: Prepared | Pool, recipe: Recipe, seed: int) -> ClientSplits:
+    """Partition a dataset over the clients of a recipe.
+
+    The partition's own seed, if it has one, replaces the cell's.
     """
     function, options = _options(recipe.partition)
-    chosen = recipe.partition.seed_in(seed)
-    pool, share = pool_of(prepared), recipe.partition.val_share
+    seed, val_share = recipe.partition.seed_in(seed), recipe.partition.val_share
+    pool = data if isinstance(data, Pool) else _pool(data)
+    where = f"{recipe.dataset}, partition {recipe.partition.rule!r}"
     try:
-        shares = function(pool, recipe.clients, chosen, options)
-        refuse_two_validations(recipe.partition)
-        if share is not None:
-            shares = with_validation(shares, pool.labels, share, chosen)
+        splits = function(pool, recipe.clients, seed, options)
+        check_val_share(recipe.partition)
+        if val_share is not None:
+            splits = hold_out_validation(splits, pool.labels, val_share, seed)
     except DataError as error:
-        raise DataError(
-            f"{recipe.dataset}, partition {recipe.partition.rule!r} for {recipe.clients} clients:"
-            f" {error}"
-        ) from None
-    if pool.origins is not None:
-        _refuse_forms_apart(pool.origins, shares, recipe)
-    for client, (train, test) in enumerate(zip(shares.train, shares.test, strict=True)):
+        raise DataError(f"{where} for {recipe.clients} clients: {error}") from None
+    if pool.source_ids is not None:
+        _check_sources(pool.source_ids, splits, where)
+    for client, (train, test) in enumerate(zip(splits.train, splits.test, strict=True)):
         if not len(train) or not len(test):
-            raise DataError(
-                f"{recipe.dataset}, partition {recipe.partition.rule!r}: client {client} gets no"
-                " samples: use fewer clients"
-            )
-    return shares
+            raise DataError(f"{where}: client {client} gets no samples: use fewer clients")
+    return splits
 
 
-def _refuse_forms_apart(origins: np.ndarray, shares: Shares, recipe: Recipe) -> None:
-    """Refuse to train on one form of an original, such as a photograph, and to test on another."""
-    parts = [
-        np.unique(origins[np.concatenate(part)]) for part in (shares.train, shares.test, shares.val)
-    ]
-    held, times = np.unique(np.concatenate(parts), return_counts=True)
-    if (times > 1).any():
-        raise DataError(
-            f"{recipe.dataset}, partition {recipe.partition.rule!r}: original"
-            f" {held[times > 1][0]} has forms in more than one of training, validation and test;"
-            " valid: another rule, or a dataset without origins"
-        )
-
-
-def refuse_two_validations(partition: Partition) -> None:
-    """Refuse a share for validation where the rule has one of its own."""
-    if partition.val_share is not None and _by_rule(partition):
-        raise DataError(
-            "the rule sets validation samples apart itself: leave val_share out, or make"
-            " train_share + test_share = 1"
-        )
-
-
-def pool_of(prepared: Any) -> Pool:
-    """The part of a prepared dataset that dealing looks at."""
-    if isinstance(prepared, Pool):
-        return prepared
+def _pool(prepared: Prepared) -> Pool:
     description = prepared.description
     return Pool(
         np.asarray(prepared.labels),
@@ -248,18 +206,33 @@ def pool_of(prepared: Any) -> Pool:
         len(description.classes),
         None if prepared.groups is None else np.asarray(prepared.groups),
         description.groups,
-        None if prepared.origins is None else np.asarray(prepared.origins),
+        None if prepared.source_ids is None else np.asarray(prepared.source_ids),
     )
 
 
-def floor(shares: Shares, labels: np.ndarray) -> tuple[float, float]:
-    """Accuracy of always predicting the client's most frequent train class (the lowest of equals):
-    mean over clients, and pooled.
+def _check_sources(source_ids: np.ndarray, splits: ClientSplits, where: str) -> None:
+    """Raise if samples of one source, such as a photograph, are in more than one split."""
+    parts = [
+        np.unique(source_ids[np.concatenate(part)])
+        for part in (splits.train, splits.test, splits.val)
+    ]
+    sources, times = np.unique(np.concatenate(parts), return_counts=True)
+    if (times > 1).any():
+        raise DataError(
+            f"{where}: samples derived from source {sources[times > 1][0]} appear in more than one"
+            " split; use a partitioner that keeps sources together, or a dataset without source ids"
+        )
+
+
+def majority_accuracy(splits: ClientSplits, labels: np.ndarray) -> tuple[float, float]:
+    """Return the accuracy of predicting each client's most frequent train class.
+
+    The lowest of equally frequent classes counts. Mean over clients, and pooled.
     """
-    right, total = [], []
-    for train, test in zip(shares.train, shares.test, strict=True):
+    correct, total = [], []
+    for train, test in zip(splits.train, splits.test, strict=True):
         favourite = np.bincount(labels[train]).argmax()
-        right.append(int((labels[test] == favourite).sum()))
+        correct.append(int((labels[test] == favourite).sum()))
         total.append(len(test))
-    hits, sizes = np.array(right), np.array(total)
+    hits, sizes = np.array(correct), np.array(total)
     return float((hits / sizes).mean()), float(hits.sum() / sizes.sum())

@@ -1,6 +1,4 @@
-"""Paths that users write: unknown users and loops of links stay as they are, where pathlib would
-raise.
-"""
+"""Paths that users type: unknown users and loops of links are left alone, pathlib would raise."""
 
 from __future__ import annotations
 
@@ -9,10 +7,10 @@ from pathlib import Path
 
 
 def expanded(path: Path | str) -> Path:
-    """A path without its `~`."""
+    """Return a path with `~` replaced."""
     return Path(os.path.expanduser(path))  # noqa: PTH111
 
 
 def real_path(path: Path | str) -> Path:
-    """An absolute path without `~` and links."""
+    """Return an absolute path without `~` and links."""
     return Path(os.path.realpath(expanded(path)))

@@ -1,4 +1,4 @@
-"""From files to the prepared cache: fetch or import, read, check, write."""
+"""From files to the prepared cache: download or import, read, check, write."""
 
 from __future__ import annotations
 
@@ -7,21 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from repfl.datasets.core.canonical import Arrays, canonical_order, fingerprint
-from repfl.datasets.core.checks import check
-from repfl.datasets.core.download import Progress, fetch
-from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.formats import (
-    NothingFoundError,
-    is_archive,
-    read_npz,
-    read_pictures,
-    reading,
-    unpacked,
-)
-from repfl.datasets.core.paths import expanded
-from repfl.datasets.core.registry import Dataset, get
-from repfl.datasets.core.store import (
+from repfl.datasets.core.cache import (
     data_root,
     how_to_get,
     locked,
@@ -30,51 +16,100 @@ from repfl.datasets.core.store import (
     writable,
     write,
 )
+from repfl.datasets.core.checks import Checked, check, fingerprint
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.paths import expanded
+from repfl.datasets.core.readers import (
+    NothingFoundError,
+    is_archive,
+    read_folder,
+    read_npz,
+    reading,
+    unpack,
+)
+from repfl.datasets.core.registry import Arrays, Dataset, File, get
+
+CHUNK_BYTES = 1 << 18
 
 
-def obtain(
+def download(
     name: str,
     root: Path | str | None = None,
-    progress: Progress | None = None,
+    *,
     edition: str | None = None,
+    progressbar: bool = False,
 ) -> Path | None:
-    """Download and prepare a dataset unless it is there; the path of its prepared file (None for an
-    embedded one).
+    """Download and prepare a dataset unless it is prepared already.
+
+    Users' own datasets are always read again, since their files may have changed. Returns the path
+    of the prepared file, None for an embedded dataset.
     """
     dataset, base = get(name), data_root(root)
-    files = dataset.edition(edition).files or dataset.files if edition else dataset.files
-    own = not dataset.editions  # read again: its files are the user's, who may have changed them
-    if dataset.embedded or (not own and usable(name, base, edition)):
-        return None if dataset.embedded else prepared_path(name, base)
+    files = (edition and dataset.edition(edition).files) or dataset.files
+    own = not dataset.editions
+    if dataset.embedded:
+        return None
+    if not own and is_prepared(name, base, edition):
+        return prepared_path(name, base)
     if dataset.manual:
-        raise DataError(f"{name} cannot be fetched automatically: {dataset.manual}")
-    with locked(name, base):
-        if not own and usable(name, base, edition):  # another process was faster
+        raise DataError(f"{name} cannot be downloaded automatically: {dataset.manual}")
+    with locked(name, base) as scratch:
+        # another process may have been faster
+        if not own and is_prepared(name, base, edition):
             return prepared_path(name, base)
         raw = base / "raw" / name
         with writable(base):
             raw.mkdir(parents=True, exist_ok=True)
         try:
-            return _obtain(dataset, [fetch(file, raw, progress) for file in files()], raw, base)
+            paths = [fetch(file, raw, progressbar) for file in files()]
+            archives = [path for path in paths if is_archive(path)]
+            for archive in archives:
+                unpack(archive, scratch, dataset.max_bytes)
+            source, folder = Path(name) if own else raw, scratch if archives else raw
+            checked = _checked(dataset, source, lambda: dataset.read(folder))
+            return write(dataset, checked, base, scratch)
         finally:
-            with suppress(OSError):  # it holds archives, or what has arrived of them: then it stays
+            with suppress(OSError):  # not empty
                 raw.rmdir()
 
 
-def _obtain(dataset: Dataset, paths: list[Path], raw: Path, root: Path) -> Path:
-    """Prepare a dataset from its downloaded files."""
-    archives = [path for path in paths if is_archive(path)]
-    if not archives:
-        source = raw if dataset.editions else Path(dataset.name)  # which names where it looks
-        return _prepare(dataset, source, lambda: dataset.read(raw), root)
-    with unpacked(archives, raw, dataset.room) as folder:
-        return _prepare(dataset, raw, lambda: dataset.read(folder), root)
+def fetch(file: File, folder: Path, progressbar: bool = False) -> Path:
+    """Download an official file with pooch, which checks it, from the first address that works."""
+    import pooch
+    import requests
+
+    # it announces every file otherwise
+    pooch.get_logger().setLevel("WARNING")
+    downloader = pooch.HTTPDownloader(progressbar=progressbar, chunk_size=CHUNK_BYTES)
+    failures = []
+    with writable(folder):
+        for url in file.urls:
+            try:
+                return Path(
+                    pooch.retrieve(url, file.checksum, file.name, folder, downloader=downloader)
+                )
+            except requests.RequestException as error:
+                failures.append(f"{url}: {_reason(error)}")
+            except ValueError:
+                failures.append(f"{url}: wrong checksum, not {file.checksum}")
+    raise DataError(
+        f"could not download {file.name} ({'; '.join(failures)}). Try again later, or download it"
+        " yourself and use `repfl data import`"
+    )
 
 
-def bring(name: str, source: Path | str, root: Path | str | None = None) -> Path:
-    """Prepare a dataset from files the user has: an official archive or folder, an .npz, or a
-    folder of pictures.
-    """
+def _reason(error: Exception) -> str:
+    """Return a short cause of a failed request."""
+    reply = getattr(error, "response", None)
+    if reply is not None:
+        return f"the server answered {reply.status_code} {reply.reason}"
+    if type(error).__name__ == "ChunkedEncodingError":
+        return "the connection ended early"
+    return f"no connection ({type(error).__name__})"
+
+
+def import_files(name: str, source: Path | str, root: Path | str | None = None) -> Path:
+    """Prepare a dataset from an official archive, file or folder, an .npz, or image folders."""
     dataset, base, path = get(name), data_root(root), expanded(source)
     if dataset.embedded:
         where = "scikit-learn" if dataset.editions else "its description"
@@ -84,61 +119,57 @@ def bring(name: str, source: Path | str, root: Path | str | None = None) -> Path
     if not path.exists():
         raise DataError(
             f"{path} does not exist: give the official archive or folder of {name}, an .npz file or"
-            " a folder of pictures"
+            " a folder of images"
         )
-    with locked(name, base):
-        if path.is_dir():
-            return _prepare(dataset, path, lambda: _read_folder(dataset, path), base)
-        if path.suffix.lower() == ".npz":
-            return _prepare(dataset, path, lambda: read_npz(path, dataset.room), base)
+    with locked(name, base) as scratch:
         if is_archive(path):
-            with unpacked([path], base / "raw", dataset.room) as folder:
-                return _prepare(dataset, path, lambda: _read_folder(dataset, folder), base)
-        return _prepare(dataset, path, lambda: dataset.read(path.parent), base)
+            unpack(path, scratch, dataset.max_bytes)
+        folder = scratch if is_archive(path) else path
+
+        def read() -> Mapping[str, Arrays]:
+            if folder.is_dir():
+                return _read_any(dataset, folder)
+            if folder.suffix.lower() == ".npz":
+                return read_npz(folder, dataset.max_bytes)
+            return dataset.read(folder.parent)
+
+        return write(dataset, _checked(dataset, path, read), base, scratch)
 
 
-def _read_folder(dataset: Dataset, folder: Path) -> Mapping[str, Arrays]:
-    """Official files where there are some, else an .npz of the dataset's name, else pictures in
-    class folders.
-    """
+def _read_any(dataset: Dataset, folder: Path) -> Mapping[str, Arrays]:
+    """Read official files if there are any, else an .npz, else images in class folders."""
     try:
         return dataset.read(folder)
     except NothingFoundError as official:
         packed = folder / f"{dataset.name}.npz"
         if packed.is_file():
-            return read_npz(packed, dataset.room)
+            return read_npz(packed, dataset.max_bytes)
         try:
-            return read_pictures(
-                folder, dataset.classes, dataset.shape, dataset.resize, "all" in dataset.splits
+            return read_folder(
+                folder,
+                dataset.classes,
+                dataset.shape,
+                resize=dataset.resize,
+                official_split="all" not in dataset.splits,
             )
         except NothingFoundError:
             raise DataError(
-                f"{official}, and no pictures in class folders: {dataset.name} comes from"
+                f"{official}, and no images in class folders: {dataset.name} comes from"
                 f" {dataset.homepage}"
             ) from None
 
 
-def _prepare(
-    dataset: Dataset, source: Path, read: Callable[[], Mapping[str, Arrays]], root: Path
-) -> Path:
-    """Read, check against everything that is published, and write; the caller holds the lock."""
+def _checked(dataset: Dataset, source: Path, read: Callable[[], Mapping[str, Arrays]]) -> Checked:
+    """Read and check a dataset; errors name the source."""
     with reading(source):
-        splits = read()
-        edition = check(dataset, splits, source)
-        orders = {split: canonical_order(arrays) for split, arrays in splits.items()}
-    for split, known in (edition.fingerprints or {}).items():
-        if fingerprint(splits[split].images, splits[split].labels, orders[split]) != known:
-            raise DataError(
-                f"{source}: {dataset.name} {split} has other images than published: get the"
-                " original files"
-            )
-    return write(dataset, splits, edition.name, root, orders)
+        return check(dataset, read(), source)
 
 
-def usable(name: str, root: Path | str | None = None, edition: str | None = None) -> bool:
-    """Whether a whole prepared file is there; a damaged one counts as absent, so that the next
-    attempt replaces it.
-    """
+# -- state -----------------------------------------------------------------------------------------
+
+
+def is_prepared(name: str, root: Path | str | None = None, edition: str | None = None) -> bool:
+    """Return whether a complete prepared file exists; a damaged one counts as absent."""
     try:
         prepared = open_dataset(name, root)
     except DataError:
@@ -147,43 +178,38 @@ def usable(name: str, root: Path | str | None = None, edition: str | None = None
 
 
 class SplitCheck(NamedTuple):
-    """What `verify` found for one split."""
+    """The result of `verify` for one split."""
 
     split: str
     fingerprint: str
-    intact: bool  # equals what was recorded at preparation
-    published: bool | None  # equals the published fingerprint; None where none is known
+    intact: bool  # equal to the fingerprint taken at preparation
+    published: bool | None  # equal to the published fingerprint; None if there is none
 
 
 def verify(name: str, root: Path | str | None = None) -> list[SplitCheck]:
     """Recompute the fingerprints of a prepared dataset from its bytes."""
     prepared = open_dataset(name, root)
-    edition = next(
-        (edition for edition in prepared.description.editions if edition.name == prepared.edition),
-        None,
-    )
-    known = (edition.fingerprints if edition else None) or {}
-    verdicts = []
+    editions = {edition.name: edition for edition in prepared.description.editions}
+    edition = editions.get(prepared.edition)
+    published = (edition.fingerprints if edition else None) or {}
+    results = []
     for split, span in prepared.splits.items():
-        mark = fingerprint(
-            prepared.images[span.start : span.stop], prepared.labels[span.start : span.stop]
-        )
-        verdicts.append(
+        rows = slice(span.start, span.stop)
+        found = fingerprint(prepared.images[rows], prepared.labels[rows])
+        results.append(
             SplitCheck(
                 split,
-                mark,
-                mark == prepared.fingerprints[split],
-                mark == known[split] if split in known else None,
+                found,
+                found == prepared.fingerprints[split],
+                found == published[split] if split in published else None,
             )
         )
-    return verdicts
+    return results
 
 
-def damaged(name: str, verdicts: list[SplitCheck]) -> str:
-    """One line about splits that are not as they should be, or nothing."""
-    bad = [
-        verdict.split for verdict in verdicts if not verdict.intact or verdict.published is False
-    ]
+def damaged(name: str, results: list[SplitCheck]) -> str:
+    """Return one line about splits that do not match; empty if all do."""
+    bad = [each.split for each in results if not each.intact or each.published is False]
     if not bad:
         return ""
     return (

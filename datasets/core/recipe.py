@@ -1,7 +1,7 @@
-"""A recipe: everything about an experiment that is neither the method nor the seed.
+"""A recipe: everything about an experiment except the method and the seed.
 
 Dataset x partition x model x protocol, frozen and validated. Fields are plain values, so a recipe
-has one canonical JSON form; nothing here computes anything.
+has one canonical JSON form.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ STRICT = ConfigDict(strict=True, extra="forbid")
 
 @dataclass(frozen=True, config=STRICT)
 class Partition:
-    """How the pool of samples is dealt to clients."""
+    """How samples are partitioned over clients."""
 
     rule: str = Field(description="name of a partitioner")
     seed: int | None = Field(
-        default=None, ge=0, description="seed of the partition; none means the seed of the cell"
+        default=None, ge=0, description="seed of the partition; None: the seed of the cell"
     )
     options: Mapping[str, Any] = Field(
         default_factory=dict, description="the partitioner's own parameters"
@@ -31,19 +31,19 @@ class Partition:
         gt=0,
         lt=1,
         description=(
-            "share of a client's training samples that are set apart for validation; none: the"
-            " rule's own, if any"
+            "share of a client's training samples that is held out for validation; None: the"
+            " partitioner's own, if any"
         ),
     )
 
     def seed_in(self, cell_seed: int) -> int:
-        """The seed that deals the data of a cell."""
+        """Return the seed that partitions the data of a cell."""
         return cell_seed if self.seed is None else self.seed
 
 
 @dataclass(frozen=True, config=STRICT)
 class Training:
-    """What a client does between receiving a model and returning one, and how often."""
+    """Local training and the number of rounds."""
 
     rounds: int = Field(ge=1, description="communication rounds")
     epochs: int = Field(ge=0, description="local epochs per round")
@@ -59,9 +59,7 @@ class Training:
     lr_decay: float = Field(
         default=1.0, gt=0, le=1, description="factor on the learning rate after every round"
     )
-    clip: float = Field(
-        default=0.0, ge=0, description="limit of a client's gradient norm; 0 switches it off"
-    )
+    clip: float = Field(default=0.0, ge=0, description="limit of a client's gradient norm; 0: off")
     skip_single: bool = Field(
         default=False, description="skip mini-batches of one sample, as FL-bench does"
     )
@@ -81,14 +79,12 @@ class Evaluation:
     """When models are scored, and which number is reported."""
 
     every: int = Field(
-        default=1,
-        ge=0,
-        description="score every so many rounds, and after the last; 0: only after the last",
+        default=1, ge=0, description="score every n-th round and the last; 0: only the last"
     )
     start_every: int | None = Field(
         default=None,
         ge=0,
-        description="the same for point `start`, which scores the cohort alone; none: as `every`",
+        description="the same for point `start`, which scores only the cohort; None: as `every`",
     )
     finetuned_every: int = Field(
         default=0,
@@ -98,8 +94,8 @@ class Evaluation:
     points: tuple[Literal["start", "pre_agg", "post_agg"], ...] = Field(
         default=("pre_agg", "post_agg"),
         description=(
-            "scoring points: the cohort before training, the cohort after it, everybody after the"
-            " round"
+            "scoring points: the cohort before training, the cohort after it, all clients after"
+            " the round"
         ),
     )
     point: str = Field(default="post_agg", description="the scoring point that is reported")
@@ -119,14 +115,14 @@ class Evaluation:
 
 @dataclass(frozen=True, config=STRICT)
 class Newcomers:
-    """Clients that take no part in any round, and join when all rounds are over."""
+    """Unseen clients: they join when all rounds are over."""
 
-    share: float = Field(gt=0, lt=1, description="share of the clients, one at least")
-    samples: int = Field(ge=1, description="training samples that a newcomer has at most")
+    share: float = Field(gt=0, lt=1, description="share of the clients, at least one")
+    samples: int = Field(ge=1, description="maximum number of training samples of a newcomer")
     epochs: int = Field(ge=0, description="epochs of local training before it is scored")
 
     def count(self, clients: int) -> int:
-        """How many of so many clients."""
+        """Return the number of newcomers among `clients`."""
         return max(1, round(self.share * clients))
 
 
@@ -137,39 +133,40 @@ class Recipe:
     dataset: str = Field(description="name of a dataset")
     model: str = Field(description="name of a model")
     clients: int = Field(ge=1, description="number of clients N")
-    partition: Partition = Field(description="how samples are dealt")
+    partition: Partition = Field(description="how samples are partitioned")
     training: Training = Field(description="local training and rounds")
     evaluation: Evaluation = Field(default=Evaluation(), description="scoring")
-    norm: str = Field(default="unit", description="input normalisation, one of the dataset's own")
+    norm: str = Field(default="unit", description="input normalisation, one of the dataset's")
     augment: str = Field(default="none", description="training augmentation")
     participation: float = Field(
         default=1.0, gt=0, le=1, description="share of the clients that take part in a round"
     )
     sampling: Literal["keyed", "flbench"] = Field(
-        default="keyed", description="who takes part: our keyed draw, or FL-bench's stream replayed"
+        default="keyed",
+        description="how participants are drawn: keyed, or FL-bench's stream replayed",
     )
     input: tuple[int, int, int] | None = Field(
         default=None,
         description=(
-            "(channels, height, width) that images are repeated and padded to; none: as they are"
+            "(channels, height, width) that images are repeated and padded to; None: unchanged"
         ),
     )
     classes: int | None = Field(
         default=None,
         ge=2,
-        description="width of the model's head; none: the dataset's number of classes",
+        description="width of the model's head; None: the dataset's number of classes",
     )
     newcomers: Newcomers | None = Field(
-        default=None, description="clients that never train, and are scored once they have joined"
+        default=None, description="unseen clients, which are scored after they have joined"
     )
 
     @property
     def residents(self) -> int:
-        """Clients that are there from the start."""
+        """The number of clients that train from the start."""
         return self.clients - (self.newcomers.count(self.clients) if self.newcomers else 0)
 
 
-SILENT = (("partition", "val_share"), ("newcomers",))
-"""Fields that came later: where they are none, they are no part of a recipe's canonical form, so
-that cells of earlier recipes keep their ids.
+OMIT_IF_NONE = (("partition", "val_share"), ("newcomers",))
+"""Fields added after release; omitted from the canonical JSON if None, so that existing cell ids
+do not change.
 """

@@ -1,6 +1,4 @@
-"""Descriptions of datasets, registered by name: where they come from, what must be in them, how
-pixels become inputs.
-"""
+"""Descriptions of datasets, registered by name: source, content, normalisations."""
 
 from __future__ import annotations
 
@@ -12,25 +10,33 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from math import prod
 from pathlib import Path
+from typing import NamedTuple
 
-from repfl.datasets.core.canonical import Arrays
-from repfl.datasets.core.errors import DataError, nearest
+import numpy as np
 
-Reader = Callable[
-    [Path], Mapping[str, Arrays]
-]  # a folder of official files -> one Arrays per split
-LABEL = 8  # bytes
-SPLITS = (
-    "train",
-    "val",
-    "test",
-    "all",
-)  # the order in which splits follow each other; `all`: there is no official split
+from repfl.datasets.core.errors import DataError, suggest
+
+LABEL_BYTES = 8
+SPLITS = ("train", "val", "test", "all")
+"""The order of splits in a prepared file; `all` if there is no official split."""
+
+
+class Arrays(NamedTuple):
+    """The samples of one split."""
+
+    images: np.ndarray  # uint8 [n, H, W, C], or float32 [n, 1, 1, F]
+    labels: np.ndarray  # int64 [n]
+    groups: np.ndarray | None = None  # int64 [n], domain or corruption
+    source_ids: np.ndarray | None = None  # int64 [n], the original a sample is derived from
+
+
+Reader = Callable[[Path], Mapping[str, Arrays]]
+"""Read a folder of official files into one `Arrays` per split."""
 
 
 @dataclass(frozen=True)
 class Norm:
-    """An input is (pixel / scale - mean) / std, per channel."""
+    """A normalisation: (pixel / scale - mean) / std, per channel."""
 
     scale: float
     mean: tuple[float, ...]
@@ -39,36 +45,28 @@ class Norm:
 
 @dataclass(frozen=True)
 class File:
-    """One official file: its name, its addresses in the order they are tried, its checksum as
-    `algorithm:hex`.
-    """
+    """An official file; its addresses are tried in order."""
 
     name: str
     urls: tuple[str, ...]
-    checksum: str
+    checksum: str  # algorithm:hex
 
 
 @dataclass(frozen=True)
 class Edition:
-    """One published state of a dataset, recognised by its split sizes; what nobody has published is
-    None.
-    """
+    """A published state of a dataset, recognised by its sizes. Fields are None if unpublished."""
 
     name: str
     sizes: Mapping[str, int]
-    counts: Mapping[str, tuple[int, ...]] | None = None
+    counts: Mapping[str, tuple[int, ...]] | None = None  # per split and class
     fingerprints: Mapping[str, str] | None = None
-    totals: tuple[int, ...] | None = (
-        None  # class counts over all splits, where only these are published
-    )
-    files: Callable[[], tuple[File, ...]] | None = (
-        None  # where it is fetched, unless it is the edition the papers use
-    )
+    totals: tuple[int, ...] | None = None  # per class, over all splits
+    files: Callable[[], tuple[File, ...]] | None = None  # None: `Dataset.files`
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Everything known about a dataset before a byte of it is read."""
+    """What is known about a dataset without reading it."""
 
     name: str
     title: str
@@ -77,23 +75,22 @@ class Dataset:
     citation: str
     classes: tuple[str, ...]
     shape: tuple[int, int, int]  # H, W, C
-    editions: tuple[Edition, ...]  # the one that the papers use first; none: whatever is read
+    editions: tuple[Edition, ...]  # the papers' edition first; empty for users' own data
     read: Reader
-    files: Callable[[], tuple[File, ...]] = (
-        tuple  # a function, so that listing datasets imports no heavy library
-    )
-    manual: str = ""  # what a user does by hand where a licence forbids fetching
-    embedded: bool = False  # comes with an installed library: needs neither download nor cache
+    # a function, so that listing datasets does not import torchvision
+    files: Callable[[], tuple[File, ...]] = tuple
+    manual: str = ""  # instructions, if the licence forbids an automatic download
+    embedded: bool = False  # comes with an installed library or as a function
     groups: tuple[str, ...] = ()  # names of domains or corruptions
-    scale: float = 255.0  # the largest pixel value
-    own_norms: Mapping[str, Norm] = field(default_factory=dict)
+    scale: float = 255.0  # largest pixel value
+    extra_norms: Mapping[str, Norm] = field(default_factory=dict)
     size: int = 0  # bytes to download
-    resize: bool = False  # images of other sizes are resized on import
-    features: bool = False  # vectors of numbers, of shape (1, 1, F), instead of pixels
+    resize: bool = False  # resize images of other sizes
+    features: bool = False  # float vectors of shape (1, 1, F) instead of images
 
     @property
     def splits(self) -> dict[str, int]:
-        """Split sizes of the papers' edition, in canonical order; nothing where none is known."""
+        """Split sizes of the papers' edition; empty if unknown."""
         sizes = self.editions[0].sizes if self.editions else {}
         return {split: sizes[split] for split in SPLITS if split in sizes}
 
@@ -104,50 +101,46 @@ class Dataset:
 
     @property
     def fingerprints(self) -> dict[str, str | None]:
-        """Known fingerprint per split."""
+        """Published fingerprint of every split."""
         known = (self.editions[0].fingerprints if self.editions else None) or {}
         return {split: known.get(split) for split in self.splits}
 
     @cached_property
     def norms(self) -> dict[str, Norm]:
-        """All normalisations; every dataset has `unit` (pixels in 0..1) and `raw` (pixels as
-        stored).
-        """
+        """All normalisations; `unit` (pixels in 0..1) and `raw` (as stored) always exist."""
         zeros, ones = (0.0,) * self.shape[2], (1.0,) * self.shape[2]
         return {
             "unit": Norm(self.scale, zeros, ones),
             "raw": Norm(1.0, zeros, ones),
-            **self.own_norms,
+            **self.extra_norms,
         }
 
     @property
-    def room(self) -> int:
-        """Bytes that its files may unpack to: four times what is downloaded and what its largest
-        edition holds as arrays. Files of one's own have no limit.
-        """
+    def max_bytes(self) -> int:
+        """Limit on unpacked files: four times the download and the arrays; none for own data."""
         if not self.editions:
             return sys.maxsize
         samples = max(sum(edition.sizes.values()) for edition in self.editions)
-        return 4 * (self.size + samples * (prod(self.shape) + LABEL))
+        return 4 * (self.size + samples * (prod(self.shape) + LABEL_BYTES))
 
     def edition(self, name: str) -> Edition:
-        """One edition by name."""
+        """Return an edition by name."""
         known = {edition.name: edition for edition in self.editions}
         if name not in known:
-            raise DataError(f"{self.name} has no edition {name!r}: {nearest(name, known)}")
+            raise DataError(f"{self.name} has no edition {name!r}: {suggest(name, known)}")
         return known[name]
 
     def norm(self, name: str) -> Norm:
-        """One normalisation by name."""
+        """Return a normalisation by name."""
         if name not in self.norms:
             raise DataError(
-                f"{self.name} has no normalisation {name!r}: {nearest(name, self.norms)}"
+                f"{self.name} has no normalisation {name!r}: {suggest(name, self.norms)}"
             )
         return self.norms[name]
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text, for long lists of class names."""
+    """Return the words of a text, for long lists of names."""
     return tuple(text.split())
 
 
@@ -155,7 +148,7 @@ _REGISTRY: dict[str, Dataset] = {}
 
 
 def register(dataset: Dataset) -> Dataset:
-    """Make a description known by its name."""
+    """Add a dataset to the registry."""
     if dataset.name in _REGISTRY:
         raise DataError(f"dataset {dataset.name!r} is registered twice")
     _REGISTRY[dataset.name] = dataset
@@ -164,7 +157,7 @@ def register(dataset: Dataset) -> Dataset:
 
 @lru_cache(maxsize=1)
 def _load() -> None:
-    """Import every module directly under `datasets`: each registers what it describes."""
+    """Import every module directly under `datasets`; each registers its datasets."""
     package = import_module("repfl.datasets")
     for module in pkgutil.iter_modules(package.__path__):
         if not module.ispkg:
@@ -172,14 +165,14 @@ def _load() -> None:
 
 
 def names() -> list[str]:
-    """Names of all datasets, sorted."""
+    """Return the sorted names of all datasets."""
     _load()
     return sorted(_REGISTRY)
 
 
 def get(name: str) -> Dataset:
-    """The description of one dataset."""
+    """Return a dataset by name."""
     _load()
     if name not in _REGISTRY:
-        raise DataError(f"unknown dataset {name!r}: {nearest(name, _REGISTRY)}")
+        raise DataError(f"unknown dataset {name!r}: {suggest(name, _REGISTRY)}")
     return _REGISTRY[name]

@@ -1,4 +1,4 @@
-"""Randomness without global state: every draw has an address and depends on nothing else."""
+"""Random generators without global state."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ import numpy as np
 
 
 def generator(seed: int, purpose: str, *address: int) -> np.random.Generator:
-    """A fresh counter-based generator; the same address gives the same draws in every process and
-    order.
-    """
+    """Return a counter-based generator keyed by its arguments alone."""
     name = ":".join([str(seed), purpose, *map(str, address)])
-    return np.random.Generator(
-        np.random.Philox(
-            key=int.from_bytes(blake2b(name.encode(), digest_size=16).digest(), "little")
-        )
-    )
+    digest = blake2b(name.encode(), digest_size=16).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))

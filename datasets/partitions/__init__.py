@@ -1,1 +1,1 @@
-"""Partition rules: every module here registers one family."""
+"""Partitioners: every module registers one family."""

@@ -1,6 +1,4 @@
-"""One client per domain, as FedSelect uses Office-Home; within a domain and class a random share is
-for testing.
-"""
+"""FedSelect's partition of Office-Home: one client per domain."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.partition import OPTIONS, Pool, Shares, rule
+from repfl.datasets.core.partition import OPTIONS, ClientSplits, Pool, partitioner
 
 
 @dataclass(frozen=True, config=OPTIONS)
@@ -21,15 +19,15 @@ class Domain:
     )
 
 
-@rule("domain", Domain)
-def domain(pool: Pool, clients: int, seed: int, options: Domain) -> Shares:
-    """As many clients as domains, each with all samples of its own."""
+@partitioner("domain", Domain)
+def domain(pool: Pool, clients: int, seed: int, options: Domain) -> ClientSplits:
+    """Give each client all samples of one domain; a random share of each class is for testing."""
     if pool.groups is None:
         raise DataError("the rule needs a dataset with domains, such as office_home")
     if clients != len(pool.group_names):
         raise DataError(f"there is one client per domain: set clients = {len(pool.group_names)}")
-    halves = [
+    parts = [
         pool.train_and_test(seed, options.test_share, np.flatnonzero(pool.groups == group))
         for group in range(clients)
     ]
-    return Shares.of([train for train, _ in halves], [test for _, test in halves])
+    return ClientSplits.of([train for train, _ in parts], [test for _, test in parts])

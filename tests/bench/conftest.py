@@ -28,7 +28,7 @@ from repfl.bench.running.task import Options, Outcome, Task
 from repfl.bench.running.work import run_task
 from repfl.datasets.core import prepare
 from repfl.datasets.core import registry as datasets
-from repfl.datasets.core.own import from_npz
+from repfl.datasets.core.custom import from_npz
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTY = Path(__file__).with_name("faulty.py")
@@ -120,7 +120,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Ta
         np.savez(
             place, train_features=held, train_labels=labels, test_features=held, test_labels=labels
         )
-        prepare.obtain("own")
+        prepare.download("own")
         return task(dataset="own", model="mlp", clients=2, partition={"rule": "iid"})
 
     return prepared

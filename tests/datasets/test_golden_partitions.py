@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from repfl.datasets.core.partition import Shares, deal, floor
+from repfl.datasets.core.partition import ClientSplits, majority_accuracy
 from repfl.datasets.core.registry import get
-from repfl.datasets.partitions.class_dirichlet import ClassDirichlet, draw
-from repfl.datasets.partitions.pairwise_dirichlet import split_pair
-from tests.datasets.tiny import pool, recipe
+from repfl.datasets.partitions.dirichlet import ClassDirichlet, draw_classes, split_pair
+from tests.datasets.tiny import pool, split
 
 CLIENT = tuple[int, int]
 # dataset, alpha, draws, min, median, max, pooled test size, client 0, majority-class accuracy
@@ -32,13 +31,11 @@ FEDOBP = [
 ]
 
 
-def shares_of(name: str, alpha: float) -> tuple[Shares, np.ndarray]:
+def shares_of(name: str, alpha: float) -> tuple[ClientSplits, np.ndarray]:
     counts = get(name).counts
     assert counts is not None
     samples = pool(counts["train"], counts["test"])
-    return deal(
-        samples, recipe("class-dirichlet", 100, seed=42, alpha=alpha), seed=7
-    ), samples.labels
+    return split(samples, "class-dirichlet", 100, at=7, seed=42, alpha=alpha), samples.labels
 
 
 @pytest.mark.parametrize(
@@ -57,44 +54,38 @@ def test_fedobp_s_partition_comes_out_number_for_number(
     pooled: float,
     mean: float,
 ) -> None:
-    shares, labels = shares_of(name, alpha)
-    sizes = [len(train) + len(test) for train, test in zip(shares.train, shares.test, strict=True)]
+    splits, labels = shares_of(name, alpha)
+    sizes = [len(train) + len(test) for train, test in zip(splits.train, splits.test, strict=True)]
     assert (min(sizes), np.median(sizes), max(sizes)) == (least, median, most)
-    assert sum(map(len, shares.test)) == tested
-    assert (len(shares.train[0]), len(shares.test[0])) == first
-    per_client, together = floor(shares, labels)
+    assert sum(map(len, splits.test)) == tested
+    assert (len(splits.train[0]), len(splits.test[0])) == first
+    per_client, together = majority_accuracy(splits, labels)
     assert round(100 * together, 2) == pooled
     assert round(100 * per_client, 2) == mean
     counts = get(name).counts
     assert counts is not None
     samples = pool(counts["train"], counts["test"])
-    assert (
-        draw(
-            samples.of(samples.everything),
-            100,
-            ClassDirichlet(alpha=alpha),
-            np.random.RandomState(42),
-        )[1]
-        == draws
-    )
+    stream, options = np.random.RandomState(42), ClassDirichlet(alpha=alpha)
+    by_class = samples.by_class(samples.all_samples)
+    assert draw_classes(by_class, 100, options, stream)[1] == draws
 
 
 def test_fedobp_s_logged_test_sizes_come_out() -> None:
-    shares, _ = shares_of("cifar10", 0.1)
+    splits, _ = shares_of("cifar10", 0.1)
     logged = {77: 283, 81: 112, 21: 23, 68: 177, 93: 19, 31: 217, 20: 772, 59: 3, 48: 13, 34: 155}
-    assert {client: len(shares.test[client]) for client in logged} == logged
+    assert {client: len(splits.test[client]) for client in logged} == logged
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 1.0])
 def test_star_pfl_s_clients_have_1261_sagittal_samples_each(alpha: float) -> None:
     totals = get("organsmnist").editions[0].totals
     assert totals is not None
-    shares = deal(pool(totals), recipe("pairwise-dirichlet", 20, seed=5, alpha=alpha), seed=0)
+    splits = split(pool(totals), "pairwise-dirichlet", 20, seed=5, alpha=alpha)
     assert {
-        sum(map(len, parts)) for parts in zip(shares.train, shares.test, shares.val, strict=True)
+        sum(map(len, parts)) for parts in zip(splits.train, splits.test, splits.val, strict=True)
     } == {1261}
-    assert all(750 <= len(train) <= 757 for train in shares.train)
-    assert all(245 <= len(test) <= 252 for test in shares.test)
+    assert all(750 <= len(train) <= 757 for train in splits.train)
+    assert all(245 <= len(test) <= 252 for test in splits.test)
 
 
 def test_star_pfl_s_clients_have_2942_axial_samples_each() -> None:
@@ -111,18 +102,18 @@ def test_star_pfl_s_clients_have_2942_axial_samples_each() -> None:
         5182,
         6009,
     )  # sums to 58,850; the shape does not depend on more
-    shares = deal(pool(counts), recipe("pairwise-dirichlet", 20, seed=5, alpha=0.1), seed=0)
+    splits = split(pool(counts), "pairwise-dirichlet", 20, seed=5, alpha=0.1)
     assert {
-        sum(map(len, parts)) for parts in zip(shares.train, shares.test, shares.val, strict=True)
+        sum(map(len, parts)) for parts in zip(splits.train, splits.test, splits.val, strict=True)
     } == {2942}
-    assert 1757 <= np.mean([len(train) for train in shares.train]) <= 1765
+    assert 1757 <= np.mean([len(train) for train in splits.train]) <= 1765
 
 
 def test_star_pfl_s_pairs_are_iid_although_their_clients_are_not() -> None:
     totals = get("organsmnist").editions[0].totals
     assert totals is not None
     samples = pool(totals)
-    shares = deal(samples, recipe("pairwise-dirichlet", 20, seed=5, alpha=0.1), seed=0)
+    splits = split(samples, "pairwise-dirichlet", 20, seed=5, alpha=0.1)
     everyone = np.array(totals) / sum(totals)
 
     def distance(index: np.ndarray) -> float:
@@ -131,7 +122,7 @@ def test_star_pfl_s_pairs_are_iid_although_their_clients_are_not() -> None:
         )
 
     held = [
-        np.concatenate(parts) for parts in zip(shares.train, shares.test, shares.val, strict=True)
+        np.concatenate(parts) for parts in zip(splits.train, splits.test, splits.val, strict=True)
     ]
     assert 0.38 < np.mean([distance(index) for index in held]) < 0.50
     assert np.mean([distance(np.concatenate(held[k : k + 2])) for k in range(0, 20, 2)]) < 0.04
@@ -195,7 +186,7 @@ def test_a_published_partition_never_changes(
     """Each rule was compared once with the published code, or with the index files it ships, and
     gave the same lists.
     """
-    assert deal(pool(*counts), recipe(rule, clients, **options), seed).digest == digest
+    assert split(pool(*counts), rule, clients, at=seed, **options).digest == digest
 
 
 class Scripted(np.random.RandomState):

@@ -1,7 +1,8 @@
-"""What every partition rule promises, whatever the numbers."""
+"""Properties of every partitioner."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,19 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from repfl.datasets.cifar10c import CORRUPTIONS
-from repfl.datasets.core.canonical import Arrays, canonical_order
+from repfl.datasets.core.cache import open_dataset
+from repfl.datasets.core.checks import canonical_order
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.partition import Pool, Shares, deal, floor, resolve, rules
+from repfl.datasets.core.partition import (
+    ClientSplits,
+    Pool,
+    majority_accuracy,
+    partitioners,
+    resolve,
+)
 from repfl.datasets.core.recipe import Partition
-from repfl.datasets.core.store import open_dataset
-from tests.datasets.tiny import images, pool, recipe
+from repfl.datasets.core.registry import Arrays
+from tests.datasets.tiny import images, pool, split
 
 seeds = st.integers(0, 2**32 - 1)
 counts = st.lists(st.integers(20, 60), min_size=2, max_size=8)
@@ -36,19 +44,19 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
-def pieces(shares: Shares) -> list[np.ndarray]:
-    return [*shares.train, *shares.test, *shares.val]
+def pieces(splits: ClientSplits) -> list[np.ndarray]:
+    return [*splits.train, *splits.test, *splits.val]
 
 
-def once(shares: Shares) -> bool:
+def once(splits: ClientSplits) -> bool:
     """Whether no sample is held twice, by whomever."""
-    index = np.concatenate(pieces(shares))
+    index = np.concatenate(pieces(splits))
     return len(np.unique(index)) == len(index)
 
 
-def within(samples: Pool, shares: Shares) -> bool:
+def within(samples: Pool, splits: ClientSplits) -> bool:
     """Whether train parts come from the train split and test parts from the test split."""
-    train, test = np.concatenate(shares.train), np.concatenate(shares.test)
+    train, test = np.concatenate(splits.train), np.concatenate(splits.test)
     spans = samples.splits["train"], samples.splits["test"]
     return all(
         span.start <= index.min() and index.max() < span.stop
@@ -66,11 +74,11 @@ def test_iid_deals_every_sample_once_in_equal_parts(
 ) -> None:
     test = (test * 8)[: len(train)]
     samples = pool(train, test)
-    shares = deal(samples, recipe("iid", clients), seed)
-    assert once(shares)
-    assert within(samples, shares)
-    assert len(np.concatenate(pieces(shares))) == len(samples.labels)
-    for part in (shares.train, shares.test):
+    splits = split(samples, "iid", clients, at=seed)
+    assert once(splits)
+    assert within(samples, splits)
+    assert len(np.concatenate(pieces(splits))) == len(samples.labels)
+    for part in (splits.train, splits.test):
         assert max(map(len, part)) - min(map(len, part)) <= 1
 
 
@@ -85,9 +93,9 @@ def test_iid_cuts_a_dataset_without_official_splits_per_class(
         and sum(int(share * n + 0.5) for n in train) >= clients
     )
     assume(sum(n - int(share * n + 0.5) for n in train) >= clients)
-    shares = deal(samples, recipe("iid", clients, test_share=share), seed)
-    assert once(shares)
-    tested = np.bincount(samples.labels[np.concatenate(shares.test)], minlength=len(train))
+    splits = split(samples, "iid", clients, at=seed, test_share=share)
+    assert once(splits)
+    tested = np.bincount(samples.labels[np.concatenate(splits.test)], minlength=len(train))
     assert tested.tolist() == [int(share * n + 0.5) for n in train]
 
 
@@ -97,11 +105,11 @@ def test_shards_deal_every_sample_once_and_few_classes_each(
     train: list[int], clients: int, per_client: int, seed: int
 ) -> None:
     samples = pool(train, train)
-    shares = deal(samples, recipe("shards", clients, per_client=per_client), seed)
-    assert once(shares)
-    assert within(samples, shares)
-    assert len(np.concatenate(pieces(shares))) == len(samples.labels)
-    for part, test in zip(shares.train, shares.test, strict=True):
+    splits = split(samples, "shards", clients, at=seed, per_client=per_client)
+    assert once(splits)
+    assert within(samples, splits)
+    assert len(np.concatenate(pieces(splits))) == len(samples.labels)
+    for part, test in zip(splits.train, splits.test, strict=True):
         assert set(samples.labels[part]) == set(
             samples.labels[test]
         )  # equal counts: the same classes
@@ -120,36 +128,36 @@ def test_client_dirichlet_gives_everybody_the_size_asked_for(
     classes: int, alpha: float, train: int, test: int, clients: int, seed: int
 ) -> None:
     samples = pool([50] * classes, [30] * classes)
-    shares = deal(
-        samples, recipe("client-dirichlet", clients, alpha=alpha, train=train, test=test), seed
+    splits = split(
+        samples, "client-dirichlet", clients, at=seed, alpha=alpha, train=train, test=test
     )
-    assert {len(part) for part in shares.train} == {train}
-    assert {len(part) for part in shares.test} == {test}
-    assert within(samples, shares)
+    assert {len(part) for part in splits.train} == {train}
+    assert {len(part) for part in splits.test} == {test}
+    assert within(samples, splits)
     for part in (
-        *shares.train,
-        *shares.test,
+        *splits.train,
+        *splits.test,
     ):  # without replacement inside a client while the class lasts
         assert len(np.unique(part)) == len(part) or np.bincount(samples.labels[part]).max() > 30
 
 
 def test_client_dirichlet_s_train_and_test_follow_one_distribution() -> None:
     samples = pool([5000] * 10, [1000] * 10)
-    shares = deal(samples, recipe("client-dirichlet", 20, alpha=0.1), seed=1)
-    for train, test in zip(shares.train, shares.test, strict=True):
+    splits = split(samples, "client-dirichlet", 20, at=1, alpha=0.1)
+    for train, test in zip(splits.train, splits.test, strict=True):
         wanted, got = (
             np.bincount(samples.labels[index], minlength=10) / len(index) for index in (train, test)
         )
         assert np.abs(wanted - got).max() <= 0.011  # rounding only
     assert (
-        len(np.unique(np.concatenate(shares.train))) < 20 * 500
+        len(np.unique(np.concatenate(splits.train))) < 20 * 500
     )  # clients overlap, unlike the paper says
 
 
 def test_client_dirichlet_repeats_samples_only_of_an_exhausted_class() -> None:
     samples = pool([5] * 3, [5] * 3)
-    shares = deal(samples, recipe("client-dirichlet", 4, alpha=100.0, train=30, test=15), seed=0)
-    assert all(len(part) == 30 for part in shares.train)
+    splits = split(samples, "client-dirichlet", 4, alpha=100.0, train=30, test=15)
+    assert all(len(part) == 30 for part in splits.train)
 
 
 @quick
@@ -164,13 +172,13 @@ def test_class_dirichlet_deals_every_sample_of_all_splits_once(
 ) -> None:
     samples = pool(sizes, sizes)
     try:
-        shares = deal(samples, recipe("class-dirichlet", clients, alpha=alpha, minimum=8), seed)
+        splits = split(samples, "class-dirichlet", clients, at=seed, alpha=alpha, minimum=8)
     except DataError as error:
         assume("draws gave all clients" not in str(error))
         raise
-    assert once(shares)
-    assert len(np.concatenate(pieces(shares))) == len(samples.labels)
-    for train, test in zip(shares.train, shares.test, strict=True):
+    assert once(splits)
+    assert len(np.concatenate(pieces(splits))) == len(samples.labels)
+    for train, test in zip(splits.train, splits.test, strict=True):
         assert len(train) + len(test) >= 8
         assert len(test) == int(0.25 * (len(train) + len(test)))
 
@@ -186,10 +194,10 @@ def test_pairwise_dirichlet_gives_equal_sizes_and_cuts_every_class_in_three(
     sizes: list[int], alpha: float, clients: int, seed: int
 ) -> None:
     samples = pool(sizes)
-    shares = deal(samples, recipe("pairwise-dirichlet", clients, alpha=alpha), seed)
-    assert once(shares)
+    splits = split(samples, "pairwise-dirichlet", clients, at=seed, alpha=alpha)
+    assert once(splits)
     step = int(1 / clients * len(samples.labels))
-    for parts in zip(shares.train, shares.test, shares.val, strict=True):
+    for parts in zip(splits.train, splits.test, splits.val, strict=True):
         assert sum(map(len, parts)) == step
         held = [np.bincount(samples.labels[part], minlength=len(sizes)) for part in parts]
         total = np.sum(held, axis=0)
@@ -204,23 +212,23 @@ def test_class_shards_deal_every_sample_once_and_test_what_is_trained(
 ) -> None:
     clients = factor * pool_classes
     samples = pool([clients * classes + 7] * pool_classes, [clients * classes + 3] * pool_classes)
-    shares = deal(samples, recipe("class-shards", clients, classes=classes), seed)
-    assert once(shares)
-    assert within(samples, shares)
-    assert len(np.concatenate(pieces(shares))) == len(samples.labels)
-    for train, test in zip(shares.train, shares.test, strict=True):
+    splits = split(samples, "class-shards", clients, at=seed, classes=classes)
+    assert once(splits)
+    assert within(samples, splits)
+    assert len(np.concatenate(pieces(splits))) == len(samples.labels)
+    for train, test in zip(splits.train, splits.test, strict=True):
         assert set(samples.labels[train]) == set(samples.labels[test])
         assert len(set(samples.labels[train])) <= classes
 
 
 def test_class_shards_keep_so_many_samples_per_block() -> None:
     samples = pool([5000] * 10, [1000] * 10)
-    shares = deal(samples, recipe("class-shards", 10, classes=2, train=50, test=100), seed=1)
-    assert {len(part) for part in shares.train} == {100}
-    assert sum(map(len, shares.test)) == 2000  # the published numbers are multiples of 1/2,000
-    whole = deal(samples, recipe("class-shards", 10, classes=2), seed=1)
+    splits = split(samples, "class-shards", 10, at=1, classes=2, train=50, test=100)
+    assert {len(part) for part in splits.train} == {100}
+    assert sum(map(len, splits.test)) == 2000  # the published numbers are multiples of 1/2,000
+    whole = split(samples, "class-shards", 10, at=1, classes=2)
     first = whole.train[0]
-    assert shares.train[0].tolist() == [
+    assert splits.train[0].tolist() == [
         *first[:50],
         *first[2501:2551],
     ]  # the second slice starts one sample late, as published
@@ -230,14 +238,12 @@ def corrupted(photos: int = 40, classes: int = 4) -> Pool:
     """A pool like CIFAR-10-C's: every photograph under every corruption and severity."""
     names = tuple(f"{name}/{severity}" for name in CORRUPTIONS for severity in range(1, 6))
     labels = np.tile(np.arange(photos) % classes, len(names))
-    groups, origins = (
-        np.repeat(np.arange(len(names)), photos),
-        np.tile(np.arange(photos), len(names)),
-    )
+    groups = np.repeat(np.arange(len(names)), photos)
+    source_ids = np.tile(np.arange(photos), len(names))
     order = np.random.default_rng(0).permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     return Pool(
-        labels[order], {"all": range(len(labels))}, classes, groups[order], names, origins[order]
+        labels[order], {"all": range(len(labels))}, classes, groups[order], names, source_ids[order]
     )
 
 
@@ -247,68 +253,64 @@ def test_class_shards_show_each_client_its_own_corruption_and_never_train_on_a_t
     seed: int,
 ) -> None:
     samples = corrupted()
-    shares = deal(samples, recipe("class-shards", 4, classes=2, test_share=0.2), seed)
+    splits = split(samples, "class-shards", 4, at=seed, classes=2, test_share=0.2)
     assert samples.groups is not None
-    assert samples.origins is not None
-    for client, parts in enumerate(zip(shares.train, shares.test, strict=True)):
+    assert samples.source_ids is not None
+    for client, parts in enumerate(zip(splits.train, splits.test, strict=True)):
         for part in parts:
             assert {samples.group_names[group] for group in samples.groups[part]} == {
                 f"{CORRUPTIONS[client]}/5"
             }
-    trained = set(samples.origins[np.concatenate(shares.train)])
-    tested = set(samples.origins[np.concatenate(shares.test)])
+    trained = set(samples.source_ids[np.concatenate(splits.train)])
+    tested = set(samples.source_ids[np.concatenate(splits.test)])
     assert not trained & tested
     assert len(trained | tested) == 40
 
 
-def photographed(splits: dict[str, range]) -> Pool:
+def photographed(official: dict[str, range]) -> Pool:
     """120 samples: 40 photographs in three forms each."""
-    origins = np.arange(120) // 3
-    return Pool(origins % 4, splits, 4, origins=origins)
+    source_ids = np.arange(120) // 3
+    return Pool(source_ids % 4, official, 4, source_ids=source_ids)
 
 
 @pytest.mark.parametrize(
     ("rule", "options"),
     [("iid", {}), ("shards", {"per_client": 2}), ("class-shards", {"classes": 2})],
 )
-def test_a_cut_keeps_the_forms_of_an_original_together(rule: str, options: dict[str, Any]) -> None:
+def test_a_cut_keeps_samples_of_one_source_together(rule: str, options: dict[str, Any]) -> None:
     samples = photographed({"all": range(120)})
-    shares = deal(samples, recipe(rule, 4, test_share=0.2, **options), 0)
-    assert samples.origins is not None
-    trained = set(samples.origins[np.concatenate(shares.train)])
-    tested = set(samples.origins[np.concatenate(shares.test)])
+    splits = split(samples, rule, 4, test_share=0.2, **options)
+    assert samples.source_ids is not None
+    trained = set(samples.source_ids[np.concatenate(splits.train)])
+    tested = set(samples.source_ids[np.concatenate(splits.test)])
     assert not trained & tested
     assert len(tested) == 8
 
 
-def test_a_rule_that_parts_the_forms_of_an_original_is_refused() -> None:
-    with pytest.raises(DataError, match="has forms in more than one of training, validation"):
-        deal(photographed({"all": range(120)}), recipe("class-dirichlet", 2, alpha=0.5), 0)
+def test_a_partitioner_that_separates_samples_of_one_source_is_refused() -> None:
+    with pytest.raises(DataError, match="appear in more than one split"):
+        split(photographed({"all": range(120)}), "class-dirichlet", 2, alpha=0.5)
 
 
-def test_official_splits_that_share_an_original_are_refused() -> None:
+def test_official_splits_that_share_a_source_are_refused() -> None:
     samples = photographed({"train": range(100), "test": range(100, 120)})
-    with pytest.raises(DataError, match="original 33 has forms in more than one of"):
-        deal(samples, recipe("iid", 2), 0)
+    with pytest.raises(DataError, match="derived from source 33 appear in"):
+        split(samples, "iid", 2)
 
 
 def test_class_shards_take_the_corruptions_and_the_severity_asked_for() -> None:
     samples = corrupted()
     chosen = ["fog", "snow", "frost", "contrast"]
-    shares = deal(
-        samples,
-        recipe("class-shards", 4, classes=2, test_share=0.2, severity=3, corruptions=chosen),
-        seed=0,
+    splits = split(
+        samples, "class-shards", 4, classes=2, test_share=0.2, severity=3, corruptions=chosen
     )
     assert samples.groups is not None
-    assert [samples.group_names[samples.groups[part[0]]] for part in shares.train] == [
+    assert [samples.group_names[samples.groups[part[0]]] for part in splits.train] == [
         f"{name}/3" for name in chosen
     ]
     with pytest.raises(DataError, match="did you mean fog"):
-        deal(
-            samples,
-            recipe("class-shards", 4, classes=2, test_share=0.2, corruptions=["fogg", *chosen[1:]]),
-            seed=0,
+        split(
+            samples, "class-shards", 4, classes=2, test_share=0.2, corruptions=["fogg", *chosen[1:]]
         )
 
 
@@ -318,23 +320,13 @@ def test_n_cls_gives_everybody_the_same_size_and_number_of_classes(
     clients: int, classes: int, truncate: bool, seed: int
 ) -> None:
     samples = pool([40] * 6, [25] * 6)
-    shares = deal(
-        samples, recipe("n-cls", clients, classes=min(classes, 6), truncate=truncate), seed
-    )
-    assert {len(part) for part in shares.train} == {240 // clients - truncate}
-    assert within(samples, shares)
-    for train, test in zip(shares.train, shares.test, strict=True):
+    splits = split(samples, "n-cls", clients, at=seed, classes=min(classes, 6), truncate=truncate)
+    assert {len(part) for part in splits.train} == {240 // clients - truncate}
+    assert within(samples, splits)
+    for train, test in zip(splits.train, splits.test, strict=True):
         assert len(set(samples.labels[train])) <= classes
         assert set(samples.labels[test]) <= set(samples.labels[train])
         assert len(np.unique(test)) == len(test)
-
-
-def test_n_cls_has_the_published_sizes() -> None:
-    samples = pool([5000] * 10, [1000] * 10)
-    shares = deal(samples, recipe("n-cls", 100, classes=2), seed=0)
-    assert {len(part) for part in shares.train} == {500}
-    assert all(100 <= len(part) <= 101 for part in shares.test)
-    assert {len(set(samples.labels[part])) for part in shares.train} == {2}
 
 
 @quick
@@ -343,9 +335,9 @@ def test_domain_gives_every_client_all_of_its_domain(share: float, seed: int) ->
     labels = np.sort(np.tile(np.arange(5), 80))
     groups = np.random.default_rng(1).permutation(np.repeat(np.arange(4), 100))
     samples = Pool(labels, {"all": range(400)}, 5, groups, ("a", "b", "c", "d"))
-    shares = deal(samples, recipe("domain", 4, test_share=share), seed)
-    assert once(shares)
-    for group, parts in enumerate(zip(shares.train, shares.test, strict=True)):
+    splits = split(samples, "domain", 4, at=seed, test_share=share)
+    assert once(splits)
+    for group, parts in enumerate(zip(splits.train, splits.test, strict=True)):
         assert np.array_equal(np.sort(np.concatenate(parts)), np.flatnonzero(groups == group))
         held = np.bincount(labels[np.concatenate(parts)], minlength=5)
         assert np.bincount(labels[parts[1]], minlength=5).tolist() == [
@@ -356,45 +348,48 @@ def test_domain_gives_every_client_all_of_its_domain(share: float, seed: int) ->
 # -- all rules -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", EXAMPLES)
-def test_the_same_seed_gives_the_same_shares_in_a_fresh_process(rule: str) -> None:
-    samples, wanted = pool([60] * 10, [30] * 10), recipe(rule, 10, **EXAMPLES[rule])
-    digest = deal(samples, wanted, seed=3).digest
-    code = (
-        "from tests.datasets.tiny import pool, recipe; from repfl.datasets.core.partition import"
-        f" deal; print(deal(pool([60] * 10, [30] * 10), recipe({rule!r}, 10, **{EXAMPLES[rule]!r}),"
-        " seed=3).digest)"
-    )
+CODE = """
+import json, sys
+from tests.datasets.tiny import pool, split, recipe
+from repfl.datasets.core.partition import partition
+for rule, options in json.loads(sys.argv[1]).items():
+    print(split(pool([60] * 10, [30] * 10), rule, 10, at=3, **options).digest)
+"""
+
+
+def test_the_same_seed_gives_the_same_splits_in_a_fresh_process() -> None:
     root = Path(__file__).resolve().parents[2]
-    fresh = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
-    ).stdout.strip()
-    assert fresh == digest
-    assert deal(samples, wanted, seed=4).digest != digest
+    command = [sys.executable, "-c", CODE, json.dumps(EXAMPLES)]
+    fresh = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    samples = pool([60] * 10, [30] * 10)
+    here, other = (
+        [split(samples, rule, 10, at=seed, **EXAMPLES[rule]).digest for rule in EXAMPLES]
+        for seed in (3, 4)
+    )
+    assert fresh.split() == here
+    assert not set(here) & set(other)
 
 
 @pytest.mark.parametrize("rule", EXAMPLES)
 def test_shares_do_not_depend_on_the_order_of_the_input(rule: str) -> None:
-    def shares(order: np.ndarray) -> list[list[bytes]]:
+    def pictures_of(order: np.ndarray) -> list[list[bytes]]:
         arrays = Arrays(images(900, (2, 2, 1))[order], (np.arange(900) % 10)[order])
         canonical = canonical_order(arrays)
         labels, pictures = arrays.labels[canonical], arrays.images[canonical]
         samples = Pool(
             np.concatenate([labels, labels]), {"train": range(900), "test": range(900, 1800)}, 10
         )
-        dealt = deal(samples, recipe(rule, 10, **EXAMPLES[rule]), seed=0)
+        dealt = split(samples, rule, 10, **EXAMPLES[rule])
         return [[pictures[k % 900].tobytes() for k in part] for part in (*dealt.train, *dealt.test)]
 
-    assert shares(np.arange(900)) == shares(np.random.default_rng(5).permutation(900))
+    assert pictures_of(np.arange(900)) == pictures_of(np.random.default_rng(5).permutation(900))
 
 
 @pytest.mark.parametrize("rule", EXAMPLES)
 def test_a_seed_of_the_partition_overrides_that_of_the_cell(rule: str) -> None:
     samples = pool([60] * 10, [30] * 10)
-    fixed = [
-        deal(samples, recipe(rule, 10, seed=42, **EXAMPLES[rule]), seed).digest for seed in (1, 2)
-    ]
-    assert fixed[0] == fixed[1] == deal(samples, recipe(rule, 10, **EXAMPLES[rule]), 42).digest
+    fixed = [split(samples, rule, 10, at=seed, seed=42, **EXAMPLES[rule]).digest for seed in (1, 2)]
+    assert fixed[0] == fixed[1] == split(samples, rule, 10, at=42, **EXAMPLES[rule]).digest
 
 
 @pytest.mark.parametrize("rule", EXAMPLES)
@@ -402,7 +397,7 @@ def test_no_rule_touches_the_global_generators(rule: str) -> None:
     import random
 
     before = (random.getstate(), str(np.random.get_bit_generator().state))
-    deal(pool([60] * 10, [30] * 10), recipe(rule, 10, **EXAMPLES[rule]), seed=0)
+    split(pool([60] * 10, [30] * 10), rule, 10, **EXAMPLES[rule])
     assert before == (random.getstate(), str(np.random.get_bit_generator().state))
 
 
@@ -412,22 +407,25 @@ def test_resolved_options_hold_the_defaults_too() -> None:
         "test_share": 0.25,
         "minimum": 10,
     }
-    assert set(rules()) == {*EXAMPLES, "domain"}
+    assert set(partitioners()) == {*EXAMPLES, "domain"}
 
 
 def test_digits_can_be_dealt_to_eight_clients() -> None:
     prepared = open_dataset("digits")
-    shares = deal(prepared, recipe("client-dirichlet", 8, alpha=0.1, train=60, test=30), seed=1)
-    assert {len(part) for part in shares.train} == {60}
-    assert {len(part) for part in shares.test} == {30}
-    mean, pooled = floor(shares, prepared.labels)
+    splits = split(prepared, "client-dirichlet", 8, at=1, alpha=0.1, train=60, test=30)
+    assert {len(part) for part in splits.train} == {60}
+    assert {len(part) for part in splits.test} == {30}
+    mean, pooled = majority_accuracy(splits, prepared.labels)
     assert 0.3 < mean == pytest.approx(pooled)
 
 
 def test_the_floor_is_the_accuracy_of_the_most_frequent_train_class() -> None:
     labels = np.array([0, 0, 1, 0, 1, 1, 1, 2, 2, 2])
-    shares = Shares.of([[0, 1, 2], [4, 5, 0]], [[3, 6], [7, 8, 9, 6]])
-    assert floor(shares, labels) == (pytest.approx((0.5 + 0.25) / 2), pytest.approx(2 / 6))
+    splits = ClientSplits.of([[0, 1, 2], [4, 5, 0]], [[3, 6], [7, 8, 9, 6]])
+    assert majority_accuracy(splits, labels) == (
+        pytest.approx((0.5 + 0.25) / 2),
+        pytest.approx(2 / 6),
+    )
 
 
 # -- requests that cannot be met -------------------------------------------------------------------
@@ -460,7 +458,7 @@ def test_what_cannot_be_dealt_is_refused_in_one_line(
     rule: str, clients: int, options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(DataError) as caught:
-        deal(pool([30] * 10, [10] * 10), recipe(rule, clients, **options), seed=0)
+        split(pool([30] * 10, [10] * 10), rule, clients, **options)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -468,7 +466,7 @@ def test_what_cannot_be_dealt_is_refused_in_one_line(
 def test_a_dataset_without_official_splits_asks_for_a_share() -> None:
     for rule in ("iid", "shards", "class-shards"):
         with pytest.raises(DataError, match="set the partition option test_share"):
-            deal(pool([30] * 10), recipe(rule, 10, **EXAMPLES[rule]), seed=0)
+            split(pool([30] * 10), rule, 10, **EXAMPLES[rule])
     for rule in ("client-dirichlet", "n-cls"):
         with pytest.raises(DataError, match="does not have"):
-            deal(pool([30] * 10), recipe(rule, 5, **EXAMPLES[rule]), seed=0)
+            split(pool([30] * 10), rule, 5, **EXAMPLES[rule])

@@ -1,6 +1,4 @@
-"""The real data, where they are prepared: content, speed of opening, and the partition that
-FedOBP's authors had.
-"""
+"""The real data, if prepared: content, speed of opening, and the partition of FedOBP's authors."""
 
 from __future__ import annotations
 
@@ -10,16 +8,16 @@ import numpy as np
 import pytest
 
 from repfl.datasets.core import prepare
-from repfl.datasets.core.partition import deal, floor
+from repfl.datasets.core.cache import Prepared, open_dataset
+from repfl.datasets.core.partition import majority_accuracy, partition
 from repfl.datasets.core.registry import get
-from repfl.datasets.core.store import Prepared, open_dataset
 from tests.datasets.tiny import recipe
 
 PUBLISHED = ("cifar10", "cifar100", "mnist", "fashion_mnist")
 
 
 def opened(name: str) -> Prepared:
-    if not prepare.usable(name):
+    if not prepare.is_prepared(name):
         pytest.skip(f"{name} is not prepared under the data root")
     return open_dataset(name)
 
@@ -56,6 +54,6 @@ def test_fedobp_s_partition_of_the_real_data_has_the_published_floor(
     name: str, pooled: float, mean: float
 ) -> None:
     prepared = opened(name)
-    shares = deal(prepared, recipe("class-dirichlet", 100, seed=42, alpha=0.1), seed=0)
-    per_client, together = floor(shares, prepared.labels)
+    splits = partition(prepared, recipe("class-dirichlet", 100, seed=42, alpha=0.1), seed=0)
+    per_client, together = majority_accuracy(splits, prepared.labels)
     assert (round(100 * together, 2), round(100 * per_client, 2)) == (pooled, mean)

@@ -11,15 +11,21 @@ import struct
 import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import md5
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from repfl.datasets.core import registry
-from repfl.datasets.core.canonical import Arrays, canonical_order
-from repfl.datasets.core.partition import Pool
+from repfl.datasets.core.checks import canonical_order
+from repfl.datasets.core.partition import ClientSplits, Pool, partition
 from repfl.datasets.core.recipe import Partition, Recipe, Training
+from repfl.datasets.core.registry import Arrays
+
+Cifar = tuple[registry.Dataset, Path]
+"""CIFAR-10 with a few images per class, and an .npz file of it."""
 
 
 def images(n: int, shape: Sequence[int], seed: int = 0) -> np.ndarray:
@@ -54,10 +60,8 @@ def npz(path: Path, **splits: Arrays) -> Path:
     return path
 
 
-def tiny_cifar(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, per_class: int = 3
-) -> tuple[registry.Dataset, Path]:
-    """CIFAR-10 with a few images per class, and an .npz file of it."""
+def tiny_cifar(monkeypatch: pytest.MonkeyPatch, folder: Path, per_class: int = 3) -> Cifar:
+    """Register a small CIFAR-10 for the length of a test."""
     dataset = shrink(monkeypatch, "cifar10", {"train": 10 * per_class, "test": 20})
     return dataset, npz(
         folder / "cifar10.npz",
@@ -86,18 +90,39 @@ def idx_folder(
     return folder
 
 
-def cifar_batches(folder: Path, train: Arrays, test: Arrays) -> Path:
-    """The official pickled batches of CIFAR-10, five for training."""
-    folder.mkdir(parents=True, exist_ok=True)
+def cifar_batches(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, train: Arrays, test: Arrays
+) -> Path:
+    """The official pickled batches of CIFAR-10, which torchvision takes for the official ones."""
     parts = np.array_split(np.arange(len(train.labels)), 5)
     files = {f"data_batch_{k + 1}": (train, part) for k, part in enumerate(parts)}
     files["test_batch"] = (test, np.arange(len(test.labels)))
+    from torchvision.datasets import CIFAR10
+
+    contents: dict[str, Any] = {"batches.meta": {"label_names": list("0123456789")}}
     for name, (arrays, part) in files.items():
         rows = arrays.images[part].transpose(0, 3, 1, 2).reshape(len(part), -1)
-        (folder / name).write_bytes(
-            pickle.dumps({"data": rows, "labels": arrays.labels[part].tolist()}, protocol=2)
-        )
+        contents[name] = {"data": rows, "labels": arrays.labels[part].tolist()}
+    official(monkeypatch, CIFAR10, folder, contents)
     return folder
+
+
+def official(
+    monkeypatch: pytest.MonkeyPatch, kind: Any, folder: Path, contents: dict[str, Any]
+) -> None:
+    """Pickle batches, and have torchvision know their MD5."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(pickle.dumps(content, protocol=2))
+
+    def with_md5(name: str) -> list[str]:
+        return [name, md5((folder / name).read_bytes()).hexdigest()]
+
+    for attribute in ("train_list", "test_list"):
+        names = [name for name, _ in getattr(kind, attribute)]
+        monkeypatch.setattr(kind, attribute, [with_md5(name) for name in names])
+    name, known = with_md5(kind.meta["filename"])
+    monkeypatch.setattr(kind, "meta", {**kind.meta, "filename": name, "md5": known})
 
 
 def picture_folder(
@@ -152,9 +177,23 @@ def recipe(
     )
 
 
+def split(samples: Pool, rule: str, clients: int, at: int = 0, **options: object) -> ClientSplits:
+    """The partition of a pool by a rule; `at` is the seed of the cell."""
+    return partition(samples, recipe(rule, clients, **options), at)  # type: ignore[arg-type]
+
+
 def same_samples(one: Arrays, other: Arrays) -> bool:
     """Whether two splits hold the same labelled images, in whatever order."""
     first, second = canonical_order(one), canonical_order(other)
     return np.array_equal(one.images[first], other.images[second]) and np.array_equal(
         one.labels[first], other.labels[second]
+    )
+
+
+def debris(root: Path) -> list[str]:
+    """Everything under a data root that is neither a prepared file nor a lock."""
+    return sorted(
+        str(path.relative_to(root))
+        for path in root.rglob("*")
+        if path.is_file() and path.suffix not in (".safetensors", ".lock")
     )

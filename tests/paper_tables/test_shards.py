@@ -11,7 +11,7 @@ import pytest
 
 from repfl.bench.cells.grid import SCALES, files, read
 from repfl.datasets.core import registry
-from repfl.datasets.core.partition import Pool, deal, resolve
+from repfl.datasets.core.partition import Pool, partition, resolve
 from repfl.datasets.core.recipe import Recipe
 
 BY_BLOCKS = {
@@ -76,7 +76,7 @@ def test_blocks_of_classes_fit_the_clients_of_every_planned_recipe(paper: str, s
     for name, recipe in recipes.items():
         pool, options = labels_of(recipe.dataset), resolve(recipe.partition)
         assert recipe.clients * options["classes"] % pool.classes == 0, f"{paper} {name} at {scale}"
-        shares = deal(pool, recipe, seed=0)
+        shares = partition(pool, recipe, seed=0)
         apart = shares.val or [()] * len(shares.train)
         train = [[*one, *other] for one, other in zip(shares.train, apart, strict=True)]
         for part, size in ((train, options["train"]), (shares.test, options["test"])):

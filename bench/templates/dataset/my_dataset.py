@@ -9,8 +9,8 @@ Replace the call at the end. Other forms in which data come:
     from_class("my-dataset", "medmnist:BloodMNIST", classes=tuple("01234567"), shape=(28, 28, 3),
                splits=("train", "val", "test"))
 
-Folders are `train/CLASS/*.png` and `test/CLASS/*.png`, or `CLASS/*.png` where there is no split;
-images are resized. These four are prepared once, by `repfl data get my-dataset --plugin FILE`.
+Folders are `train/CLASS/*.png` and `test/CLASS/*.png`, or `CLASS/*.png` without a split; images
+are resized. These four are prepared once, by `repfl data get my-dataset --plugin FILE`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from pathlib import Path
 
 import numpy as np
 
-from repfl.datasets.core.own import from_arrays, register
+from repfl.datasets.core.custom import from_arrays, register
 
 HERE = Path(__file__).parent
 
 
 def read() -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Inputs and labels of each split; `all` where there is no split. Images are uint8
-    [n, H, W, C], features float [n, F]; labels count from 0.
+    """Return inputs and labels of each split; `all` if there is no split.
+
+    Images are uint8 [n, H, W, C], features float [n, F]; labels count from 0.
     """
     from sklearn.datasets import load_wine
 

@@ -1,4 +1,4 @@
-"""The data are as described, and clients can share them."""
+"""The data are as described, and can be partitioned."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from repfl.bench.cells import plugins
-from repfl.datasets.core.partition import deal
+from repfl.datasets.core.cache import open_dataset
+from repfl.datasets.core.partition import partition
 from repfl.datasets.core.recipe import Partition, Recipe, Training
-from repfl.datasets.core.store import open_dataset
 
 FILE = Path(__file__).with_name("my_dataset.py")
 
@@ -18,8 +18,8 @@ def test_every_sample_goes_to_one_of_four_clients() -> None:
     plugins.load([str(FILE)])
     prepared = open_dataset("my-dataset")
     share = None if "test" in prepared.splits else 0.25
-    partition = Partition("iid", options={} if share is None else {"test_share": share})
+    iid = Partition("iid", options={} if share is None else {"test_share": share})
     training = Training(rounds=1, epochs=1, batch=8, lr=0.1)
-    shares = deal(prepared, Recipe("my-dataset", "mlp", 4, partition, training), seed=0)
-    dealt = np.concatenate([*shares.train, *shares.test])
-    assert len(dealt) == len(set(dealt.tolist())) <= len(prepared.labels)
+    splits = partition(prepared, Recipe("my-dataset", "mlp", 4, iid, training), seed=0)
+    samples = np.concatenate([*splits.train, *splits.test])
+    assert len(samples) == len(set(samples.tolist())) <= len(prepared.labels)

@@ -7,7 +7,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.partition import OPTIONS, Pool, Shares, rule
+from repfl.datasets.core.partition import OPTIONS, ClientSplits, Pool, partitioner
 from repfl.datasets.core.rng import generator
 
 
@@ -21,16 +21,16 @@ class MyOptions:
     )
 
 
-@rule("my-partition", MyOptions)
-def my_partition(pool: Pool, clients: int, seed: int, options: MyOptions) -> Shares:
-    """Train and test samples shuffled and cut into parts of geometric sizes, without overlap."""
+@partitioner("my-partition", MyOptions)
+def my_partition(pool: Pool, clients: int, seed: int, options: MyOptions) -> ClientSplits:
+    """Shuffle train and test samples and cut them into parts of geometric sizes."""
     sizes = options.ratio ** np.arange(clients)
     ends = np.cumsum(sizes / sizes.sum())[:-1]
     parts = []
     splits = pool.train_and_test(seed, options.test_share)
-    for place, index in enumerate(splits):
+    for position, index in enumerate(splits):
         if len(index) * sizes[-1] / sizes.sum() < 1:
             raise DataError("the last client would have no sample: use fewer clients")
-        order = generator(seed, "partition/my-partition", place).permutation(index)
+        order = generator(seed, "partition/my-partition", position).permutation(index)
         parts.append(np.split(order, (ends * len(index)).round().astype(int)))
-    return Shares.of(*parts)
+    return ClientSplits.of(*parts)

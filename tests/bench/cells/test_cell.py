@@ -117,7 +117,7 @@ def test_fields_that_came_later_are_part_of_a_cell_only_where_they_say_something
                     "val_share": 0.1,
                 }
             },
-            "sets validation samples apart itself",
+            "holds out validation samples itself",
         ),
     ],
 )

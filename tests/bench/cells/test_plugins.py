@@ -20,10 +20,10 @@ from repfl.bench.cli.starting import RUN, write
 from repfl.bench.records import sources
 from repfl.bench.records.store import Store
 from repfl.datasets.core import prepare, registry
-from repfl.datasets.core.canonical import Arrays
+from repfl.datasets.core.cache import open_dataset
+from repfl.datasets.core.custom import from_arrays, from_class, from_folder, from_npz
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.own import from_arrays, from_class, from_folder, from_npz
-from repfl.datasets.core.store import open_dataset
+from repfl.datasets.core.registry import Arrays
 
 Here = Callable[..., Any]
 
@@ -124,12 +124,13 @@ def test_a_changed_plugin_of_any_kind_makes_its_numbers_stale(here: Here, tmp_pa
         ("from repfl.algorithms.models import register\nregister('tiny')(print)", "twice"),
         ("from repfl.algorithms.models import register\nregister('My Net')(print)", "my-net|y-et"),
         (
-            "from repfl.datasets.core.own import from_arrays, register\n"
+            "from repfl.datasets.core.custom import from_arrays, register\n"
             "register(from_arrays('digits', dict, classes='ab', shape=(2,)))",
             "'digits' is registered twice",
         ),
         (
-            "from repfl.datasets.core.partition import rule\nrule('iid', dict)(print)",
+            "from repfl.datasets.core.partition import partitioner\n"
+            "partitioner('iid', dict)(print)",
             "'iid' is registered twice",
         ),
     ],
@@ -186,8 +187,8 @@ def test_groups_and_origins_of_embedded_datasets_are_kept() -> None:
     )
     held = open_dataset("grouped")
     assert held.groups is not None
-    assert held.origins is not None
-    order = held.origins
+    assert held.source_ids is not None
+    order = held.source_ids
     assert (held.images == part.images[order]).all()
     assert (held.groups == np.arange(12)[order] // 6).all()
 
@@ -199,7 +200,7 @@ def test_features_and_images_of_an_npz_are_prepared_and_come_back(tmp_path: Path
     registry.register(
         from_npz("vectors", tmp_path / "x.npz", classes=("a", "b"), shape=(5,), groups=("u", "v"))
     )
-    prepare.obtain("vectors", tmp_path)
+    prepare.download("vectors", tmp_path)
     found = open_dataset("vectors", tmp_path)
     assert found.images.dtype == np.float32
     assert found.images.shape == (20, 1, 1, 5)
@@ -207,7 +208,7 @@ def test_features_and_images_of_an_npz_are_prepared_and_come_back(tmp_path: Path
     assert (np.asarray(found.groups) == np.asarray(found.labels)).all()
     assert sorted(found.images[:10, 0, 0, 0].tolist()) == sorted(x[:, 0].tolist())
     np.savez(tmp_path / "x.npz", **{**held, "train_features": x + 1})  # the user's own, read again
-    prepare.obtain("vectors", tmp_path)
+    prepare.download("vectors", tmp_path)
     assert open_dataset("vectors", tmp_path).fingerprints != found.fingerprints
 
 
@@ -225,7 +226,7 @@ def test_a_folder_of_images_of_any_size_is_a_dataset(
                 )
     registry.register(from_folder("pets", tmp_path / "pets", shape=(8, 8, 3)))
     assert registry.get("pets").classes == ("cat", "dog")
-    prepare.obtain("pets", tmp_path / "root")
+    prepare.download("pets", tmp_path / "root")
     found = open_dataset("pets", tmp_path / "root")
     assert found.images.shape == (6 * len(splits), 8, 8, 3)
     assert list(found.splits) == (["train", "test"] if len(splits) > 1 else ["all"])
@@ -241,10 +242,10 @@ def test_a_class_of_torchvision_is_a_dataset(tmp_path: Path) -> None:
             options={"size": 20, "image_size": (3, 8, 8), "num_classes": 2},
         )
     )
-    prepare.obtain("fake", tmp_path)
+    prepare.download("fake", tmp_path)
     assert open_dataset("fake", tmp_path).images.shape == (20, 8, 8, 3)
     with pytest.raises(DataError, match="its description says"):
-        prepare.bring("fake", tmp_path, tmp_path)
+        prepare.import_files("fake", tmp_path, tmp_path)
 
 
 def test_a_class_of_medmnist_is_told_its_split_and_place(tmp_path: Path) -> None:
@@ -265,7 +266,7 @@ def test_a_class_of_medmnist_is_told_its_split_and_place(tmp_path: Path) -> None
     registry.register(
         from_class("blood", Medical, classes="ab", shape=(8, 8, 1), splits=("train", "val", "test"))
     )
-    prepare.obtain("blood", tmp_path)
+    prepare.download("blood", tmp_path)
     spans = open_dataset("blood", tmp_path).splits
     assert {split: len(span) for split, span in spans.items()} == {"train": 8, "val": 2, "test": 4}
 

@@ -11,9 +11,9 @@ from repfl.bench.cells import grid as grids
 from repfl.bench.evidence import floors as committed_floors
 from repfl.bench.evidence.measured import folder_of
 from repfl.bench.pages import floors
+from repfl.datasets.core.cache import open_dataset
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.partition import Shares, deal, floor
-from repfl.datasets.core.store import open_dataset
+from repfl.datasets.core.partition import ClientSplits, majority_accuracy, partition
 
 
 def test_floors_are_read_as_the_recipe_averages_them() -> None:
@@ -30,8 +30,8 @@ def test_one_constant_for_all_is_the_most_frequent_class_of_all_clients_together
     labels = np.array([0, 0, 1, 1, 1, 2, 2, 1, 0, 0, 1, 2])
     train = [np.array([0, 1, 2]), np.array([3, 4]), np.array([5, 6, 7])]
     test = [np.array([8, 9, 10]), np.array([10]), np.array([11])]
-    shares = Shares.of(train, test)
-    assert floor(shares, labels) == pytest.approx(((2 / 3 + 1 + 1) / 3, 4 / 5))
+    shares = ClientSplits.of(train, test)
+    assert majority_accuracy(shares, labels) == pytest.approx(((2 / 3 + 1 + 1) / 3, 4 / 5))
     assert floors.one_for_all(shares, labels) == pytest.approx(((1 / 3 + 1 + 0) / 3, 2 / 5))
 
 
@@ -66,9 +66,9 @@ def test_committed_floors_come_out_again(paper: str) -> None:
         prepared = open_dataset(recipe.dataset)
     except DataError:
         pytest.skip("cifar10 is not here")
-    shares = deal(prepared, recipe, int(row["seed"]))
+    shares = partition(prepared, recipe, int(row["seed"]))
     assert shares.digest == row["partition"]
-    assert floor(shares, np.asarray(prepared.labels)) == pytest.approx(
+    assert majority_accuracy(shares, np.asarray(prepared.labels)) == pytest.approx(
         (float(row["mean"]), float(row["pooled"])), abs=1e-6
     )
 

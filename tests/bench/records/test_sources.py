@@ -66,7 +66,7 @@ def test_words_do_not_enter_and_code_does(change: tuple[bytes, bytes], same: boo
         "algorithms/core/rng.py",
         "algorithms/models/cnn4.py",
         "datasets/core/augment.py",
-        "datasets/partitions/n_cls.py",
+        "datasets/partitions/n_classes.py",
         "datasets/digits.py",
         "bench/running/clients.py",
         "bench/running/metrics.py",
@@ -86,7 +86,7 @@ def test_a_change_to_what_every_cell_runs_through_moves_every_method(tree: Path,
     )
 
 
-@pytest.mark.parametrize("file", ["datasets/core/formats.py", "datasets/core/own.py"])
+@pytest.mark.parametrize("file", ["datasets/core/readers.py", "datasets/core/custom.py"])
 def test_a_change_to_what_reads_files_moves_nothing(tree: Path, file: str) -> None:
     """What was read has a fingerprint of its own."""
     before = code.sources("local", tree)

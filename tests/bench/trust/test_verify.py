@@ -9,8 +9,8 @@ import pytest
 from repfl.bench.records.store import Store
 from repfl.bench.running.task import Outcome, Task
 from repfl.bench.trust.verify import verify
+from repfl.datasets.core.cache import prepared_path
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.store import prepared_path
 from tests.bench.conftest import rewrite, task
 
 Compute = Callable[..., Outcome]
@@ -81,7 +81,7 @@ def test_what_needs_absent_data_is_not_computed_again(
     def absent(name: str) -> None:
         raise DataError(f"{name} is not prepared")
 
-    monkeypatch.setattr("repfl.datasets.core.store.open_dataset", absent)
+    monkeypatch.setattr("repfl.datasets.core.cache.open_dataset", absent)
     found = verify(store, rerun=1)
     assert (found.findings, found.rerun) == ([], 0)
     assert found.notes == ["1 record needs the data of digits, not here; not computed again"]

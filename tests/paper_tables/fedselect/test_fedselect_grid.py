@@ -14,8 +14,8 @@ from repfl.bench.cells.grid import files, read
 from repfl.bench.cells.valid import recipe_from
 from repfl.bench.running.clients import clients_of, make
 from repfl.bench.running.task import Options
-from repfl.datasets.core.partition import deal
-from repfl.datasets.core.store import open_dataset
+from repfl.datasets.core.cache import open_dataset
+from repfl.datasets.core.partition import partition
 from tests.paper_tables.planned import planned
 
 PAPER = "fedselect"
@@ -68,7 +68,7 @@ def test_figures_share_their_cells_with_the_tables() -> None:
 def test_the_smoke_partition_gives_every_client_two_blocks() -> None:
     recipe = read(files()[PAPER]).recipe("cifar10", "smoke")
     prepared = open_dataset("digits")
-    shares = deal(prepared, recipe, 1)
+    shares = partition(prepared, recipe, 1)
     assert [len(part) for part in shares.train] == [50] * 10
     assert [len(part) for part in shares.test] == [30] * 10
 

@@ -11,8 +11,8 @@ import torch
 
 from repfl.bench.cells.cell import Cell, build_cell
 from repfl.bench.running.clients import clients_of
+from repfl.datasets.core.cache import prepared_path
 from repfl.datasets.core.recipe import Evaluation, Partition, Recipe, Training
-from repfl.datasets.core.store import prepared_path
 from tests.speed.peers.setting import Setting
 
 

@@ -1,30 +1,31 @@
-"""The prepared cache: whole or absent, mapped and not copied, one writer at a time."""
+"""The prepared cache: complete or absent, mapped and not copied, one writer at a time."""
 
 from __future__ import annotations
 
 import errno
+import json
 import mmap
 import multiprocessing
 import os
+import resource
+import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
-from repfl.datasets.core import locks, prepare, store
+from repfl.datasets.core import cache, prepare
+from repfl.datasets.core.cache import open_dataset, prepared_path
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.store import open_dataset, prepared_path
-from tests.datasets.tiny import balanced, npz, shrink, tiny_cifar
+from tests.datasets.tiny import balanced, debris, npz, shrink, tiny_cifar
 
 
-def debris(root: Path) -> list[str]:
-    """Everything under a data root that is neither a prepared file nor a lock."""
-    return sorted(
-        str(path.relative_to(root))
-        for path in root.rglob("*")
-        if path.is_file() and path.suffix not in (".safetensors", ".lock")
-    )
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An .npz file of CIFAR-10 with a few images per class."""
+    return tiny_cifar(monkeypatch, tmp_path)[1]
 
 
 def test_a_prepared_dataset_holds_the_splits_in_order_each_sorted_by_label(
@@ -34,7 +35,7 @@ def test_a_prepared_dataset_holds_the_splits_in_order_each_sorted_by_label(
     splits = {
         split: balanced(dataset, n, seed=n) for split, n in (("train", 3), ("test", 2), ("val", 1))
     }
-    prepare.bring("organsmnist", npz(tmp_path / "organ.npz", **splits), tmp_path)
+    prepare.import_files("organsmnist", npz(tmp_path / "organ.npz", **splits), tmp_path)
     prepared = open_dataset("organsmnist", tmp_path)
     assert prepared.splits == {"train": range(33), "val": range(33, 44), "test": range(44, 66)}
     assert prepared.images.shape == (66, 28, 28, 1)
@@ -45,33 +46,26 @@ def test_a_prepared_dataset_holds_the_splits_in_order_each_sorted_by_label(
     assert all(verdict.intact for verdict in prepare.verify("organsmnist", tmp_path))
 
 
-def test_opening_maps_the_file_and_copies_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    _, source = tiny_cifar(monkeypatch, tmp_path)
-    prepare.bring("cifar10", source, tmp_path)
-    prepared = open_dataset("cifar10", tmp_path)
+def test_opening_maps_the_file_and_copies_nothing(source: Path, root: Path) -> None:
+    prepare.import_files("cifar10", source, root)
+    prepared = open_dataset("cifar10", root)
     for array in (prepared.images, prepared.labels):
         assert isinstance(array, np.memmap)
         assert isinstance(array._mmap, mmap.mmap)  # type: ignore[attr-defined]
         assert array.flags["C_CONTIGUOUS"]
 
 
-def test_a_stray_write_stays_in_its_process(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    _, source = tiny_cifar(monkeypatch, tmp_path)
-    prepare.bring("cifar10", source, tmp_path)
-    open_dataset("cifar10", tmp_path).images[:] = 0
-    assert all(verdict.intact for verdict in prepare.verify("cifar10", tmp_path))
+def test_a_stray_write_stays_in_its_process(source: Path, root: Path) -> None:
+    prepare.import_files("cifar10", source, root)
+    open_dataset("cifar10", root).images[:] = 0
+    assert all(verdict.intact for verdict in prepare.verify("cifar10", root))
 
 
-def test_other_tools_can_read_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_other_tools_can_read_the_file(source: Path, root: Path) -> None:
     from safetensors.numpy import load_file
 
-    _, source = tiny_cifar(monkeypatch, tmp_path)
-    arrays = load_file(prepare.bring("cifar10", source, tmp_path))
-    prepared = open_dataset("cifar10", tmp_path)
+    arrays = load_file(prepare.import_files("cifar10", source, root))
+    prepared = open_dataset("cifar10", root)
     assert np.array_equal(arrays["images"], prepared.images)
     assert np.array_equal(arrays["labels"], prepared.labels)
 
@@ -108,64 +102,81 @@ def test_what_is_not_prepared_says_how_to_get_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [0, 5, 100, 3000, -1])
 def test_a_half_written_cache_is_refused_and_the_next_import_replaces_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cut: int
+    source: Path, root: Path, cut: int
 ) -> None:
-    _, source = tiny_cifar(monkeypatch, tmp_path)
-    path = prepare.bring("cifar10", source, tmp_path / "root")
+    path = prepare.import_files("cifar10", source, root)
     whole = path.read_bytes()
     path.write_bytes(whole[:cut])
     with pytest.raises(
         DataError, match=r"(incomplete|damaged).*run `repfl data get cifar10`"
     ) as caught:
-        open_dataset("cifar10", tmp_path / "root")
+        open_dataset("cifar10", root)
     assert "\n" not in str(caught.value)
-    assert prepare.bring("cifar10", source, tmp_path / "root").read_bytes() == whole
-    assert debris(tmp_path / "root") == []
+    assert prepare.import_files("cifar10", source, root).read_bytes() == whole
+    assert debris(root) == []
 
 
-def test_a_file_of_another_dataset_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    _, source = tiny_cifar(monkeypatch, tmp_path)
-    prepare.bring("cifar10", source, tmp_path).rename(prepared_path("mnist", tmp_path))
+def test_a_file_of_another_dataset_is_refused(source: Path, root: Path) -> None:
+    prepare.import_files("cifar10", source, root).rename(prepared_path("mnist", root))
     with pytest.raises(DataError, match=r"holds 'cifar10'.* not 'mnist'"):
-        open_dataset("mnist", tmp_path)
+        open_dataset("mnist", root)
 
 
-def test_the_remains_of_a_killed_writer_are_swept_up(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    _, source = tiny_cifar(monkeypatch, tmp_path)
-    leftover = tmp_path / "root" / "prepared" / ".cifar10.safetensors.4711.partial"
+def test_files_of_a_killed_process_are_removed(source: Path, root: Path) -> None:
+    leftover = root / "scratch" / "cifar10" / "half"
     leftover.parent.mkdir(parents=True)
     leftover.write_bytes(b"half")
-    prepare.bring("cifar10", source, tmp_path / "root")
-    assert debris(tmp_path / "root") == []
+    prepare.import_files("cifar10", source, root)
+    assert debris(root) == []
 
 
-def test_a_full_disk_leaves_neither_debris_nor_a_broken_cache(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    _, source = tiny_cifar(monkeypatch, tmp_path)
+def test_other_users_can_read_a_prepared_file(source: Path, root: Path) -> None:
+    mask = os.umask(0o022)
+    try:
+        path = prepare.import_files("cifar10", source, root)
+    finally:
+        os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o644
 
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with monkeypatch.context() as broken:
-        broken.setattr(store.os, "fsync", full)
-        with pytest.raises(DataError, match=r"cannot write under .*No space left.*REPFL_DATA"):
-            prepare.bring("cifar10", source, tmp_path / "root")
-    assert debris(tmp_path / "root") == []
-    assert not prepared_path("cifar10", tmp_path / "root").exists()
-    prepare.bring("cifar10", source, tmp_path / "root")
-    assert prepare.usable("cifar10", tmp_path / "root")
+def test_a_file_of_the_first_edition_is_read(source: Path, root: Path) -> None:
+    """It had integers first, in a header of its own."""
+    path = prepare.import_files("cifar10", source, root)
+    expected = open_dataset("cifar10", root)
+    with safe_open(path, framework="np") as file:
+        metadata = file.metadata()
+    labels, images = expected.labels.tobytes(), expected.images.tobytes()
+    ends = (len(labels), len(labels) + len(images))
+    header = {
+        "__metadata__": metadata,
+        "labels": {"dtype": "I64", "shape": [50], "data_offsets": [0, ends[0]]},
+        "images": {"dtype": "U8", "shape": [50, 32, 32, 3], "data_offsets": list(ends)},
+    }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.unlink()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + labels + images)
+    assert all(split.intact for split in prepare.verify("cifar10", root))
+
+
+def test_a_full_disk_leaves_neither_debris_nor_a_broken_cache(source: Path, root: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(DataError, match=r"cannot write under .*File too large.*REPFL_DATA"):
+            prepare.import_files("cifar10", source, root)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert debris(root) == []
+    assert not prepared_path("cifar10", root).exists()
+    prepare.import_files("cifar10", source, root)
+    assert prepare.is_prepared("cifar10", root)
 
 
 def test_a_read_only_cache_can_be_read_but_not_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    source: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, source = tiny_cifar(monkeypatch, tmp_path)
-    prepare.bring("cifar10", source, tmp_path / "root")
+    prepare.import_files("cifar10", source, root)
 
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
@@ -175,58 +186,47 @@ def test_a_read_only_cache_can_be_read_but_not_written(
         (Path, "unlink"),
         (Path, "replace"),
         (Path, "write_bytes"),
-        (locks.FileLock, "acquire"),
+        (cache.FileLock, "acquire"),
     ):
         monkeypatch.setattr(owner, name, refuse)
-    assert len(open_dataset("cifar10", tmp_path / "root").labels) == 50
-    assert prepare.obtain("cifar10", tmp_path / "root") == prepared_path(
-        "cifar10", tmp_path / "root"
-    )
+    assert len(open_dataset("cifar10", root).labels) == 50
+    assert prepare.download("cifar10", root) == prepared_path("cifar10", root)
     with pytest.raises(DataError, match=r"cannot write under .*Read-only file system.*REPFL_DATA"):
-        prepare.bring("cifar10", source, tmp_path / "root")
+        prepare.import_files("cifar10", source, root)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
-def test_a_folder_without_write_permission_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    _, source = tiny_cifar(monkeypatch, tmp_path)
-    root = tmp_path / "root"
+def test_a_folder_without_write_permission_is_one_line(source: Path, root: Path) -> None:
     root.mkdir(mode=0o500)
     with pytest.raises(DataError, match=r"cannot write under .*Permission denied"):
-        prepare.bring("cifar10", source, root)
+        prepare.import_files("cifar10", source, root)
 
 
-def test_a_data_root_that_is_a_file_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    _, source = tiny_cifar(monkeypatch, tmp_path)
-    (tmp_path / "root").write_text("not a folder")
+def test_a_data_root_that_is_a_file_is_one_line(source: Path, root: Path) -> None:
+    (root).write_text("not a folder")
     with pytest.raises(DataError, match="cannot write under"):
-        prepare.bring("cifar10", source, tmp_path / "root")
+        prepare.import_files("cifar10", source, root)
 
 
 # -- several processes -----------------------------------------------------------------------------
 
 
-def _bring(source: Path, root: Path, start: Any, results: Any) -> None:
+def _import(source: Path, root: Path, start: Any, results: Any) -> None:
     """In a process of its own: prepare, and report the fingerprint."""
     with pytest.MonkeyPatch.context() as patch:
         shrink(patch, "cifar10", {"train": 30, "test": 20})
         start.wait()
-        prepare.bring("cifar10", source, root)
+        prepare.import_files("cifar10", source, root)
         results.put(open_dataset("cifar10", root).fingerprints)
 
 
 def test_processes_that_prepare_at_once_all_succeed_and_leave_one_file(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    source: Path, root: Path
 ) -> None:
-    _, source = tiny_cifar(monkeypatch, tmp_path)
     context = multiprocessing.get_context("fork")
     start, results = context.Event(), context.Queue()
     workers = [
-        context.Process(target=_bring, args=(source, tmp_path / "root", start, results))
-        for _ in range(4)
+        context.Process(target=_import, args=(source, root, start, results)) for _ in range(4)
     ]
     for worker in workers:
         worker.start()
@@ -236,15 +236,15 @@ def test_processes_that_prepare_at_once_all_succeed_and_leave_one_file(
         worker.join(timeout=60)
         assert worker.exitcode == 0
     assert all(mark == marks[0] for mark in marks)
-    assert debris(tmp_path / "root") == []
-    assert all(verdict.intact for verdict in prepare.verify("cifar10", tmp_path / "root"))
+    assert debris(root) == []
+    assert all(verdict.intact for verdict in prepare.verify("cifar10", root))
 
 
 def test_the_data_root_follows_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("REPFL_DATA", str(tmp_path))
-    assert store.data_root() == tmp_path
+    assert cache.data_root() == tmp_path
     monkeypatch.delenv("REPFL_DATA")
-    assert store.data_root() == Path("~/.cache/repfl").expanduser()
-    assert store.data_root(tmp_path / "given") == tmp_path / "given"
+    assert cache.data_root() == Path("~/.cache/repfl").expanduser()
+    assert cache.data_root(tmp_path / "given") == tmp_path / "given"

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from repfl.datasets.core import registry
-from repfl.datasets.core.canonical import Arrays
+from repfl.datasets.core import cache, registry
+from repfl.datasets.core.cache import open_dataset
+from repfl.datasets.core.custom import from_arrays, from_folder
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.formats import read_classes
-from repfl.datasets.core.own import from_arrays, from_folder
-from repfl.datasets.core.store import open_dataset
+from repfl.datasets.core.readers import read_classes
+from repfl.datasets.core.registry import Arrays
 from tests.datasets.tiny import images
 
 Save = Callable[..., Path]
@@ -30,7 +30,7 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     registry.get("digits")  # loads them all
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
     yield
-    open_dataset.__globals__["_embedded"].cache_clear()
+    cache._embedded.cache_clear()
 
 
 @pytest.fixture
@@ -63,12 +63,12 @@ def test_pictures_of_more_than_8_bits_are_not_clipped(pets: Save, mode: type) ->
 def test_several_pictures_in_one_file_are_refused(pets: Save) -> None:
     frames = [Image.fromarray(frame) for frame in images(2, (8, 8))]
     folder = pets("dog/all.gif", frames[0], save_all=True, append_images=frames[1:])
-    with pytest.raises(DataError, match="holds 2 pictures"):
+    with pytest.raises(DataError, match="holds 2 images"):
         read(folder)
 
 
 def test_a_picture_that_cannot_be_read_is_not_left_out(pets: Save) -> None:
-    with pytest.raises(DataError, match=r"1\.heic is no picture that can be read; valid: .*\.png"):
+    with pytest.raises(DataError, match=r"1\.heic is no image that can be read; valid: .*\.png"):
         read(pets("dog/1.heic", b"?"))
 
 
@@ -95,7 +95,7 @@ PART = Arrays(images(4, SHAPE), np.arange(4) % 2)
         ({"train": PART}, "splits train; valid: train and test"),
         (
             {"train": PART._replace(groups=np.arange(4) % 2), "test": PART},
-            "test has no groups: give them for every split, or for none",
+            "test has no groups: give them for all splits or none",
         ),
     ],
 )
@@ -106,7 +106,7 @@ def test_splits_that_do_not_go_together_are_refused(splits: Any, words: str) -> 
 
 @pytest.mark.parametrize("made", [[1, 2], {"all": 3}, {"all": (1,)}])
 def test_a_description_that_makes_something_else_is_told_so(made: Any) -> None:
-    with pytest.raises(DataError, match="own: what describes it raised"):
+    with pytest.raises(DataError, match="own: the function that makes it raised"):
         opened(lambda: made)
 
 
@@ -114,5 +114,7 @@ def test_a_fault_of_a_description_is_told_with_its_place() -> None:
     def make() -> Any:
         raise KeyError("pixels")
 
-    with pytest.raises(DataError, match=r"raised KeyError: 'pixels' \(.*test_own\.py, line \d+\)"):
+    with pytest.raises(
+        DataError, match=r"raised KeyError: 'pixels' \(.*test_custom\.py, line \d+\)"
+    ):
         opened(make)

@@ -1,4 +1,4 @@
-"""What is set apart from a partition: validation parts of every client, and late clients."""
+"""Validation parts of every client, and unseen clients."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from repfl.datasets.core.apart import evenly, residents_and_newcomers
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.partition import Pool, Shares, deal, rules, validates
+from repfl.datasets.core.partition import (
+    ClientSplits,
+    Pool,
+    has_validation,
+    partition,
+    partitioners,
+)
 from repfl.datasets.core.recipe import Newcomers, Partition, Recipe, Training
+from repfl.datasets.core.splits import split_off_newcomers, stratified_sample
 
 CLASSES, N = 10, 6
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(CLASSES), 240))
@@ -39,20 +45,20 @@ def recipe(rule: str, share: float | None, **options: Any) -> Recipe:
     )
 
 
-def dealt(rule: str, share: float | None, seed: int = 0) -> Shares:
-    return deal(DOMAINS if rule == "domain" else SPLIT, recipe(rule, share), seed)
+def dealt(rule: str, share: float | None, seed: int = 0) -> ClientSplits:
+    return partition(DOMAINS if rule == "domain" else SPLIT, recipe(rule, share), seed)
 
 
 def test_every_rule_is_tried_here() -> None:
-    assert sorted(RULES) == sorted(rules())
+    assert sorted(RULES) == sorted(partitioners())
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_nobody_is_validated_on_what_anybody_trains_or_is_tested_on(rule: str) -> None:
-    shares = dealt(rule, 0.2)
-    val, train = np.concatenate(shares.val), np.concatenate(shares.train)
+    splits = dealt(rule, 0.2)
+    val, train = np.concatenate(splits.val), np.concatenate(splits.train)
     assert not set(val) & set(train)
-    for own, test in zip(shares.val, shares.test, strict=True):
+    for own, test in zip(splits.val, splits.test, strict=True):
         assert len(own) == len(set(own.tolist())) > 0
         assert not set(own) & set(test)
 
@@ -60,7 +66,7 @@ def test_nobody_is_validated_on_what_anybody_trains_or_is_tested_on(rule: str) -
 @pytest.mark.parametrize("rule", RULES)
 def test_the_validation_part_comes_out_of_the_training_part_alone(rule: str) -> None:
     plain, apart = dealt(rule, None), dealt(rule, 0.2)
-    assert validates(recipe(rule, 0.2).partition)
+    assert has_validation(recipe(rule, 0.2).partition)
     for client in range(N):
         np.testing.assert_array_equal(plain.test[client], apart.test[client])
         kept = [i for i in plain.train[client] if i not in set(apart.val[client])]
@@ -71,8 +77,8 @@ def test_the_validation_part_comes_out_of_the_training_part_alone(rule: str) -> 
 
 
 def test_a_client_validates_on_the_classes_it_trains_on_in_their_proportion() -> None:
-    shares = dealt("class-dirichlet", 0.25)
-    for train, val in zip(shares.train, shares.val, strict=True):
+    splits = dealt("class-dirichlet", 0.25)
+    for train, val in zip(splits.train, splits.val, strict=True):
         held = np.bincount(LABELS[np.concatenate([train, val])], minlength=CLASSES)
         own = np.bincount(LABELS[val], minlength=CLASSES)
         assert np.abs(own - held * len(val) / held.sum()).max() < 1
@@ -85,19 +91,19 @@ def test_the_draw_depends_on_the_seed_of_the_partition_and_on_nothing_else() -> 
 
 def test_the_share_of_the_rule_itself_is_not_doubled() -> None:
     with pytest.raises(DataError, match="leave val_share out"):
-        deal(SPLIT, recipe("pairwise-dirichlet", 0.2, alpha=0.5), 0)
+        partition(SPLIT, recipe("pairwise-dirichlet", 0.2, alpha=0.5), 0)
 
 
 def test_a_client_with_a_single_sample_is_refused() -> None:
     tiny = Pool(np.arange(12) % 2, {"train": range(6), "test": range(6, 12)}, 2)
-    with pytest.raises(DataError, match="1 distinct training samples, too few to set val_share"):
-        deal(tiny, recipe("iid", 0.5), 0)
+    with pytest.raises(DataError, match="1 distinct training samples, too few for val_share"):
+        partition(tiny, recipe("iid", 0.5), 0)
 
 
 @pytest.mark.parametrize(("size", "count"), [(10, 3), (7, 7), (5, 9), (100, 1), (8, 0)])
 def test_even_draws_have_the_size_that_was_asked_for(size: int, count: int) -> None:
     index = np.arange(size) * 3
-    found = evenly(index, np.zeros(300, dtype=int), count, np.random.default_rng(0))
+    found = stratified_sample(index, np.zeros(300, dtype=int), count, np.random.default_rng(0))
     assert len(set(found.tolist())) == len(found) == min(size, count)
     assert set(found) <= set(index)
 
@@ -105,14 +111,14 @@ def test_even_draws_have_the_size_that_was_asked_for(size: int, count: int) -> N
 def test_every_sample_has_the_same_chance_of_an_even_draw() -> None:
     labels = np.array([0] * 7 + [1] * 2 + [2])
     rng = np.random.default_rng(0)
-    drawn = [evenly(np.arange(10), labels, 3, rng) for _ in range(4000)]
+    drawn = [stratified_sample(np.arange(10), labels, 3, rng) for _ in range(4000)]
     hits = np.bincount(np.concatenate(drawn), minlength=10)
     assert np.abs(hits / 4000 - 0.3).max() < 0.03
 
 
 def test_newcomers_leave_the_others_as_they_were() -> None:
     whole, few = dealt("client-dirichlet", 0.1), Newcomers(share=0.3, samples=20, epochs=1)
-    there, late = residents_and_newcomers(whole, LABELS, few, 5)
+    there, late = split_off_newcomers(whole, LABELS, few, 5)
     assert (len(there.train), len(late.train)) == (4, 2)
     joined = [set(part) for part in whole.train]
     for part in there.train:
