@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import ConfigDict, ValidationError
@@ -117,16 +117,26 @@ class Shares:
 
 Rule = Callable[[Pool, int, int, Any], Shares]
 R = TypeVar("R", bound=Rule)
-_RULES: dict[str, tuple[Rule, type]] = {}
 
 
-def rule(name: str, options: type) -> Callable[[R], R]:
-    """Make a partition rule known by its name."""
+class Registered(NamedTuple):
+    """A partition rule, its dataclass of options, and its version."""
+
+    function: Rule
+    options: type
+    version: int
+
+
+_RULES: dict[str, Registered] = {}
+
+
+def rule(name: str, options: type, *, version: int = 1) -> Callable[[R], R]:
+    """Make a partition rule known by its name. Raise `version` if a change moves who holds what."""
 
     def register(function: R) -> R:
         if name in _RULES:
             raise DataError(f"partition rule {name!r} is registered twice")
-        _RULES[name] = (function, options)
+        _RULES[name] = Registered(function, options, version)
         return function
 
     return register
@@ -139,8 +149,8 @@ def _load() -> None:
         import_module(f"repfl.datasets.partitions.{module.name}")
 
 
-def rules() -> dict[str, tuple[Rule, type]]:
-    """All partition rules: name -> (function, dataclass of options)."""
+def rules() -> dict[str, Registered]:
+    """All partition rules by name."""
     _load()
     return dict(sorted(_RULES.items()))
 
@@ -168,7 +178,7 @@ def _options(partition: Partition) -> tuple[Rule, Any]:
         raise DataError(
             f"unknown partition rule {partition.rule!r}: {nearest(partition.rule, known)}"
         )
-    function, options = known[partition.rule]
+    function, options, _ = known[partition.rule]
     valid = [field.name for field in fields(options)]
     for name in partition.options:
         if name not in valid:

@@ -90,6 +90,7 @@ class Dataset:
     size: int = 0  # bytes to download
     resize: bool = False  # images of other sizes are resized on import
     features: bool = False  # vectors of numbers, of shape (1, 1, F), instead of pixels
+    version: int = 1  # raised when a change of this description moves numbers
 
     @property
     def splits(self) -> dict[str, int]:
