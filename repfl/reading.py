@@ -171,12 +171,12 @@ def _recipes(places: Iterable[tuple[str, str]]) -> set[str]:
 
 
 def _row(cell: str, found: Found) -> dict[str, Any]:
-    from repfl.bench.trust import ledger
+    from repfl.bench.records import versions
 
     record, line = found.record, found.line
     made, metrics = record.provenance, record.metrics
     if line is None:
-        standing, recipe = ledger.of_record(made, record.cell), ""
+        standing, recipe = versions.of_record(made, record.cell), ""
     else:
         standing, recipe = line.standing, line.axes["column"]
     axes = _axes(record.cell) if line is None else line.axes

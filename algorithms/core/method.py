@@ -153,6 +153,7 @@ class Entry:
     cost: float = 1.0
     quick: Mapping[str, Any] = field(default_factory=dict)
     gate: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
 
     @property
     def one_model(self) -> bool:
@@ -182,6 +183,7 @@ def register(
     cost: float = 1.0,
     quick: Mapping[str, Any] | None = None,
     gate: Mapping[str, Any] | None = None,
+    files: tuple[str, ...] = (),
 ) -> Callable[[type[M]], type[M]]:
     """Class decorator that makes a method known. All that others need to know about it stands here.
 
@@ -191,7 +193,8 @@ def register(
     each. `cost` is what a training sample costs, as a multiple of FedAvg's: measured at batch 32 on
     cnn4, or on resnet8 where the method needs batch norm. `quick` are hyper-parameters with which a
     check of the contract does not take long; `gate` are those with which the gate's few rounds and
-    clients show both sides of every switch.
+    clients show both sides of every switch. `files` are those beside a plug-in's file that decide
+    its numbers too, such as weights: a change of any makes its results stale.
     """
 
     def add(cls: type[M]) -> type[M]:
@@ -201,7 +204,7 @@ def register(
                 f"method {name!r} is registered twice: {old.cls.__module__} and {cls.__module__}"
             )
         facts = (title, paper, year, family, cls, needs, version, variants, sends)
-        _REGISTRY[name] = Entry(name, *facts, cost, quick or {}, gate or {})
+        _REGISTRY[name] = Entry(name, *facts, cost, quick or {}, gate or {}, files)
         return cls
 
     return add

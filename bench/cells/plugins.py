@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
@@ -28,6 +28,7 @@ second is the older name of the first.
 """
 _loaded: set[str] = set()
 _origins: dict[tuple[str, str], Path] = {}
+_digests: dict[tuple[str, str], str] = {}
 
 
 def load(paths: Sequence[str] = ()) -> None:
@@ -48,6 +49,26 @@ def load(paths: Sequence[str] = ()) -> None:
 def origin(kind: str, name: str) -> Path | None:
     """The file that brought a method, dataset, model or partition; none: it is the suite's own."""
     return _origins.get((kind, name))
+
+
+def digest(kind: str, name: str) -> str:
+    """Return a hash of the files that brought something, as they were when it was loaded; empty
+    if it is the suite's own.
+    """
+    if kind == "method" and (kind, name) not in _digests:
+        _digests[kind, name] = _imported(name)
+    return _digests.get((kind, name), "")
+
+
+def _imported(method: str) -> str:
+    """Hash the files of a method that a user's script imported without naming a plug-in."""
+    from repfl.algorithms.core.method import methods
+
+    module = methods()[method].cls.__module__
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if module.startswith("repfl.algorithms.") or file is None:
+        return ""
+    return _file_digest(Path(file), methods()[method].files, f"method {method}")
 
 
 def files(plugins: Sequence[str]) -> list[str]:
@@ -169,12 +190,32 @@ def _guest(what: str, path: Path | None = None) -> Iterator[list[Path]]:
         for kind, name in added:
             if not NAME.fullmatch(name):
                 raise no_name(kind, name, what, f"my-{kind}")
+        digests = {
+            (kind, name): _file_digest(
+                seen[0], known[kind][name].files if kind == "method" else (), what
+            )
+            for kind, name in added
+            if seen
+        }
     except UserError:
         for kind, names in known.items():
             names.clear()
             names.update(had[kind])
         raise
-    _origins.update({key: seen[0] for key in added if seen})
+    _origins.update(dict.fromkeys(digests, *seen))
+    _digests.update(digests)
+
+
+def _file_digest(file: Path, declared: Sequence[str], what: str) -> str:
+    """Hash the bytes of a plug-in's file and of the files that it declares beside it."""
+    for each in declared:
+        if not (file.parent / each).is_file():
+            raise UserError(f"{what}: declares files = {each!r}, which is not in {file.parent}")
+    found = sha256()
+    for each in (file.name, *declared):
+        with (file.parent / each).open("rb") as data:
+            found.update(file_digest(data, "sha256").digest())
+    return found.hexdigest()
 
 
 def _line(error: BaseException, path: Path | None) -> str:

@@ -103,10 +103,11 @@ def partition_facts() -> list[dict[str, Any]]:
         {
             "name": name,
             "rule": inspect.cleandoc(function.__doc__ or ""),
+            "version": version,
             "options": hyperparameter_facts(options),
             "source": function.__module__,
         }
-        for name, (function, options) in partition.partitioners().items()
+        for name, (function, options, version) in partition.partitioners().items()
     ]
 
 

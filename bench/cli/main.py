@@ -55,7 +55,7 @@ def command_line(first: str = "") -> Any:
     from repfl.bench.cli.commands import app, mount_data, mounted_commands
     from repfl.bench.cli.options import pluggable
 
-    for module in ("inspection", "comparing", "starting", "board"):
+    for module in ("inspection", "reviewing", "starting", "board"):
         import_module(f"repfl.bench.cli.{module}")  # their commands register themselves
 
     if first not in {

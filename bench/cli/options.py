@@ -134,7 +134,7 @@ Stale = Annotated[
     bool,
     typer.Option(
         "--stale",
-        help="only cells whose value, stored or measured, earlier code or other data made",
+        help="only cells whose value, stored or measured, is of other versions or other data",
     ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="compute finished cells again")]

@@ -125,14 +125,14 @@ def _stale(out: Console, cells: Iterable[Mapping[str, Any]]) -> None:
             place = f"{line['artefact']}, {line['row']}, {line['column']}, seed {line['seed']}"
             out.print(f"    {line['id'][:12]} {place}: {duration(line['seconds'])}", soft_wrap=True)
     if not reasons:
-        out.print("no value is stale: today's code computes them all")
+        out.print("no value is stale: all are of today's versions")
 
 
 def summary(found: Ending, planned: Sequence[Planned], options: Options) -> None:
     """How a run ended, and what to do about what did not."""
     from repfl.bench.cli.options import again
+    from repfl.bench.records import versions
     from repfl.bench.records.store import Store
-    from repfl.bench.trust import ledger
 
     out = screen()
     counts = Counter(outcome.status for outcome in found.outcomes)
@@ -147,10 +147,10 @@ def summary(found: Ending, planned: Sequence[Planned], options: Options) -> None
             f" --executor inline{again(options.plugins, Store(options.results))}",
             soft_wrap=True,
         )
-    standing = (ledger.of_record(each.provenance, each.cell) for each in found.there)
+    standing = (versions.of_record(each.provenance, each.cell) for each in found.there)
     if stale := sum(not each.current for each in standing):
         out.print(
-            f"made by other code or with other data than are here now: {stale};"
+            f"made by other versions or with other data than today's: {stale};"
             " `repfl plan --stale` says which, `repfl run --stale` computes them again",
             soft_wrap=True,
         )

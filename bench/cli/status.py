@@ -12,11 +12,10 @@ from repfl.bench.cells.needs import data_absent
 from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.measured import read
-from repfl.bench.records import provenance
+from repfl.bench.records import provenance, versions
 from repfl.bench.records.locks import held, holder
 from repfl.bench.records.store import FINAL, Store
 from repfl.bench.running.cost import MAX_RECORDS, forecast, measured
-from repfl.bench.trust import ledger
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Statuses:
             if held(self.store, cell):
                 return Status("running", holder(self.store, cell) or "some runner is at it")
             return Status("missing", "not computed yet")
-        stale = ledger.of_record(record.provenance, record.cell).reason
+        stale = versions.of_record(record.provenance, record.cell).reason
         return Status(record.status, record.reason, stale)
 
     def planned(self, item: Planned) -> Status:
@@ -79,7 +78,7 @@ def stale(planned: Sequence[Planned], statuses: Statuses) -> dict[str, str]:
         else:
             lines = measured(item.paper, item.scale).cells.get(item.cell.id, {})
             made = (line.record.provenance for line in lines.values())
-            told = [ledger.of_line(each, item.cell.json) for each in made]
+            told = [versions.of_line(each, item.cell.json) for each in made]
             current = any(each.current for each in told)
             found[item.cell.id] = "" if current or not told else told[0].reason
     return {cell: reason for cell, reason in found.items() if reason}

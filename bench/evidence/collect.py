@@ -149,13 +149,13 @@ def _conflict(before: Record, now: Record) -> str:
         (before.metrics.get("value"), now.metrics.get("value")),
     )
     told = f"value {values[0]} in the line of {made}, {values[1]} now"
-    return f"cell {now.id[:12]} came out otherwise from the same sources: {told}; not taken"
+    return f"cell {now.id[:12]} came out otherwise from the same versions: {told}; not taken"
 
 
 def _settled(before: Record, record: Record) -> bool:
-    """Whether the same sources, committed, gave both in the same way."""
+    """Whether the same versions, committed, gave both in the same way."""
     then, now = before.provenance, record.provenance
-    alike = all(then[name] == now[name] for name in ("sources", "chunk"))
+    alike = all(then[name] == now.get(name) for name in ("versions", "chunk"))
     return alike and not then.get("dirty") and not now.get("dirty")
 
 

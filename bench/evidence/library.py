@@ -21,9 +21,8 @@ from repfl.bench.evidence import floors, tiers
 from repfl.bench.evidence.lines import Line, counts_of
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Counts, Curve, by_name
-from repfl.bench.records import provenance
+from repfl.bench.records import provenance, versions
 from repfl.bench.records.store import Record, Store
-from repfl.bench.trust import ledger
 from repfl.paper_tables.core.evidence import HALF, STALE, TRIAL, Arrays, Reduce, wanted
 from repfl.paper_tables.core.noise import UNKNOWN, Noise
 
@@ -228,7 +227,7 @@ class StoredEvidence:
             founded, standing = str(self._known.tiers[line.cell]), line.standing
         else:
             founded = HALF if provenance.half(origin) else ""
-            standing = ledger.of_record(origin, cell.json)
+            standing = versions.of_record(origin, cell.json)
         return ", ".join(filter(None, (founded, "" if standing.current else STALE)))
 
     # -- trials and clients ------------------------------------------------------------------------

@@ -26,20 +26,20 @@ from repfl.bench.evidence.packing import (
     pack_rounds,
     unpack_counts,
 )
+from repfl.bench.records import versions
 from repfl.bench.records.store import Record, Store
+from repfl.bench.records.versions import Standing
 from repfl.bench.running.metrics import judged
-from repfl.bench.trust import ledger
-from repfl.bench.trust.ledger import Standing
 
 AXES = ("method", "version", "hp", "column", "dataset", "model", "clients", "rounds", "seed")
 """For readers; what a cell is stands in the grid, and its id says so."""
-LATER = ("work", "conv")
+LATER = ("work",)
 """Provenance that runs of early days have not, nor their files."""
 OUTCOME = ("partition", "samples", "seconds", "peak_memory", "finished", "digests", "work")
 """Provenance that every run has of its own."""
 ORIGIN = (
-    "commit", "dirty", "sources", "libraries", "platform",
-    "device", "precision", "chunk", "conv", "threads", "data", "contributor",
+    "commit", "dirty", "versions", "libraries", "platform",
+    "device", "precision", "chunk", "threads", "data", "contributor",
 )  # fmt: skip
 """Provenance that many runs share."""
 CELLS = (
@@ -53,7 +53,7 @@ JSON = {
     "metrics",
     "arrays",
     "dirty",
-    "sources",
+    "versions",
     "libraries",
     "platform",
     "chunk",
@@ -116,13 +116,14 @@ class Line:
 
     @cached_property
     def standing(self) -> Standing:
-        """Whether it is what today's code would compute, as far as is known of its cell."""
-        cell = self.record.cell or {
-            "method": str(self.axes["method"]),
-            "hp": self.axes["hp"],
-            "recipe": {},
-        }
-        return ledger.of_line(self.record.provenance, cell)
+        """Whether it is of today's versions, as far as its cell is known."""
+        return versions.of_line(self.record.provenance, self.known_cell)
+
+    @property
+    def known_cell(self) -> Mapping[str, Any]:
+        """Its cell, or if no grid plans it any more what the line says of it."""
+        recipe = {name: self.axes[name] for name in ("dataset", "model")}
+        return self.record.cell or {"method": str(self.axes["method"]), "recipe": recipe}
 
     @cached_property
     def key(self) -> str:
@@ -130,10 +131,7 @@ class Line:
 
     @cached_property
     def origin(self) -> dict[str, str]:
-        made = dict(self.record.provenance)
-        if conv_of(made) == AUTO:
-            made["conv"] = None  # as in early days
-        return {name: written(name, made.get(name)) for name in ORIGIN}
+        return {name: written(name, self.record.provenance.get(name)) for name in ORIGIN}
 
     @cached_property
     def origin_key(self) -> str:

@@ -3,7 +3,7 @@ paper_tables/<paper>/measured, and reports fall back on.
 
 <scale>.csv            one line per finished cell, platform and contributor: its axes, its metrics,
                        what came out
-<scale>-origins.csv    what cells were made with: commit, sources, libraries, platform, data,
+<scale>-origins.csv    what cells were made with: commit, versions, libraries, platform, data,
                        contributor
 <scale>-curves.csv     one line per curve that a value was taken from, or that an artefact reads
 <scale>-arrays/        diagnostics, reduced to what an artefact shows of them:
@@ -46,14 +46,14 @@ from repfl.bench.evidence.lines import (
     written,
 )
 from repfl.bench.evidence.packing import Curve, Packed, check_counts, how_many, how_many_rounds
-from repfl.bench.records import provenance
+from repfl.bench.records import provenance, versions
 from repfl.bench.records.digest import of_file
 from repfl.bench.records.store import Record
 from repfl.paper_tables.core.evidence import Arrays, wanted
 
 INDEX = "index.csv"
 INDEXED = ("file", "lines", "checksum")
-RERUNS = ("line", "checksum", "commit", "sources", "contributor", "finished")
+RERUNS = ("line", "checksum", "commit", "versions", "contributor", "finished")
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Rerun:
     checksum: str
     """Of the line that came out again."""
     commit: str
-    sources: Mapping[str, str]
+    versions: Mapping[str, Any]
     contributor: str
     finished: str
 
@@ -71,12 +71,10 @@ class Rerun:
     def now(cls, line: Line) -> Rerun:
         """One that has just ended."""
         commit = str(provenance.commit()["commit"] or "")
-        known = line.record.cell or {"method": str(line.axes["method"]), "recipe": {}}
-        sources = provenance.of_cell(known)
         return cls(
             line.checksum,
             commit,
-            sources,
+            versions.of_cell(line.known_cell),
             contributor(),
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
@@ -111,9 +109,7 @@ class Measured:
         return {cell: line.record for cell in self.cells if (line := self.line(cell)) is not None}
 
     def line(self, cell: str) -> Line | None:
-        """The line that is shown of a cell: one that today's code computes before others, then the
-        earliest.
-        """
+        """The line that is shown of a cell: a current one before others, then the earliest."""
         lines = self.cells.get(cell, {}).values()
         return min(lines, key=_precedence, default=None)
 

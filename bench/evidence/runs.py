@@ -10,10 +10,10 @@ from typing import Any
 from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.packing import Counts, Curve
+from repfl.bench.records import versions
 from repfl.bench.records.store import Record
 from repfl.bench.running.metrics import TRAFFIC, judged
 from repfl.bench.running.products import as_made
-from repfl.bench.trust import ledger
 
 POINTS = 60
 """As many points of a curve are told; more cannot be seen."""
@@ -36,7 +36,7 @@ def told(planned: Sequence[Planned], known: Known) -> dict[str, Any]:
     for cell, run in found.items():
         record, line = known.record(cell), known.line(cell)
         assert record is not None
-        standing = line.standing if line else ledger.of_record(record.provenance, record.cell)
+        standing = line.standing if line else versions.of_record(record.provenance, record.cell)
         name = "/".join(judged(run["recipe"]["evaluation"]))
         done = record.status == "done"
         run |= {

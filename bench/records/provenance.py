@@ -1,4 +1,4 @@
-"""Where a number comes from: sources, versions, machine."""
+"""Where a number comes from: commit, libraries, machine."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from repfl.bench.errors import UserError
-from repfl.bench.records.sources import of_cell as of_cell  # part of where a number comes from
-from repfl.bench.records.sources import sources as sources
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ("torch", "numpy", "scipy", "safetensors", "pydantic", "pandas", "pyarrow")

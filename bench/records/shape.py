@@ -24,10 +24,10 @@ class Origin(BaseModel):
     device: str
     precision: str
     chunk: int
-    sources: dict[str, str]
     libraries: Libraries
     platform: Platform
     finished: str
+    versions: dict[str, int | str] = {}  # records of early days have none
 
 
 class Seconds(BaseModel):

@@ -27,7 +27,7 @@ MEANING = {
     "measured": "measured once",
     "recomputed": "recomputed on the same platform, with equal bits",
     "confirmed": "confirmed on another platform, within a point and the noise of a run",
-    "stale": "stale: nobody has shown yet that today's code computes the same",
+    "stale": "stale: of another version than today's: engine, method, data set or rule",
     "desk": "desk scale: real data, but fewer rounds, clients or seeds, or a smaller model",
 }
 Mark = Literal["best", "second", ""]

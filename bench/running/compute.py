@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from repfl.bench.cells.cell import Cell
 from repfl.bench.errors import StoreError
-from repfl.bench.records import checkpoint, provenance
+from repfl.bench.records import checkpoint, provenance, versions
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running import products
 from repfl.bench.running.memory import forget_peak
@@ -135,7 +135,7 @@ def checkpoint_facts(cell: Cell, clients: Clients, options: Options) -> dict[str
         "cell": cell.id,
         "stack": str(options.stack),
         "platform": str(where),
-        **provenance.of_cell(cell.json),
+        **{name: str(version) for name, version in versions.of_cell(cell.json).items()},
         **clients.fingerprints,
     }
 

@@ -9,7 +9,7 @@ from math import isfinite, sqrt
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from repfl.bench.records import provenance
+from repfl.bench.records import provenance, versions
 from repfl.bench.records.digest import of_arrays, of_curves, of_tensors
 from repfl.bench.running import cost, memory
 
@@ -34,7 +34,7 @@ def origin(task: Task, options: Options) -> dict[str, Any]:
     plugins = "".join(f" --plugin {quote(path)}" for path in options.plugins)
     return {
         **provenance.commit(),
-        "sources": provenance.of_cell(task.cell.json),
+        "versions": versions.of_cell(task.cell.json),
         "libraries": provenance.libraries(),
         "machine": provenance.machine(),
         "platform": provenance.platform_of(options.device, options.precision),

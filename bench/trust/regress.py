@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repfl.algorithms import core
+from repfl.bench.cells.spec import parse_spec
 from repfl.bench.errors import FAILED, UserError
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Store
@@ -134,6 +136,7 @@ def accept(
         "platform": here,
         "cells": len(now),
         "moved": moved,
+        "engine": core.ENGINE,
         **provenance.commit(),
     }
     write_reference(path, cells, [*old["history"], note])
@@ -188,4 +191,17 @@ def check(
     if found.moved and reference["history"]:
         last = reference["history"][-1]
         found.notes.append(f"reference of commit {str(last.get('commit'))[:12]}: {last['reason']}")
+    if unraised := _unraised(found.moved, reference["history"]):
+        found.notes.append(
+            f"{', '.join(unraised)}: numbers moved under the same version; raise the method's"
+            " version or ENGINE (algorithms/core/__init__.py), or undo the change"
+        )
     return found
+
+
+def _unraised(moves: Sequence[Move], history: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the methods that moved although neither their version nor ENGINE was raised."""
+    if history and history[-1].get("engine", 1) != core.ENGINE:
+        return []
+    moved = [move for move in moves if move.version_then == move.version_now]
+    return sorted({parse_spec(move.spec)[0] for move in moved})

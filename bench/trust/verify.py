@@ -273,9 +273,9 @@ def _conclude(
     fields = ", ".join(wrong[:4]) + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else "")
     if not wrong:
         found.equal.append(subject)
-    elif here and record.provenance["sources"] != fresh.provenance["sources"]:
+    elif here and record.provenance.get("versions") != fresh.provenance["versions"]:
         found.findings.append(
-            f"{name}: the code has changed since, and so has the result: {fields}; {values}"
+            f"{name}: made by other versions, and the result has changed since: {fields}; {values}"
         )
     elif here:
         found.findings.append(f"{name}: does not come out again: {fields}; {values}")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import ConfigDict, ValidationError
@@ -90,16 +90,28 @@ class Pool:
 
 Partitioner = Callable[[Pool, int, int, Any], ClientSplits]
 P = TypeVar("P", bound=Partitioner)
-_PARTITIONERS: dict[str, tuple[Partitioner, type]] = {}
 
 
-def partitioner(name: str, options: type) -> Callable[[P], P]:
-    """Register a partitioner and its dataclass of options under a name."""
+class Registered(NamedTuple):
+    """A partitioner, its dataclass of options, and its version."""
+
+    function: Partitioner
+    options: type
+    version: int
+
+
+_PARTITIONERS: dict[str, Registered] = {}
+
+
+def partitioner(name: str, options: type, *, version: int = 1) -> Callable[[P], P]:
+    """Register a partitioner and its dataclass of options under a name. Raise `version` if a change
+    moves who holds what.
+    """
 
     def register(function: P) -> P:
         if name in _PARTITIONERS:
             raise DataError(f"partition rule {name!r} is registered twice")
-        _PARTITIONERS[name] = (function, options)
+        _PARTITIONERS[name] = Registered(function, options, version)
         return function
 
     return register
@@ -112,8 +124,8 @@ def _load() -> None:
         import_module(f"repfl.datasets.partitions.{module.name}")
 
 
-def partitioners() -> dict[str, tuple[Partitioner, type]]:
-    """Return all partitioners: name -> (function, dataclass of options)."""
+def partitioners() -> dict[str, Registered]:
+    """Return all partitioners by name."""
     _load()
     return dict(sorted(_PARTITIONERS.items()))
 
@@ -153,7 +165,7 @@ def _options(partition: Partition) -> tuple[Partitioner, Any]:
         raise DataError(
             f"unknown partition rule {partition.rule!r}: {suggest(partition.rule, known)}"
         )
-    function, options = known[partition.rule]
+    function, options, _ = known[partition.rule]
     valid = [field.name for field in fields(options)]
     for name in partition.options:
         if name not in valid:

@@ -87,6 +87,7 @@ class Dataset:
     size: int = 0  # bytes to download
     resize: bool = False  # resize images of other sizes
     features: bool = False  # float vectors of shape (1, 1, F) instead of images
+    version: int = 1  # raised when a change of this description moves numbers
 
     @property
     def splits(self) -> dict[str, int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from runpy import run_path
@@ -17,7 +18,7 @@ from repfl.bench.cells import grid as grids
 from repfl.bench.cells import plugins
 from repfl.bench.cli.main import command_line
 from repfl.bench.cli.starting import RUN, write
-from repfl.bench.records import sources
+from repfl.bench.records import versions
 from repfl.bench.records.store import Store
 from repfl.datasets.core import prepare, registry
 from repfl.datasets.core.cache import open_dataset
@@ -33,17 +34,17 @@ def as_before() -> Iterator[None]:
     """Whatever a test registers is unknown again after it."""
     known = plugins.registries()
     had = {kind: dict(names) for kind, names in known.items()}
-    loaded, origins = set(plugins._loaded), dict(plugins._origins)
+    remembered = (plugins._loaded, plugins._origins, plugins._digests)
+    copies = [copy(each) for each in remembered]
     yield
     for paper in list(grids.OUTSIDE):
         plugins.forget_paper(paper)
     for kind, names in known.items():
         names.clear()
         names.update(had[kind])
-    for place, before in ((plugins._loaded, loaded), (plugins._origins, origins)):
+    for place, before in zip(remembered, copies, strict=True):
         place.clear()
         place.update(before)  # type: ignore[arg-type]
-    sources.sources.cache_clear()
 
 
 def start(kind: str, folder: Path, name: str = "") -> Path:
@@ -93,6 +94,35 @@ def test_the_template_of_a_dataset_reproduces_in_a_worker(here: Here, tmp_path: 
     assert len(Store(tmp_path / "r").ids()) == 1
 
 
+def load_again(files: Iterable[Path]) -> None:
+    """Load plug-ins as another process would."""
+    for kind, names in plugins.registries().items():
+        for name in [name for name in names if (kind, name) in plugins._origins]:
+            del names[name]
+    plugins._loaded.clear()
+    plugins.load([str(file) for file in files])
+
+
+def test_a_changed_file_that_a_plugin_declares_makes_its_numbers_stale(
+    here: Here, tmp_path: Path
+) -> None:
+    plugin, weights = start("method", tmp_path), tmp_path / "weights.pt"
+    text = plugin.read_text()
+    plugin.write_text(text.replace("    sends=", '    files=("weights.pt",),\n    sends=', 1))
+    asked = ("run", "--plugin", plugin, "--results", tmp_path / "r", "--executor", "inline")
+    said = here(*asked)
+    assert said.code == 2
+    assert "declares files = 'weights.pt', which is not in" in said.err
+    weights.write_bytes(b"one")
+    plugins.load([str(plugin)])
+    cell = {"method": "try-method", "recipe": {"dataset": "digits", "model": "tiny"}}
+    made = versions.of_cell(cell)
+    assert versions.standing(made, cell).current
+    weights.write_bytes(b"two")
+    load_again([plugin])
+    assert "has changed since" in versions.standing(made, cell).reason
+
+
 def test_a_changed_plugin_of_any_kind_makes_its_numbers_stale(here: Here, tmp_path: Path) -> None:
     files = {kind: start(kind, tmp_path) for kind in ("method", "dataset", "partition")}
     files["model"] = tmp_path / "try_model.py"
@@ -109,11 +139,12 @@ def test_a_changed_plugin_of_any_kind_makes_its_numbers_stale(here: Here, tmp_pa
     for kind, file in files.items():
         text = file.read_text()
         file.write_text(f"{text}\nPLANTED = 1\n")
-        sources.sources.cache_clear()
-        assert sources.of_cell(record.cell) != record.provenance["sources"], kind
+        load_again(files.values())
+        standing = versions.of_record(record.provenance, record.cell)
+        assert standing == (False, "a plug-in that it was made with has changed since"), kind
         file.write_text(text)
-    sources.sources.cache_clear()
-    assert sources.of_cell(record.cell) == record.provenance["sources"]
+    load_again(files.values())
+    assert versions.of_record(record.provenance, record.cell).current
     said = json.loads(here("datasets", "--json").out)
     assert next(each for each in said if each["name"] == "try-dataset")["present"]
 

@@ -92,7 +92,7 @@ def test_a_record_shows_all_that_it_knows(here: Here, grid: Path, tmp_path: Path
         ),
         "post_agg/mean",
         record.provenance["digests"]["state"],
-        record.provenance["sources"]["method"],
+        "versions",
         record.provenance["platform"]["fingerprint"],
         record.provenance["libraries"]["torch"],
         "device",

@@ -11,11 +11,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from repfl.algorithms import core
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.evidence.library import Known, Library, StoredEvidence, flatten
 from repfl.bench.evidence.measured import Measured
-from repfl.bench.records import sources
 from repfl.bench.records.store import Store
 from repfl.bench.running.task import Outcome, Task
 from repfl.paper_tables.core.evidence import tier
@@ -58,13 +58,13 @@ def test_every_planned_cell_is_there(grid: Path, store: Store, compute: Compute)
     assert (found.scale, found.seeds) == ("smoke", (0, 1))
 
 
-def test_a_number_of_code_that_has_changed_since_is_marked(
+def test_a_number_of_an_earlier_version_is_marked(
     grid: Path, store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items = planned(grid)
     compute(Task(items[0].cell))
     assert tier(evidence(items, store).cells) == ""
-    monkeypatch.setattr(sources, "of_cell", lambda cell: {"engine": "another", "method": "one"})
+    monkeypatch.setattr(core, "ENGINE", core.ENGINE + 1)
     cells = evidence(items, store).cells
     assert list(cells["tier"]) == ["stale"] + [""] * 7
     assert tier(cells) == "stale"

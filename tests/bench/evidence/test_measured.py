@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,10 +78,6 @@ def test_files_of_before_a_field_was_kept_still_hold(
     assert rows[0][-2:] == ["work", "checksum"]
     assert not any(row[-2] for row in rows[1:])
     path.write_text("".join(",".join([*row[:-2], row[-1]]) + "\n" for row in rows))
-    origins = path.with_name("smoke-origins.csv")
-    told = pd.read_csv(origins, dtype=str, keep_default_na=False)
-    assert set(told["conv"]) == {""}
-    told.drop(columns="conv").to_csv(origins, index=False, lineterminator="\n")
     early = measured.read("tests", "smoke", root)
     assert not early.problems
     assert [line.checksum for line in early.lines] == [line.checksum for line in now.lines]
@@ -91,19 +86,23 @@ def test_files_of_before_a_field_was_kept_still_hold(
     assert path.read_bytes() == before
 
 
-def test_a_line_says_how_its_convolutions_were_computed_where_that_is_not_as_ever(
+def test_a_line_says_by_which_versions_it_was_made(
     small: tuple[list[Planned], Store, Path],
 ) -> None:
     items, store, root = small
     collect(items, store, root)
-    (line, *_) = measured.read("tests", "smoke", root).lines
-    assert "conv" not in line.record.provenance or not line.record.provenance["conv"]
-    made = {**line.record.provenance, "conv": "windows"}
-    other = replace(line, record=replace(line.record, provenance=made))
-    assert other.origin["conv"] == "windows"
+    known = recheck.of(items, root)
+    (line, *_) = known.lines
+    assert line.standing.current
+    earlier = {**line.record.provenance["versions"], "engine": 0}
+    made = {**line.record.provenance, "versions": earlier}
+    known.add(replace(line, record=replace(line.record, provenance=made)))
+    measured.write(known)
+    again = recheck.of(items, root)
+    assert not again.problems
+    (other,) = again.cells[line.cell].values()
+    assert other.standing.reason == "made by engine 0 (today 1)"
     assert other.origin_key != line.origin_key
-    usual = replace(line, record=replace(line.record, provenance={**made, "conv": "auto"}))
-    assert (usual.origin_key, usual.checksum) == (line.origin_key, line.checksum)
 
 
 def test_collected_values_stand_in_for_records(

@@ -137,10 +137,10 @@ def test_nothing_is_said_where_nothing_changed(folders: tuple[Path, Path]) -> No
 CASES: dict[str, tuple[Callable[[Line], Line], bool, str]] = {
     "too good": (lambda line: shifted(abroad(line), +0.2), True, "no counts per client"),
     "dirty": (lambda line: abroad(line, dirty=True), True, "from a clone with changes"),
-    "old code": (
-        lambda line: abroad(line, sources={"engine": "0" * 64, "method": "0" * 64}),
+    "old engine": (
+        lambda line: abroad(line, versions={**line.record.provenance["versions"], "engine": 0}),
         True,
-        "nobody has compared",
+        "made by engine 0 (today 1)",
     ),
     "other cell": (
         lambda line: replace(line, record=replace(line.record, id="0" * 64)),

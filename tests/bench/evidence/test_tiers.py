@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from repfl.algorithms.core import ENGINE
 from repfl.bench.cells import grid as grids
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import Planned, Selection
@@ -23,7 +24,6 @@ from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Counts, check_counts, pack_counts, unpack_counts
 from repfl.bench.evidence.tiers import Tier
 from repfl.bench.pages import coverage
-from repfl.bench.records.sources import sources
 from repfl.bench.records.store import Record, Store
 from repfl.bench.running.task import Outcome, Task
 from repfl.paper_tables.core import noise as model
@@ -45,9 +45,15 @@ def line(
         "method": "fedavg",
         "version": "1",
         "hp": {},
+        "dataset": "digits",
         "seed": str(seed),
     }
-    made = {"platform": {"fingerprint": platform}, "contributor": contributor, "finished": "2026"}
+    made = {
+        "platform": {"fingerprint": platform},
+        "contributor": contributor,
+        "finished": "2026",
+        "versions": {"engine": ENGINE, "method": 1, "dataset": 1},
+    }
     digests = {"digests": {"state": f"{value} {platform}"}}
     return Line(
         Record(f"cell {seed}", {}, "done", "", {"value": value}, {**made, **digests, **said}), axes
@@ -112,9 +118,8 @@ def test_a_second_line_confirms_within_a_point_and_the_noise(other: Line, tier: 
 
 
 def test_a_page_tells_how_far_apart_machines_are() -> None:
-    made = {"sources": sources("fedavg")}
-    here = [line(value, seed, **made) for value, seed in ((0.50, 1), (0.52, 2))]
-    there = [line(v, seed, platform="there", **made) for v, seed in ((0.50, 1), (0.55, 2))]
+    here = [line(value, seed) for value, seed in ((0.50, 1), (0.52, 2))]
+    there = [line(v, seed, platform="there") for v, seed in ((0.50, 1), (0.55, 2))]
     assert coverage.elsewhere([known(*here)]) == ""
     told = coverage.elsewhere([known(*here, *there)])
     assert "2 lines have been computed on another kind of machine too" in told
@@ -153,7 +158,7 @@ def test_collecting_elsewhere_adds_lines_and_takes_none_away(
     assert len(found.records) == 1
 
 
-def test_a_run_that_contradicts_a_line_of_the_same_sources_is_not_taken(
+def test_a_run_that_contradicts_a_line_of_the_same_versions_is_not_taken(
     grid: Path, compute: Compute, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -169,7 +174,7 @@ def test_a_run_that_contradicts_a_line_of_the_same_sources_is_not_taken(
     measured.write(held)
     done = collect(items, store, root, "founders")
     assert len(done.conflicts) == 1
-    assert "came out otherwise from the same sources" in done.conflicts[0]
+    assert "came out otherwise from the same versions" in done.conflicts[0]
     assert measured.read("tests", "smoke", root).lines[0].digests["state"] == "f" * 64
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from repfl.algorithms.core import ENGINE
 from repfl.bench.records import checkpoint
 from repfl.bench.records.store import Store
 from repfl.bench.running import clients
@@ -221,7 +222,7 @@ def test_provenance_says_how_a_number_was_made(store: Store, compute: Compute) -
     record = store.get(task().cell.id)
     assert record is not None
     origin = record.provenance
-    assert set(origin["sources"]) == {"method", "engine"}
+    assert origin["versions"] == {"engine": ENGINE, "method": 1, "dataset": 1, "rule": 1}
     assert origin["platform"]["torch"]
     assert origin["data"]["digits/train"]
     assert len(origin["partition"]) == 64

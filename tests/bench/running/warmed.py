@@ -2,11 +2,10 @@
 for itself is known there already.
 """
 
-from repfl.bench.records import provenance, sources
+from repfl.bench.records import provenance
 from repfl.bench.running.task import Options
 from repfl.bench.running.work import prepare_process
 
 prepare_process(Options())
 provenance.commit()
 provenance.platform_of("cpu", "default")
-sources.engine()

@@ -5,16 +5,18 @@ others.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from repfl.algorithms import core
+from repfl.algorithms.core import method as registry
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.fedavg import FedAvg
 from repfl.bench.errors import UserError
-from repfl.bench.records import provenance
 from repfl.bench.running import metrics
 from repfl.bench.trust import regress
 from repfl.bench.trust.gate import cells
@@ -32,7 +34,7 @@ WHERE = pytest.mark.parametrize("other", [False, True], ids=["known platform", "
 
 
 @pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three recipes in short, computed in this process, so that methods can be changed under the
     gate.
     """
@@ -45,8 +47,6 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(cells, "ROWS", {"star-pfl": ("fedavg",)})
     monkeypatch.setattr("repfl.bench.running.runner.choose_executor", lambda *_: ("inline", 1))
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    yield
-    provenance.sources.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +116,23 @@ def test_a_changed_method_is_caught_where_it_first_differs(
     assert "round 1, theta/" in said.out
     assert "+2 %" in said.out
     assert "a first look" in said.out
+    assert "fedavg: numbers moved under the same version; raise the method's version" in said.out
+
+
+def test_a_raised_version_is_not_asked_for_again(
+    reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    louder(monkeypatch)
+    asked = ("check", "--reference", reference, *METHOD)
+    with monkeypatch.context() as patched:
+        entry = registry.methods()["fedavg"]
+        patched.setitem(registry._REGISTRY, "fedavg", replace(entry, version=2))
+        said = here(*asked)
+        assert said.code == 1
+        assert "1 -> 2" in said.out
+        assert "under the same version" not in said.out
+    monkeypatch.setattr(core, "ENGINE", core.ENGINE + 1)
+    assert "under the same version" not in here(*asked).out
 
 
 def scored_on_training_data(patch: pytest.MonkeyPatch) -> str:
