@@ -131,9 +131,13 @@ class Federation(Network):
         return late
 
     def _other(self, data: ClientData, recipe: Recipe) -> Federation:
-        how: dict[str, Any] = {"stack": self.stack, "precision": self.precision}
-        where = {"device": self.device, "dtype": self.dtype}
-        return Federation(self.model, data, recipe, seed=self.streams.seed, **where, **how)
+        how: dict[str, Any] = {
+            "device": self.device,
+            "dtype": self.dtype,
+            "stack": self.stack,
+            "precision": self.precision,
+        }
+        return Federation(self.model, data, recipe, seed=self.streams.seed, **how)
 
     def rng(self, purpose: str, *address: int) -> np.random.Generator:
         """Return a method's own generator, keyed by the round and an address (client, epoch)."""
@@ -233,7 +237,7 @@ class Federation(Network):
         """Run `step(client, batch)` on every mini-batch of every active client.
 
         `params` are the models that steps may change, `reference` models that they only read, each
-        [K, D]; `extras` are further tensors, a row for each client; `trainable` ([D] or [K, D] bool)
+        [K, D]; `extras` are further tensors, a row for each client; `trainable` ([D] or [K, D])
         freezes all other entries; `keep` asks for "last_grad" or "epochs". `epochs` defaults to the
         protocol's; `first_epoch` continues the batch order of an earlier phase of the round,
         `stream` names another order, `steps` limits the number of batches. Further options override

@@ -14,8 +14,8 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from repfl.algorithms.engine.evaluate import Models
     from repfl.algorithms.core.federation import Federation
+    from repfl.algorithms.engine.evaluate import Models
 
 State = dict[str, Tensor]
 """A method's whole memory between two rounds: a flat dict of tensors, so saving, resuming and
@@ -76,7 +76,7 @@ class Method(Generic[Chosen]):
     uses_validation = False
     """It decides something by its clients' validation images."""
     scores_start = False
-    """`round` itself calls `fed.score("start", ...)` with what participants have before training."""
+    """`round` itself calls `fed.score("start", ...)` with the models before training."""
 
     server_rows: tuple[str, ...] = ()
     """Entries of the state with a row for each client that nevertheless lie at the server."""

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.engine.client_data import ClientData
-from repfl.algorithms.engine.evaluate import Models, Score, summary
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger
 from repfl.algorithms.core.method import Method, State
-from repfl.algorithms.engine.model import Model
 from repfl.algorithms.core.recipe import Recipe
+from repfl.algorithms.engine.client_data import ClientData
+from repfl.algorithms.engine.evaluate import Models, Score, summary
+from repfl.algorithms.engine.model import Model
 
 MODEL_BYTES = 28 << 20
 """Bytes of models that are scored at once; a CPU's allocator keeps what is no larger."""

@@ -54,23 +54,25 @@ def count_correct(
         sizes = to_device(torch.tensor([len(parts[k]) for k in rows]), correct.device)
         for start in range(0, index.shape[1], step := samples_at_once(data, len(rows))):
             part = index[:, start : start + step]
-            logits = sum(
-                _logits(model, flat[where], data, part) * (1 if w is None else w[where, None, None])
-                for w, flat in mixture
-            )
-            hits = logits.argmax(2) == data.labels[part]
+            logits = [
+                _logits(model, flat[where], data, part)
+                if weight is None
+                else weight[where, None, None] * _logits(model, flat[where], data, part)
+                for weight, flat in mixture
+            ]
+            hits = torch.stack(logits).sum(0).argmax(2) == data.labels[part]
             real = torch.arange(start, start + part.shape[1], device=index.device) < sizes[:, None]
             correct[where] += (hits & real).sum(1)
     return correct
 
 
 def _logits(model: Model, flat: Tensor, data: ClientData, index: Tensor) -> Tensor:
-    """Return the logits of each client's model on its samples  [k, D], [k, B] -> [k, B, classes]."""
+    """Return the logits of clients' models on their samples  [k, D], [k, B] -> [k, B, classes]."""
     x = data.inputs(index)
     if len(flat) == 1:
         return model.bind(model.params.views(flat[0]))(x[0])[None]
     forward = torch.vmap(lambda named, x: model.bind(named)(x))
-    return forward(model.params.views(flat), x)  # type: ignore[no-any-return]
+    return forward(model.params.views(flat), x)
 
 
 def samples_at_once(data: ClientData, clients: int) -> int:

@@ -1,4 +1,4 @@
-"""Masks over single entries: the largest scores, quantiles among some entries, means over holders."""
+"""Masks over single entries: largest scores, quantiles among some entries, means over holders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch's layers lack here: initial values from a keyed generator, batch norm of one value."""
+"""Layers with initial values from a keyed generator, and batch norm of a single value."""
 
 from __future__ import annotations
 

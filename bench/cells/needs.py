@@ -40,8 +40,8 @@ def _has_norm(model: str, shape: tuple[int, int]) -> bool:
     """
     from repfl.algorithms.models import build
 
-    layout = build(model, channels=shape[0], size=shape[1], classes=10).layout
-    return any(part.kind == "norm" for part in layout)
+    params = build(model, channels=shape[0], size=shape[1], classes=10).params
+    return any(part.kind == "norm" for part in params)
 
 
 def participants(method: str, recipe: Mapping[str, Any]) -> int:

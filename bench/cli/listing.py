@@ -83,16 +83,15 @@ def _model(name: str) -> dict[str, Any]:
         except ModelError as error:
             facts["note"] = facts["note"] or str(error)
             continue
-        layout = built.layout
+        params = built.params
         return facts | {
             "input": [channels, size, size],
-            "parameters": layout.parameters,
-            "statistics": layout.size - layout.parameters,
-            "batch_norm": bool(layout.stats.any()),
-            "stacked": built.stacked,
+            "parameters": params.parameters,
+            "statistics": params.size - params.parameters,
+            "batch_norm": bool(params.stats.any()),
             "note": "",
         }
-    return facts | {"parameters": 0, "statistics": 0, "batch_norm": False, "stacked": False}
+    return facts | {"parameters": 0, "statistics": 0, "batch_norm": False}
 
 
 def partition_facts() -> list[dict[str, Any]]:

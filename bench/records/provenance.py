@@ -223,8 +223,8 @@ def _short(mark: str | None) -> str:
 
 def data_here(dataset: str) -> dict[str, str]:
     """The fingerprint of every split, as provenance tells it; nothing where there are no data."""
-    from repfl.datasets.core.errors import DataError
     from repfl.datasets.core.cache import open_dataset
+    from repfl.datasets.core.errors import DataError
 
     try:
         known = open_dataset(dataset).fingerprints

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from repfl.bench.cells import plugins
-from repfl.bench.cells.absent import data_moved
+from repfl.bench.records.provenance import data_moved
 
 PLUGIN = "plugin"
 

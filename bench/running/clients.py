@@ -13,9 +13,9 @@ from repfl.bench.cells.cell import Cell, canonical
 from repfl.bench.cells.valid import entry, hyperparameters, recipe_from
 
 if TYPE_CHECKING:
+    from repfl.algorithms.core.run import Run
     from repfl.algorithms.engine.client_data import ClientData
     from repfl.algorithms.engine.model import Model
-    from repfl.algorithms.core.run import Run
     from repfl.bench.running.task import Options
     from repfl.datasets.core.cache import Prepared
     from repfl.datasets.core.partition import ClientSplits

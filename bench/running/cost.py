@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import exp, log
 from statistics import median
 from typing import Any
@@ -207,7 +207,7 @@ def static(item: Planned) -> float:
     return _static(item.cell.method, canonical(item.cell.hp), canonical(item.cell.recipe))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _static(method: str, hp: str, recipe: str) -> float:
     import json
 
@@ -215,7 +215,7 @@ def _static(method: str, hp: str, recipe: str) -> float:
 
 
 def measured(store: Store, read: Callable[[str], Record | None] | None = None) -> dict[str, Speeds]:
-    """Return what a store says about each kind of device; `read` is `store.get`, or a cached one."""
+    """Return what a store says of each kind of device; `read` is `store.get`, or a cached one."""
     ids = store.ids()[:MAX_RECORDS]
     records = [r for cell in ids if (r := _telling(read or store.get, cell)) is not None]
     return {

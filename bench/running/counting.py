@@ -30,7 +30,7 @@ class RoundCounter:
         self.typical = {rounds // 3, 2 * rounds // 3, rounds}
 
     def step(self, run: Run) -> None:
-        """Make the next round of the run; count what its method computes if it is one of the few."""
+        """Make the next round of the run; count its multiply-adds if it is one of the few."""
         number = run.round + 1
         if self.rounds < MIN_ROUNDS or (number > FIRST and number not in self.typical):
             run.step()
@@ -41,7 +41,7 @@ class RoundCounter:
             with counter:
                 return plain(state, fed)  # type: ignore[arg-type]
 
-        run.method.round = counted  # type: ignore[method-assign,assignment]
+        run.method.round = counted  # type: ignore[method-assign]
         try:
             run.step()
         finally:

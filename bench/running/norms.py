@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from repfl.algorithms.engine.params import Params, Slice
     from repfl.algorithms.core.run import Run
+    from repfl.algorithms.engine.params import Params, Slice
 
 
 def norms(run: Run) -> dict[str, float]:

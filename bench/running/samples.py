@@ -58,7 +58,7 @@ def scored_on(recipe: Mapping[str, Any]) -> float:
 
 
 def _fixed(recipe: Mapping[str, Any], split: str) -> float | None:
-    """Return the samples of a client if the partition sets their number: of a shard, or a client."""
+    """Return the samples of a client if the partition sets their number."""
     rule, options = recipe["partition"]["rule"], recipe["partition"]["options"]
     if not isinstance(options.get(split), int | float):
         return None

@@ -65,7 +65,7 @@ class Situation:
         model = models.build(self.model, channels=1, size=8, classes=data.classes)
         recipe = toy_recipe(clients=len(sizes), participation=self.participation, **protocol)
         method = build(self.method, dict(self.hp))
-        how = {"seed": 0, "dtype": torch.float64, "stack": stack, "device": device}
+        how: dict[str, Any] = {"seed": 0, "dtype": torch.float64, "stack": stack, "device": device}
         return kind(method, recipe, data, model, **how)
 
     def run(self, *, rounds: int | None = None, **how: Any) -> Run:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repfl.algorithms import core
-from repfl.bench.cells.spec import parse_spec
+from repfl.bench.cells.cell import parse_spec
 from repfl.bench.errors import FAILED, UserError
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Store

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 from repfl.algorithms import models
-from repfl.algorithms.engine.client_data import ClientData
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.client_data import ClientData
 from repfl.bench.running import products
 from repfl.bench.trust.toys import toy_recipe
 

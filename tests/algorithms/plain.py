@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.engine.batches import Schedule, plan_batches
 from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.engine.batches import Schedule, plan_batches
 
 Loss = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
 

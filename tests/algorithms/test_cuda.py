@@ -1,4 +1,4 @@
-"""On a GPU: a loop and a stack of clients compute what a CPU computes. Skipped where there is none."""
+"""On a GPU: a loop and a stack compute what a CPU computes. Skipped where there is none."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms import models
-from repfl.algorithms.math import sparse
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.engine.rng import splitmix64
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.rng import splitmix64
+from repfl.algorithms.math import sparse
 from tests.algorithms import peers, plain, toys
 
 DOUBLE: dict[str, Any] = {"dtype": torch.float64, "sizes": peers.SIZES}

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from repfl.algorithms import models
-from repfl.algorithms.engine.batches import Batch, Schedule, plan_batches
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger, code_bytes, encode
+from repfl.algorithms.engine.batches import Batch, Schedule, plan_batches
 from repfl.algorithms.engine.client import Client, Extras
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.rng import Streams, cohort, flbench_cohort

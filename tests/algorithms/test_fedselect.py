@@ -12,8 +12,8 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import MethodError, State, build
-from repfl.algorithms.engine.rng import Streams
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.rng import Streams
 from repfl.algorithms.fedavg import FedAvg
 from repfl.algorithms.math.masks import topk_mask
 from tests.algorithms import plain, toys

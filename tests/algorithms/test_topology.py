@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core import topology
-from repfl.algorithms.engine.rng import Streams, splitmix64
 from repfl.algorithms.core.topology import Topology
+from repfl.algorithms.engine.rng import Streams, splitmix64
 
 
 def graphs(clients: int, round_: int = 1) -> Topology:
@@ -154,7 +154,7 @@ def test_doubly_stochastic_shares_leave_every_mass_at_one() -> None:
         assert torch.allclose(mass, torch.ones(12, dtype=torch.float64), atol=1e-15)
 
 
-# -- splitmix64 ------------------------------------------------------------------------------------------
+# -- splitmix64 -----------------------------------------------------------------------------------
 
 
 def test_lots_are_the_splitmix64_stream_of_their_key() -> None:

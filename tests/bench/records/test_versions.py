@@ -40,7 +40,9 @@ def of_dataset(patch: pytest.MonkeyPatch) -> None:
 
 
 def of_rule(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(partition._PARTITIONERS, "iid", partition.partitioners()["iid"]._replace(version=2))
+    patch.setitem(
+        partition._PARTITIONERS, "iid", partition.partitioners()["iid"]._replace(version=2)
+    )
 
 
 def test_a_result_of_todays_versions_is_current() -> None:
