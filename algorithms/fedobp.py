@@ -129,9 +129,15 @@ class FedOBP(Method[HP]):
         return state
 
     def round(self, state: State, fed: Federation) -> State:
-        scores = self.scores(state, fed)  # [K, D]
+        by_server = self.hp.decoupling == "server" and self.hp.score != "fisher"
+        theta = state["theta"] if by_server else fed.down(state["theta"])
+        scores = self.scores(state, fed, theta)  # [K, D]
         mask = self.personal_mask(state, fed, scores)
-        start = self.merge(state, fed, mask, self.download(state, fed, mask))
+        shared = fed.communicated & ~mask
+        if by_server:
+            shared = fed.send_mask("down", shared, fed.communicated, code="shorter")
+            theta = fed.down(theta, shared)
+        start = torch.where(shared, theta, state["last"][fed.active])
         fed.score("start", start)
         end = fed.train(start)
         new = {"theta": torch.where(fed.communicated, fed.mean(fed.up(end)), state["theta"])}
@@ -146,9 +152,9 @@ class FedOBP(Method[HP]):
         self.record(fed, mask)
         return new
 
-    def scores(self, state: State, fed: Federation) -> Tensor:
+    def scores(self, state: State, fed: Federation, theta: Tensor) -> Tensor:
         """Return the importance of the active clients' entries  [K, D]."""
-        last, theta = state["last"][fed.active], state["theta"]
+        last = state["last"][fed.active]
         match self.hp.score:
             case "obp":
                 now = (last - theta).square()
@@ -169,18 +175,6 @@ class FedOBP(Method[HP]):
         mask = above_quantile(scores, self.hp.q, tensors, self.hp.norm, self.hp.quantile_scope)
         return mask & state["seen"][fed.active, None] if self.hp.first == "global" else mask
 
-    def download(self, state: State, fed: Federation, mask: Tensor) -> Tensor:
-        """Send what is not personal, or everything if the clients compute the masks  [K, D]."""
-        if self.hp.decoupling == "server" and self.hp.score != "fisher":
-            return fed.down(state["theta"], fed.communicated & ~mask, code="shorter")
-        return fed.down(state["theta"])
-
-    def merge(self, state: State, fed: Federation, mask: Tensor, received: Tensor) -> Tensor:
-        """Return models of personal entries (and those that are not communicated) from the clients'
-        last models, the others from what they received  [K, D].
-        """
-        return torch.where(mask | ~fed.communicated, state["last"][fed.active], received)
-
     def record(self, fed: Federation, mask: Tensor) -> None:
         """Log how many entries are personal, on average over the cohort, in all and per layer."""
         fed.count_mask("personal", mask)
@@ -195,8 +189,9 @@ class FedOBP(Method[HP]):
             fed.log(f"personal/{layer}", number)
 
     def client_params(self, state: State, fed: Federation) -> Tensor:
-        mask = self.personal_mask(state, fed, self.scores(state, fed))
-        return self.merge(state, fed, mask, state["theta"])
+        mask = self.personal_mask(state, fed, self.scores(state, fed, state["theta"]))
+        shared = fed.communicated & ~mask
+        return torch.where(shared, state["theta"], state["last"][fed.active])
 
     def newcomer_params(self, state: State, fed: Federation) -> Tensor:
         """Train the global model, which then is the newcomer's last one; merge the two as for all

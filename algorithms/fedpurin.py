@@ -118,17 +118,16 @@ class FedPURIN(Method[HP]):
         fed.score("pre_agg", sparse)
         fed.score("dense", trained)
 
-        uploaded = fed.up(sparse, mask, code="bitmap", domain=processed)
+        uploaded = fed.up(sparse, mask)
+        masks = fed.send_mask("up", mask, domain=processed)
         average = fed.mean(uploaded)
-        partners = collaborators(overlaps(mask), fed.round / self.hp.beta)
-        combined = torch.where(mask, average_with(partners, uploaded), average)
-        own = self.kept(fed, mask)
-        received = fed.down(
-            combined, (combined != 0) & processed & ~own, code="bitmap", domain=processed
-        )
+        partners = collaborators(overlaps(masks), fed.round / self.hp.beta)
+        combined = torch.where(masks, average_with(partners, uploaded), average)
+        news = (combined != 0) & processed & ~self.kept(fed, masks)
+        received = fed.down(combined, news, code="bitmap", domain=processed)
 
         self.record(fed, mask, average, partners)
-        new = torch.where(processed & ~own, received, trained)
+        new = torch.where(processed & ~self.kept(fed, mask), received, trained)
         return {"w": fed.scatter_rows(state["w"], new)}
 
     def tensors(self, fed: Federation) -> list[Slice]:

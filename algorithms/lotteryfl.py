@@ -110,9 +110,8 @@ class LotteryFL(PartialAveraging[HP]):
         start = torch.where(mask, torch.where(rewinds, fed.new_model(), received), 0.0)
         end = self.train_masked(fed, start, mask)
         sent = mask & fed.communicated
-        weights = fed.params.mask(fed.params.weights)
-        uploaded = fed.up(end, sent, code="bitmap", domain=weights)
-        theta = holders_mean(uploaded, sent, fed.weights, state["theta"])
+        held = fed.send_mask("up", sent, domain=fed.params.mask(fed.params.weights))
+        theta = holders_mean(fed.up(end, sent), held, fed.weights, state["theta"])
 
         fed.log("remaining", remaining.mean())
         fed.log("pruned", prunes.double().mean())

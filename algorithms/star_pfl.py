@@ -188,9 +188,10 @@ class StarPFL(PartialAveraging[HP]):
         end = self.train_active(fed, start, clients)
         clients.end_trials(params, hp.client_threshold, hp.halving)
         sent = active_at_server & (clients.active if hp.sent == "checked" else trained)
-        uploaded = fed.up(end, sent & fed.communicated, code="bitmap", domain=params.learnable)
+        sent = sent & fed.communicated
+        held = fed.send_mask("up", sent, domain=params.learnable)
 
-        new = self.aggregate(fed, theta, uploaded, sent & fed.communicated)
+        new = self.aggregate(fed, theta, fed.up(end, sent), held)
         server.append(torch.where(params.learnable, new - theta, 0.0)[None])
         server.end_trials(params, hp.server_threshold, hp.halving)
 
@@ -217,14 +218,14 @@ class StarPFL(PartialAveraging[HP]):
             clients.append(torch.where(fed.params.learnable, after - before, 0.0))
         return done.params
 
-    def aggregate(self, fed: Federation, theta: Tensor, uploaded: Tensor, sent: Tensor) -> Tensor:
+    def aggregate(self, fed: Federation, theta: Tensor, uploaded: Tensor, held: Tensor) -> Tensor:
         """Return the new global model; entries that nobody sends stay  [D].
 
         Averaging updates instead of values differs by rounding, which must not enter the record.
         """
-        update = torch.where(sent, uploaded - theta, 0.0)
+        update = torch.where(held, uploaded - theta, 0.0)
         if self.hp.average == "holders":
-            return theta + holders_mean(update, sent, fed.weights, torch.zeros_like(theta))
+            return theta + holders_mean(update, held, fed.weights, torch.zeros_like(theta))
         return theta + fed.mean(update)
 
 

@@ -167,10 +167,15 @@ class Network:
             self.ledger.bill(direction, self.active, size if floats is None else floats)
         return x
 
-    def send_mask(self, direction: Direction, mask: Tensor, domain: Tensor) -> Tensor:
-        """Send a mask over `domain` [D] as a bitmap, and return it  [D] or [K, D] bool."""
+    def send_mask(
+        self, direction: Direction, mask: Tensor, domain: Tensor, *, code: Code = "bitmap"
+    ) -> Tensor:
+        """Send a mask over `domain` [D] and return it  [D] or [K, D] bool.
+
+        For a receiver that computes with the mask; the values themselves follow without a code.
+        """
         count = count_true(mask).expand(self.K)
-        self.ledger.bill(direction, self.active, 0, code_bytes("bitmap", domain.sum(), count))
+        self.ledger.bill(direction, self.active, 0, code_bytes(code, domain.sum(), count))
         return mask
 
     def send_peers(self, x: Tensor, graph: Tensor, *, floats: int) -> Tensor:

@@ -86,9 +86,12 @@ class Watched(Federation):
             self.encoded += 4 * self.K * (own.numel() if floats is None else floats)
         return super().send(direction, x, floats=floats)
 
-    def send_mask(self, direction: Any, mask: Tensor, domain: Tensor) -> Tensor:
-        self.encoded += self.K * len(np.packbits(domain[domain].numpy()))
-        return super().send_mask(direction, mask, domain)
+    def send_mask(
+        self, direction: Any, mask: Tensor, domain: Tensor, *, code: Any = "bitmap"
+    ) -> Tensor:
+        for own in mask.expand(self.K, -1):
+            self.encoded += len(encode(own.float(), own, code, domain)) - 4 * int(own.sum())
+        return super().send_mask(direction, mask, domain, code=code)
 
     def send_peers(self, x: Tensor, graph: Tensor, *, floats: int) -> Tensor:
         others = graph & ~torch.eye(self.N, dtype=torch.bool)
@@ -141,8 +144,8 @@ class Replayed(Watched):
     def send(self, direction: Any, x: Tensor, *, floats: int | None = None) -> Tensor:
         return self._heard(super().send(direction, x, floats=floats), direction, self.active_ids)
 
-    def send_mask(self, direction: Any, mask: Tensor, domain: Tensor) -> Tensor:
-        sent = super().send_mask(direction, mask, domain)
+    def send_mask(self, direction: Any, mask: Tensor, domain: Tensor, **how: Any) -> Tensor:
+        sent = super().send_mask(direction, mask, domain, **how)
         return self._heard(sent, direction, self.active_ids)
 
     def send_peers(self, x: Tensor, graph: Tensor, *, floats: int) -> Tensor:
