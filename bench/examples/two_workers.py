@@ -1,8 +1,8 @@
 """FLUTE as FL-bench runs it on two workers: heads reach the wrong clients.
 
-FL-bench's server takes the heads in the order in which they come back and returns them in the order
-in which clients were called. With one worker these orders are the same. The log of FLUTE among
-those of FedOBP's authors is of two.
+FL-bench's server receives the heads in the order in which training ends and returns them in the
+order in which clients were sampled. With one worker these orders are the same. FedOBP's authors
+logged FLUTE with two.
 
 repfl run --scale paper --artefact fedobp/table3 --dataset cifar10 --plugin
 bench/examples/two_workers.py \
@@ -14,9 +14,9 @@ from heapq import heappop, heappush
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.batches import steps_per_epoch
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, register
+from repfl.algorithms.engine.batches import steps_per_epoch
 from repfl.algorithms.flute import FLUTE
 
 WORKERS = 2
@@ -32,30 +32,32 @@ WORKERS = 2
     sends="what FLUTE sends",
 )
 class TwoWorkers(FLUTE):
-    """FLUTE whose i-th head to come back goes to the i-th client that was called; a worker is busy
-    for as long as its client has steps.
+    """FLUTE in which the i-th head to arrive is returned to the i-th client that was sampled. A
+    worker is busy for as many steps as its client has.
     """
 
     def round(self, state: State, fed: Federation) -> State:
-        called = torch.searchsorted(fed.active, fed.called)  # rows, in the order of the call
-        steps = steps_per_epoch(fed.n_train, fed.protocol.batch, fed.protocol.skip_single)[called]
-        self.to, self.of = called, called[finished(steps.tolist())]
+        samples = torch.tensor([fed.samples[client] for client in fed.sampled])
+        steps = steps_per_epoch(samples, fed.protocol.batch, fed.protocol.skip_single)
+        self.receivers = [fed.active_ids.index(client) for client in fed.sampled]
+        self.senders = [self.receivers[job] for job in order_of_completion(steps.tolist())]
         return super().round(state, fed)
 
-    def correct(self, heads: Tensor, present: Tensor) -> Tensor:
-        swapped = heads.clone()
-        swapped[self.to] = heads[self.of]
-        return super().correct(swapped, present)
+    def correct(self, fed: Federation, params: Tensor, present: Tensor) -> Tensor:
+        """Correct heads that were exchanged between clients  [K, D]."""
+        swapped, head = params.clone(), fed.params.head_weight.place
+        swapped[self.receivers, head] = params[self.senders, head]
+        return super().correct(fed, swapped, present)
 
 
-def finished(durations: list[int]) -> list[int]:
-    """The order in which jobs end that two workers take up one after another."""
-    busy: list[tuple[float, int]] = []
+def order_of_completion(durations: list[int]) -> list[int]:
+    """Return the order in which jobs end that two workers start one after another."""
+    running: list[tuple[float, int]] = []
     order = list[int]()
     for job, duration in enumerate(durations):
         now = 0.0
-        if len(busy) == WORKERS:
-            now, done = heappop(busy)
+        if len(running) == WORKERS:
+            now, done = heappop(running)
             order.append(done)
-        heappush(busy, (now + duration, job))
-    return order + [heappop(busy)[1] for _ in range(len(busy))]
+        heappush(running, (now + duration, job))
+    return order + [heappop(running)[1] for _ in range(len(running))]

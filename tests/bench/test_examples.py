@@ -45,10 +45,10 @@ def test_jobs_end_in_the_order_of_their_workers(
     order: list[int],
 ) -> None:
     monkeypatch.setattr(two_workers, "WORKERS", workers)
-    assert two_workers.finished(durations) == order
+    assert two_workers.order_of_completion(durations) == order
 
 
-def test_one_worker_hands_every_head_back_to_its_client_and_two_do_not(
+def test_one_worker_returns_every_head_to_its_client_and_two_do_not(
     two_workers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flute, two = (toys.run(name, LOGGED).state["own"] for name in ("flute", "flute-two-workers"))

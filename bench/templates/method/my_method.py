@@ -1,7 +1,7 @@
 """My method: every client keeps its own last linear layer, and the rest is averaged.
 
 Replace the three functions. All that a method may use is on `fed`: `fed.new_model()`, `fed.down`,
-`fed.train`, `fed.up`, `fed.mean`, `fed.gossip`, `fed.layout`, `fed.active`, `fed.N`. Tensors of
+`fed.train`, `fed.up`, `fed.mean`, `fed.gossip`, `fed.params`, `fed.active`, `fed.N`. Tensors of
 models have one row per client: N clients, K of them in this round, D numbers in a model.
 """
 
@@ -34,16 +34,18 @@ class MyMethod(Method[HP]):
     HP = HP
 
     def init(self, fed: Federation) -> State:
-        """Everybody starts from the same model  [N, D]."""
-        return {"w": fed.new_model().expand(fed.N, -1).clone()}
+        """Start all clients from the same model  [N, D]."""
+        return {"w": fed.new_model().repeat(fed.N, 1)}
 
     def round(self, state: State, fed: Federation) -> State:
         """Train, send the body, move towards the average."""
-        body = ~fed.layout.head  # [D]
-        end = fed.train(state["w"][fed.active]).theta  # [K, D]
-        average = fed.down(fed.mean(fed.up(end, mask=body), weights=fed.n_train), mask=body)
-        return {"w": fed.put(state["w"], end + self.hp.share * body * (average - end))}
+        body = fed.communicated & fed.params.body  # [D]
+        params = fed.train(state["w"][fed.active])  # [K, D]
+        average = fed.mean(fed.up(params, mask=body), weights=fed.n_train)  # [D]
+        received = fed.down(average, mask=body)  # [K, D]
+        params = params + self.hp.share * body * (received - params)
+        return {"w": fed.scatter_rows(state["w"], params)}
 
-    def personal(self, state: State, fed: Federation) -> Tensor:
-        """What each client is scored with  [K, D]."""
+    def client_params(self, state: State, fed: Federation) -> Tensor:
+        """Return the models that clients are scored with  [K, D]."""
         return state["w"][fed.active]
