@@ -386,8 +386,7 @@ def check(
                 promise(case)
             except Broken as error:
                 wrong = str(error)
-            except Diverged as error:
-                wrong = f"diverged on toys: {error}"
             except (Exception, SystemExit) as error:  # a method of others may fail in any way
-                wrong = f"{type(error).__name__}: {one_line(error)}{_where(error, name)}"
+                kind = "diverged on toys" if isinstance(error, Diverged) else type(error).__name__
+                wrong = f"{kind}: {one_line(error)}{_where(error, name)}"
             yield promise.__name__, case, wrong

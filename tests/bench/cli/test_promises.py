@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.trust import contract, situations
+from repfl.bench.trust import contract
+from repfl.bench.trust.contract import Situation
 from tests.bench.conftest import Said
 
 Here = Callable[..., Said]
@@ -16,9 +17,8 @@ Here = Callable[..., Said]
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two promises in one situation."""
-    monkeypatch.setattr(contract, "CONTRACT", (contract.finite, contract.deterministic))
-    monkeypatch.setattr(situations, "MODELS", ("tiny",))
-    monkeypatch.setattr(situations, "PARTICIPATION", (1.0,))
+    monkeypatch.setattr(contract, "CONTRACT", (contract.finite, contract.resumable))
+    monkeypatch.setattr(contract, "situations", lambda name: [Situation(name, "tiny", 1.0)])
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
 
 
@@ -28,7 +28,7 @@ def test_a_kept_contract_is_a_table(here: Here, tmp_path: Path) -> None:
     assert "0 broken promises" in said.out
     page = (tmp_path / "page.md").read_text()
     assert page.startswith("## Contract: kept\n")
-    assert "| fedavg | deterministic | kept |  |" in page
+    assert "| fedavg | resumable | kept |  |" in page
     assert (tmp_path / "summary.md").read_text() == page
 
 
