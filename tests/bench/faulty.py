@@ -34,12 +34,12 @@ class Steady(Method):
             self.fault(fed)
         time.sleep(self.hp.seconds)
         start = fed.down(state["theta"].expand(fed.K, -1))
-        return {"theta": fed.mean(fed.up(fed.train(start).theta))}
+        return {"theta": fed.mean(fed.up(fed.train(start)))}
 
     def fault(self, fed: Federation) -> None:
         """What goes wrong."""
 
-    def personal(self, state: State, fed: Federation) -> Tensor:
+    def client_params(self, state: State, fed: Federation) -> Tensor:
         return state["theta"].expand(fed.K, -1)
 
 
@@ -77,10 +77,10 @@ class Raises(Steady):
 
 @misbehave("test-memory")
 class Memory(Steady):
-    """Runs out of memory while more than one client is in a kernel."""
+    """Runs out of memory while clients are stacked."""
 
     def fault(self, fed: Federation) -> None:
-        if fed.chunk > 1:
+        if fed.stack > 1:
             raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
 
@@ -105,11 +105,8 @@ class Diverges(Steady):
 class DivergesLate(Steady):
     """Is sound until clients fine-tune it, in order to be scored."""
 
-    trains_before_scoring = True
-
-    def personal(self, state: State, fed: Federation) -> Tensor:
-        found = super().personal(state, fed)
-        return found + (torch.nan if fed.round >= self.hp.at else 0.0)
+    def personalize(self, fed: Federation, params: Tensor) -> Tensor:
+        return params + (torch.nan if fed.round >= self.hp.at else 0.0)
 
 
 @misbehave("test-endless")

@@ -141,7 +141,7 @@ def test_real_masks_of_the_true_model_have_the_closed_form_size_up_to_a_tie(
         run.step()
     notes = {(round_, name): value for round_, name, value in run.rows}
     assert notes[1, "note/personal"] == 0
-    clients, size = item.cell.recipe["clients"], run.fed.layout.parameters
+    clients, size = item.cell.recipe["clients"], run.fed.params.parameters
     assert (
         expected - 1 <= notes[2, "note/personal"] <= expected + 1e-3
     )  # scores that tie at the quantile stay global

@@ -100,7 +100,7 @@ def curve(run: Run, name: str) -> list[float]:
 
 def dead(run: Run) -> torch.Tensor:
     """Places in the last stage where no client's training changed anything."""
-    layout = run.fed.layout
+    layout = run.fed.params
     names = [f"layers.3.{name}.weight" for name in ("0.conv1", "0.conv2", "1.conv1", "1.conv2")]
     places = torch.cat([torch.arange(layout[name].start, layout[name].stop) for name in names])
     assert run.fed.trained is not None
@@ -120,7 +120,7 @@ def test_masks_of_the_true_model_leave_out_dead_weights_and_its_traffic_follows_
     (share,) = curve(run, "note/personal")
     assert 0 < share <= 0.25
     run.step()
-    whole = 4 * 2 * run.fed.layout.parameters
+    whole = 4 * 2 * run.fed.params.parameters
     assert curve(run, "traffic/up_values") == [whole, pytest.approx(whole * (1 - share), rel=1e-6)]
 
 

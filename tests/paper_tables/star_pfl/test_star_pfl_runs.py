@@ -52,7 +52,7 @@ def test_traces_are_the_trained_models_and_leave_the_run_as_it_is() -> None:
     assert not rows(plain)["name"].str.startswith("note/trace").any()
     held = rows(traced)
     last = held[held["round"] == 3].set_index("name")["value"]
-    place = traced.fed.layout["conv2.weight"]
+    place = traced.fed.params["conv2.weight"]
     assert traced.fed.trained is not None
     entry = place.size // 3
     assert last[f"note/trace/7/conv2.weight[{entry}]"] == pytest.approx(
@@ -69,7 +69,7 @@ def test_updates_start_from_the_mean_of_the_last_values() -> None:
     traces = read_traces(evidence)
     assert isinstance(traces, Traces)
     assert sorted(traces.labels) == [label for label in range(10) for _ in range(2)]
-    place, entry = found.fed.layout["fc2.weight"], found.fed.layout["fc2.weight"].size // 3
+    place, entry = found.fed.params["fc2.weight"], found.fed.params["fc2.weight"].size // 3
     column = traces.entries.index(f"fc2.weight[{entry}]")
     assert traces.values[-1, :, column].mean() == pytest.approx(
         float(found.state["theta"][place.start + entry]), abs=1e-6
