@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core import critical
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.rng import Streams
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.params import Params
+from repfl.algorithms.engine.rng import Streams
+from repfl.algorithms.math import critical
 from tests.algorithms import plain, toys
 
 ALL = {"tau": 1.0, "cutoff": "off"}
@@ -21,23 +22,19 @@ def models_of(run: Run) -> Tensor:
     return run.state["w"]
 
 
-def traffic(run: Run, line: str) -> list[float]:
-    return [value for _, name, value in run.rows if name == f"traffic/{line}"]
-
-
 # -- masks and overlaps ----------------------------------------------------------------------------
 
 
-def layout() -> Any:
-    return toys.run("local", rounds=1, epochs=0).fed.layout
+def params() -> Params:
+    return toys.run("local", rounds=1, epochs=0).fed.params
 
 
 def test_a_mask_holds_the_top_share_of_every_tensor() -> None:
-    parts = layout()
+    parts = params()
     scores = torch.from_numpy(Streams(0).at("scores").random((2, parts.size)))
-    mask = critical.critical(parts, scores, 0.3, parts.learnable, "code", 1e-10)
+    mask = critical.critical(scores, 0.3, parts.trained, "code", 1e-10)
     for s in parts:
-        assert mask[:, s.start : s.stop].sum(1).tolist() == [int(0.3 * s.size)] * 2
+        assert mask[:, s.place].sum(1).tolist() == [int(0.3 * s.size)] * 2
 
 
 @pytest.mark.parametrize(
@@ -46,17 +43,15 @@ def test_a_mask_holds_the_top_share_of_every_tensor() -> None:
 def test_cutoff_rules_on_tensors_with_dead_entries(
     cutoff: Any, dead_tensor: int, sparse_tensor: int
 ) -> None:
-    parts = layout()
+    parts = params()
     scores = torch.ones(1, parts.size)
     dead, sparse = parts["fc1.bias"], parts["fc2.weight"]
-    scores[:, dead.start : dead.stop] = 0
-    scores[:, sparse.start : sparse.stop] = 0
+    scores[:, dead.place] = 0
+    scores[:, sparse.place] = 0
     scores[:, sparse.start : sparse.start + 3] = 1
-    mask = critical.critical(parts, scores, 0.25, parts.learnable, cutoff, 1e-10)
-    assert int(mask[0, dead.start : dead.stop].sum()) == dead_tensor
-    assert int(mask[0, sparse.start : sparse.stop].sum()) == (
-        sparse_tensor if cutoff != "off" else sparse.size
-    )
+    mask = critical.critical(scores, 0.25, parts.trained, cutoff, 1e-10)
+    assert int(mask[0, dead.place].sum()) == dead_tensor
+    assert int(mask[0, sparse.place].sum()) == (sparse_tensor if cutoff != "off" else sparse.size)
 
 
 def test_overlap_is_measured_against_the_clients_own_mask() -> None:
@@ -87,11 +82,17 @@ def test_the_largest_overlap_reaches_the_last_bar_however_sums_round() -> None:
 # -- fedcac ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("beta", [1, 100])
-def test_fedcac_with_everything_critical_is_fedavg_for_equal_clients(beta: int) -> None:
-    one = toys.run("fedcac", ALL | {"beta": beta}, sizes=toys.EQUAL, dtype=torch.float64)
+def test_fedcac_with_everything_critical_is_fedavg_for_equal_clients() -> None:
+    one = toys.run("fedcac", ALL, sizes=toys.EQUAL, dtype=torch.float64)
     other = toys.run("fedavg", sizes=toys.EQUAL, dtype=torch.float64)
     assert max(plain.apart(w, other.state["theta"]) for w in models_of(one)) < 1e-12
+
+
+@pytest.mark.parametrize("method", ["fedcac", "fedpurin"])
+def test_everything_critical_is_local_training_after_beta(method: str) -> None:
+    run = toys.run(method, ALL | {"beta": 1}, model="tiny-bn", sizes=toys.EQUAL)
+    assert torch.equal(models_of(run), run.fed.trained)
+    assert toys.traffic(run, "down_values")[1:] == [0.0, 0.0]
 
 
 def test_fedcac_with_nothing_critical_is_fedavg() -> None:
@@ -108,14 +109,8 @@ def test_fedcac_critical_entries_are_the_clients_own_well_after_beta() -> None:
     start = models_of(again).clone()
     again.step()
     theta = again.fed.trained
-    mask = critical.critical(
-        run.fed.layout,
-        ((theta - start) * theta).abs(),
-        0.5,
-        run.fed.layout.learnable,
-        "code",
-        1e-20,
-    )
+    scores = ((theta - start) * theta).abs()
+    mask = critical.critical(scores, 0.5, run.fed.params.trained, "code", 1e-20)
     overlap = critical.overlaps(mask)
     others = ~torch.eye(6, dtype=torch.bool)
     assert overlap[others].max() - overlap[others].mean() > 1e-4
@@ -138,13 +133,13 @@ def transcription(
             end, grad = plain.train(fed, models[i], i, t)
             effect = (end - models[i]) * end if method == "fedcac" else grad.half().double() * end
             mask = torch.zeros(fed.D, dtype=torch.bool)
-            for s in fed.layout:
-                score = effect[s.start : s.stop].abs()
+            for s in fed.params:
+                score = effect[s.place].abs()
                 bar = score.sort(descending=True).values[int(tau * s.size) - 1]
                 if bar <= 1e-10:
                     alive = score[score > floor]
                     bar = alive.min() if len(alive) else (bar if method == "fedcac" else torch.inf)
-                mask[s.start : s.stop] = score >= bar
+                mask[s.place] = score >= bar
             masks.append(mask)
             ends.append(end if method == "fedcac" else end * mask)
         pairs = {
@@ -175,26 +170,25 @@ def test_method_follows_its_plain_transcription(method: str, floor: float) -> No
 
 def test_fedcac_bills_model_and_bitmap_up_and_only_news_down_after_beta() -> None:
     run = toys.run("fedcac", {"beta": 2}, model="tiny-bn", sizes=toys.EQUAL)
-    size = run.fed.layout.parameters
-    assert traffic(run, "up_values") == [4 * 4 * size] * 3
-    assert traffic(run, "up_codes") == [4 * ((size + 7) // 8)] * 3
-    assert traffic(run, "down_values")[:2] == [4 * 4 * size] * 2
-    halves = sum(int(0.5 * s.size) for s in run.fed.layout if s.kind != "stat")
-    assert traffic(run, "down_values")[2] == pytest.approx(
+    size = run.fed.params.parameters
+    assert toys.traffic(run, "up_values") == [4 * 4 * size] * 3
+    assert toys.traffic(run, "up_codes") == [4 * ((size + 7) // 8)] * 3
+    assert toys.traffic(run, "down_values")[:2] == [4 * 4 * size] * 2
+    halves = sum(int(0.5 * s.size) for s in run.fed.params if s.kind != "stat")
+    assert toys.traffic(run, "down_values")[2] == pytest.approx(
         4 * 4 * (size - halves), rel=0.02
     )  # ties may add critical entries
-    assert traffic(run, "down_codes") == [0] * 3
+    assert toys.traffic(run, "down_codes") == [0] * 3
 
 
 # -- fedpurin --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("beta", [1, 100])
-def test_fedpurin_sending_everything_is_fedavg(beta: int) -> None:
-    hp = ALL | {"bn": "masked", "beta": beta}
+def test_fedpurin_sending_everything_is_fedavg() -> None:
+    hp = ALL | {"bn": "masked"}
     one = toys.run("fedpurin", hp, model="tiny-bn", sizes=toys.EQUAL, dtype=torch.float64)
     other = toys.run("fedavg", model="tiny-bn", sizes=toys.EQUAL, dtype=torch.float64)
-    learnable = one.fed.layout.learnable
+    learnable = one.fed.params.learnable
     assert (
         max(plain.apart(w[learnable], other.state["theta"][learnable]) for w in models_of(one))
         < 1e-12
@@ -204,8 +198,7 @@ def test_fedpurin_sending_everything_is_fedavg(beta: int) -> None:
 def test_fedpurin_sending_all_but_normalisation_is_fedbn() -> None:
     one = toys.run("fedpurin", ALL, model="tiny-bn", sizes=toys.EQUAL, dtype=torch.float64)
     other = toys.run("fedbn", model="tiny-bn", sizes=toys.EQUAL, dtype=torch.float64)
-    with other.fed.among(other.fed.everybody):
-        assert plain.apart(other.method.personal(other.state, other.fed), models_of(one)) < 1e-12
+    assert plain.apart(toys.everybody(other), models_of(one)) < 1e-12
 
 
 def test_fedpurin_equals_fedcac_when_everything_is_critical() -> None:
@@ -221,7 +214,7 @@ def test_fedpurin_keeps_the_clients_own_critical_entries_well_after_beta() -> No
         toys.run("fedpurin", {"beta": 1}, rounds=r, evaluation={"tallies": ("mask",)})
         for r in (1, 2)
     )
-    mask = second.fed.tallies["mask"] > first.fed.tallies["mask"]
+    mask = second.fed.masks_counted["mask"] > first.fed.masks_counted["mask"]
     overlap = critical.overlaps(mask)
     others = ~torch.eye(6, dtype=torch.bool)
     assert overlap[others].max() - overlap[others].mean() > 1e-4
@@ -231,14 +224,14 @@ def test_fedpurin_keeps_the_clients_own_critical_entries_well_after_beta() -> No
 
 def test_fedpurin_without_criticality_zeroes_what_it_exchanges() -> None:
     run = toys.run("fedpurin", {"tau": 0.0}, model="tiny-bn", rounds=1)
-    processed = run.fed.layout.learnable & ~run.fed.layout.norm
+    processed = run.fed.params.learnable & ~run.fed.params.norm
     assert torch.equal(models_of(run)[:, processed], torch.zeros_like(models_of(run)[:, processed]))
     assert torch.isfinite(models_of(run)).all()
 
 
 def test_fedpurin_leaves_normalisation_bit_identical_through_aggregation() -> None:
     run = toys.run("fedpurin", model="tiny-bn")
-    kept = run.fed.layout.norm | run.fed.layout.stats
+    kept = run.fed.params.norm | run.fed.params.stats
     assert torch.equal(models_of(run)[:, kept], run.fed.trained[:, kept])
 
 
@@ -253,11 +246,11 @@ def test_fedpurin_uploads_as_many_values_as_its_mask_has_ones(cutoff: str) -> No
         evaluation=tallied,
         rounds=1,
     )
-    ones = int(run.fed.tallies["mask"].sum())
-    processed = int((run.fed.layout.learnable & ~run.fed.layout.norm).sum())
-    halves = 4 * sum(int(0.5 * s.size) for s in run.fed.layout if s.kind not in ("norm", "stat"))
-    assert traffic(run, "up_values") == [4 * ones]
-    assert traffic(run, "up_codes") == [4 * ((processed + 7) // 8)]
+    ones = int(run.fed.masks_counted["mask"].sum())
+    processed = int((run.fed.params.learnable & ~run.fed.params.norm).sum())
+    halves = 4 * sum(int(0.5 * s.size) for s in run.fed.params if s.kind not in ("norm", "stat"))
+    assert toys.traffic(run, "up_values") == [4 * ones]
+    assert toys.traffic(run, "up_codes") == [4 * ((processed + 7) // 8)]
     assert (
         ones >= halves if cutoff == "off" else ones < halves
     )  # dead units of the toy net are cut off

@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from repfl.algorithms import models
-from repfl.algorithms.core import ops
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.fisher import fisher
-from repfl.algorithms.core.layout import Params
-from repfl.algorithms.core.model import Model, affine, conv, dense
-from repfl.algorithms.core.ops import EVAL
+from repfl.algorithms.engine.model import Model
+from repfl.algorithms.math.fisher import fisher
 from repfl.bench.trust import contract
 from tests.algorithms import plain, toys
 
@@ -24,47 +21,60 @@ SIZES = (25, 7, 12, 16)
 # -- Fisher information ----------------------------------------------------------------------------
 
 
-def sample_by_sample(fed: Federation, flat: Tensor, client: int) -> Tensor:
-    """The definition: every sample's gradient, squared, then the mean."""
-    total, own = torch.zeros(1, fed.D, dtype=fed.dtype), fed.data.train[client]
-    for j in own:
-        params = fed.layout.split(flat[None])
-        leaves = {s.name: params[s.name].requires_grad_() for s in fed.layout if s.kind != "stat"}
-        likelihood = fed.model.logits(params, fed.data.inputs(j[None, None]), EVAL).log_softmax(2)[
-            0, 0, fed.data.labels[j]
-        ]
+def gradients(fed: Federation, flat: Tensor, client: int) -> Tensor:
+    """Return every sample's gradient of the log-likelihood, one after the other  [n, D]."""
+    rows = [torch.zeros(fed.D, dtype=fed.dtype)]
+    for j in fed.data.train[client]:
+        tensors = fed.params.unflatten(flat)
+        leaves = {s.name: tensors[s.name].requires_grad_() for s in fed.params.trained}
+        logits = fed.model.bind(tensors)(fed.data.inputs(j[None]))
+        likelihood = logits.log_softmax(1)[0, fed.data.labels[j]]
         grads = torch.autograd.grad(likelihood, list(leaves.values()))
-        total += fed.layout.spread(dict(zip(leaves, grads, strict=True))).square()
-    return total[0] / max(len(own), 1)
+        rows.append(fed.params.flatten(dict(zip(leaves, grads, strict=True))))
+    return torch.stack(rows[1:] or rows)
 
 
-@pytest.mark.parametrize("chunk", [1, 4])
+def sample_by_sample(fed: Federation, flat: Tensor, client: int) -> Tensor:
+    """Return the definition: the mean of squares  [D]."""
+    return gradients(fed, flat, client).square().mean(0)
+
+
+@pytest.mark.parametrize("stack", [1, 4])
 @pytest.mark.parametrize("net", ["tiny", "tiny-bn"])
-def test_fisher_information_is_the_mean_of_squared_gradients(net: str, chunk: int) -> None:
-    run = toys.run("local", model=net, dtype=torch.float64, rounds=2, chunk=chunk)
-    found = fisher(run.fed, run.state["w"])
+def test_fisher_information_is_the_mean_of_squared_gradients(net: str, stack: int) -> None:
+    run = toys.run("local", model=net, dtype=torch.float64, rounds=2, stack=stack)
+    found, of_means = fisher(run.fed, run.state["w"]), fisher(run.fed, run.state["w"], "mean")
     for client in range(run.fed.N):
-        expected = sample_by_sample(run.fed, run.state["w"][client], client)
+        grads = gradients(run.fed, run.state["w"][client], client)
+        expected = grads.square().mean(0)
         assert (found[client] - expected).abs().max() <= 1e-12 * expected.abs().max()
-    assert not found[:, run.fed.layout.stats].any()
+        expected = grads.mean(0).square()
+        assert (of_means[client] - expected).abs().max() <= 1e-12 * expected.abs().max()
+    assert not found[:, run.fed.params.stats].any()
+
+
+def test_fisher_information_is_the_same_in_batches_of_any_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = toys.run("local", dtype=torch.float64, rounds=1)
+    whole = fisher(run.fed, run.state["w"])
+    monkeypatch.setattr("repfl.algorithms.math.fisher.MAX_ENTRIES", 3 * run.fed.D)
+    assert plain.apart(whole, fisher(run.fed, run.state["w"])) < 1e-12
 
 
 def grouped() -> Model:
-    """Two convolutions (with stride and padding) and group normalisation."""
-
-    def body(p: Params, x: Tensor, mode: ops.Mode) -> Tensor:
-        x = ops.group_norm(
-            ops.conv2d(x, p["one.weight"], stride=2, padding=1), p["norm.weight"], p["norm.bias"], 2
-        ).relu()
-        return ops.global_average(ops.conv2d(x, p["two.weight"], p["two.bias"]).relu())
-
-    specs = [
-        *conv("one", 1, 4, 3, bias=False),
-        *affine("norm", 4),
-        *conv("two", 4, 6, 3),
-        *dense("head", 6, 4, head=True),
+    """Return a model of two convolutions (with stride and padding) and group normalisation."""
+    layers = [
+        nn.Conv2d(1, 4, 3, stride=2, padding=1, bias=False),
+        nn.GroupNorm(2, 4),
+        nn.ReLU(),
+        nn.Conv2d(4, 6, 3),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(6, 4),
     ]
-    return Model("grouped", tuple(specs), body, "head")
+    return toys.module(nn.Sequential(*layers))
 
 
 @pytest.mark.parametrize(
@@ -95,16 +105,16 @@ def test_no_entry_above_the_bar_is_fedavg_bit_for_bit(net: str, threshold: str) 
 def test_quantile_zero_shares_only_the_least_informative_entries_of_each_tensor() -> None:
     run = toys.run("feddpa", {"tau": 0.0}, dtype=torch.float64, sizes=SIZES)
     information = fisher(run.fed, run.state["last"])
-    mask = run.method.mask(run.state, run.fed)
-    for s in run.fed.layout:
-        part = information[:, s.start : s.stop]
-        assert torch.equal(~mask[:, s.start : s.stop], part == part.amin(1, keepdim=True))
+    mask = run.method.personal_mask(run.state, run.fed)
+    for s in run.fed.params:
+        part = information[:, s.place]
+        assert torch.equal(~mask[:, s.place], part == part.amin(1, keepdim=True))
 
 
 def test_a_client_without_samples_has_nothing_personal() -> None:
     run = toys.run("feddpa", {"tau": 0.0})
-    empty = run.fed.sizes == 0
-    mask = run.method.mask(run.state, run.fed)
+    empty = run.fed.n_train == 0
+    mask = run.method.personal_mask(run.state, run.fed)
     assert not mask[empty].any()
     assert mask[~empty].any(1).all()
 
@@ -112,22 +122,14 @@ def test_a_client_without_samples_has_nothing_personal() -> None:
 def test_phases_move_personal_entries_first_and_shared_ones_then() -> None:
     run = toys.run("feddpa", {"training": "phases", "tau": 0.5}, sizes=SIZES, rounds=2)
     method, fed = run.method, run.fed
-    mask = method.mask(run.state, fed)
-    start = method.merged(run.state, fed, mask)
-    seen = []
-    train = fed.train
-
-    def spy(*args: Any, **options: Any) -> Any:
-        done = train(*args, **options)
-        seen.append(done.theta)
-        return done
-
-    fed.train = spy
-    method.phases(run.state["theta"], fed, start, mask)
-    assert torch.equal(seen[0][~mask], start[~mask])
-    assert torch.equal(seen[1][mask], seen[0][mask])
-    assert not torch.equal(seen[0], start)
-    assert not torch.equal(seen[1], seen[0])
+    mask, theta = method.personal_mask(run.state, fed), run.state["theta"].expand(fed.K, -1)
+    start = torch.where(mask, run.state["last"], theta)
+    first = fed.train(start, loss=method.near_loss, trainable=mask, models={"global": theta})
+    end = method.train_phases(fed, start, theta, mask)
+    assert torch.equal(first[~mask], start[~mask])
+    assert torch.equal(end[mask], first[mask])
+    assert not torch.equal(first, start)
+    assert not torch.equal(end, first)
 
 
 def test_uploaded_updates_are_bounded_and_noise_is_addressed() -> None:
@@ -143,15 +145,15 @@ def test_uploaded_updates_are_bounded_and_noise_is_addressed() -> None:
     )
     update = 3 * torch.ones(4, run.fed.D, dtype=torch.float64)
     assert torch.allclose(
-        quiet.method.guarded(update, quiet.fed).norm(dim=1),
+        quiet.method.privatise(quiet.fed, update).norm(dim=1),
         torch.full((4,), 0.5, dtype=torch.float64),
     )
-    noise = run.method.guarded(update, run.fed) - quiet.method.guarded(update, quiet.fed)
+    noise = run.method.privatise(run.fed, update) - quiet.method.privatise(quiet.fed, update)
     assert noise.std().item() == pytest.approx(2.0 * 0.5 / 4**0.5, rel=0.05)
-    with run.fed.among(torch.tensor([2])):
-        alone = run.method.guarded(update[2:3], run.fed)
-    with run.fed.among(torch.tensor([0, 2])):
-        assert torch.equal(run.method.guarded(update[:2], run.fed)[1:], alone)
+    with run.fed.as_active([2]):
+        alone = run.method.privatise(run.fed, update[2:3])
+    with run.fed.as_active([0, 2]):
+        assert torch.equal(run.method.privatise(run.fed, update[:2])[1:], alone)
 
 
 # -- plain transcriptions --------------------------------------------------------------------------
@@ -176,11 +178,11 @@ def transcription(fed: Federation, hp: dict[str, Any], rounds: int) -> tuple[Ten
                 sample_by_sample(fed, last[i], i),
                 torch.zeros(fed.D, dtype=torch.bool),
             )
-            for s in fed.layout:
-                part = information[s.start : s.stop]
+            for s in fed.params:
+                part = information[s.place]
                 if part.max() > part.min():
                     part = (part - part.min()) / (part.max() - part.min())
-                    mask[s.start : s.stop] = part > bar(part, hp)
+                    mask[s.place] = part > bar(part, hp)
             end = torch.where(mask, last[i], theta)
             if hp["training"] == "joint":
                 end, _ = plain.train(fed, end, i, t)
@@ -240,7 +242,7 @@ def transcription(fed: Federation, hp: dict[str, Any], rounds: int) -> tuple[Ten
     ids=str,
 )
 def test_feddpa_follows_its_plain_transcription(hp: dict[str, Any]) -> None:
-    run = toys.run("feddpa", hp, sizes=SIZES, dtype=torch.float64, chunk=2)
+    run = toys.run("feddpa", hp, sizes=SIZES, dtype=torch.float64, stack=2)
     theta, last = transcription(run.fed, hp, 3)
     assert plain.apart(theta, run.state["theta"]) < 1e-9
     assert max(plain.apart(a, b) for a, b in zip(last, run.state["last"], strict=True)) < 1e-9
@@ -250,12 +252,13 @@ def test_feddpa_follows_its_plain_transcription(hp: dict[str, Any]) -> None:
 def test_feddpa_bills_the_whole_model_both_ways(training: str) -> None:
     run = toys.run("feddpa", {"training": training}, model="tiny-bn", sizes=toys.EQUAL)
     for way in ("up", "down"):
-        assert toys.traffic(run, f"{way}_values") == [4 * 4 * run.fed.layout.parameters] * 3
+        assert toys.traffic(run, f"{way}_values") == [4 * 4 * run.fed.params.parameters] * 3
         assert toys.traffic(run, f"{way}_codes") == [0] * 3
 
 
 @pytest.mark.parametrize(
-    "promise", [contract.finite, contract.chunk_free, contract.billed, contract.resumable]
+    "promise",
+    [contract.finite, contract.stacked, contract.unreceived, contract.billed, contract.resumable],
 )
 def test_phases_keep_the_contract(promise: Any) -> None:
     promise(

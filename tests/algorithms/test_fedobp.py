@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core import importance
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.rng import Streams, cohort
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.params import Params
+from repfl.algorithms.engine.rng import Streams, cohort
+from repfl.algorithms.math import importance
 from repfl.bench.trust import contract
 from tests.algorithms import plain, toys
 
@@ -61,14 +62,14 @@ def test_everything_personal_is_local_training_bit_for_bit(
 def test_quantile_zero_shares_only_the_least_scoring_entries() -> None:
     run = toys.run("fedobp", {"q": 0.0, "norm": "none"}, sizes=toys.EQUAL)
     scores = (run.state["last"] - run.state["theta"]).square()
-    own = run.method.mask(run.state, run.fed, scores)
+    own = run.method.personal_mask(run.state, run.fed, scores)
     assert torch.equal(~own, scores == scores.amin(1, keepdim=True))
 
 
 def test_only_the_head_personal_is_fedper(monkeypatch: pytest.MonkeyPatch) -> None:
     everything_stands_out(monkeypatch)
     one, other = toys.run("fedobp", {"q": 0.0, "cls": True}), toys.run("fedper")
-    head = one.fed.layout.head
+    head = one.fed.params.head
     assert torch.equal(one.state["theta"][~head], other.state["theta"][~head])
     assert torch.equal(one.state["last"][:, head], other.state["own"])
 
@@ -82,49 +83,54 @@ def test_global_norm_changes_nothing(q: float) -> None:
     assert torch.equal(one.state["last"], other.state["last"])
 
 
+def params() -> Params:
+    return toys.run("local", rounds=1, epochs=0).fed.params
+
+
 def test_tensors_of_equal_scale_are_what_layer_norm_compares() -> None:
-    layout = toys.run("local", rounds=1, epochs=0).fed.layout
-    scores = uniform(2, layout.size)
+    parts = params()
+    scores = uniform(2, parts.size)
     magnified = scores.clone()
-    for number, s in enumerate(layout):
-        magnified[:, s.start : s.stop] *= 10.0**number
-    masks = [
-        importance.above_quantile(layout, x, 0.9, layout.learnable, "layer")
-        for x in (scores, magnified)
-    ]
+    for number, s in enumerate(parts):
+        magnified[:, s.place] *= 10.0**number
+    masks = [importance.above_quantile(x, 0.9, parts.trained, "layer") for x in (scores, magnified)]
     assert torch.equal(*masks)
     assert not torch.equal(
-        masks[1], importance.above_quantile(layout, magnified, 0.9, layout.learnable, "global")
+        masks[1], importance.above_quantile(magnified, 0.9, parts.trained, "global")
     )
 
 
 def test_a_quantile_per_tensor_takes_its_share_of_each() -> None:
-    layout = toys.run("local", rounds=1, epochs=0).fed.layout
-    mask = importance.above_quantile(
-        layout, uniform(3, layout.size), 0.75, layout.learnable, scope="tensor"
-    )
-    for s in layout:
-        assert mask[:, s.start : s.stop].sum(1).tolist() == [-(-(s.size - 1) // 4)] * 3
+    parts = params()
+    mask = importance.above_quantile(uniform(3, parts.size), 0.75, parts.trained, scope="tensor")
+    for s in parts:
+        assert mask[:, s.place].sum(1).tolist() == [-(-(s.size - 1) // 4)] * 3
+
+
+def test_only_the_given_tensors_are_compared() -> None:
+    parts = params()
+    scores = uniform(2, parts.size)
+    some = [parts["conv1.weight"], parts["fc2.weight"]]
+    mask = importance.above_quantile(scores, 0.8, some)
+    rows = torch.cat([scores[:, s.place] for s in some], 1)
+    bar = torch.quantile(rows, 0.8, dim=1, keepdim=True)
+    assert torch.equal(mask, (scores > bar) & parts.mask(some))
 
 
 def test_scores_that_are_all_alike_make_nothing_personal() -> None:
-    layout = toys.run("local", rounds=1, epochs=0).fed.layout
+    parts = params()
+    alike = torch.full((2, parts.size), 3.0)
     for norm in ("none", "layer", "global"):
         for scope in ("global", "tensor"):
-            alike = torch.full((2, layout.size), 3.0)
-            assert not importance.above_quantile(
-                layout, alike, 0.5, layout.learnable, norm, scope
-            ).any()  # type: ignore[arg-type]
+            assert not importance.above_quantile(alike, 0.5, parts.trained, norm, scope).any()
 
 
 def test_masks_of_clients_do_not_depend_on_their_order() -> None:
-    layout = toys.run("local", rounds=1, epochs=0).fed.layout
-    scores, order = uniform(4, layout.size), torch.tensor([2, 0, 3, 1])
-    mask = importance.above_quantile(layout, scores, 0.8, layout.learnable, "layer")
-    assert torch.equal(
-        importance.above_quantile(layout, scores[order], 0.8, layout.learnable, "layer"),
-        mask[order],
-    )
+    parts = params()
+    scores, order = uniform(4, parts.size), torch.tensor([2, 0, 3, 1])
+    mask = importance.above_quantile(scores, 0.8, parts.trained, "layer")
+    again = importance.above_quantile(scores[order], 0.8, parts.trained, "layer")
+    assert torch.equal(again, mask[order])
 
 
 def test_a_first_visit_can_take_the_global_model_whole() -> None:
@@ -133,7 +139,7 @@ def test_a_first_visit_can_take_the_global_model_whole() -> None:
     new = ~run.state["seen"]
     assert new.any()
     assert not new.all()
-    exchanged = run.fed.exchanged
+    exchanged = run.fed.communicated
     personal = toys.everybody(run)
     assert torch.equal(
         personal[new][:, exchanged], run.state["theta"].expand(int(new.sum()), -1)[:, exchanged]
@@ -147,7 +153,7 @@ def test_a_first_visit_can_take_the_global_model_whole() -> None:
 @pytest.mark.parametrize("buffers", ["local", "global"])
 def test_running_statistics_are_never_personal_and_follow_the_protocol(buffers: str) -> None:
     run = toys.run("fedobp", {"q": 0.5}, model="tiny-bn", buffers=buffers)
-    stats, personal = run.fed.layout.stats, toys.everybody(run)
+    stats, personal = run.fed.params.stats, toys.everybody(run)
     expected = run.state["last"] if buffers == "local" else run.state["theta"].expand(run.fed.N, -1)
     assert torch.equal(personal[:, stats], expected[:, stats])
 
@@ -201,7 +207,7 @@ def test_personal_entries_are_as_many_as_the_paper_prints(
 # -- a plain transcription -------------------------------------------------------------------------
 
 
-def plain_fisher(fed: Federation, flat: Tensor, client: int) -> Tensor:
+def plain_fisher(fed: Federation, flat: Tensor, client: int, reading: str) -> Tensor:
     total, own = torch.zeros_like(flat), fed.data.train[client]
     for j in own:
         leaf = flat.clone().requires_grad_()
@@ -209,15 +215,16 @@ def plain_fisher(fed: Federation, flat: Tensor, client: int) -> Tensor:
         (g,) = torch.autograd.grad(
             plain.logits(plain.named(fed, leaf), x, train=False).log_softmax(1)[0, y], leaf
         )
-        total += g.square()
-    return total / max(len(own), 1)
+        total += g.square() if reading == "samples" else g
+    mean = total / max(len(own), 1)
+    return mean if reading == "samples" else mean.square()
 
 
 def scaled(fed: Federation, s: Tensor, hp: dict[str, Any]) -> Tensor:
     groups = (
         [(0, fed.D)]
         if hp["norm"] == "global"
-        else [(t.start, t.stop) for t in fed.layout]
+        else [(t.start, t.stop) for t in fed.params]
         if hp["norm"] == "layer"
         else []
     )
@@ -230,16 +237,14 @@ def scaled(fed: Federation, s: Tensor, hp: dict[str, Any]) -> Tensor:
 
 def kept(fed: Federation, s: Tensor, hp: dict[str, Any]) -> Tensor:
     s, mask = scaled(fed, s, hp), torch.zeros(fed.D, dtype=torch.bool)
-    tensors = [t for t in fed.layout if t.head or not hp["cls"]]
+    tensors = [t for t in fed.params if t.head or not hp["cls"]]
     if hp["quantile_scope"] == "tensor":
         for t in tensors:
-            mask[t.start : t.stop] = s[t.start : t.stop] > torch.quantile(
-                s[t.start : t.stop], hp["q"]
-            )
+            mask[t.place] = s[t.place] > torch.quantile(s[t.place], hp["q"])
     else:
-        bar = torch.quantile(torch.cat([s[t.start : t.stop] for t in tensors]), hp["q"])
+        bar = torch.quantile(torch.cat([s[t.place] for t in tensors]), hp["q"])
         for t in tensors:
-            mask[t.start : t.stop] = s[t.start : t.stop] > bar
+            mask[t.place] = s[t.place] > bar
     return mask
 
 
@@ -253,7 +258,7 @@ def transcription(
         chosen, ends = cohort(fed.streams, fed.N, size, t).tolist(), []
         for i in chosen:
             if hp["score"] == "fisher":
-                s = plain_fisher(fed, last[i], i)
+                s = plain_fisher(fed, last[i], i, hp["fisher"])
             else:
                 s = {
                     "obp": (last[i] - theta) ** 2,
@@ -277,6 +282,7 @@ DEFAULTS = {
     "cls": False,
     "quantile_scope": "global",
     "ema": 0.0,
+    "fisher": "samples",
 }
 
 
@@ -290,6 +296,7 @@ DEFAULTS = {
         {"score": "obp_legacy", "ema": 0.5},
         {"score": "grad", "quantile_scope": "tensor"},
         {"score": "fisher", "q": 0.6},
+        {"score": "fisher", "fisher": "mean", "q": 0.6, "norm": "none"},
         {"score": "fisher", "quantile_scope": "tensor", "norm": "layer", "q": 0.4},
     ],
     ids=str,
@@ -303,7 +310,7 @@ def test_fedobp_follows_its_plain_transcription(hp: dict[str, Any]) -> None:
         dtype=torch.float64,
         rounds=4,
         participation=0.5,
-        chunk=2,
+        stack=2,
     )
     theta, last = transcription(run.fed, chosen, 4, 2)
     assert plain.apart(theta, run.state["theta"]) < 1e-9
@@ -322,6 +329,9 @@ def test_server_and_client_compute_the_same_masks(hp: dict[str, Any]) -> None:
         for who in ("server", "client")
     ]
     one, other = (run.state for run in runs)
+    trained = runs[0].fed.params.learnable
+    if "score" in one:  # those of statistics mean nothing
+        one["score"], other["score"] = one["score"][:, trained], other["score"][:, trained]
     assert all(torch.equal(one[name], other[name]) for name in one)
     assert sum(toys.traffic(runs[0], "down_values")) < sum(toys.traffic(runs[1], "down_values"))
 
@@ -329,7 +339,7 @@ def test_server_and_client_compute_the_same_masks(hp: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("q", "code"), [(0.999, "positions"), (0.5, "bitmap")])
 def test_fedobp_bills_what_is_not_personal_and_where_that_is(q: float, code: str) -> None:
     run = toys.run("fedobp", {"q": q}, sizes=toys.EQUAL, dtype=torch.float64)
-    size = run.fed.layout.parameters
+    size = run.fed.params.parameters
     personal = [int(value) for _, name, value in run.rows if name == "note/personal"]
     expected = -(-(size - 1) * (1000 - int(1000 * q)) // 1000)
     assert personal == [0, expected, expected]
@@ -344,7 +354,7 @@ def test_fedobp_bills_what_is_not_personal_and_where_that_is(q: float, code: str
 @pytest.mark.parametrize("hp", [{"decoupling": "client"}, {"score": "fisher"}])
 def test_a_mask_made_by_the_client_needs_the_whole_model(hp: dict[str, Any]) -> None:
     run = toys.run("fedobp", {"q": 0.9} | hp, sizes=toys.EQUAL)
-    assert toys.traffic(run, "down_values") == [4 * 4 * run.fed.layout.parameters] * 3
+    assert toys.traffic(run, "down_values") == [4 * 4 * run.fed.params.parameters] * 3
     assert toys.traffic(run, "down_codes") == [0] * 3
 
 
@@ -361,13 +371,20 @@ def test_personal_entries_are_counted_per_layer() -> None:
     assert notes["note/personal"] == pytest.approx(
         sum(value for name, value in notes.items() if "l/" in name)
     )
-    assert int(run.fed.tallies["personal"].sum()) == sum(
+    assert int(run.fed.masks_counted["personal"].sum()) == sum(
         4 * value for _, name, value in run.rows if name == "note/personal"
     )
 
 
 @pytest.mark.parametrize(
-    "promise", [contract.chunk_free, contract.billed, contract.pure_scoring, contract.resumable]
+    "promise",
+    [
+        contract.stacked,
+        contract.unreceived,
+        contract.billed,
+        contract.pure_scoring,
+        contract.resumable,
+    ],
 )
 @pytest.mark.parametrize(
     "hp",

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core import masks
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.rng import Streams
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.rng import Streams
+from repfl.algorithms.math import masks
 from tests.algorithms import plain, toys
 
 EAGER = {"start": 0.0, "judge": "test", "share": 0.2}
@@ -44,7 +44,7 @@ def test_holders_mean_takes_entries_from_those_who_hold_them() -> None:
 
 
 def weights_of(run: Run) -> Tensor:
-    return masks.weight_tensors(run.fed)
+    return run.fed.params.mask(run.fed.params.weights)
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
@@ -82,9 +82,7 @@ def test_pruning_stops_at_the_target_which_it_may_overshoot() -> None:
 def test_pruned_weights_are_zero_in_scored_and_trained_models() -> None:
     run = toys.run("lotteryfl", EAGER, momentum=0.9, weight_decay=0.01)
     assert run.fed.trained is not None
-    with run.fed.among(run.fed.everybody):
-        personal = run.method.personal(run.state, run.fed)
-    assert not personal[~run.state["mask"]].any()
+    assert not toys.everybody(run)[~run.state["mask"]].any()
     assert not run.fed.trained[~run.state["mask"]].any()
 
 
@@ -119,12 +117,9 @@ def test_without_validation_samples_training_samples_judge() -> None:
 
 def pruned(fed: Federation, w: Tensor, mask: Tensor, share: float) -> Tensor:
     mask = mask.clone()
-    for s in fed.layout:
-        if s.kind in ("conv", "linear"):
-            size = w[s.start : s.stop].abs().numpy()
-            mask[s.start : s.stop] &= torch.from_numpy(
-                size >= np.percentile(size[size > 0], 100 * share)
-            )
+    for s in fed.params.weights:
+        size = w[s.place].abs().numpy()
+        mask[s.place] &= torch.from_numpy(size >= np.percentile(size[size > 0], 100 * share))
     return mask
 
 
@@ -170,13 +165,10 @@ def test_lotteryfl_follows_its_plain_transcription() -> None:
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
 def test_lotteryfl_bills_kept_weights_all_biases_and_the_mask(model: str) -> None:
     before, after = (toys.run("lotteryfl", EAGER, model=model, rounds=rounds) for rounds in (1, 2))
-    traffic = {
-        name.removeprefix("traffic/"): value
-        for round_, name, value in after.rows
-        if name.startswith("traffic/") and round_ == 2
-    }
-    learnable = after.fed.layout.learnable
-    assert traffic["down_values"] == 4 * int((before.state["mask"] & learnable).sum())
-    assert traffic["up_values"] == 4 * int((after.state["mask"] & learnable).sum())
-    assert traffic["up_codes"] == 6 * -(-int(weights_of(after).sum()) // 8)
-    assert traffic["down_codes"] == 0
+    learnable = after.fed.params.learnable
+    assert toys.traffic(after, "down_values")[1] == 4 * int(
+        (before.state["mask"] & learnable).sum()
+    )
+    assert toys.traffic(after, "up_values")[1] == 4 * int((after.state["mask"] & learnable).sum())
+    assert toys.traffic(after, "up_codes")[1] == 6 * -(-int(weights_of(after).sum()) // 8)
+    assert toys.traffic(after, "down_codes")[1] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms import star_pfl
-from repfl.algorithms.core.layout import Layout
 from repfl.algorithms.core.method import State
-from repfl.algorithms.core.rng import Streams
+from repfl.algorithms.engine.params import Params
+from repfl.algorithms.engine.rng import Streams
 from tests.algorithms import plain, toys
 
 HALF = {"server_threshold": 0.5, "client_threshold": 0.5}
@@ -22,81 +23,88 @@ HALF = {"server_threshold": 0.5, "client_threshold": 0.5}
 # -- bookkeeping -----------------------------------------------------------------------------------
 
 
-def entries(count: int) -> Layout:
-    return Layout(
+def entries(count: int) -> Params:
+    return Params(
         [("layer.weight", (count,), "linear", False), ("layer.mean", (1,), "stat", False)]
     )
 
 
-def begin(record: list[list[float]]) -> State:
-    """One client whose entries are active; rows of the record are updates, and the last entry is a
-    running statistic.
+def begin(record: list[list[float]]) -> star_pfl.Tracker:
+    """Return the tracker of one client whose entries are active; rows of the record are updates,
+    and the last entry is a running statistic.
     """
     updates = torch.tensor(record)
-    flags = torch.zeros(1, updates.shape[1] + 1, dtype=torch.bool)
-    counts = torch.zeros(1, updates.shape[1] + 1, dtype=torch.int32)
+    no = torch.zeros(1, updates.shape[1] + 1, dtype=torch.bool)
+    zero = torch.zeros(1, updates.shape[1] + 1, dtype=torch.int32)
     kept = torch.cat([updates, torch.zeros(len(updates), 1)], dim=1)[None]
-    return {
-        "active": ~flags,
-        "trial": flags,
-        "period": counts + 1,
-        "frozen": counts,
-        "record": kept,
-    }
+    return star_pfl.Tracker(~no, no, zero + 1, zero, kept)
 
 
 def test_stability_is_the_size_of_the_sum_over_the_sum_of_sizes() -> None:
     own = begin([[1.0, 1.0, 2.0, 0.0], [-1.0, 3.0, -1.0, 0.0]])
-    assert star_pfl.stability(entries(4), own["record"])[0].tolist() == pytest.approx(
+    assert star_pfl.stability(entries(4), own.record)[0].tolist() == pytest.approx(
         [0.0, 1.0, 1 / 3, 0.0, float("inf")]
     )
 
 
 def test_a_tensor_without_any_record_is_active_and_an_entry_without_one_is_not() -> None:
     empty, some = begin([[0.0, 0.0]]), begin([[0.0, 1.0]])
-    assert star_pfl.measured(entries(2), empty, 2.0)[0].tolist() == [True, True, True]
-    assert star_pfl.measured(entries(2), some, 0.1)[0].tolist() == [False, True, True]
+    empty.update_activity(entries(2), 2.0)
+    some.update_activity(entries(2), 0.1)
+    assert empty.active[0].tolist() == [True, True, True]
+    assert some.active[0].tolist() == [False, True, True]
 
 
 def test_records_take_non_zero_updates_only_and_drop_the_oldest() -> None:
-    record = torch.zeros(1, 2, 3)
+    own = begin([[0.0, 0.0], [0.0, 0.0]])
     for update in ([1.0, 0.0, 4.0], [2.0, 0.0, 0.0], [3.0, 5.0, 0.0]):
-        record = star_pfl.pushed(record, torch.tensor([update]))
-    assert record[0].tolist() == [[2.0, 0.0, 0.0], [3.0, 5.0, 4.0]]
+        own.append(torch.tensor([update]))
+    assert own.record[0].tolist() == [[2.0, 0.0, 0.0], [3.0, 5.0, 4.0]]
 
 
 @pytest.mark.parametrize("halving", ["clamped", "code"])
 def test_an_entry_that_stays_settled_is_frozen_for_one_round_then_two_then_three(
     halving: str,
 ) -> None:
-    layout, own, life = entries(2), begin([[1.0, 1.0], [-1.0, 1.0]]), ""
+    params, own, life = entries(2), begin([[1.0, 1.0], [-1.0, 1.0]]), ""
     for _ in range(12):
-        own["active"] = star_pfl.measured(layout, own, 0.1)
-        life += "+" if own["active"][0, 0] else "-"
-        own = star_pfl.checked(layout, own, 0.1, halving)
-        assert bool((own["active"] | ~own["trial"]).all())
-        assert own["frozen"][0, 1] == own["frozen"][0, 2] == 0
+        own.update_activity(params, 0.1)
+        life += "+" if own.active[0, 0] else "-"
+        own.end_trials(params, 0.1, halving)
+        assert bool((own.active | ~own.trial).all())
+        assert own.frozen[0, 1] == own.frozen[0, 2] == 0
     assert life == "-+--+---+---"
 
 
-def test_a_trial_that_moves_halves_the_period() -> None:
-    layout, own = entries(2), begin([[1.0, 1.0]])
-    own["period"][0, 0], own["trial"][0, 0] = 5, True
-    assert star_pfl.checked(layout, own, 0.1, "clamped")["period"][0].tolist() == [2, 1, 1]
-    own["period"][0, 0] = 1
-    assert star_pfl.checked(layout, own, 0.1, "clamped")["period"][0, 0] == 1
-    assert star_pfl.checked(layout, own, 0.1, "code")["period"][0, 0] == 0
+@pytest.mark.parametrize(
+    ("period", "halving", "after"), [(5, "clamped", 2), (1, "clamped", 1), (1, "code", 0)]
+)
+def test_a_trial_that_moves_halves_the_period(period: int, halving: str, after: int) -> None:
+    own = begin([[1.0, 1.0]])
+    own.period[0, 0], own.trial[0, 0] = period, True
+    own.end_trials(entries(2), 0.1, halving)
+    assert own.period[0].tolist() == [after, 1, 1]
 
 
 def test_the_cap_raises_the_bar_to_a_small_quantile_and_spares_tensors_beyond_it() -> None:
     updates = torch.from_numpy(Streams(0).at("updates").standard_normal((3, 2000)))
-    layout, own = entries(2000), begin(updates.tolist())
-    own["active"][0, :500] = False  # a quarter of the model is frozen
-    stable = star_pfl.stability(layout, own["record"])[0, 500:2000]
+    params, own = entries(2000), begin(updates.tolist())
+    own.active[0, :500] = False  # a quarter of the model is frozen
+    before, beyond = own.active.clone(), replace(own)
+    stable = star_pfl.stability(params, own.record)[0, 500:2000]
     bar = np.percentile(stable.numpy(), 0.7 - 0.25)
-    assert torch.equal(star_pfl.measured(layout, own, 0.0, cap=0.7)[0, 500:2000], stable >= bar)
+    own.update_activity(params, 0.0, cap=0.7)
+    assert torch.equal(own.active[0, 500:2000], stable >= bar)
     assert 0 < int((stable < bar).sum()) < 20
-    assert torch.equal(star_pfl.measured(layout, own, 0.9, cap=0.25), own["active"])
+    beyond.update_activity(params, 0.9, cap=0.25)
+    assert torch.equal(beyond.active, before)
+
+
+def active_after(state: State, params: Params, who: str, threshold: float) -> Tensor:
+    """Return which entries are active after the next update of activity  [rows, D]."""
+    own = star_pfl.Tracker(**star_pfl.tracker_state(who, state))
+    own.update_activity(params, threshold)
+    return own.active
 
 
 # -- limiting cases --------------------------------------------------------------------------------
@@ -124,16 +132,16 @@ def test_without_thresholds_nothing_freezes_and_star_pfl_is_fedavg(
 def test_thresholds_above_one_freeze_everything_at_the_first_measurement_with_records() -> None:
     hp = {"server_threshold": 1.5, "client_threshold": 1.5}
     one, two = (toys.run("star-pfl", hp, model="tiny-bn", rounds=rounds) for rounds in (1, 2))
-    learnable = one.fed.layout.learnable
+    learnable = one.fed.params.learnable
     assert not torch.equal(one.state["theta"][learnable], one.fed.new_model()[learnable])
     assert torch.equal(two.state["theta"][learnable], one.state["theta"][learnable])
     assert two.fed.trained is not None
-    trains = two.fed.sizes > 0  # a client without samples has no record
+    trains = two.fed.n_train > 0  # a client without samples has no record
     assert torch.equal(
         two.fed.trained[trains][:, learnable],
         one.state["theta"][learnable].expand(int(trains.sum()), -1),
     )
-    assert two.fed.notes["trained"] == pytest.approx(1 / 6)
+    assert two.fed.logged["trained"] == pytest.approx(1 / 6)
 
 
 @pytest.mark.parametrize("masked", ["all", "weights"])
@@ -143,18 +151,18 @@ def test_frozen_entries_keep_their_bits_in_training_and_in_aggregation(masked: s
         toys.run("star-pfl", hp, rounds=rounds, momentum=0.9, weight_decay=0.01)
         for rounds in (3, 4)
     )
-    layout, state = after.fed.layout, before.state
-    client = star_pfl.measured(layout, star_pfl.side(state, "client"), 0.9)
-    server = star_pfl.measured(layout, star_pfl.side(state, "server"), 0.9)[0]
+    params, state = after.fed.params, before.state
+    client = active_after(state, params, "client", 0.9)
+    server = active_after(state, params, "server", 0.9)[0]
     frozen = ~client
     if masked == "weights":
-        frozen = frozen & layout.select(lambda s: s.name.endswith("weight"))
+        frozen = frozen & params.select(lambda s: s.name.endswith("weight"))
     assert after.fed.trained is not None
     assert 0.01 < frozen.double().mean() < 0.95
     assert torch.equal(after.fed.trained[frozen], state["theta"].expand_as(frozen)[frozen])
     assert torch.equal(after.state["theta"][~server], state["theta"][~server])
     assert not bool(server.all())
-    biases = ~client & ~layout.select(lambda s: s.name.endswith("weight"))
+    biases = ~client & ~params.select(lambda s: s.name.endswith("weight"))
     assert torch.equal(after.fed.trained[biases], state["theta"].expand_as(biases)[biases]) == (
         masked == "all"
     )
@@ -163,10 +171,10 @@ def test_frozen_entries_keep_their_bits_in_training_and_in_aggregation(masked: s
 def test_bookkeeping_stays_in_its_bounds() -> None:
     run = toys.run("star-pfl", HALF, model="tiny-bn", participation=0.5, rounds=3)
     for who in ("server", "client"):
-        own = star_pfl.side(run.state, who)
-        assert int(own["period"].min()) >= 1
-        assert int(own["frozen"].min()) >= 0
-        assert bool((own["active"] | ~own["trial"]).all())
+        own = star_pfl.Tracker(**star_pfl.tracker_state(who, run.state))
+        assert int(own.period.min()) >= 1
+        assert int(own.frozen.min()) >= 0
+        assert bool((own.active | ~own.trial).all())
 
 
 # -- the plain transcription -----------------------------------------------------------------------
@@ -197,9 +205,9 @@ class Entry:
 class Side:
     """All learnable entries of one side."""
 
-    def __init__(self, layout: Layout, length: int) -> None:
-        self.tensors = [range(s.start, s.stop) for s in layout]
-        self.entries = [Entry(length) for _ in range(layout.size)]
+    def __init__(self, params: Params, length: int) -> None:
+        self.tensors = [range(s.start, s.stop) for s in params]
+        self.entries = [Entry(length) for _ in range(params.size)]
 
     def each(self) -> list[tuple[Entry, bool]]:
         """Every entry, and whether its tensor has no record at all."""
@@ -249,8 +257,8 @@ def test_star_pfl_follows_its_plain_transcription(sent: str, average: str) -> No
     fed = run.fed
     theta, server, clients = (
         fed.new_model().double(),
-        Side(fed.layout, 3),
-        [Side(fed.layout, 3) for _ in range(3)],
+        Side(fed.params, 3),
+        [Side(fed.params, 3) for _ in range(3)],
     )
     shares = plain.weights(fed, [0, 1, 2])
     for round_ in (1, 2, 3, 4):
@@ -294,14 +302,14 @@ def test_star_pfl_bills_entries_active_on_both_sides_and_two_bitmaps(buffers: st
         toys.run("star-pfl", HALF, model="tiny-bn", rounds=rounds, buffers=buffers)
         for rounds in (2, 3)
     )
-    layout = after.fed.layout
-    server = star_pfl.measured(layout, star_pfl.side(before.state, "server"), 0.5)
-    both = server & after.state["client.active"] & layout.learnable
-    stats = int(layout.stats.sum()) if buffers == "global" else 0
-    bitmap = -(-layout.parameters // 8)
+    params = after.fed.params
+    server = active_after(before.state, params, "server", 0.5)
+    both = server & after.state["client.active"] & params.learnable
+    stats = int(params.stats.sum()) if buffers == "global" else 0
+    bitmap = -(-params.parameters // 8)
     assert toys.traffic(after, "up_values")[-1] == 4 * (int(both.sum()) + 6 * stats)
-    assert toys.traffic(after, "down_values")[-1] == 4 * 6 * (layout.parameters + stats)
+    assert toys.traffic(after, "down_values")[-1] == 4 * 6 * (params.parameters + stats)
     assert (
         toys.traffic(after, "up_codes")[-1] == toys.traffic(after, "down_codes")[-1] == 6 * bitmap
     )
-    assert int(both.sum()) < 6 * layout.parameters
+    assert int(both.sum()) < 6 * params.parameters
