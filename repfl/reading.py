@@ -45,7 +45,7 @@ def load(
 
     `accuracy` and `floor` are shares of 1. `options` are the hyper-parameters that are not the
     method's defaults. `source` is "store" or "measured"; `tier` says how well a measured value is
-    founded, `standing` whether today's code computes it: "current", or why it is stale.
+    founded, `standing` whether it is of today's versions: "current", or why it is stale.
     """
     from repfl.bench.records.store import Store
 

@@ -2,7 +2,7 @@
 
 OLD and NEW are commits of this clone, or folders: clones, or copies of `paper_tables`. Every line
 that is new, changed or gone gets one row. A line is refused if it does not hold by itself, if it
-speaks of something that nobody plans, if it is not from today's code in a clean clone, or if it
+speaks of something that nobody plans, if it is not of today's versions and a clean clone, or if it
 lies further from others than the noise of a run explains, to either side.
 """
 

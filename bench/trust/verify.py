@@ -176,7 +176,7 @@ def _absent(record: Record) -> str:
 
 
 def _cell_of(record: Record, found: Verification) -> Cell | None:
-    """A record's cell, if today's code still knows it."""
+    """A record's cell, if its method is still registered."""
     try:
         cell = reopen(record.cell)
     except UserError as error:

@@ -153,7 +153,7 @@ STALE = "stale"
 
 def tier(cells: pd.DataFrame) -> str:
     """The weakest tier among finished cells, and whether any is stale; nothing where all were
-    computed here, by today's code.
+    computed here, by today's versions.
     """
     told = zip(listed(cells, "status"), listed(cells, "tier"), strict=True)
     words = {word for status, each in told if status == "done" for word in str(each).split(", ")}
