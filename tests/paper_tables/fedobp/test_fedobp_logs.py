@@ -50,6 +50,22 @@ def test_two_workers_change_flute_and_hardly_anybody_else() -> None:
     assert gap.drop(["FLUTE", "LG-FedAvg"]).abs().max() <= 0.04
 
 
+def test_fedavg_is_above_fedobp_in_eleven_of_twelve_logs_once_both_are_fine_tuned() -> None:
+    tuned = logs.finetuned()
+    above = tuned["FedAvg, fine-tuned"] > tuned.drop(columns="FedAvg, fine-tuned").max(axis=1)
+    assert len(tuned) == 12
+    assert list(tuned.index[~above]) == [("CIFAR10", "Dir(0.1)")]
+    assert list(tuned.loc[("CIFAR100", "Dir(0.1)")]) == [46.89, 46.08, 46.79]
+
+
+def test_ablation_runs_alone_were_logged_without_fine_tuning() -> None:
+    runs = logs.logged()
+    without = runs[logs.FINETUNED].isna().all(axis=1)
+    assert without.sum() == 48
+    assert runs.loc[without, "method"].str.match("FedOBP .*(Norm|CLS)").all()
+    assert runs.loc[~without, logs.FINETUNED].notna().all().all()
+
+
 def test_table_v_is_the_logs_in_28_of_32_cells() -> None:
     cells = logs.beside_print("V")
     differ = cells[cells["mean"] != cells["best"]]
