@@ -16,7 +16,7 @@ from repfl.bench.evidence.library import Library
 if TYPE_CHECKING:
     import pandas as pd
 
-    from repfl.paper_tables.core.result import Claim, Column, Result, Table
+    from repfl.paper_tables.core.result import Claim, Column, Figure, Result, Table
 
 REAL = ("paper", "desk")
 """Scales whose numbers stand beside published ones, the best first."""
@@ -64,9 +64,42 @@ def _merged(group: Sequence[Result]) -> Result:
     if len(tables) == len(made):
         return replace(_table(tables), claims=claims)
     figures = [result for result in made if isinstance(result, Figure)]
-    drawn = max(figures, key=lambda figure: len(figure.ids))  # of equal ones the highest scale
+    with_runs = [figure for figure in figures if _measured(figure)] or figures[:1]
+    drawn = with_runs[0]
+    if drawn.lines:
+        return replace(_lines(with_runs), claims=claims)
     data = _points([drawn, *(each for each in figures if each is not drawn)], figures)
     return replace(drawn, claims=claims, data=data)
+
+
+def _measured(figure: Figure) -> bool:
+    """Return whether a figure shows anything of ours; sizes alone show nothing."""
+    if "ours" in figure.data:
+        return bool(figure.data["ours"].notna().any())
+    return bool(figure.ids)
+
+
+def _lines(figures: Sequence[Figure]) -> Figure:
+    """Draw every line from the highest scale that has it, and tell the scales apart."""
+    import pandas as pd
+
+    first = figures[0]
+    every = pd.concat([each.data.assign(scale=each.scale) for each in figures], ignore_index=True)
+    best = every.drop_duplicates(list(first.lines))[[*first.lines, "scale"]]
+    data = every.merge(best, on=list(best.columns))
+    used = [each for each in figures if (data["scale"] == each.scale).any()]
+    notes = tuple(
+        f"Lines that the {first.scale} scale does not have yet are drawn from smaller runs, in"
+        f" panels of their own ({each.stamp})."
+        for each in used[1:]
+    )
+    return replace(
+        first,
+        ids=tuple(dict.fromkeys(cell for each in used for cell in each.ids)),
+        data=data,
+        notes=(*first.notes, *notes),
+        draw=lambda sheet: first.draw_data(sheet, data),
+    )
 
 
 def _claims(group: Sequence[Result]) -> tuple[Claim, ...]:

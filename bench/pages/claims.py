@@ -19,8 +19,9 @@ code. `repfl evidence {paper}/ID` prints the numbers behind one. How an answer i
 A claim that is *free* of scale (bytes, counts, identities, what is printed) is judged by any run.
 All others are judged by runs of the paper's own scale, and are *open* as long as these are missing
 or too noisy. What runs of the desk scale say of an open claim stands beside it, with intervals and
-numbers of seeds, and decides nothing. A claim that states *settings* is held against what the grid
-of the paper scale plans; smaller scales have settings of their own.
+numbers of seeds, and decides nothing. It points neither way if a claim states a number that depends
+on how long runs are, or if ours are of data that stand in. A claim that states *settings* is held
+against what the grid of the paper scale plans; smaller scales have settings of their own.
 
 | id | sentence | free | in the paper's own numbers | standing | the desk scale's runs |
 |---|---|---|---|---|---|

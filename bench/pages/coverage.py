@@ -68,10 +68,12 @@ def elsewhere(held: Iterable[Measured]) -> str:
         return ""
     most, method = max(found)
     middle = median(gap for gap, _ in found)
-    cells = "1 line has" if len(found) == 1 else f"{len(found)} lines have"
+    alone = len({name for _, name in found}) == 1
+    cells = "1 line" if len(found) == 1 else f"{len(found)} lines"
     return (
-        f"{cells} been computed on another kind of machine too: accuracies are {middle:.1f} points"
-        f" apart in the middle and {most:.1f} at most (`{method}`), with the same seeds."
+        f"{cells}{f', all of `{method}`,' if alone else ''} {'has' if len(found) == 1 else 'have'}"
+        f" been computed on another kind of machine too: accuracies are {middle:.1f} points apart"
+        f" (median) and {most:.1f} at most{'' if alone else f' (`{method}`)'}, with the same seeds."
     )
 
 

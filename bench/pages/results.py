@@ -97,7 +97,8 @@ def block() -> str:
     tables = committed.everything("paper")
     personal, shared = list(printed(tables)), list(printed(tables, one_model=True))
     papers = grids.printed()
-    lines = [*total_lines(papers), "", *verdict_lines(papers), "", FLOORS, ""]
+    lines = [*total_lines(papers), "", trained_line(papers), ""]
+    lines += [*verdict_lines(papers), "", FLOORS, ""]
     lines += floor_lines(personal, "personal models")
     if shared:
         lines += ["", *floor_lines(shared, "one model for all clients")]
@@ -141,6 +142,17 @@ def total_lines(papers: Sequence[str]) -> list[str]:
             lines.append(f"| {kind} | {summed.total()} | {summed.total() - unjudged or ''} |")
     whole = sum(each.total() for kinds in every for each in kinds.values())
     return [*lines, f"| all | {whole} |  |"]
+
+
+def trained_line(papers: Sequence[str]) -> str:
+    """Say how many trained accuracies have a verdict, a value of a smaller scale, or nothing."""
+    given = sum((counts(paper).get(str(Kind.TRAINED), Counter()) for paper in papers), Counter())
+    small, none = given[str(Verdict.OTHER_SCALE)], given[str(Verdict.MISSING)]
+    return (
+        f"Of {given.total()} trained accuracies, {given.total() - small - none} have a verdict,"
+        f" {small} have a number of ours from reduced runs and no verdict, and {none} have no"
+        " number of ours."
+    )
 
 
 def verdict_lines(papers: Sequence[str]) -> list[str]:

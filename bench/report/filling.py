@@ -169,6 +169,7 @@ def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
     if not {"label", "round", "mean", "column"} <= set(data.columns):
         return {}
     panel = "short" if "short" in data else "column"
+    mixed = "scale" in data and data["scale"].nunique() > 1
     found: dict[str, dict[str, list[list[float]]]] = {}
     for cell in data.dropna(subset=["round"]).to_dict("records"):
         kind = str(cell.get("kind") or "")
@@ -176,7 +177,8 @@ def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
         value = cell["mean"] if _known(cell["mean"]) else cell.get("value")
         if value is None or not _known(value):
             continue
-        name = f"{cell['label']}{f', {log}' if log else ''}"
+        what = log or (f"{cell['scale']} scale" if mixed else "")
+        name = f"{cell['label']}{f', {what}' if what else ''}"
         line = found.setdefault(str(cell[panel]), {}).setdefault(name, [])
         line.append([float(cell["round"]), round(float(value), 3)])
     return found

@@ -192,7 +192,7 @@ def whole(found: Sequence[Summary]) -> str:
     judged = [n for n in trained if n.verdict and n.verdict not in UNJUDGED]
     told.append(
         f"Of {len(trained):,} that depend on training, {len(judged):,} have been compared at the"
-        f" paper's own scale{_outcomes(judged)}, and"
+        f" paper's own scale{_outcomes(judged)}{_single(judged)}, and"
         f" {sum(n.verdict == Verdict.OTHER_SCALE for n in trained):,} were only measured in a"
         " smaller or different setting."
     )
@@ -244,6 +244,15 @@ def _outcomes(judged: Sequence[Number]) -> str:
     return f" ({told})" if told else ""
 
 
+def _single(judged: Sequence[Number]) -> str:
+    """Return how many of the compared numbers rest on one run of ours."""
+    single = sum(n.seeds == 1 for n in judged)
+    if not single:
+        return ""
+    all_ = single == len(judged)
+    return f", {'each' if all_ else f'{single:,} of them'} from one run of ours"
+
+
 def _told(summary: Summary) -> Iterator[str]:
     exact, trained = _parted(summary.numbers)
     if exact:
@@ -259,7 +268,7 @@ def _told(summary: Summary) -> Iterator[str]:
         if judged:
             yield (
                 f"{len(judged)} of {len(trained)} trained numbers were compared at the paper's"
-                f" scale{_outcomes(judged)}."
+                f" scale{_outcomes(judged)}{_single(judged)}."
             )
         else:
             yield f"None of {len(trained)} trained numbers has been compared yet."

@@ -54,7 +54,7 @@ class Standing:
 
     @property
     def gap(self) -> float:
-        """Half of a 95 % interval of the difference of two methods named beforehand."""
+        """Half of a 95 % interval of one difference, not corrected for how many one looks at."""
         return sqrt(2) * self.half
 
 
@@ -72,6 +72,12 @@ def standing(scores: pd.DataFrame, column: str, name: str = "value") -> Standing
         return Standing(means)
     half = float(statistics.half_width(variance, df, 1 / studies))
     return Standing(means, half, _range(rows, df) * sqrt(variance / studies), studies)
+
+
+def near_leader(here: Standing, order: pd.Series) -> list[str]:
+    """The first of an order, and those whose difference to it may be chance."""
+    first, *others = order.index
+    return [first, *(name for name in others if abs(order[name] - order[first]) < here.apart)]
 
 
 def gains(tuned: pd.DataFrame, printed: pd.DataFrame, column: str) -> Standing:

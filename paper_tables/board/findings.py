@@ -11,9 +11,10 @@ from math import isfinite, nan
 
 import pandas as pd
 
-from repfl.paper_tables.board import analysis
+from repfl.paper_tables.board import analysis, frozen
 from repfl.paper_tables.board.analysis import Standing
 from repfl.paper_tables.board.view import ALONE, APART, COMMON, TUNED, View
+from repfl.paper_tables.board.words import counted, listed, ordinal, row, rows, signed
 from repfl.paper_tables.core.statistics import LEVEL
 
 PAPERS = ("FedPURIN", "FedOBP", "PFedDST", "Star-PFL, before aggregation", "FedSelect")
@@ -31,7 +32,13 @@ def of(view: View, says: Callable[[View], Iterable[str]]) -> tuple[str, ...]:
 
 
 def accuracy(view: View) -> Iterator[str]:
-    """Who leads, who is told apart from whom, and where the five papers' methods are."""
+    """Say what the frozen protocol says, then what its addenda change: who leads, who is told
+    apart from whom, and where the five papers' methods are.
+    """
+    if added := frozen.added_rows(view):
+        yield from frozen.leaders(view)
+        if view.spoken:
+            yield frozen.addenda(added)
     if len(view.spoken) > 1:
         yield from _over_all(view)
     for key, label in view.spoken.items():
@@ -40,11 +47,12 @@ def accuracy(view: View) -> Iterator[str]:
         if len(order) < 2 or not isfinite(here.apart):
             continue
         if fallen := [str(m) for m in here.means.index if m not in order]:
-            yield f"{label}: all five trials of {_rows(fallen)} diverged in some study: no score."
-        leader, *near = _not_told_apart(here, order)
+            yield f"{label}: all five trials of {rows(fallen)} diverged in some study: no score."
+        leader, *near = analysis.near_leader(here, order)
         yield (
-            f"{label}: {leader} has the highest accuracy, {order.iloc[0]:.1f} %"
-            f" (± {here.half:.1f} beside the others). {_rows(near) or 'No other row'} cannot be"
+            f"{label}{frozen.WITH if added else ''}: {leader} has the highest"
+            f" accuracy, {order.iloc[0]:.1f} %"
+            f" (± {here.half:.1f} beside the others). {rows(near) or 'No other row'} cannot be"
             f" told apart from it: between {len(order)} rows and {here.studies} studies,"
             f" differences below {here.apart:.1f} points may be chance (Tukey's test)."
         )
@@ -53,8 +61,8 @@ def accuracy(view: View) -> Iterator[str]:
         yield from _papers(label, here, order)
     if view.spoken and view.apart:
         yield (
-            f"The rows {_rows(view.apart)} stand apart and are not compared;"
-            f" {_rows([APART[name] for name in view.apart])} are, in their place. The protocol's"
+            f"The rows {rows(view.apart)} stand apart and are not compared;"
+            f" {rows([APART[name] for name in view.apart])} are, in their place. The protocol's"
             " addenda say why."
         )
     for key, open_ in view.missing.items():
@@ -73,18 +81,13 @@ def _over_all(view: View) -> Iterator[str]:
     others = told.drop(index=leader).sort_values("rank")
     near = [str(name) for name in others.index[~(others["p"] < 1 - LEVEL)]]
     blocks = int(told["blocks"].max())
+    with_added = frozen.WITH if frozen.added_rows(view) else ""
     yield (
-        f"{_list(list(view.spoken.values()))}: {leader} ranks first on average"
+        f"{listed(list(view.spoken.values()))}{with_added}: {leader} ranks first on average"
         f" ({float(told['rank'][leader]):.1f} of {len(told)}, over {blocks} studies)."
-        f" {_rows(near) or 'No other row'} cannot be told apart from it (Tukey's test of the mean"
+        f" {rows(near) or 'No other row'} cannot be told apart from it (Tukey's test of the mean"
         " differences). This is about these recipes, and not about others."
     )
-
-
-def _not_told_apart(here: Standing, order: pd.Series) -> list[str]:
-    """The first of an order, and those whose difference to it may be chance."""
-    first, *others = order.index
-    return [first, *(name for name in others if abs(order[name] - order[first]) < here.apart)]
 
 
 def _noise(label: str, shares: pd.Series) -> str:
@@ -102,7 +105,7 @@ def _beside_alone(label: str, here: Standing, order: pd.Series) -> Iterator[str]
         return
     gaps = order.drop(ALONE) - order[ALONE]
     above, below = (gaps > here.apart).sum(), gaps[gaps < -here.apart]
-    said = f": {_rows(list(below.index))}" if len(below) else ""
+    said = f": {rows(list(below.index))}" if len(below) else ""
     yield (
         f"{label}: {above} of {len(gaps)} rows are above {ALONE} ({order[ALONE]:.1f} %) by more"
         f" than chance, {len(gaps) - above - len(below)} cannot be told apart from it, {len(below)}"
@@ -110,7 +113,7 @@ def _beside_alone(label: str, here: Standing, order: pd.Series) -> Iterator[str]
     )
     for name in (TUNED, COMMON):
         if name in gaps:
-            yield f"{label}: {name} minus {ALONE}: {_signed(gaps[name], here.gap)}."
+            yield f"{label}: {name} minus {ALONE}: {signed(gaps[name], here.gap)}."
 
 
 def _papers(label: str, here: Standing, order: pd.Series) -> Iterator[str]:
@@ -119,13 +122,13 @@ def _papers(label: str, here: Standing, order: pd.Series) -> Iterator[str]:
         return
     places = order.rank(ascending=False, method="min").astype(int)
     told = [
-        f"{_row(name)} is {_ordinal(places[name])} of {len(order)},"
-        f" {_signed(order[name] - order[TUNED], here.gap)}"
+        f"{row(name)} is {ordinal(places[name])} of {len(order)},"
+        f" {signed(order[name] - order[TUNED], here.gap)}"
         for name in mine
     ]
     yield (
-        f"{label}: the methods of the five papers, tuned like all others, and how far they are from"
-        f" {TUNED}: {'; '.join(told)}."
+        f"{label}: the methods of the five papers in this protocol, tuned like all others, and how"
+        f" far they are from {TUNED}: {'; '.join(told)}."
     )
 
 
@@ -143,7 +146,7 @@ def _harmed(label: str, here: Standing) -> Iterator[str]:
     order = here.means.dropna().sort_values()
     if order.empty:
         return
-    first, *near = _not_told_apart(here, order)
+    first, *near = analysis.near_leader(here, order)
     last = str(order.index[-1])
     yield (
         f"{label}: fewest clients score below their own {ALONE} model under {first},"
@@ -156,7 +159,7 @@ def _open(near: Sequence[str], here: Standing) -> str:
     """How many cannot be told apart from the first."""
     if not isfinite(here.apart):
         return "How far chance goes is not known."
-    told = _count(len(near), "other row lies", "other rows lie") if near else "no other row lies"
+    told = counted(len(near), "other row lies", "other rows lie") if near else "no other row lies"
     return (
         f"Differences below {here.apart:.1f} points may be chance, and {told} within that distance."
     )
@@ -166,10 +169,10 @@ def _late(label: str, here: Standing) -> Iterator[str]:
     order = here.means.dropna().sort_values(ascending=False)
     if order.empty:
         return
-    first, *near = _not_told_apart(here, order)
+    first, *near = analysis.near_leader(here, order)
     none = len(here.means) - len(order)
     alone = f"; alone they reach {order[ALONE]:.1f} %" if ALONE in order else ""
-    missing = f" {_count(none, 'row has', 'rows have')} nothing for a client that joins late."
+    missing = f" {counted(none, 'row has', 'rows have')} nothing for a client that joins late."
     yield (
         f"{label}: newcomers reach most with what {first} gives them, {order.iloc[0]:.1f} %{alone}."
         f" {_open(near, here)}{missing if none else ''}"
@@ -184,15 +187,15 @@ def costs(view: View) -> Iterator[str]:
     value = view.mean("value").dropna()
     if value.empty:
         return
-    over = _list(list(view.spoken.values()))
+    over = listed(list(view.spoken.values()))
     for name, (what, unit) in FRONTS.items():
         cost = view.mean(name)
         front = analysis.front(value, cost)
         if front:
-            told = (f"{_row(m)} ({cost[m]:,.0f} {unit}, {value[m]:.1f} %)" for m in front)
+            told = (f"{row(m)} ({cost[m]:,.0f} {unit}, {value[m]:.1f} %)" for m in front)
             yield (
                 f"{over}: best accuracy for {what} per client and round{NOT_IN.get(name, '')}, from"
-                f" little to much: {_list(list(told))}. For every other row, one of these is at"
+                f" little to much: {listed(list(told))}. For every other row, one of these is at"
                 " least as accurate and costs no more than it, or less than 1 % more."
             )
     close = _close(view)
@@ -230,12 +233,12 @@ def tuning(view: View) -> Iterator[str]:
         if len(order) < 2 or key in view.unprinted:
             continue
         worse, clear = int((order < 0).sum()), int((order < -gains.half).sum())
-        told = _count(worse, "method scores higher", "methods score higher")
+        told = counted(worse, "method scores higher", "methods score higher")
         yield (
-            f"{label}: five trials are worth {_signed(order.mean(), nan)} on average over"
+            f"{label}: five trials are worth {signed(order.mean(), nan)} on average over"
             f" {len(order)} methods: most to {order.index[-1]}"
-            f" ({_signed(order.iloc[-1], gains.half)}), least to {order.index[0]}"
-            f" ({_signed(order.iloc[0], gains.half)}). {told} with the values"
+            f" ({signed(order.iloc[-1], gains.half)}), least to {order.index[0]}"
+            f" ({signed(order.iloc[0], gains.half)}). {told} with the values"
             f" that {'its paper prints' if worse == 1 else 'their papers print'} and a learning"
             f" rate of 0.05, {clear or 'none'} of them by more than chance."
         )
@@ -246,7 +249,7 @@ def tuning(view: View) -> Iterator[str]:
         if place:
             yield (
                 f"{label}: as printed, {leader} would lead with {printed.max():.1f} %; tuned alike"
-                f" it is {_ordinal(place)}."
+                f" it is {ordinal(place)}."
             )
 
 
@@ -269,40 +272,5 @@ def _diverged(view: View, key: str) -> str:
     trials = view.trials
     fell = trials[(trials["column"] == key) & trials["status"].isin(["diverged", "failed"])]
     counts = fell.groupby("method").size()
-    told = [f"{name} {_count(count, 'trial', 'trials')}" for name, count in counts.items()]
-    return f" Not counted, since they diverged: {_list(told)}." if told else ""
-
-
-# -- words -----------------------------------------------------------------------------------------
-
-
-def _signed(gap: float, half: float) -> str:
-    """A difference in points with its interval."""
-    told = f"{gap:+.1f} points"
-    if isfinite(half):
-        told += f" ({gap - half:+.1f} to {gap + half:+.1f})"
-    return told.replace("-", "\N{MINUS SIGN}")
-
-
-def _count(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
-
-
-def _ordinal(place: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
-    return f"{place}{'th' if place % 100 in (11, 12, 13) else ending}"
-
-
-def _list(names: Sequence[str]) -> str:
-    """Parts of a sentence as one reads them."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
-def _rows(names: Iterable[str]) -> str:
-    """The same of names of rows."""
-    return _list([_row(name) for name in names])
-
-
-def _row(name: str) -> str:
-    """In quotation marks where it has a comma of its own."""
-    return f"“{name}”" if "," in name else name
+    told = [f"{name} {counted(count, 'trial', 'trials')}" for name, count in counts.items()]
+    return f" Not counted, since they diverged: {listed(told)}." if told else ""

@@ -30,6 +30,10 @@ APART = {
 """Rows that are shown and not compared, and those of the protocol's addenda that are compared in
 their place.
 """
+WIDER = ("FedAvg + FT, own rate", "FedBABU, own rate")
+"""Rows of the second addendum that also search a learning rate of fine-tuning."""
+ADDED = tuple(dict.fromkeys((*APART.values(), *WIDER)))
+"""Rows that the frozen protocol does not have: its addenda came after the first recipe had run."""
 PRINTED = ", as printed"
 """Ends the rows with the values of the method's paper."""
 KIB = 1024
@@ -89,6 +93,11 @@ class View:
     def scores(self) -> pd.DataFrame:
         """Those of the methods that are compared."""
         return self.shown_scores[~self.shown_scores["method"].isin(APART)]
+
+    @cached_property
+    def frozen(self) -> pd.DataFrame:
+        """Those of the methods of the frozen protocol, without what its addenda add."""
+        return self.shown_scores[~self.shown_scores["method"].isin(ADDED)]
 
     @property
     def compared(self) -> pd.DataFrame:

@@ -316,6 +316,7 @@ def sentence(
     print_: bool = True,
     in_print: Condition | None = None,
     remark: str = "",
+    full_scale_only: bool = False,
 ) -> Claim:
     """A sentence that is a condition on a long table.
 
@@ -330,7 +331,8 @@ def sentence(
     told = f"ours: {mine} ({ours.seeds(condition)})" if mine else "ours: numbers are missing"
     said = "; ".join(filter(None, [told, f"printed: {theirs}" if theirs else "", remark]))
     holds = printed.answer(there, 0.0) if print_ else None
-    return Claim(name, text, found, said, scale, holds, tuple(sources))
+    sources = tuple(sources)
+    return Claim(name, text, found, said, scale, holds, sources, full_scale_only=full_scale_only)
 
 
 def wide(frame: pd.DataFrame, side: str) -> pd.DataFrame:

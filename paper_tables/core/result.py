@@ -66,6 +66,10 @@ class Claim:
     """Whether it is free of scale: bytes, counts, identities, and what is printed."""
     settings: bool = False
     """Whether it states how runs are set up, and is held against what the grid plans."""
+    full_scale_only: bool = False
+    """Whether smaller runs suggest nothing: it states a number that depends on how long they are,
+    or ours are of data that stand in for the paper's.
+    """
 
     @property
     def holds(self) -> bool | None:
@@ -77,7 +81,7 @@ class Claim:
     @property
     def suggests(self) -> bool | None:
         """What runs suggest that cannot decide."""
-        return self.found if self.holds is None else None
+        return self.found if self.holds is None and not self.full_scale_only else None
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,10 @@ class Figure(Result):
     """Scale, data and seeds, which stand above the picture."""
     alt: str = ""
     """What a reader who cannot see the figure is told."""
+    lines: tuple[str, ...] = ()
+    """The columns of `data` that name a line; empty if `draw_data` draws nothing."""
+    draw_data: Callable[[Sheet, pd.DataFrame], Canvas] = lambda sheet, _: sheet(4, 3)
+    """Draws lines of several scales, which a column `scale` tells apart."""
 
 
 @dataclass(frozen=True)

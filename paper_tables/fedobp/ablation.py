@@ -110,7 +110,12 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
             for (short, norm), value in zip(cells, rows["value"], strict=True)
         )
         found.append(
-            sentence(frame, name, words, every(met), scale=evidence.scale, sources=rows["source"])
+            sentence(
+                *(frame, name, words, every(met)),
+                scale=evidence.scale,
+                sources=rows["source"],
+                full_scale_only=True,
+            )
         )
     return tuple(found)
 

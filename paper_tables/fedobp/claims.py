@@ -127,6 +127,7 @@ def margins(evidence: Evidence, frame: pd.DataFrame, shorts: Sequence[str]) -> t
                 scale=evidence.scale,
                 sources=rows["source"],
                 about=leads,
+                full_scale_only=True,
             )
         )
     return tuple(found)

@@ -127,6 +127,8 @@ def _convergence(evidence: Evidence, name: str, alpha: str, claims: Claims) -> F
         tables.done_ids(evidence),
         stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_panels(sheet, data, look),
+        draw_data=lambda sheet, data: draw_panels(sheet, data, look),
+        lines=LINES,
         data=data,
         alt=(
             f"Accuracy against rounds at Dir({alpha}), one line per method: a panel per data set"
@@ -152,6 +154,7 @@ def beside_logs(ours: pd.DataFrame, alpha: str, names: Mapping[str, str]) -> pd.
 
 
 THEIRS, MINE = "authors' log", "ours"
+LINES = ("short", "kind", "label")
 LOGGED = (
     "The authors' logs: accuracy of all clients at the four evaluations of 400 rounds, with"
     " momentum 0.7, one seed (`author_logs.csv`). Ours is accuracy of a round's participants, below"
@@ -169,11 +172,17 @@ def look(label: str, _: str = "") -> dict[str, Any]:
 def draw_panels(
     sheet: Sheet, data: pd.DataFrame, style: Callable[[str, str], dict[str, Any]]
 ) -> Canvas:
-    """A panel per data set for the logs, and below one for ours where there are runs."""
+    """Draw a panel per data set for the logs, and below one per scale for ours, where there are
+    runs.
+    """
     own = data[data["kind"] != THEIRS]
+    parts = {"authors' logs": data[data["kind"] == THEIRS], "ours": own}
+    if "scale" in data and own["scale"].nunique() > 1:
+        del parts["ours"]
+        parts |= {f"ours, {scale} scale": part for scale, part in own.groupby("scale", sort=False)}
     blocks = [
         (f"{label}, {whose}", lines[lines["short"] == short])
-        for whose, lines in (("authors' logs", data[data["kind"] == THEIRS]), ("ours", own))
+        for whose, lines in parts.items()
         for short, label in DATASETS.items()
         if (lines["short"] == short).any()
     ]
@@ -258,6 +267,7 @@ def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
                 else "not all of these curves have been run",
                 evidence.scale,
                 sources=tuple(rows["source"]),
+                full_scale_only=True,
             )
         )
     return tuple(found)
@@ -292,6 +302,7 @@ def fig3_claims(evidence: Evidence, _: pd.DataFrame) -> tuple[Claim, ...]:
             f"among scored rounds (1 seed): {'; '.join(parts) or 'no run'}",
             evidence.scale,
             sources=tuple(rows["source"]),
+            full_scale_only=True,
         ),
     )
 
@@ -333,6 +344,8 @@ def fig5(evidence: Evidence) -> Figure:
         ids=tables.done_ids(evidence),
         stamp=captions.stamp(evidence),
         draw=lambda sheet: draw_panels(sheet, data, look_of_norm),
+        draw_data=lambda sheet, data: draw_panels(sheet, data, look_of_norm),
+        lines=LINES,
         data=data,
         alt="Accuracy against rounds for four normalisations of the score, per data set.",
     )

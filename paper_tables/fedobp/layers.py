@@ -192,19 +192,20 @@ def _late(
     return Claim(
         f"late-{layer}-{'-'.join(shorts.values())}",
         f"On {' and '.join(ours)} the {where} ends at {low:g} to {high:g} of the personal"
-        " parameters",
+        " parameters (to one decimal)",
         _inside(ours, low, high) if all(v == v for v in ours.values()) else None,
         f"last quarter of the rounds (1 seed): {_spoken(ours)}; the authors' files:"
         f" {_spoken(theirs)}",
         evidence.scale,
         _inside(theirs, low, high),
         (*rows["source"], *stored["source"]),
+        full_scale_only=True,
     )
 
 
 def _inside(values: dict[str, float], low: float, high: float) -> bool:
-    """Within a range that is given to one decimal."""
-    return all(low - 0.05 <= value <= high + 0.05 for value in values.values())
+    """Return whether all values, rounded to one decimal as the range is, lie in it."""
+    return all(low <= round(value, 1) <= high for value in values.values())
 
 
 def _spoken(values: dict[str, float]) -> str:

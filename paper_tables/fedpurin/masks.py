@@ -275,6 +275,7 @@ def claims(tally: Tally | None, scale: str) -> tuple[Claim, ...]:
             silenced,
             shares,
             scale,
+            full_scale_only=True,
         ),
     )
 

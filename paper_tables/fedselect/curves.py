@@ -270,4 +270,5 @@ def _fallen(evidence: Evidence, fewest: pd.DataFrame, method: str) -> Claim:
         about=form,
         print_=False,
         remark="the paper's number of images is lost (README, 26)",
+        full_scale_only=True,
     )

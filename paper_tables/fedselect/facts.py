@@ -91,6 +91,7 @@ def gain(evidence: Evidence, frame: pd.DataFrame) -> Claim:
         evidence.scale,
         _agreed(found["published"], leads["published"], bar),
         tuple(rows["source"]),
+        full_scale_only=True,
     )
 
 

@@ -179,5 +179,6 @@ def claims(evidence: Evidence, short: str) -> tuple[Claim, ...]:
         sources=rows["source"],
         about=leads,
         print_=False,
+        full_scale_only=True,
     )
     return held, judged

@@ -100,6 +100,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
             scale=scale,
             sources=source["source"],
             about=gain,
+            full_scale_only=True,
         ),
         _skew(frame, scale),
     )

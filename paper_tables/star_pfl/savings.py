@@ -39,7 +39,7 @@ WITHIN, PRINTED_SLACK = 3.0, 0.1
 
 def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Section 4.2 and the abstract. What is sent and computed per round depends on what training
-    freezes, so that short runs cannot decide.
+    freezes, so that short runs say nothing.
     """
     costs = [f"{task}/{name}" for task in TASKS for name in ("comm", "flops")]
     rounds = [f"{task}/rounds" for task in TASKS]
@@ -47,7 +47,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     def less(name: str, text: str, rows: list[tuple[str, str]], columns: list[str]) -> Claim:
         """In every pair of rows the first has the smaller number."""
         condition = every(cell(high, c) > cell(low, c) for c in columns for low, high in rows)
-        return sentence(frame, name, text, condition, scale=evidence.scale)
+        return sentence(frame, name, text, condition, scale=evidence.scale, full_scale_only=True)
 
     rivals = [(OURS, other) for other in FEDERATED if other != OURS]
     return (
@@ -98,6 +98,7 @@ def _saving(evidence: Evidence, frame: pd.DataFrame, quantity: str) -> Claim:
         evidence.scale,
         abs(in_print - bar) <= PRINTED_SLACK,
         tuple(source["source"]),
+        full_scale_only=True,
     )
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 from repfl.paper_tables.core import captions, figures, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
-from repfl.paper_tables.star_pfl.settings import PAPER
+from repfl.paper_tables.star_pfl.settings import PAPER, STAND_IN_NAME
 
 PREFIX = "note/trace/"
 RECENT = 10
@@ -218,7 +218,13 @@ def size_claim(traces: Traces | None, scale: str) -> Claim:
         abs(rho) < 0.5 if rho == rho else None,
         told,
         scale,
+        full_scale_only=stands_in(traces),
     )
+
+
+def stands_in(traces: Traces | None) -> bool:
+    """Return whether traces are of the data that stand in for the paper's."""
+    return traces is not None and STAND_IN_NAME in traces.run
 
 
 # -- figure 2 --------------------------------------------------------------------------------------
@@ -308,4 +314,5 @@ def label_claim(traces: Traces | None, scale: str) -> Claim:
         found,
         told,
         scale,
+        full_scale_only=stands_in(traces),
     )

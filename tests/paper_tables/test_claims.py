@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import nan, sqrt
 from typing import Any
 
@@ -67,6 +68,16 @@ def test_a_claim_gives_a_verdict_at_the_paper_s_scale_or_free_of_it(found: bool 
     assert at("desk").holds is None
     assert at("desk").suggests is found
     assert at("paper").suggests is None
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_smaller_runs_suggest_nothing_of_a_number_that_depends_on_their_length(found: bool) -> None:
+    at = {
+        scale: Claim("id", "exceeds 85 %", found, "40 %", scale, full_scale_only=True)
+        for scale in ("desk", "paper")
+    }
+    assert at["desk"].suggests is at["desk"].holds is None
+    assert at["paper"].holds is found
 
 
 @pytest.mark.parametrize("paper", printed())
@@ -155,6 +166,24 @@ def test_what_smaller_scales_suggest_is_told_with_interval_and_seeds() -> None:
     assert found.holds is None
     assert found.suggests is False
     assert "-1.00 [-1.14, -0.86] (3 seeds)" in found.detail
+
+
+STATED = {
+    "fedobp": ("high-on-cifar10", "near-optimum-at-200", "quoted-nonorm", "margin-cifar10-0.1"),
+    "fedpurin": ("uplink-reduction", "overhead-reduction", "none-silenced"),
+    "fedselect": ("few-images-fedbabu", "average-improvement"),
+    "pfeddst": ("lead-on-cifar10", "dfedpgp-leads-on-cifar100"),
+    "star-pfl": ("communication-reduction", "accuracy-gain", "faster-than-fedbn-fedap"),
+}
+
+
+@pytest.mark.parametrize(("paper", "names"), STATED.items())
+def test_sentences_that_state_a_number_are_never_pointed_against(
+    paper: str, names: tuple[str, ...]
+) -> None:
+    known = {claim.id: claim for claim in claims(paper, "desk")}
+    for name in names:
+        assert replace(known[name], found=False).suggests is None, name
 
 
 def test_one_clear_exception_refutes_always_and_missing_numbers_refute_nothing() -> None:

@@ -10,14 +10,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pandas as pd
 import pytest
+from matplotlib.figure import Figure as Canvas
 
 from repfl.bench.cells.plan import plan
 from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.evidence import best, facts, reporting
 from repfl.bench.evidence.library import Library
 from repfl.bench.records.store import Store
-from repfl.paper_tables.core.result import Absent, Claim, Result, Table
+from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet, Table
 from tests.bench.conftest import task
 from tests.bench.report import sample
 
@@ -79,6 +81,77 @@ def test_an_artefact_that_one_scale_lacks_is_that_of_the_other() -> None:
     gone = Absent(desk.paper, desk.name, "Table 1", "No cell is done.", "paper")
     assert merged([gone, desk]) is desk
     assert best.merged([gone]) == [gone]
+
+
+def curves(scale: str, methods: list[str], rounds: int) -> Figure:
+    """A figure with one line per method, each of a cell of its own."""
+    data = pd.DataFrame(
+        [(method, turn, 50.0) for method in methods for turn in range(rounds)],
+        columns=["label", "round", "mean"],
+    )
+
+    def draw(sheet: Sheet, data: pd.DataFrame) -> Canvas:
+        canvas = sheet(4, 3)
+        for (label, drawn_from), line in data.groupby(["label", "scale"]):
+            (axes,) = canvas.axes or [canvas.subplots()]
+            axes.plot(line["round"], line["mean"], label=f"{label} {drawn_from} {len(line)}")
+        return canvas
+
+    return Figure(
+        *("paper-a", "fig1", "Figure 1", "Curves.", scale),
+        ids=tuple(f"{scale} {method}" for method in methods),
+        data=data,
+        stamp=f"{scale} scale: six clients",
+        draw_data=draw,
+        lines=("label",),
+    )
+
+
+def test_a_long_curve_is_never_hidden_by_short_ones_however_many() -> None:
+    desk = curves("desk", ["FedAvg", "FedPer", "APFL", "Local"], 2)
+    paper = curves("paper", ["FedAvg", "FedPer"], 400)
+    (found,) = best.merged([desk, paper])
+    assert isinstance(found, Figure)
+    assert found.scale == "paper"
+    assert dict(found.data.groupby("label").size()) == {
+        "FedAvg": 400,
+        "FedPer": 400,
+        "APFL": 2,
+        "Local": 2,
+    }
+    (axes,) = found.draw(lambda width, height: Canvas(figsize=(width, height))).axes
+    assert [line.get_label() for line in axes.lines] == [
+        *("APFL desk 2", "FedAvg paper 400", "FedPer paper 400", "Local desk 2")
+    ]
+    assert "desk scale: six clients" in found.notes[-1]
+
+
+def test_short_curves_are_drawn_if_there_are_no_long_ones() -> None:
+    desk, paper = curves("desk", ["FedAvg"], 2), curves("paper", [], 0)
+    (found,) = best.merged([desk, paper])
+    assert isinstance(found, Figure)
+    assert (found.scale, found.ids, len(found.data)) == ("desk", desk.ids, 2)
+    whole = curves("paper", ["FedAvg"], 400)
+    (found,) = best.merged([desk, whole])
+    assert isinstance(found, Figure)
+    assert (found.ids, found.notes) == (whole.ids, ())
+
+
+def test_points_are_of_the_highest_scale_that_has_any() -> None:
+    """Sizes are known at every scale; the cells that they come from are no reason to draw it."""
+    points = {
+        scale: Figure(
+            *("paper-a", "fig4", "Figure 4", "Points.", scale),
+            ids=ids,
+            data=pd.DataFrame({"q": [0.1], "ours": [ours]}),
+        )
+        for scale, ids, ours in (("paper", ("a",), nan), ("desk", ("a", "b"), 7.0))
+    }
+    (found,) = best.merged(list(points.values()))
+    assert found.scale == "desk"
+    filled = replace(points["paper"], data=points["desk"].data)
+    (found,) = best.merged([points["desk"], filled])
+    assert found.scale == "paper"
 
 
 def planned(**asked: Any) -> list[Planned]:

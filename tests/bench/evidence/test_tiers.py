@@ -122,8 +122,8 @@ def test_a_page_tells_how_far_apart_machines_are() -> None:
     there = [line(v, seed, platform="there") for v, seed in ((0.50, 1), (0.55, 2))]
     assert coverage.elsewhere([known(*here)]) == ""
     told = coverage.elsewhere([known(*here, *there)])
-    assert "2 lines have been computed on another kind of machine too" in told
-    assert "1.5 points apart in the middle and 3.0 at most (`fedavg`)" in told
+    assert "2 lines, all of `fedavg`, have been computed on another kind of machine too" in told
+    assert "1.5 points apart (median) and 3.0 at most, with the same seeds" in told
 
 
 def test_equal_bits_on_one_platform_are_a_recomputation_whoever_ran_it() -> None:

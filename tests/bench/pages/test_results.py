@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from repfl.bench.cells import grid as grids
@@ -50,6 +52,15 @@ def test_the_totals_are_the_sums_of_the_papers() -> None:
         assert int(count) == sum(int(line[2]) for line in of_kind)
         told = sum(int(field or 0) for line in of_kind for field in line[3:-2])
         assert int(judged or 0) == told
+
+
+def test_trained_accuracies_without_any_number_of_ours_are_not_told_as_reduced_runs() -> None:
+    whole, judged, small, none = map(int, re.findall(r"\d+", results.trained_line(PAPERS)))
+    lines = [x for x in rows(results.verdict_lines(PAPERS)) if x[1] == str(Kind.TRAINED)]
+    assert small == sum(int(line[-2] or 0) for line in lines)
+    assert none == sum(int(line[-1] or 0) for line in lines)
+    assert whole == judged + small + none == sum(int(line[2]) for line in lines)
+    assert min(small, none) > 0
 
 
 @pytest.mark.parametrize("paper", ["pfeddst", "star-pfl"])

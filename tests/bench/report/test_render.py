@@ -190,6 +190,16 @@ def test_the_first_screen_counts_in_words() -> None:
     )
 
 
+def test_the_first_screen_says_how_many_verdicts_rest_on_one_run() -> None:
+    sheet = sheets()[0]
+    some = tuple(replace(n, seeds=1 if n.row == "FedAvg" else 3) for n in sheet.numbers)
+    told = whole(summaries([replace(sheet, numbers=some)], {}))
+    assert "(3 consistent, 2 different, 3 undecided), 3 of them from one run of ours, and" in told
+    each = tuple(replace(n, seeds=1) for n in sheet.numbers)
+    told = whole(summaries([replace(sheet, numbers=each)], {}))
+    assert "3 undecided), each from one run of ours, and" in told
+
+
 def test_every_printed_number_is_a_dot_that_leads_to_it() -> None:
     shown = dots(sheets()[0])
     assert [dot.outcome for dot in shown].count("near") == 3

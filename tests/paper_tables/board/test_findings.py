@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pandas as pd
 
-from repfl.paper_tables.board import analysis, findings
-from repfl.paper_tables.board.view import View
+from repfl.bench.cells.grid import ROOT
+from repfl.paper_tables.board import analysis, findings, words
+from repfl.paper_tables.board.view import ADDED, View
 
 NOISE = (-0.2, 0.0, 0.2)
 
@@ -45,6 +47,7 @@ def view(**changes: Any) -> View:
         "methods": tuple(means),
         "apart": (),
         "scores": scores,
+        "frozen": scores,
         "printed": printed,
         "unprinted": set(),
         "mean": mean,
@@ -69,6 +72,40 @@ def test_over_several_recipes_the_first_is_named_with_those_not_told_apart() -> 
     assert first.startswith("Digits and Letters: FedPURIN ranks first on average (1.3 of 5, over 6")
     assert "FedAvg + FT cannot be told apart from it" in first
     assert not any("ranks first" in said for said in findings.accuracy(view()))
+
+
+def test_the_frozen_protocol_is_told_before_the_rows_that_its_addenda_added() -> None:
+    """FedBABU's row leads once it has been replaced by one that searches more."""
+    scores = view().scores
+
+    def like(name: str, gain: float) -> pd.DataFrame:
+        rows = scores[scores["method"] == "Local"]
+        return rows.assign(method=name, value=rows["value"] + gain)
+
+    board = View.__new__(View)
+    added = ["FedBABU, own rate", "FedAvg + FT, own rate"]
+    parts = [scores, like("FedBABU", -9), like(added[0], 13), like(added[1], 12)]
+    board.__dict__["shown_scores"] = pd.concat(parts)
+    board.__dict__["spoken"] = {"c": "Digits"}
+    board.__dict__["missing"] = {"c": []}
+    board.apart, board.methods = ("FedBABU",), (*scores["method"].unique(), *added)
+    first, addenda, leader, *_ = findings.accuracy(board)
+    assert first.startswith(
+        "Digits, frozen protocol: FedPURIN has the highest accuracy of 6 methods, 85.20 %."
+    )
+    assert first.endswith(" FedBABU is 5th.")
+    assert "written when the first recipe had run, add “FedBABU, own rate” and" in addenda
+    assert "“FedAvg + FT, own rate” also search a learning rate of fine-tuning" in addenda
+    assert leader.startswith("Digits, with the added rows: FedBABU, own rate has the highest")
+
+
+def test_every_row_that_an_addendum_added_is_planned_and_no_other_is_called_added() -> None:
+    """The frozen protocol's 28 rows are the list `all` of the grid."""
+    rows = tomllib.loads((ROOT / "board" / "grid.toml").read_text())["rows"]
+    later = [row["label"] for name in ("before", "as-its-code", "own-rate") for row in rows[name]]
+    assert set(later) == set(ADDED)
+    assert not {row["label"] for row in rows["all"]} & set(ADDED)
+    assert len(rows["all"]) == 28
 
 
 def test_a_method_without_a_score_is_named_with_the_reason() -> None:
@@ -168,7 +205,7 @@ def test_of_a_recipe_with_trials_to_make_nothing_is_said_but_how_far_it_is() -> 
 
 
 def test_places_are_told_as_one_speaks() -> None:
-    told = [findings._ordinal(place) for place in (1, 2, 3, 4, 11, 12, 13, 21, 22, 111)]
+    told = [words.ordinal(place) for place in (1, 2, 3, 4, 11, 12, 13, 21, 22, 111)]
     assert told == ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "111th"]
 
 

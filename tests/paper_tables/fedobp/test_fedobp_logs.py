@@ -50,6 +50,22 @@ def test_two_workers_change_flute_and_hardly_anybody_else() -> None:
     assert gap.drop(["FLUTE", "LG-FedAvg"]).abs().max() <= 0.04
 
 
+def test_fedavg_is_above_fedobp_in_eleven_of_twelve_logs_once_both_are_fine_tuned() -> None:
+    tuned = logs.finetuned()
+    above = tuned["FedAvg, fine-tuned"] > tuned.drop(columns="FedAvg, fine-tuned").max(axis=1)
+    assert len(tuned) == 12
+    assert list(tuned.index[~above]) == [("CIFAR10", "Dir(0.1)")]
+    assert list(tuned.loc[("CIFAR100", "Dir(0.1)")]) == [46.89, 46.08, 46.79]
+
+
+def test_ablation_runs_alone_were_logged_without_fine_tuning() -> None:
+    runs = logs.logged()
+    without = runs[logs.FINETUNED].isna().all(axis=1)
+    assert without.sum() == 48
+    assert runs.loc[without, "method"].str.match("FedOBP .*(Norm|CLS)").all()
+    assert runs.loc[~without, logs.FINETUNED].notna().all().all()
+
+
 def test_table_v_is_the_logs_in_28_of_32_cells() -> None:
     cells = logs.beside_print("V")
     differ = cells[cells["mean"] != cells["best"]]
@@ -96,11 +112,16 @@ COUNTED = ("no", "one", "two", "three", "four", "five", "six")
 
 
 def test_pages_count_the_baselines_that_lie_within_a_point_of_their_log() -> None:
-    """After 100 rounds, by column and in all, with FedOBP itself left out."""
+    """After 100 rounds, by column and in all, with FedOBP itself left out. Seed 42 alone counts:
+    seeds 43 and 44 of FLUTE were begun after it had missed.
+    """
     frames = [committed.table("fedobp", name, "paper").frame for name in ("table3", "table4")]
     rows = pd.concat(frames).query("kind == 'log value' and ours == ours")
     rows = rows[rows["row"].str.endswith("100 rounds") & ~rows["row"].str.startswith("FedOBP")]
-    near = (rows["ours"] - rows["published"]).abs() <= 1
+    ours = pd.Series(
+        [next(run.value for run in runs if run.seed == 42) for runs in rows["by_seed"]], rows.index
+    )
+    near = (ours - rows["published"]).abs() <= 1
 
     def told(where: pd.Series) -> str:
         return f"{near[where].sum()} of {where.sum()}"
@@ -116,7 +137,8 @@ def test_pages_count_the_baselines_that_lie_within_a_point_of_their_log() -> Non
     assert f"100 of 400 rounds, {every} baselines that were run" in page
     for other, said in (
         ("paper_tables/RESULTS.md", f"{every} logged baselines that were run"),
-        ("README.md", f"{every} logged baselines of FedOBP"),
+        ("README.md", f"repeated {len(near)} baseline runs"),
+        ("README.md", f"{near.sum()} end within one percentage point"),
     ):
         assert said in (root / other).read_text()
 
