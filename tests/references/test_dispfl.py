@@ -24,11 +24,11 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms import models
-from repfl.algorithms.core import sparse
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.rng import lots
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.dis_pfl import DisPFL
+from repfl.algorithms.engine.rng import splitmix64
+from repfl.algorithms.math.sparse import erk_counts
 from tests.algorithms import peers, plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
@@ -167,13 +167,11 @@ def hand_draws(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     fed, method, draws = run.fed, cast(DisPFL, run.method), []
     fed.round = 0
     first = method.init(fed)["mask"]
-    orders = (
-        (~row[s.start : s.stop]).long().argsort(stable=True) for row in first for s in fed.layout
-    )
+    orders = ((~row[s.place]).long().argsort(stable=True) for row in first for s in fed.params)
     for round_ in range(1, fed.rounds + 1):
         fed.round = round_
         keys = method.keys(fed, "regrow")
-        draws += [lots(keys, s.start, s.size)[c] for c in range(fed.N) for s in fed.layout]
+        draws += [splitmix64(keys, s.start, s.size)[c] for c in range(fed.N) for s in fed.params]
     ranks, never = iter(draws), torch.iinfo(torch.int64).min
     monkeypatch.setattr(torch, "sort", partial(torch.sort, stable=True))
     monkeypatch.setattr(torch, "randperm", lambda size: next(orders))
@@ -221,13 +219,13 @@ def test_tensors_of_a_resnet_are_as_dense_as_in_the_authors_code(
     code: None, monkeypatch: pytest.MonkeyPatch, density: float
 ) -> None:
     monkeypatch.setattr(torch, "randperm", torch.arange)
-    layout = models.build("resnet18-gn", channels=3, size=32, classes=10).layout
+    params = models.build("resnet18-gn", channels=3, size=32, classes=10).params
     trainer = import_module("fedml_api.standalone.DisPFL.my_model_trainer").MyModelTrainer(
         None, Namespace(erk_power_scale=1), LOG
     )
-    tensors = {s.name: torch.empty(s.shape) for s in layout}
+    tensors = {s.name: torch.empty(s.shape) for s in params}
     masks = trainer.init_masks(tensors, trainer.calculate_sparsities(tensors, sparse=density))
-    assert {name: int(mask.sum()) for name, mask in masks.items()} == sparse.erk(layout, density)
+    assert {name: int(mask.sum()) for name, mask in masks.items()} == erk_counts(params, density)
 
 
 def test_dfedavgm_as_it_stands_is_the_codes_decentralised_sgd(code: None) -> None:

@@ -26,8 +26,8 @@ from torch import Tensor, nn
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
-from repfl.algorithms.core.rng import cohort
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.rng import cohort
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
@@ -44,7 +44,7 @@ PROTOCOL: dict[str, Any] = {
 
 
 def name(ours: str) -> str:
-    return nets.theirs(ours).replace("fc2", "linear")
+    return ours.replace("fc2", "linear")
 
 
 class Headed(nn.Module):
@@ -160,7 +160,7 @@ def test_fedbabu_is_the_authors_code(
         if round_:
             run.step()
         assert plain.apart(scored, toys.everybody(run)) < 1e-9
-    lr = run.fed.sgd.lr
+    lr = run.fed.lr
     for part, rates in {"model": (lr, lr), "body": (lr, 0.0), "head": (0.0, lr)}.items():
         run.method = build("fedbabu", {"epochs": 5, "part": part})
         assert plain.apart(tune(*rates), toys.everybody(run)) < 1e-9

@@ -31,8 +31,8 @@ from torch import Tensor, nn
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
-from repfl.algorithms.core.rng import cohort
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.rng import cohort
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
