@@ -28,7 +28,7 @@ from repfl.algorithms.engine.rng import cohort
 from repfl.algorithms.math import simplex
 from tests.algorithms import toys
 from tests.references import nets
-from tests.references.loaders import Passes
+from tests.references.loaders import epochs
 from tests.references.stand_ins import words
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def pfllib(
             if not data.is_train:
                 return [(torch.stack([x for x, _ in data]), torch.stack([y for _, y in data]))]
             past = len(begun[0].Budget)  # rounds that are over
-            return Passes(
+            return epochs(
                 fed,
                 data.client,
                 min(past + 1, run.round),

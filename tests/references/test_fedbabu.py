@@ -31,7 +31,7 @@ from repfl.algorithms.engine.rng import cohort
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
-from tests.references.loaders import Passes
+from tests.references.loaders import epochs
 
 SIZES = (25, 16, 9, 12, 30, 8)
 PROTOCOL: dict[str, Any] = {
@@ -133,8 +133,8 @@ def theirs(
         called = [
             cohort(fed.streams, fed.N, fed.N // 2, t).tolist() for t in range(1, fed.rounds + 1)
         ]
-        loaders = [Passes(fed, c, t) for t, clients in enumerate(called, 1) for c in clients]
-        tuning = (Passes(fed, c, 3, "finetune") for c in cycle(range(fed.N)))
+        loaders = [epochs(fed, c, t) for t, clients in enumerate(called, 1) for c in clients]
+        tuning = (epochs(fed, c, 3, "finetune") for c in cycle(range(fed.N)))
         cohorts, feed = iter(called), chain(loaders, tuning)
         monkeypatch.setattr(np.random, "choice", lambda *_, **__: next(cohorts))
         monkeypatch.setattr(update, "DataLoader", lambda *_, **__: next(feed))
