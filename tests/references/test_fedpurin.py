@@ -235,37 +235,35 @@ def test_fedpurin_with_the_codes_cutoff_is_the_authors_code(
 def test_fedpurins_default_differs_from_the_authors_code_in_tensors_without_effect_alone(
     tau: float, ends: bool
 ) -> None:
+    """Effects are large here, so that the second-order term counts."""
     fed = first_round("local", {}).fed
     theta, grad = torch.from_numpy(Streams(0).at("entries").standard_normal((2, fed.D)))
     part = {s.name: grad[s.place] for s in fed.params}
     part["conv2.weight"].mul_(1e-13)
     part["fc1.bias"].zero_()
     part["fc1.weight"][3:] = 0
-    client = Fling(fed, "purin_client", "purin_group", HeadEnd=ends).clients[0]
     known = {
         "conv1": "pre",
         "fc1": "hidden",
         "fc2": "fc",
     }  # how its networks call these layers; it tells them by their names
-    net = nn.ModuleDict(
-        {
-            known.get(name, name): layer
-            for name, layer in nets.load(fed, client.model, theta).named_children()
-        }
-    )
     grads = nets.split(
         fed, grad, lambda name: ".".join(known.get(word, word) for word in name.split("."))
     )
-    theirs = client.evaluate_critical_parameter_grad(net, grads, tau)[0].bool()
-    hp = {"tau": tau, "ends": ends, "grad_dtype": "float32"}
-    methods: list[Any] = [
-        build("fedpurin", hp | {"cutoff": cutoff}) for cutoff in ("code", "empty")
-    ]
-    code, default = (method.critical(fed, theta[None], grad[None])[0] for method in methods)
-    assert torch.equal(code[fed.params.learnable & ~fed.params.norm], theirs)
-    assert torch.equal(
-        default, code & ~fed.params.where(name="conv2.weight") & ~fed.params.where(name="fc1.bias")
-    )
+    layers = nets.load(fed, nets.TinyBN(fed), theta).named_children()
+    net = nn.ModuleDict({known.get(name, name): layer for name, layer in layers})
+    for hessian in (False, True):
+        switches = {"HeadEnd": ends, "isHessian": hessian}
+        client = Fling(fed, "purin_client", "purin_group", **switches).clients[0]
+        theirs = client.evaluate_critical_parameter_grad(net, grads, tau)[0].bool()
+        hp = {"tau": tau, "ends": ends, "hessian": hessian, "grad_dtype": "float32"}
+        methods: list[Any] = [
+            build("fedpurin", hp | {"cutoff": cutoff}) for cutoff in ("code", "empty")
+        ]
+        code, default = (method.critical(fed, theta[None], grad[None])[0] for method in methods)
+        dead = fed.params.where(name="conv2.weight") | fed.params.where(name="fc1.bias")
+        assert torch.equal(code[fed.params.learnable & ~fed.params.norm], theirs)
+        assert torch.equal(default, code & ~dead)
 
 
 @pytest.mark.parametrize("lr", [0.05, 1e-7])
