@@ -53,7 +53,7 @@ def moved(
     """What the gate says of some methods if layers round in another way."""
     values = json.loads(FILE.read_text())
     for cell in values["cells"].values():
-        cell["digests"] = {"another platform": ""}
+        
     reference = tmp_path / "reference.json"
     reference.write_text(json.dumps(values))
     monkeypatch.setattr("repfl.bench.running.runner.choose_executor", lambda *_: ("inline", 1))
