@@ -130,9 +130,9 @@ class Run:
 
     def _score_end(self, round_: int) -> None:
         fed, evaluation = self.fed, self.recipe.evaluation
-        if "pre_agg" in evaluation.points and fed.trained is not None:
-            if "pre_agg" not in fed.scores:
-                fed.score("pre_agg", fed.trained)
+        trained, points = fed.trained, evaluation.points
+        if "pre_agg" in points and trained is not None and "pre_agg" not in fed.scores:
+            fed.score("pre_agg", trained)
         if self.method.personalizes:
             fed.scoring = self._due(round_, evaluation.finetuned_every)
         if "post_agg" in evaluation.points and fed.scoring:

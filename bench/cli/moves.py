@@ -70,8 +70,7 @@ def cells(move: Move) -> tuple[str, ...]:
 def last_line(found: Regression) -> str:
     moved = len(found.moved) or "nothing"
     return (
-        f"{found.cells} cells of {found.methods} methods against {found.reference} ({found.how}):"
-        f" {moved} moved"
+        f"{found.cells} cells of {found.methods} methods against {found.reference}: {moved} moved"
     )
 
 

@@ -1,8 +1,7 @@
-"""The regression gate: small cells of every method, against a committed reference.
+"""The regression gate: small cells of every method in float64, against a committed reference.
 
-On a platform that the reference knows, every bit and every metric must be equal. Elsewhere seeds
-are compared one by one: counts of correct predictions, sizes of states after every round, metrics,
-bytes. See `gate.compare` for what may differ.
+Seeds are compared one by one: counts of correct predictions, sizes of states after every round,
+metrics, bytes. See `gate.compare` for what rounding may change.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ class Regression:
     """What a check found."""
 
     reference: str
-    how: str
     cells: int = 0
     methods: int = 0
     moved: list[Move] = field(default_factory=list)
@@ -94,9 +92,7 @@ def accept(
     workers: int | None,
     plugins: tuple[str, ...] = (),
 ) -> Path:
-    """Take today's numbers as the reference, and keep why; other platforms' digests stay where they
-    hold.
-    """
+    """Take today's numbers as the reference, and keep why."""
     path = path or FILE
     if not reason.strip():
         raise UserError('--accept needs --reason "why the new numbers are right"')
@@ -105,7 +101,7 @@ def accept(
     old: dict[str, Any] = (
         read_reference(path) if path.exists() else {"schema": SCHEMA, "cells": {}, "history": []}
     )
-    here, now = platform(), entries(methods, workers, plugins)
+    now = entries(methods, workers, plugins)
     failed = [
         f"{key} {entry['status']}: {entry['reason']}"
         for key, entry in now.items()
@@ -120,20 +116,16 @@ def accept(
     moved = [
         key
         for key, entry in now.items()
-        if key in old["cells"] and _moved(old["cells"][key], entry, here)
+        if key in old["cells"] and first_move(old["cells"][key], entry)
     ]
     cells = {
         key: cell for key, cell in old["cells"].items() if methods and method_of(key) not in methods
     }
     for key, entry in now.items():
-        others = {} if key in moved or key not in old["cells"] else old["cells"][key]["digests"]
-        parts = len(entry["digest"])  # of a cell that has got diagnostics since, an old one is none
-        others = {name: each for name, each in others.items() if len(each) == parts}
-        kept = {name: value for name, value in entry.items() if name not in ("digest", "reason")}
-        cells[key] = {**kept, "digests": {**others, here: entry["digest"]}}
+        cells[key] = {name: value for name, value in entry.items() if name != "reason"}
     note = {
         "reason": reason.strip(),
-        "platform": here,
+        "platform": provenance.platform_of("cpu", "fp64")["fingerprint"],
         "cells": len(now),
         "moved": moved,
         "engine": core.ENGINE,
@@ -143,51 +135,19 @@ def accept(
     return path
 
 
-def platform() -> str:
-    """What two computations here share."""
-    return str(provenance.platform_of("cpu", "fp64")["fingerprint"])
-
-
-def _moved(cell: Mapping[str, Any], entry: Entry, here: str) -> bool:
-    """Whether a cell of the reference tells of another run, as far as this platform can say."""
-    return bool(first_move(_seen_from(cell, here), entry, here in cell["digests"]))
-
-
-def _seen_from(cell: Mapping[str, Any], here: str) -> Entry:
-    """A cell of the reference as an entry, with the digest of one platform."""
-    return {**cell, "digest": cell["digests"].get(here, "")}
-
-
 def check(
     path: Path | None, methods: Sequence[str], workers: int | None, plugins: tuple[str, ...] = ()
 ) -> Regression:
     """Compute the gate's cells and compare them with the reference."""
     places(methods)
-    reference, here = read_reference(path), platform()
-    now = entries(methods, workers, plugins)
-    wanted = {
+    reference, now = read_reference(path), entries(methods, workers, plugins)
+    then = {
         key: cell
         for key, cell in reference["cells"].items()
         if not methods or method_of(key) in methods
     }
-    then = {key: _seen_from(cell, here) for key, cell in wanted.items()}
-    known = {key for key, cell in then.items() if cell["digest"]}
-    how = (
-        f"equal bits, platform {here}"
-        if known
-        else f"seed by seed, since platform {here} is not in the reference"
-    )
-    if known and len(known) < len(then):
-        how += (
-            f"; {len(then) - len(known)} cells seed by seed, since they were computed elsewhere"
-            " alone"
-        )
-    found = Regression(str(path or FILE), how, len(now), len({method_of(key) for key in now}))
-    for exact in (True, False):
-        before, after = (
-            {key: part[key] for key in part if (key in known) is exact} for part in (then, now)
-        )
-        found.moved += difference(before, after, exact)
+    found = Regression(str(path or FILE), len(now), len({method_of(key) for key in now}))
+    found.moved = difference(then, now)
     if found.moved and reference["history"]:
         last = reference["history"][-1]
         found.notes.append(f"reference of commit {str(last.get('commit'))[:12]}: {last['reason']}")

@@ -8,18 +8,13 @@ from collections.abc import Mapping, Sequence
 from math import isfinite, sqrt
 from typing import Any
 
-from repfl.bench.records.digest import of_curves
 from repfl.bench.records.store import Record, Store
 
 Entry = Mapping[str, Any]
 DIGITS = 12
 """Significant digits that are kept of a float; both sides of a comparison are rounded to them."""
 
-COLUMNS = {
-    "rounds.parquet": ["round", "name", "value"],
-    "clients.parquet": ["round", "point", "client", "correct", "total"],
-}
-"""What is read of a record's files."""
+COLUMNS = ["round", "point", "client", "correct", "total"]
 
 
 def entry_of(record: Record, store: Store) -> dict[str, Any]:
@@ -31,14 +26,12 @@ def entry_of(record: Record, store: Store) -> dict[str, Any]:
     }
     if record.status != "done":
         return kept
-    rounds, clients = (_stored(record, store, name) for name in COLUMNS)
+    clients = _clients(record, store)
     arrays = {
         name: _size(value)
         for name, value in store.arrays(record).items()
         if value.dtype.kind in "biuf"
     }
-    digests = record.provenance["digests"]
-    parts = [digests["state"], of_curves(rounds, clients), *([digests["arrays"]] if arrays else [])]
     return kept | {
         "partition": record.provenance["partition"][:16],
         "metrics": _rounded(record.metrics),
@@ -46,14 +39,13 @@ def entry_of(record: Record, store: Store) -> dict[str, Any]:
         "counts": counts_of(clients),
         "norms": _rounded(record.provenance["norms"]),
         "arrays": _rounded(arrays),
-        "digest": "".join(part[:16] for part in parts),
     }
 
 
-def _stored(record: Record, store: Store, name: str) -> list[tuple[Any, ...]]:
-    """The rows of a record's parquet file."""
-    frame = store.frame(record, name)
-    return [] if frame is None else list(frame[COLUMNS[name]].itertuples(index=False, name=None))
+def _clients(record: Record, store: Store) -> list[tuple[Any, ...]]:
+    """Return the rows of a record's counts."""
+    frame = store.frame(record, "clients.parquet")
+    return [] if frame is None else list(frame[COLUMNS].itertuples(index=False, name=None))
 
 
 def counts_of(rows: Sequence[tuple[Any, ...]]) -> dict[str, dict[str, str]]:

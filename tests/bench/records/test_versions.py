@@ -12,8 +12,8 @@ import pytest
 
 from repfl.algorithms import core
 from repfl.algorithms.core import ENGINE, method
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.records import versions
 from repfl.bench.records.versions import Standing
 from repfl.datasets.core import partition, registry

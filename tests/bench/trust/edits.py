@@ -323,8 +323,8 @@ MISTAKES = (
     # methods
     Edit(
         "algorithms/fedbn.py",
-        "fed.layout.learnable & ~fed.layout.norm",
-        "fed.layout.learnable",
+        "fed.params.learnable & ~fed.params.norm",
+        "fed.params.learnable",
         "fedbn",
         "everybody",
     ),
@@ -366,7 +366,7 @@ MISTAKES = (
     Edit("algorithms/fedbabu.py", '            stream="finetune",\n', "", "fedbabu", "everybody"),
     Edit(
         "algorithms/lotteryfl.py",
-        "rewound = torch.where(fed.layout.learnable, fed.new_model(), received)",
+        "rewound = torch.where(fed.params.learnable, fed.new_model(), received)",
         "rewound = received",
         "lotteryfl",
         "everybody star-pfl",
@@ -509,13 +509,13 @@ HARMLESS = (
     Edit(
         f"{CORE}/network.py",
         "        return (\n"
-        "            self.layout.learnable\n"
+        "            self.params.learnable\n"
         '            if self.protocol.buffers == "local"\n'
-        "            else torch.ones_like(self.layout.learnable)\n"
+        "            else torch.ones_like(self.params.learnable)\n"
         "        )",
         '        if self.protocol.buffers == "global":\n'
-        "            return torch.ones_like(self.layout.learnable)\n"
-        "        return self.layout.learnable",
+        "            return torch.ones_like(self.params.learnable)\n"
+        "        return self.params.learnable",
         "fedavg",
         "everybody cohort",
     ),

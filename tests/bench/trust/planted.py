@@ -36,10 +36,10 @@ COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 MASKS = (
     "fed.exchanged",
-    "fed.layout.head",
-    "fed.layout.learnable",
-    "fed.layout.norm",
-    "fed.layout.stats",
+    "fed.params.head",
+    "fed.params.learnable",
+    "fed.params.norm",
+    "fed.params.stats",
 )
 SPARED = ("record", "__init__")
 """Functions that only tell, or only remember."""
@@ -174,7 +174,7 @@ ENGINE = (
     ),
     (
         "network",
-        "Network.exchanged = property(lambda self: torch.ones_like(self.layout.learnable))",
+        "Network.exchanged = property(lambda self: torch.ones_like(self.params.learnable))",
         "fedavg",
     ),
     ("network", "Network.up, Network.down = Network.down, Network.up", "fedpurin"),

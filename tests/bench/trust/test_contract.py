@@ -13,7 +13,7 @@ from repfl.bench.trust import contract
 from repfl.bench.trust.contract import Broken, Situation
 from tests.bench.conftest import PEEKING, ROOT, environment
 
-SLIPS = '''
+SLIPS = """
 import torch
 from repfl.algorithms.core.method import Method, register
 from repfl.algorithms.fedavg import FedAvg
@@ -202,7 +202,7 @@ class Explodes(FedAvg):
     def round(self, state, fed):
         after = super().round(state, fed)
         return after | {"theta": after["theta"] / 0}
-'''
+"""
 
 FOUND = [
     ("test-no-download", "unreceived", 1.0, "a part of the server's state that no message carries"),

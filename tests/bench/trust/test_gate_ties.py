@@ -8,7 +8,6 @@ gate's tolerance, and nothing may move.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,8 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from repfl.algorithms.core.rng import Streams
+from repfl.algorithms.engine.rng import Streams
 from repfl.bench.trust import regress
-from repfl.bench.trust.gate.reference import FILE
 
 NOISE = 1e-13
 LAYERS = {"conv2d", "linear", "bmm", "baddbmm", "matmul", "batch_norm", "group_norm"}
@@ -51,16 +49,11 @@ def moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Sequence[str], int], list[str]]:
     """What the gate says of some methods if layers round in another way."""
-    values = json.loads(FILE.read_text())
-    for cell in values["cells"].values():
-        cell["digests"] = {"another platform": ""}
-    reference = tmp_path / "reference.json"
-    reference.write_text(json.dumps(values))
     monkeypatch.setattr("repfl.bench.running.runner.choose_executor", lambda *_: ("inline", 1))
 
     def check(methods: Sequence[str], seed: int) -> list[str]:
         with Rounding(seed) as rounding:
-            found = regress.check(reference, methods, 1)
+            found = regress.check(None, methods, 1)
         assert rounding.layers > 100 * found.cells
         return [f"{move.spec} {move.recipe}: {move.why}" for move in found.moved]
 
