@@ -394,9 +394,8 @@ def test_variants_keep_the_contract(promise: Any, hp: tuple[str, Any]) -> None:
 
 
 def test_the_benchmarks_participants_arrive_with_a_linear_head_and_score_with_another() -> None:
-    points = {"points": ["start", "post_agg"]}
     run, plain = (
-        toys.run(name, hp, evaluation=points)
+        toys.run(name, hp, evaluation={"points": ("start", "post_agg")})
         for name, hp in (("pfedfda", {"compat": "flbench"}), ("fedavg", {}))
     )
     start, scored = ([row for row in r.rows if row[1] == "start/mean"] for r in (run, plain))

@@ -140,7 +140,7 @@ def test_infeasible_data_are_refused_with_code_2_and_the_rest_is_done(
         (["run", "--seed", "x"], ["--seed"]),
         (["run", "--executor", "proceses"], ["proceses", "processes"]),
         (["run", "--executor", "ray", "--address", "ray://head:10001"], ["ray"]),
-        (["run", "--per-gpu", "half"], ["--per-gpu 'half'", "auto"]),
+        (["run", "--per-gpu", "half"], ["--per-gpu", "valid integer"]),
         (["run", "--workers", "0"], ["--workers 0", ">= 1"]),
         (["run", "--device", "tpu"], ["tpu", "auto, cpu, cuda"]),
         (["run", "--stack", "0"], ["--stack 0"]),
