@@ -46,7 +46,21 @@ _PLACES = {
     "repfl.knowing": ["data", "hyperparameters", "methods", "recipe", "recipes"],
     "repfl.reading": ["clients", "curves", "load", "table"],
 }
-__all__ = [name for names in _PLACES.values() for name in names]
+__all__ = [
+    "Run",
+    "UserError",
+    "clients",
+    "curves",
+    "data",
+    "grid",
+    "hyperparameters",
+    "load",
+    "methods",
+    "recipe",
+    "recipes",
+    "run",
+    "table",
+]
 
 
 def __getattr__(name: str) -> Any:

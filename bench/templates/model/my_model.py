@@ -2,9 +2,7 @@
 
 It is given the channels and the size of square images (of features: their number, and 1) and the
 number of classes. Its last nn.Linear is the head that methods like FedPer keep at the client, and
-must be what `forward` returns. Clients go through it one at a time. A model written with the layers
-of `repfl.algorithms.core.ops`, such as `algorithms/models/tiny.py`, takes many at once, which is
-faster on a GPU.
+must be what `forward` returns.
 """
 
 from __future__ import annotations
