@@ -73,7 +73,7 @@ def main(method: str, model: str, count: str, batch: str, participation: str, ro
     products.digests(run)
     print(
         json.dumps(
-            {"before": before, "peak": held("VmHWM"), "copy": 4 * int(count) * net.layout.size}
+            {"before": before, "peak": held("VmHWM"), "copy": 4 * int(count) * net.params.size}
         )
     )
 
