@@ -35,9 +35,9 @@ def simplest(matrix: np.ndarray) -> np.ndarray:
 # -- class statistics ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("chunk", [1, 6])
-def test_class_statistics_are_counts_means_and_norms_of_features(chunk: int) -> None:
-    fed = toys.run("local", model="tiny-bn", dtype=torch.float64, rounds=1, stack=chunk).fed
+@pytest.mark.parametrize("stack", [1, 6])
+def test_class_statistics_are_counts_means_and_norms_of_features(stack: int) -> None:
+    fed = toys.run("local", model="tiny-bn", dtype=torch.float64, rounds=1, stack=stack).fed
     models = torch.stack([fed.new_model(client).double() for client in range(fed.N)])
     found = class_statistics(fed, models)
     for client in range(fed.N):

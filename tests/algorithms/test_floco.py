@@ -1,4 +1,4 @@
-"""FLOCO: limiting cases, the simplex, a plain transcription, bytes."""
+"""FLOCO: limiting cases, a plain transcription, bytes."""
 
 from __future__ import annotations
 
@@ -7,23 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.decomposition import PCA
 from torch import Tensor
 
 from repfl.algorithms import models
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
-from repfl.algorithms.engine.rng import Streams
-from repfl.algorithms.math.simplex import on_simplex, principal, spread
+from repfl.algorithms.math.simplex import principal, spread
 from repfl.bench.trust import contract
 from tests.algorithms import plain, toys
 
 SIZES = (25, 7, 12, 16)
-
-
-def normal(*shape: int) -> Tensor:
-    return torch.from_numpy(Streams(0).at("points").standard_normal(shape))
 
 
 def from_common_head(hp: dict[str, Any], *, net: str = "tiny", **protocol: Any) -> Run:
@@ -98,61 +92,11 @@ def test_places_are_found_in_round_tau_from_everybody_and_stay() -> None:
     assert torch.equal(states[1], states[2])
 
 
-def test_clients_with_equal_endpoints_get_equal_places() -> None:
-    rows = normal(5, 40)
-    rows[3] = rows[1]
-    places = spread(principal(rows, 4))
-    torch.testing.assert_close(places[3], places[1], rtol=0, atol=1e-6)
-
-
 def test_scored_heads_are_mixed_from_the_endpoints() -> None:
     run = toys.run("floco", {"endpoints": 3, "tau": 1}, dtype=torch.float64)
     at = run.fed.params.head_weight
     heads = toys.everybody(run)[:, at.start : at.stop]
     assert plain.apart(run.state["places"] @ run.state["ends"].flatten(1), heads) < 1e-12
-
-
-# -- the simplex -----------------------------------------------------------------------------------
-
-
-def test_principal_coordinates_are_those_of_scikit_learn() -> None:
-    rows = normal(7, 30)
-    expected = PCA(n_components=4, svd_solver="full").fit_transform(rows.numpy())
-    torch.testing.assert_close(principal(rows, 4), torch.from_numpy(expected))
-
-
-def test_fewer_clients_than_endpoints_leave_coordinates_at_zero() -> None:
-    assert torch.equal(principal(normal(2, 30), 5)[:, 2:], torch.zeros(2, 3, dtype=torch.float64))
-
-
-@pytest.mark.parametrize("size", [1e-4, 0.3, 1.0])
-def test_projection_onto_a_simplex_is_the_nearest_point(size: float) -> None:
-    points = normal(6, 4)
-    found = on_simplex(points, size) * size
-    torch.testing.assert_close(found.sum(1), torch.full((6,), size, dtype=torch.float64))
-    for other in torch.from_numpy(Streams(0).at("others").dirichlet([1.0] * 4, 200)) * size:
-        assert ((found - points).norm(dim=1) <= (other - points).norm(dim=1) + 1e-12).all()
-
-
-def test_places_are_spread_as_in_a_plain_search() -> None:
-    points, sizes = normal(5, 3).numpy(), np.linspace(1e-4, 1, 1000)
-    rows = []
-    for (
-        point
-    ) in points:  # the shift that makes the positive part sum to z, by bisection, for all z at once
-        low, high = point.min() - sizes, np.full(1000, point.max())
-        for _ in range(80):
-            middle = (low + high) / 2
-            over = np.maximum(point - middle[:, None], 0).sum(1) > sizes
-            low, high = np.where(over, middle, low), np.where(over, high, middle)
-        row = np.maximum(point - low[:, None], 0)
-        rows.append(row / row.sum(1, keepdims=True))
-    pairs = np.array(
-        [np.linalg.norm(rows[i] - rows[j], axis=1) for i in range(5) for j in range(i)]
-    )
-    best = np.log(np.mean(1 / np.maximum(pairs, 1e-4) ** 2, axis=0)).argmin()
-    expected = torch.from_numpy(np.array([row[best] for row in rows]))
-    torch.testing.assert_close(spread(torch.from_numpy(points)), expected, rtol=0, atol=1e-9)
 
 
 # -- a plain transcription -------------------------------------------------------------------------
@@ -271,11 +215,11 @@ def transcription(run: Run, hp: dict[str, Any], rounds: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("chunk", [1, 4])
+@pytest.mark.parametrize("stack", [1, 4])
 @pytest.mark.parametrize("plus_epochs", [0, 1])
-def test_floco_follows_its_plain_transcription(plus_epochs: int, chunk: int) -> None:
+def test_floco_follows_its_plain_transcription(plus_epochs: int, stack: int) -> None:
     hp = {"endpoints": 3, "tau": 1, "rho": 0.3, "plus_epochs": plus_epochs, "plus_lam": 0.4}
-    run = toys.run("floco", hp, sizes=SIZES, dtype=torch.float64, stack=chunk, momentum=0.6)
+    run = toys.run("floco", hp, sizes=SIZES, dtype=torch.float64, stack=stack, momentum=0.6)
     expected = transcription(run, hp, 3)
     for name in ("theta", "ends", "places", *(("plus", "plus_ends") if plus_epochs else ())):
         assert plain.apart(expected[name], run.state[name]) < 1e-9

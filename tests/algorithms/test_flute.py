@@ -171,12 +171,12 @@ HP = {
     ],
     ids=str,
 )
-@pytest.mark.parametrize("chunk", [1, 4])
+@pytest.mark.parametrize("stack", [1, 4])
 def test_flute_follows_its_plain_transcription(
-    hp: dict[str, Any], protocol: dict[str, Any], chunk: int
+    hp: dict[str, Any], protocol: dict[str, Any], stack: int
 ) -> None:
     chosen = HP | hp
-    run = toys.run("flute", chosen, sizes=SIZES, dtype=torch.float64, stack=chunk, **protocol)
+    run = toys.run("flute", chosen, sizes=SIZES, dtype=torch.float64, stack=stack, **protocol)
     theta, own = transcription(run.fed, chosen, 3)
     head = run.fed.params.head
     assert plain.apart(theta[~head], run.state["theta"][~head]) < 1e-9
@@ -185,8 +185,8 @@ def test_flute_follows_its_plain_transcription(
 
 def test_flute_bills_body_head_weight_and_a_bit_per_class() -> None:
     run = toys.run("flute", sizes=toys.EQUAL)
-    layout, classes = run.fed.params, run.fed.classes
-    body = layout.parameters - int(layout.head.sum())
+    params, classes = run.fed.params, run.fed.classes
+    body = params.parameters - int(params.head.sum())
     floats = body + classes * 32
     assert toys.traffic(run, "down_values") == [4 * 4 * floats] * 3
     assert toys.traffic(run, "up_values") == [4 * 4 * floats] * 3
