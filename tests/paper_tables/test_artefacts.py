@@ -320,8 +320,8 @@ def test_smoke_needs_no_data_and_stays_small(paper: Paper) -> None:
 
 
 @of_papers
-def test_the_desk_scale_fits_an_afternoon_on_two_cores(paper: Paper) -> None:
+def test_the_desk_scale_takes_six_hours_on_two_cores_at_most(paper: Paper) -> None:
     items = unique(planned(paper.name, "desk"))
-    assert sum(map(cost.static, items)) <= 2 * 4 * 3600
+    assert sum(map(cost.static, items)) <= 2 * 6 * 3600
     used = {item.cell.recipe["dataset"] for item in items}
     assert used == set(EXPECTED[paper.name].desk.split())

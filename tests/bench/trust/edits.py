@@ -32,15 +32,17 @@ class Edit(NamedTuple):
 
 
 CORE = "algorithms/core"
-FEDERATION, CHUNK, RUN = f"{CORE}/federation.py", f"{CORE}/chunk.py", f"{CORE}/run.py"
+FEDERATION, RUN = f"{CORE}/federation.py", f"{CORE}/run.py"
+ENGINE = "algorithms/engine"
+CLIENT = f"{ENGINE}/client.py"
 METRICS, CLIENTS = "bench/running/metrics.py", "bench/running/clients.py"
 PARTITIONS = "datasets/partitions"
 
 NAMED = {
     "scored on training data": Edit(
         FEDERATION,
-        "own = [getattr(self.data, split)[client]",
-        "own = [self.data.train[client]",
+        "parts = [getattr(self.data, split)[client]",
+        "parts = [self.data.train[client]",
         "fedavg",
         "everybody",
     ),
@@ -53,35 +55,17 @@ NAMED = {
     ),
     "weighting = uniform ignored": Edit(
         FEDERATION,
-        "        held = (\n"
-        "            torch.where(self.n_train.sum() > 0, self.n_train, alike)\n"
-        '            if self.protocol.weighting == "samples"\n'
-        "            else alike\n"
-        "        )",
-        "        held = torch.where(self.n_train.sum() > 0, self.n_train, alike)",
+        'if self.protocol.weighting != "samples" or not any(held):',
+        "if not any(held):",
         "fedavg",
         "star-pfl",
     ),
-    "clip ignored": Edit(
-        CHUNK,
-        "self.clipped(grads, options.clip) if options.clip else grads",
-        "grads",
-        "fedavg",
-        "pfeddst",
-    ),
+    "clip ignored": Edit(CLIENT, "if self.optimiser.clip:", "if False:", "fedavg", "pfeddst"),
     "sampling = flbench ignored": Edit(
-        FEDERATION,
-        "        draw = (\n"
-        "            flbench_cohort(self.streams.seed, self.N, size, round_)\n"
-        '            if self.recipe.sampling == "flbench"\n'
-        "            else None\n"
-        "        )",
-        "        draw = None",
-        "fedavg",
-        "fedobp",
+        FEDERATION, 'if self.recipe.sampling == "flbench":', "if False:", "fedavg", "fedobp"
     ),
     "skip_single ignored": Edit(
-        f"{CORE}/batches.py",
+        f"{ENGINE}/batches.py",
         "if schedule.skip_single and len(part) == 1:",
         "if schedule.skip_single and len(part) == 0:",
         "fedavg",
@@ -142,29 +126,29 @@ MISTAKES = (
     ),
     Edit(METRICS, '"note/"): _last(curve)', '"note/"): curve[min(curve)]', "apfl", "everybody"),
     Edit(
-        f"{CORE}/evaluate.py",
+        f"{ENGINE}/evaluate.py",
         "worst = own.sort().values",
         "worst = own.sort(descending=True).values",
         "local",
         "everybody",
     ),
     Edit(
-        f"{CORE}/evaluate.py",
+        f"{ENGINE}/evaluate.py",
         "own.std().item()",
         "own.std(correction=0).item()",
         "local",
         "everybody",
     ),
     Edit(
-        f"{CORE}/evaluate.py",
-        "from repfl.algorithms.core.ops import EVAL",
-        "from repfl.algorithms.core.ops import Mode\n\nEVAL = Mode(train=True)",
+        f"{ENGINE}/model.py",
+        "return ClientModel(self, tensors, training)",
+        "return ClientModel(self, tensors, True)",
         "fedavg",
         "everybody",
     ),
     Edit(
-        f"{CORE}/layout.py",
-        'sum(s.size for s in self.slices if s.kind != "stat")',
+        f"{ENGINE}/params.py",
+        "sum(s.size for s in self.trained)",
         "sum(s.size for s in self.slices)",
         "local",
         "everybody",
@@ -249,14 +233,14 @@ MISTAKES = (
         "fedpurin",
     ),
     Edit(
-        f"{CORE}/batches.py",
+        f"{ENGINE}/batches.py",
         'streams.at("augment", *address)',
         'streams.at("augment", client, epoch)',
         "local",
         "fedselect",
     ),
     Edit(
-        f"{CORE}/data.py",
+        f"{ENGINE}/client_data.py",
         "(0, width - x.shape[3], 0, height - x.shape[2])",
         "(width - x.shape[3], 0, height - x.shape[2], 0)",
         "fedavg",
@@ -264,57 +248,46 @@ MISTAKES = (
     ),
     # engine
     Edit(
-        CHUNK,
-        "self.buffers[of] = [step.clone() for step in steps]",
-        "self.buffers[of] = [0.0 * step for step in steps]",
+        CLIENT,
+        "step = momentum[name] = step.clone()",
+        "step = momentum[name] = 0.0 * step",
         "local",
         "everybody",
     ),
-    Edit(CHUNK, ".clamp(max=1.0)", "", "fedavg", "pfeddst"),
+    Edit(CLIENT, ".clamp(max=1.0)", "", "fedavg", "pfeddst"),
     Edit(
         FEDERATION,
-        "p.lr * p.lr_decay ** max(self.round - 1, 0)",
-        "p.lr * (1 - (1 - p.lr_decay) * max(self.round - 1, 0))",
-        "local",
-        "everybody",
-    ),
-    Edit(
-        FEDERATION,
-        "            stream,\n"
-        "            self.round,\n"
-        "            p.epochs if epochs is None else epochs,\n"
-        "            first_epoch,\n"
-        "            p.batch,\n"
-        "            p.skip_single,",
-        "            stream,\n"
-        "            1,\n"
-        "            p.epochs if epochs is None else epochs,\n"
-        "            first_epoch,\n"
-        "            p.batch,\n"
-        "            p.skip_single,",
+        "self.protocol.lr_decay ** max(self.round - 1, 0)",
+        "(1 - (1 - self.protocol.lr_decay) * max(self.round - 1, 0))",
         "local",
         "everybody",
     ),
     Edit(
         FEDERATION,
-        "total[self.active] += hits",
-        "total[self.active] = hits.int()",
+        "Schedule(stream, self.round, count,",
+        "Schedule(stream, 1, count,",
+        "local",
+        "everybody",
+    ),
+    Edit(
+        FEDERATION,
+        "total[self.active if hits.dim() == 2 else ...] += hits",
+        "total[self.active if hits.dim() == 2 else ...] = hits.int()",
         "fedpurin",
         "fedpurin",
     ),
     Edit(
-        f"{CORE}/batches.py",
-        "range(0, len(own), schedule.batch)",
-        "range(0, len(own) - schedule.batch + 1, schedule.batch)",
+        f"{ENGINE}/batches.py",
+        "range(0, len(samples), schedule.batch)",
+        "range(0, len(samples) - schedule.batch + 1, schedule.batch)",
         "local",
         "everybody",
     ),
-    Edit(f"{CORE}/ops.py", "BN_MOMENTUM = 0.1", "BN_MOMENTUM = 0.01", "local", "everybody"),
     Edit(f"{CORE}/messages.py", "FLOAT = 4", "FLOAT = 2", "fedavg", "everybody"),
     Edit(f"{CORE}/network.py", "words + scalars", "words", "dfedavgm", "everybody"),
     Edit(f"{CORE}/topology.py", "parts = shares * mass", "parts = shares", "dfedpgp", "everybody"),
     Edit(
-        f"{CORE}/partial.py",
+        f"{CORE}/partial_averaging.py",
         "seen[fed.active] = True",
         "seen[fed.active] = False",
         "fedper",
@@ -330,44 +303,44 @@ MISTAKES = (
     ),
     Edit(
         "algorithms/pfedsd.py",
-        "self.hp.temperature**2 *",
-        "self.hp.temperature *",
+        "hp.lam * hp.temperature**2",
+        "hp.lam * hp.temperature",
         "pfedsd",
         "everybody",
     ),
     Edit(
         "algorithms/pfedsd.py",
-        'fed.put(state["teacher"], end)',
-        'fed.put(state["teacher"], start)',
+        "fed.scatter_rows(teacher, params)",
+        "fed.scatter_rows(teacher, teacher[fed.active])",
         "pfedsd",
         "everybody",
     ),
     Edit(
         "algorithms/ditto.py",
-        "pull = (received, hp.lam)",
-        "pull = (end, hp.lam)",
+        "self.train_personal(fed, v[fed.active], received,",
+        "self.train_personal(fed, v[fed.active], end,",
         "ditto",
         "everybody",
     ),
     Edit(
         "algorithms/apfl.py",
-        'local.sgd({n: across(alpha, g) * g for n, g in grads.items()}, of="v")',
-        'local.sgd(grads, of="v")',
+        'client.update({n: alpha * g for n, g in grads.items()}, of="v")',
+        'client.update(grads, of="v")',
         "apfl",
         "everybody",
     ),
     Edit(
         "algorithms/fedala.py",
-        'extras["step"]).clamp(0, 1)',
-        'extras["step"])',
+        'extras["gap"]).clamp(0, 1)',
+        'extras["gap"])',
         "fedala",
         "everybody",
     ),
-    Edit("algorithms/fedbabu.py", '            stream="finetune",\n', "", "fedbabu", "everybody"),
+    Edit("algorithms/fedbabu.py", ', stream="finetune")', ")", "fedbabu", "everybody"),
     Edit(
         "algorithms/lotteryfl.py",
-        "rewound = torch.where(fed.params.learnable, fed.new_model(), received)",
-        "rewound = received",
+        "torch.where(rewinds, fed.new_model(), received)",
+        "received",
         "lotteryfl",
         "everybody star-pfl",
     ),
@@ -380,8 +353,8 @@ MISTAKES = (
     ),
     Edit(
         "algorithms/feddpa.py",
-        'fed.put(state["last"], end)',
-        'fed.put(state["last"], start)',
+        'fed.scatter_rows(state["last"], end)',
+        'fed.scatter_rows(state["last"], 0.9 * end)',
         "feddpa",
         "everybody",
     ),
@@ -417,15 +390,15 @@ MISTAKES = (
     ),
     Edit(
         RUN,
-        "due if wanted.start_every is None else self._due(self.round + 1, wanted.start_every)",
-        "due",
+        "fed.scoring if early is None else self._due(round_, early)",
+        "fed.scoring",
         "fedavg",
         "fedobp",
     ),
     Edit(
         RUN,
-        "self._due(round_, wanted.finetuned_every)",
-        "self._due(round_, wanted.every)",
+        "self._due(round_, evaluation.finetuned_every)",
+        "self._due(round_, evaluation.every)",
         "fedavg-ft",
         "pfeddst",
     ),
@@ -449,11 +422,9 @@ HARMLESS = (
         "cohort fedobp",
     ),
     Edit(
-        CHUNK,
-        "        values = [self.models[of][name] for name in grads]\n        masks ="
-        " [self.masks[name] for name in grads]\n",
-        "        masks = [self.masks[name] for name in grads]\n        values ="
-        " [self.models[of][name] for name in grads]\n",
+        CLIENT,
+        "tensor.add_(step, alpha=-self.optimiser.lr)",
+        "tensor.sub_(step, alpha=self.optimiser.lr)",
         "fedbabu",
         "everybody",
     ),
@@ -467,14 +438,14 @@ HARMLESS = (
         "star-pfl",
     ),
     Edit(
-        f"{CORE}/partial.py",
-        '    seen = state["seen"].clone()\n    seen[fed.active] = True\n',
-        '    seen = state["seen"].index_fill(0, fed.active, True)\n',
+        f"{CORE}/partial_averaging.py",
+        '        seen = state["seen"].clone()\n        seen[fed.active] = True\n',
+        '        seen = state["seen"].index_fill(0, fed.active, True)\n',
         "fedper",
         "cohort",
     ),
     Edit(
-        f"{CORE}/evaluate.py",
+        f"{ENGINE}/evaluate.py",
         "worst = own.sort().values[: max(1, len(own) // 10)]",
         "worst = torch.sort(own)[0][: max(len(own) // 10, 1)]",
         "local",
@@ -494,8 +465,8 @@ HARMLESS = (
     Edit(CLIENTS, "-mean / std", "-(mean / std)", "local", "fedselect"),
     Edit(
         "algorithms/ditto.py",
-        '        pull = (received, hp.lam) if hp.lam else None\n        v = state.pop("v")\n',
-        '        v = state.pop("v")\n        pull = None if not hp.lam else (received, hp.lam)\n',
+        "pull = (anchor, self.hp.lam) if self.hp.lam else None",
+        "pull = None if not self.hp.lam else (anchor, self.hp.lam)",
         "ditto",
         "everybody fedselect",
     ),
@@ -508,22 +479,16 @@ HARMLESS = (
     ),
     Edit(
         f"{CORE}/network.py",
-        "        return (\n"
-        "            self.params.learnable\n"
-        '            if self.protocol.buffers == "local"\n'
-        "            else torch.ones_like(self.params.learnable)\n"
-        "        )",
-        '        if self.protocol.buffers == "global":\n'
-        "            return torch.ones_like(self.params.learnable)\n"
-        "        return self.params.learnable",
+        'return learnable if self.protocol.buffers == "local" else torch.ones_like(learnable)',
+        'return torch.ones_like(learnable) if self.protocol.buffers == "global" else learnable',
         "fedavg",
         "everybody cohort",
     ),
     Edit(
-        f"{CORE}/batches.py",
-        "        order = own[streams.permutation(len(own), schedule.stream, *address)]\n",
-        "        places = streams.permutation(len(own), schedule.stream, *address)\n        order ="
-        " own[places]\n",
+        f"{ENGINE}/batches.py",
+        "        order = samples[streams.permutation(len(samples), schedule.stream, *address)]\n",
+        "        places = streams.permutation(len(samples), schedule.stream, *address)\n"
+        "        order = samples[places]\n",
         "local",
         "fedselect",
     ),

@@ -2,7 +2,7 @@
 tests.speed.peers.compare --clones references
 
 Every run is a process of its own. What was measured goes to benchmarks/peers/<time>.json, and from
-there with `tests.speed.peers.page` into bench/SPEED.md.
+there with `tests.speed.peers.page` into a table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The comparison of bench/SPEED.md, out of files of `nox -s peers`, of which later ones may repeat
+"""The comparison as a table, out of files of `nox -s peers`, of which later ones may repeat
 some methods: python -m tests.speed.peers.page benchmarks/peers/TIME.json ...
 """
 
@@ -13,9 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import stats
-
-from repfl.bench.pages import parts
-from tests.speed.page import PAGE
 
 HEAD = (
     "method",
@@ -130,4 +127,4 @@ def summary(files: Sequence[dict[str, Any]]) -> str:
 
 if __name__ == "__main__":
     given = [json.loads(Path(name).read_text(encoding="utf-8")) for name in sys.argv[1:]]
-    parts.write(PAGE, "peers", "\n".join([*map(block, given), summary(given)]))
+    print("\n".join([*map(block, given), summary(given)]))

@@ -30,12 +30,11 @@ def repfl(method: str, seed: int, setting: Setting, ready: Callable[[], None]) -
     from repfl.bench.running.clients import clients_of, make
     from repfl.bench.running.memory import keep_freed_memory
     from repfl.bench.running.task import Options
-    from repfl.bench.running.tuning import settled
     from tests.speed.peers.shares import cell
 
     keep_freed_memory()  # as every process does that computes cells
     experiment = cell(setting, method, seed)
-    run = make(experiment, clients_of(experiment), settled(Options(chunk=0, conv=""), experiment))
+    run = make(experiment, clients_of(experiment), Options())
     run.start()
     ready()
     while not run.done:
