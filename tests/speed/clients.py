@@ -8,19 +8,17 @@ import numpy as np
 import torch
 
 from repfl.algorithms import models
-from repfl.algorithms.core.data import ClientData
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.lowering import Precision
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
-from repfl.bench.running import operations
+from repfl.algorithms.engine.client_data import ClientData
 from repfl.bench.trust.toys import toy_recipe
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
 def synchronise(device: str) -> None:
-    """Wait until a device has done what it was told."""
+    """Wait until a device has finished."""
     if device == "cuda":
         torch.cuda.synchronize()
 
@@ -50,19 +48,16 @@ def federation(
     device: str,
     *,
     test: int = 0,
-    chunk: int = 1,
-    lanes: int = 0,
-    precision: Precision = "default",
+    stack: int = 1,
+    precision: str = "default",
     **protocol: Any,
 ) -> Federation:
     """Clients of the given sizes in their first round."""
     net = models.build(model, channels=3, size=32, classes=10)
     recipe = toy_recipe(clients=len(sizes), **{"epochs": 1, "lr": 0.01, **protocol})
-    # as they are run
-    conv = operations.network(model, 3, 32, 10).usual() if device == "cpu" else "auto"
-    how = {"chunk": chunk, "lanes": lanes, "conv": conv, "precision": precision}
-    fed = Federation(net, cifar_shaped(sizes, test), recipe, seed=0, device=device, **how)
-    fed.begin(1, scoring=False)
+    how: dict[str, Any] = {"device": device, "stack": stack, "precision": precision}
+    fed = Federation(net, cifar_shaped(sizes, test), recipe, seed=0, **how)
+    fed.begin(1)
     return fed
 
 
@@ -86,13 +81,3 @@ def run_of(
     run = kind(build(method), recipe, cifar_shaped(sizes, test), net, seed=0, device=device)
     run.start()
     return run
-
-
-def learned(model: str, how: str) -> torch.Tensor:
-    """What two clients learn with such kernels  [2, D]."""
-    net = models.build(model, channels=3, size=32, classes=10)
-    recipe = toy_recipe(clients=2, epochs=1, batch=8, lr=0.01)
-    fed = Federation(net, cifar_shaped((24, 16)), recipe, seed=0, conv=how)
-    fed.begin(1, scoring=False)
-    start = fed.new_model().expand(2, -1)
-    return fed.train(start).theta - start

@@ -20,12 +20,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core import critical, importance, topology
+from repfl.algorithms.core import topology
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.layout import Layout
-from repfl.algorithms.core.masks import holders_mean
 from repfl.algorithms.core.run import Run
-from repfl.algorithms.core.train import Trained
+from repfl.algorithms.engine.params import Params
+from repfl.algorithms.engine.training import Trained
+from repfl.algorithms.math.critical import critical
+from repfl.algorithms.math.importance import above_quantile
+from repfl.algorithms.math.masks import holders_mean
 from tests.speed import roofline
 from tests.speed.clients import federation, run_of
 from tests.speed.conftest import Figure
@@ -40,17 +42,15 @@ class Untrained(Federation):
 
     aside = 0.0
 
-    def loop(self, step: Any, models: Mapping[str, Tensor], **how: Any) -> Trained:
+    def train_with(self, step: Any, params: Mapping[str, Tensor], **how: Any) -> Trained:
         begun = process_time()
-        moved = {
-            name: flat if how.get("in_place") else flat * 1.001 for name, flat in models.items()
-        }
-        grad = moved["w"] * 0.1 if "last_grad" in how.get("keep", ()) else None
+        moved = {name: flat * 1.001 for name, flat in params.items()}
+        grad = moved["params"] * 0.1 if "last_grad" in how.get("keep", ()) else None
         self.aside += process_time() - begun
-        return Trained(moved, dict(how.get("extras") or {}), grad)
+        return Trained(moved, dict(how.get("extras") or {}), grad, None, {})
 
-    def visit(self, step: Any, models: Mapping[str, Tensor], **how: Any) -> Trained:
-        return Trained(dict(models), dict(how.get("extras") or {}))
+    def for_each_batch(self, step: Any, params: Mapping[str, Tensor], **how: Any) -> Trained:
+        return Trained(dict(params), dict(how.get("extras") or {}), None, None, {})
 
 
 class UntrainedRun(Run):
@@ -102,7 +102,7 @@ def models(clients: int, size: int) -> Tensor:
 def operations(x: Tensor) -> dict[str, Callable[[], Any]]:
     """What servers and gossip are made of, on clients' models [N, D]."""
     clients, size = x.shape
-    layout = Layout([("w", (size,), "linear", False)])
+    tensors = Params([("w", (size,), "linear", False)]).trained
     everything, held = torch.ones(size, dtype=torch.bool), x > 0
     weights, ring = (
         torch.full((clients,), 1 / clients),
@@ -110,11 +110,11 @@ def operations(x: Tensor) -> dict[str, Callable[[], Any]]:
     )
     return {
         "mean": lambda: weights @ x,
-        "top share": lambda: critical.critical(layout, x, 0.5, everything, "empty", 1e-10),
+        "top share": lambda: critical(x, 0.5, tensors, "empty", 1e-10),
         "holders' mean": lambda: holders_mean(x, held, weights, x[0]),
         "gossip": lambda: topology.mix(x, ring, everything),
         "gossip of masked entries": lambda: topology.mix(x, ring, held, renormalise=True),
-        "quantile": lambda: importance.above_quantile(layout, x, 0.9999, everything, "global"),
+        "quantile": lambda: above_quantile(x, 0.9999, tensors, "global"),
     }
 
 

@@ -15,32 +15,19 @@ pytestmark = pytest.mark.speed
 STEPS = {"cnn4": 12, "lenet5": 20, "resnet8": 6, "resnet10": 6, "resnet18": 4}
 """Steps of one client, so that a measurement takes seconds."""
 LONG = ("resnet10", "resnet18")
-SINGLE = [("cpu", 1, "loop", batch, model) for batch in (32, 100) for model in NETS]
-STACKS = [("cpu", 10, "stack", 32, model) for model in NETS if model not in LONG]
+SINGLE = [("cpu", 1, batch, model) for batch in (32, 100) for model in NETS]
+STACKS = [("cpu", 10, 32, model) for model in NETS if model not in LONG]
 GPU = [
-    ("cuda", together, how, batch, model)
-    for together in (1, 10, 32)
-    for how in ("stack", "lanes")
-    for batch in (32, 100)
-    for model in NETS
+    ("cuda", stack, batch, model) for stack in (1, 10, 32) for batch in (32, 100) for model in NETS
 ]
 CASES = SINGLE + STACKS + (GPU if "cuda" in DEVICES else [])
 
 
-@pytest.mark.parametrize(("device", "together", "how", "batch", "model"), CASES)
-def test_client_steps(
-    figure: Figure, device: str, together: int, how: str, batch: int, model: str
-) -> None:
-    steps = 24 if device == "cuda" else STEPS[model] if together == 1 else max(1, STEPS[model] // 6)
-    ways = {
-        "loop": {},
-        "stack": {"chunk": together, "lanes": int(device == "cuda")},
-        "lanes": {"lanes": together},
-    }
-    fed = federation(model, (batch * steps,) * together, device, batch=batch, **ways[how])
-    start, plain = fed.new_model().expand(together, -1), Plain(model, fed)
-    for _ in range(2 if device == "cuda" else 0):
-        fed.train(start)  # records its steps
+@pytest.mark.parametrize(("device", "stack", "batch", "model"), CASES)
+def test_client_steps(figure: Figure, device: str, stack: int, batch: int, model: str) -> None:
+    steps = 24 if device == "cuda" else STEPS[model] if stack == 1 else max(1, STEPS[model] // 6)
+    fed = federation(model, (batch * steps,) * stack, device, batch=batch, stack=stack)
+    start, plain = fed.new_model().expand(stack, -1), Plain(model, fed)
     least = roofline.of_step(plain).seconds(device)
     beside = {
         "plain": plain.train,
@@ -49,7 +36,7 @@ def test_client_steps(
         "rounds": 3 if model in LONG else 5,
         "device": device,
     }
-    assert figure.rate(lambda: fed.train(start), steps * together, "client-steps/s", **beside) > 0
+    assert figure.rate(lambda: fed.train(start), steps * stack, "client-steps/s", **beside) > 0
 
 
 @pytest.mark.parametrize("model", NETS)
@@ -66,5 +53,8 @@ def test_scoring(figure: Figure, device: str, model: str) -> None:
         "device": device,
     }
     assert (
-        figure.rate(lambda: fed.correct(weights, "test"), samples * clients, "samples/s", **how) > 0
+        figure.rate(
+            lambda: fed.count_correct(weights, "test"), samples * clients, "samples/s", **how
+        )
+        > 0
     )
