@@ -33,7 +33,8 @@ from tests.speed.clients import federation, run_of
 from tests.speed.conftest import Figure
 
 pytestmark = pytest.mark.speed
-CLIENTS, SAMPLES, SETTING = 100, 500, {"epochs": 5, "batch": 100, "momentum": 0.9}
+CLIENTS, SAMPLES = 100, 500
+SETTING: dict[str, Any] = {"epochs": 5, "batch": 100, "momentum": 0.9}
 METHODS = ("fedavg", "fedpurin", "fedcac", "fedobp", "dfedpgp", "dis-pfl", "pfeddst")
 
 

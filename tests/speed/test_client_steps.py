@@ -4,6 +4,8 @@ device.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.speed import roofline
@@ -29,7 +31,7 @@ def test_client_steps(figure: Figure, device: str, stack: int, batch: int, model
     fed = federation(model, (batch * steps,) * stack, device, batch=batch, stack=stack)
     start, plain = fed.new_model().expand(stack, -1), Plain(model, fed)
     least = roofline.of_step(plain).seconds(device)
-    beside = {
+    beside: dict[str, Any] = {
         "plain": plain.train,
         "plain_amount": steps,
         "least": least,
@@ -46,15 +48,13 @@ def test_scoring(figure: Figure, device: str, model: str) -> None:
     fed = federation(model, (1,) * clients, device, test=samples)
     weights, plain = fed.new_model().expand(clients, -1), Plain(model, fed)
     least = roofline.of_scoring(plain, samples).seconds(device) / samples
-    how = {
+    how: dict[str, Any] = {
         "plain": lambda: plain.score(samples),
         "plain_amount": samples,
         "least": least,
         "device": device,
     }
-    assert (
-        figure.rate(
-            lambda: fed.count_correct(weights, "test"), samples * clients, "samples/s", **how
-        )
-        > 0
+    scored = figure.rate(
+        lambda: fed.count_correct(weights, "test"), samples * clients, "samples/s", **how
     )
+    assert scored > 0

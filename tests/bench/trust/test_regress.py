@@ -119,8 +119,10 @@ def test_a_raised_version_is_not_asked_for_again(
 
 
 def scored_on_training_data(patch: pytest.MonkeyPatch) -> str:
-    proper = Federation.correct
-    patch.setattr(Federation, "correct", lambda self, models, _: proper(self, models, "train"))
+    proper = Federation.count_correct
+    patch.setattr(
+        Federation, "count_correct", lambda self, models, _: proper(self, models, "train")
+    )
     return "other numbers of samples are scored"
 
 
