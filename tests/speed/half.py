@@ -79,9 +79,8 @@ def block(store: Store) -> Iterator[str]:
     yield "\n| desk cells | seeds | accuracy in float32 | bfloat16 minus float32, points (95 %) |"
     yield "|---|---|---|---|"
     without = []
-    for (paper, method, dataset, model), found in pairs(store).groupby(
-        ["paper", "method", "dataset", "model"], sort=False
-    ):
+    for named, found in pairs(store).groupby(["paper", "method", "dataset", "model"], sort=False):
+        paper, method, dataset, model = map(str, named)
         gap, low, high = interval((found["half"] - found["whole"]).tolist())
         without.append(low <= 0 <= high)
         name, mean = f"{paper}: {method} on {dataset}, {model}", found["whole"].mean()

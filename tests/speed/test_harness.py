@@ -4,6 +4,7 @@ run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -54,7 +55,7 @@ def seconds(cells: list[Cell], workers: int, results: Path) -> float:
     return perf_counter() - begun
 
 
-def provenance_of(results: Path, cell: Cell) -> dict[str, Any]:
+def provenance_of(results: Path, cell: Cell) -> Mapping[str, Any]:
     """Return the provenance of a finished cell."""
     record = Store(str(results)).get(cell.id)
     assert record is not None
