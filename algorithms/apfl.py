@@ -62,7 +62,7 @@ class HP:
     sends="the whole model down and up; personal models and mixing weights stay",
     version=2,
     variants=("mode=flbench", "alpha_epochs=0", "alpha_epochs=1"),
-    cost=2.2,
+    cost=1.8,
 )
 class APFL(PartialAveraging[HP]):
     """Client i predicts with m = alpha_i v_i + (1 - alpha_i) w, w being the global model and v_i

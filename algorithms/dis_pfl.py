@@ -63,7 +63,7 @@ class HP:
     needs=("p2p",),
     sends="each client's non-zero entries and a bitmap of its mask to every client that hears it",
     variants=("regrow=gradient", "masks=common"),
-    cost=1.5,
+    cost=1.2,
     gate={"degree": 2},
 )
 class DisPFL(Method[HP]):

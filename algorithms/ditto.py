@@ -47,6 +47,7 @@ class HP:
     family="regularised",
     sends="as FedAvg: the whole model down and up; personal models stay",
     variants=("lam=0.1", "lam=2.0"),
+    cost=1.9,
 )
 class Ditto(PartialAveraging[HP]):
     """FedAvg, beside which every participant trains a model v_i of its own on the same

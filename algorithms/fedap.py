@@ -70,6 +70,7 @@ class HP:
     variants=("lam=0.3", "pool=all", "maps=inputs"),
     quick={"pretrain_epochs": 2},
     gate={"pretrain_epochs": 5},
+    cost=1.8,
 )
 class FedAP(Method[HP]):
     """Every client continues with its own mixture of models; normalisation layers are local.

@@ -71,6 +71,7 @@ class HP:
     family="mask",
     sends="the whole model (with phases: its update) down and up; masks stay with the clients",
     variants=("threshold=absolute", "training=phases", "threshold=absolute, training=phases"),
+    cost=1.9,
 )
 class FedDPA(Method[HP]):
     """Before training, client i takes the global model except where its own last model w_i has much

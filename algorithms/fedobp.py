@@ -99,6 +99,7 @@ class HP:
         "first=global",
         "decoupling=client",
     ),
+    cost=1.25,
 )
 class FedOBP(Method[HP]):
     """A client's entry is personal if it scores above the q-quantile tau of all its scores, w_i

@@ -69,6 +69,7 @@ class HP:
         " variance; down: body, own head, centroids"
     ),
     variants=("combine=false", "lam=0.0"),
+    cost=1.8,
 )
 class FedPAC(PartialAveraging[HP]):
     """Alternate head and body locally; align features across clients; give each client the convex

@@ -51,6 +51,7 @@ class HP:
     needs=("head",),
     sends="the body down and up; heads stay",
     variants=("newcomer=global", "head_epochs=0", "final_epochs=10"),
+    cost=1.7,
 )
 class FedRep(PartialAveraging[HP]):
     """The body B is averaged, every client keeps its own head H_i, and the two never train

@@ -104,6 +104,7 @@ class HP:
         "select=layer, layer=A",
         "weighting=protocol",
     ),
+    cost=1.9,
 )
 class FedSelect(Method[HP]):
     """Client i keeps the entries in its mask m_i for itself; every other entry is averaged over the

@@ -86,6 +86,7 @@ class HP:
         "newcomer=global",
         "mode=flbench, body_epochs=1, detach=true, newcomer=global",
     ),
+    cost=1.2,
 )
 class FLUTE(PartialAveraging[HP]):
     """FedPer with heads W (classes C) that the clients and the server draw towards an equiangular

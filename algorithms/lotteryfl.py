@@ -73,7 +73,7 @@ class HP:
         " and the mask as a bitmap over weights"
     ),
     variants=("judge=test, freeze=magnitude", "share=0.2", "target=0.1"),
-    cost=1.9,
+    cost=1.1,
 )
 class LotteryFL(PartialAveraging[HP]):
     """A client masks the global model with m_i; if that is accurate enough and more than `target`

@@ -87,7 +87,7 @@ class HP:
         "refresh=all",
         "head_lr=0.001",
     ),
-    cost=1.9,
+    cost=2.5,
     gate={"degree": 2},
 )
 class PFedDST(Method[HP]):

@@ -70,7 +70,7 @@ class HP:
     ),
     version=2,
     variants=("beta=single", "beta=local", "beta=global", "compat=flbench"),
-    cost=2.2,
+    cost=1.5,
 )
 class PFedFDA(PartialAveraging[HP]):
     """Features of class c are Gaussian, N(M_c, S), and the head is the classifier that follows from

@@ -149,7 +149,7 @@ def stability(params: Params, record: Tensor) -> Tensor:
         "masked=weights, cap=0.7, early=6, halving=code",
         "server_threshold=0.0, client_threshold=0.0",
     ),
-    cost=2.0,
+    cost=1.25,
 )
 class StarPFL(PartialAveraging[HP]):
     """FedAvg that neither trains nor sends entries whose updates cancel out. Server and clients

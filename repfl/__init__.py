@@ -14,38 +14,48 @@ The four folders of the repository are imported below this name, by symbolic lin
 ordinary folders in a wheel, so that they live beside packages that are called `datasets` too.
 """
 
-# ruff: noqa: E402  the package must be able to find and load its parts first
-
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-
-from repfl import deferred
+from typing import TYPE_CHECKING, Any
 
 if not (Path(__file__).parent / "bench").is_dir():  # a copy that lost its symbolic links
     __path__.append(str(Path(__file__).parents[1]))
 
-deferred.install()
-
-from repfl.bench.errors import UserError
-from repfl.computing import Run, grid, run
-from repfl.knowing import data, hyperparameters, methods, recipe, recipes
-from repfl.reading import clients, curves, load, table
+if TYPE_CHECKING:
+    from repfl.bench.errors import UserError as UserError
+    from repfl.computing import Run as Run
+    from repfl.computing import grid as grid
+    from repfl.computing import run as run
+    from repfl.knowing import data as data
+    from repfl.knowing import hyperparameters as hyperparameters
+    from repfl.knowing import methods as methods
+    from repfl.knowing import recipe as recipe
+    from repfl.knowing import recipes as recipes
+    from repfl.reading import clients as clients
+    from repfl.reading import curves as curves
+    from repfl.reading import load as load
+    from repfl.reading import table as table
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Run",
-    "UserError",
-    "clients",
-    "curves",
-    "data",
-    "grid",
-    "hyperparameters",
-    "load",
-    "methods",
-    "recipe",
-    "recipes",
-    "run",
-    "table",
-]
+_PLACES = {
+    "repfl.bench.errors": ["UserError"],
+    "repfl.computing": ["Run", "grid", "run"],
+    "repfl.knowing": ["data", "hyperparameters", "methods", "recipe", "recipes"],
+    "repfl.reading": ["clients", "curves", "load", "table"],
+}
+__all__ = [name for names in _PLACES.values() for name in names]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part of the API when it is first used: the command line needs none of it."""
+    for module, names in _PLACES.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -24,6 +24,7 @@ HARNESS = sorted(
 ALLOWED_IN_METHODS = {
     "__future__",
     "collections",
+    "contextlib",
     "dataclasses",
     "functools",
     "math",
@@ -76,7 +77,8 @@ def test_method_files_import_mathematics_only(path: Path) -> None:
         name
         for name in names
         if name.startswith("repfl.")
-        and not name.startswith(("repfl.algorithms.core", "repfl.algorithms.models"))
+        and not name.startswith(("repfl.algorithms.core", "repfl.algorithms.engine"))
+        and not name.startswith("repfl.algorithms.math")
     ]
 
 

@@ -78,12 +78,12 @@ class PartialAveraging(Method[Chosen]):
         if not places:
             return received
         params, own, start = received.clone(), state["own"][fed.active], 0
-        lacking = ~state["seen"][fed.active, None] & fed.communicated
         for place in places:
             kept = own[:, start : start + place.stop - place.start]
             start += place.stop - place.start
             if self.newcomer == "global":
-                kept = torch.where(lacking[:, place], received[:, place], kept)
+                first = ~state["seen"][fed.active, None] & fed.communicated[place]
+                kept = torch.where(first, received[:, place], kept)
             params[:, place] = kept
         return params
 

@@ -210,7 +210,9 @@ class Run:
             found["edges"] = self.fed.ledger.edges.numpy()
         if self.fed.masks_counted:
             slices = self.fed.params.slices
-            found["layout/names"] = np.array([s.name for s in slices])
+            # statistics as records have named them from the first on
+            names = [s.name.replace("running_", "") for s in slices]
+            found["layout/names"] = np.array(names)
             found["layout/starts"] = np.array([s.start for s in slices])
             found["layout/stops"] = np.array([s.stop for s in slices])
             found["layout/shapes"] = np.array(["x".join(map(str, s.shape)) for s in slices])

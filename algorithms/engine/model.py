@@ -42,6 +42,7 @@ class Model:
             raise ModelError(
                 f"model {name!r}: its builder returns {whole!r}, which is no nn.Module"
             )
+        whole.float()  # whatever PyTorch's default type is
         self.head_name = _head_of(name, whole)
         self.params = Params(_tensors(whole, self.head_name, name))
         self._whole, self.body = whole, self._headless()
@@ -55,7 +56,7 @@ class Model:
 
     def _headless(self) -> nn.Module:
         """Return the module without its head, and without a count of batches of no client."""
-        body: nn.Module = _seeded(self._build, 0)
+        body: nn.Module = _seeded(self._build, 0).float()
         body.set_submodule(self.head_name, nn.Identity())
         for layer in body.modules():
             if isinstance(layer, NORMS[:3]):

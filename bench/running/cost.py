@@ -21,9 +21,10 @@ from repfl.bench.running import samples
 
 START = 0.05
 """Seconds that a cell costs beside training and scoring."""
-PER_STEP, PER_TRAINED, PER_SCORED, PER_MOVED = 2.6e-3, 7.5e-11, 1.8e-10, 2.0e-7
+PER_STEP, PER_TRAINED, PER_SCORED, PER_MOVED = 2.0e-3, 5.8e-11, 1.8e-10, 1.5e-7
 """Seconds of one core: of a training step; of a multiply-add in training and in scoring; of a model
-entry in a client's round. A fit to 558 measured values, of which 90 % lie within a factor of 1.3.
+entry in a client's round. With methods' own factors (`cost` in their registration) a fit to 558
+measured values, of which 90 % lie within a factor of 1.3.
 """
 STACKED = 0.25
 """Share of a step's seconds that is left if clients are stacked."""

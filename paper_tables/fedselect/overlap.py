@@ -26,7 +26,7 @@ ORDER = (
 )
 
 
-STATISTICS = (".mean", ".var")
+STATISTICS = (".mean", ".var", ".running_mean", ".running_var")
 """How a layout names the running statistics of batch norm, which are no parameters."""
 
 

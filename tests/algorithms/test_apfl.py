@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.core.evaluate import Mixture
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.evaluate import Mixture
 from tests.algorithms import plain, toys
 
 HARD = {"momentum": 0.9, "weight_decay": 0.01}
@@ -72,13 +72,13 @@ class Client:
     def stepped(self, model: Tensor, gradient: Tensor, buffer: Tensor) -> None:
         """One SGD step in place, with momentum and weight decay."""
         p = self.fed.protocol
-        moves = self.fed.layout.learnable
+        moves = self.fed.params.learnable
         buffer.mul_(p.momentum).add_(gradient + p.weight_decay * model)
         model[moves] -= p.lr * buffer[moves]
 
     def paper_round(self, round_: int) -> None:
         """w, then v with the gradient at the mixture, and after the first batch of all alpha."""
-        fed, moves = self.fed, self.fed.layout.learnable
+        fed, moves = self.fed, self.fed.params.learnable
         of_w, of_v = (
             torch.zeros(fed.D, dtype=torch.float64),
             torch.zeros(fed.D, dtype=torch.float64),
@@ -133,13 +133,13 @@ def transcribed(run: Run, mode: str) -> list[Client]:
     clients, theta = [Client(fed, number) for number in range(fed.N)], fed.new_model()
     for round_ in (1, 2, 3):
         for client in clients:
-            client.w = torch.where(fed.layout.learnable, theta, client.w)
+            client.w = torch.where(fed.params.learnable, theta, client.w)
             client.paper_round(round_) if mode == "paper" else client.flbench_round(round_)
         theta = sum(
             p * c.w for p, c in zip(plain.weights(fed, list(range(fed.N))), clients, strict=True)
         )
     for client in clients:
-        client.w = torch.where(fed.layout.learnable, theta, client.w)
+        client.w = torch.where(fed.params.learnable, theta, client.w)
     return clients
 
 
@@ -155,7 +155,8 @@ def test_flbenchs_rules_follow_their_plain_transcription() -> None:
     run = toys.run(
         "apfl", {"mode": "flbench"}, sizes=(25, 16, 9), dtype=torch.float64, rounds=3, **HARD
     )
-    scored = toys.everybody(run)
+    with run.fed.as_active(range(run.fed.N)):
+        scored = run.scored_models()
     assert isinstance(scored, Mixture)
     (alpha, v), (rest, w) = scored.parts
     for i, client in enumerate(transcribed(run, "flbench")):
@@ -184,5 +185,5 @@ def test_flbench_skips_batches_of_one_when_it_counts_the_first_epoch() -> None:
 def test_the_global_model_travels_and_nothing_personal_does() -> None:
     run = toys.run("apfl", model="tiny-bn", participation=0.5)
     for direction in ("up", "down"):
-        assert toys.traffic(run, f"{direction}_values") == [4 * 3 * run.fed.layout.parameters] * 3
+        assert toys.traffic(run, f"{direction}_values") == [4 * 3 * run.fed.params.parameters] * 3
         assert toys.traffic(run, f"{direction}_codes") == [0] * 3

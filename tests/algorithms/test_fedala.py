@@ -64,12 +64,12 @@ class Aggregator:
         self, fed: Federation, theta: Tensor, client: int, *, random: bool, keeps_flag: bool
     ) -> Tensor:
         """What a client starts from; the weights of the last two tensors move."""
-        first = slice(0, fed.layout.slices[0].stop)
-        merged = torch.where(fed.layout.learnable, theta, self.w)
+        first = slice(0, fed.params.slices[0].stop)
+        merged = torch.where(fed.params.learnable, theta, self.w)
         if float((merged - self.w)[first].sum()) == 0:
             self.searched |= not keeps_flag
             return merged
-        start = sum(s.size for s in fed.layout if not s.head)
+        start = sum(s.size for s in fed.params if not s.head)
         top = slice(start, fed.D)
         samples = self.samples(fed, client, random)
         losses: list[float] = []
@@ -118,8 +118,8 @@ def test_it_follows_its_plain_transcription(model: str, shared: bool) -> None:
             ends.append(worker.w)
         theta = sum(p * w for p, w in zip(plain.weights(fed, [0, 1, 2]), ends, strict=True))
     kept = [workers[0]] if shared else workers
-    head = fed.layout.head
-    assert plain.apart(theta[fed.layout.learnable], run.state["theta"][fed.layout.learnable]) < 1e-9
+    head = fed.params.head
+    assert plain.apart(theta[fed.params.learnable], run.state["theta"][fed.params.learnable]) < 1e-9
     assert plain.apart(torch.stack([worker.w for worker in kept]), run.state["w"]) < 1e-9
     assert (
         plain.apart(torch.stack([worker.weights[head] for worker in kept]), run.state["weights"])
@@ -136,10 +136,12 @@ def test_the_first_search_takes_eleven_passes_at_least_and_its_limit_at_most(
     hp: dict[str, float], expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passes: list[int] = []
-    visit = Federation.visit
-    run = toys.run("fedala", hp, rounds=1, evaluation={"every": 0}, chunk=6)
+    visit = Federation.for_each_batch
+    run = toys.run("fedala", hp, rounds=1, evaluation={"every": 0}, stack=6)
     monkeypatch.setattr(
-        Federation, "visit", lambda *args, **how: (passes.append(1), visit(*args, **how))[1]
+        Federation,
+        "for_each_batch",
+        lambda *args, **how: (passes.append(1), visit(*args, **how))[1],
     )
     toys.everybody(run)
     assert len(passes) == expected
@@ -153,15 +155,15 @@ def test_scoring_works_on_copies() -> None:
     absent = ~run.state["searched"]
     assert bool(absent.any())
     assert torch.equal(
-        models[absent][:, ~run.fed.layout.head],
-        run.state["theta"][~run.fed.layout.head].expand(int(absent.sum()), -1),
+        models[absent][:, ~run.fed.params.head],
+        run.state["theta"][~run.fed.params.head].expand(int(absent.sum()), -1),
     )
 
 
 def test_whole_models_travel_both_ways() -> None:
     run = toys.run("fedala", model="tiny-bn", participation=0.5)
     for direction in ("up", "down"):
-        assert toys.traffic(run, f"{direction}_values") == [4 * 3 * run.fed.layout.parameters] * 3
+        assert toys.traffic(run, f"{direction}_values") == [4 * 3 * run.fed.params.parameters] * 3
         assert toys.traffic(run, f"{direction}_codes") == [0] * 3
 
 
@@ -174,6 +176,6 @@ def test_the_shared_worker_serves_participants_as_they_were_drawn() -> None:
         sampling="flbench",
         rounds=1,
     )
-    drawn, rows = run.fed.called.tolist(), run.fed.active.tolist()
+    drawn, rows = run.fed.sampled, run.fed.active_ids
     assert drawn != rows
     assert torch.equal(run.state["w"][0], run.fed.trained[rows.index(drawn[-1])])

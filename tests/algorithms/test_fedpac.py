@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from repfl.algorithms import fedpac
-from repfl.algorithms.core import simplex
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.rng import Streams
-from repfl.algorithms.core.statistics import ClassStatistics, class_statistics
+from repfl.algorithms.engine.rng import Streams
+from repfl.algorithms.math import simplex
+from repfl.algorithms.math.class_stats import class_statistics
 from tests.algorithms import plain, toys
 
 
@@ -37,7 +37,7 @@ def simplest(matrix: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("chunk", [1, 6])
 def test_class_statistics_are_counts_means_and_norms_of_features(chunk: int) -> None:
-    fed = toys.run("local", model="tiny-bn", dtype=torch.float64, rounds=1, chunk=chunk).fed
+    fed = toys.run("local", model="tiny-bn", dtype=torch.float64, rounds=1, stack=chunk).fed
     models = torch.stack([fed.new_model(client).double() for client in range(fed.N)])
     found = class_statistics(fed, models)
     for client in range(fed.N):
@@ -67,13 +67,14 @@ def test_simplex_least_squares_of_nothing_is_even() -> None:
     assert simplex.least_squares(np.zeros((3, 4))).tolist() == [0.25] * 4
 
 
-def statistics(sizes: tuple[int, ...] = toys.RAGGED) -> ClassStatistics:
+def combination(sizes: tuple[int, ...] = toys.RAGGED) -> Tensor:
     fed = toys.run("local", sizes=sizes, dtype=torch.float64).fed
-    return class_statistics(fed, fed.new_model().double().expand(fed.N, -1))
+    found = class_statistics(fed, fed.new_model().double().expand(fed.N, -1))
+    return fedpac.combination(fed, found.count, found.means, fedpac.head_variances(found))
 
 
 def test_combination_weights_lie_on_the_simplex_and_clients_without_samples_stand_apart() -> None:
-    weights = fedpac.combination(statistics())
+    weights = combination()
     assert bool((weights >= 0).all())
     assert torch.allclose(weights.sum(1), torch.ones(6, dtype=torch.float64), rtol=0, atol=1e-14)
     assert weights[2].tolist() == weights[:, 2].tolist() == [0, 0, 1, 0, 0, 0]
@@ -81,7 +82,7 @@ def test_combination_weights_lie_on_the_simplex_and_clients_without_samples_stan
 
 
 def test_combination_of_one_client_is_its_own() -> None:
-    assert fedpac.combination(statistics((12,))).tolist() == [[1.0]]
+    assert combination((12,)).tolist() == [[1.0]]
     one, own = (
         toys.run("fedpac", {"combine": combine}, sizes=(12,), model="tiny-bn")
         for combine in (True, False)
@@ -109,7 +110,7 @@ def alternating(
     loss: Any = plain.cross_entropy,
 ) -> Tensor:
     """One epoch of the head, then the local epochs of the body."""
-    head = fed.layout.head
+    head = fed.params.head
     w, _ = plain.train(fed, w, client, round_, epochs=1, lr=head_lr, trainable=head)
     return plain.train(fed, w, client, round_, trainable=~head, first=1, loss=loss)[0]
 
@@ -171,7 +172,7 @@ def combined(v: list[float], h: list[Tensor], heads: list[Tensor], i: int) -> Te
 
 def test_fedpac_follows_its_plain_transcription() -> None:
     run = toys.run("fedpac", {"lam": 0.8}, sizes=(25, 7, 40, 16), dtype=torch.float64)
-    fed, head, clients = run.fed, run.fed.layout.head, range(4)
+    fed, head, clients = run.fed, run.fed.params.head, range(4)
     theta, heads, centroids = fed.new_model().double(), [fed.new_model().double()[head]] * 4, {}
     for round_ in (1, 2, 3):
         ends, v, h, sums = [], [], [], {}
@@ -214,7 +215,7 @@ def test_centroids_that_nobody_renews_stay() -> None:
     state = run.state | {"centroids": torch.ones_like(run.state["centroids"])}
     present = torch.zeros(4, dtype=torch.bool)
     present[run.fed.data.labels[run.fed.data.train[int(run.fed.active)]]] = True
-    with run.fed.among(run.fed.active):
+    with run.fed.as_active(run.fed.active):
         after = run.method.round(state, run.fed)
     assert bool((after["centroids"][~present] == 1).all())
     assert not bool((after["centroids"][present] == 1).all(1).any())
@@ -222,7 +223,7 @@ def test_centroids_that_nobody_renews_stay() -> None:
 
 def test_fedpac_sends_the_model_two_sets_of_class_means_counts_and_a_variance() -> None:
     run = toys.run("fedpac", participation=0.5, rounds=2)
-    size, means = run.fed.layout.parameters, 4 * 32
+    size, means = run.fed.params.parameters, 4 * 32
     up, down = 4 * 3 * (size + 2 * means + 1 + 4), 4 * 3 * size
     assert [v for _, name, v in run.rows if name.startswith("traffic/")] == [
         up,

@@ -13,9 +13,9 @@ from torch import Tensor
 from repfl.algorithms import models
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
-from repfl.algorithms.core.rng import Streams
 from repfl.algorithms.core.run import Run
-from repfl.algorithms.core.simplex import on_simplex, principal, spread
+from repfl.algorithms.engine.rng import Streams
+from repfl.algorithms.math.simplex import on_simplex, principal, spread
 from repfl.bench.trust import contract
 from tests.algorithms import plain, toys
 
@@ -34,7 +34,7 @@ def from_common_head(hp: dict[str, Any], *, net: str = "tiny", **protocol: Any) 
         build("floco", hp), toys.recipe(clients=data.clients, **protocol), data, model, seed=0
     )
     run.start()
-    at = run.fed.layout.head_weight
+    at = run.fed.params.head_weight
     run.state["ends"] = (
         run.fed.new_model()[at.start : at.stop].view(1, *at.shape).repeat(hp["endpoints"], 1, 1)
     )
@@ -61,14 +61,14 @@ def test_one_endpoint_with_a_radius_is_not_fedavg_after_tau() -> None:
 
 def test_without_a_radius_every_batch_uses_the_clients_place() -> None:
     run = toys.run("floco", {"endpoints": 3, "tau": 1, "rho": 0.0}, dtype=torch.float64)
-    draws = run.method.draws(run.fed, run.state, placed=True)
+    draws = run.method.draws(run.fed, run.state["places"])
     assert torch.equal(draws, run.state["places"][:, None].expand_as(draws))
 
 
 def test_draws_lie_in_the_simplex_at_first_and_near_the_place_afterwards() -> None:
     run = toys.run("floco", {"endpoints": 4, "tau": 1, "rho": 0.2}, dtype=torch.float64)
-    before = run.method.draws(run.fed, run.state, placed=False)
-    after = run.method.draws(run.fed, run.state, placed=True)
+    before = run.method.draws(run.fed, None)
+    after = run.method.draws(run.fed, run.state["places"])
     assert (before >= 0).all()
     torch.testing.assert_close(before.sum(2), torch.ones_like(before[:, :, 0]))
     away = (after - run.state["places"][:, None]).abs().sum(2)
@@ -107,7 +107,7 @@ def test_clients_with_equal_endpoints_get_equal_places() -> None:
 
 def test_scored_heads_are_mixed_from_the_endpoints() -> None:
     run = toys.run("floco", {"endpoints": 3, "tau": 1}, dtype=torch.float64)
-    at = run.fed.layout.head_weight
+    at = run.fed.params.head_weight
     heads = toys.everybody(run)[:, at.start : at.stop]
     assert plain.apart(run.state["places"] @ run.state["ends"].flatten(1), heads) < 1e-12
 
@@ -188,7 +188,7 @@ def epochs(
     pull: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """One client's training: the head weight is never a parameter, its endpoints are."""
-    at, p = fed.layout.head_weight, fed.protocol
+    at, p = fed.params.head_weight, fed.protocol
     flat, ends = flat.clone(), ends.clone()
     buffers = [torch.zeros_like(flat), torch.zeros_like(ends)]
     for (x, y), point in zip(batches, points, strict=True):
@@ -275,7 +275,7 @@ def transcription(run: Run, hp: dict[str, Any], rounds: int) -> dict[str, Any]:
 @pytest.mark.parametrize("plus_epochs", [0, 1])
 def test_floco_follows_its_plain_transcription(plus_epochs: int, chunk: int) -> None:
     hp = {"endpoints": 3, "tau": 1, "rho": 0.3, "plus_epochs": plus_epochs, "plus_lam": 0.4}
-    run = toys.run("floco", hp, sizes=SIZES, dtype=torch.float64, chunk=chunk, momentum=0.6)
+    run = toys.run("floco", hp, sizes=SIZES, dtype=torch.float64, stack=chunk, momentum=0.6)
     expected = transcription(run, hp, 3)
     for name in ("theta", "ends", "places", *(("plus", "plus_ends") if plus_epochs else ())):
         assert plain.apart(expected[name], run.state[name]) < 1e-9
@@ -283,7 +283,7 @@ def test_floco_follows_its_plain_transcription(plus_epochs: int, chunk: int) -> 
 
 def test_floco_bills_all_endpoints_and_one_round_of_everybody() -> None:
     run = toys.run("floco", {"endpoints": 3, "tau": 1}, sizes=toys.EQUAL, participation=0.5)
-    floats = run.fed.layout.parameters + 2 * run.fed.layout.head_weight.size
+    floats = run.fed.params.parameters + 2 * run.fed.params.head_weight.size
     assert toys.traffic(run, "up_values") == [4 * 2 * floats, 4 * 6 * floats, 4 * 2 * floats]
     assert toys.traffic(run, "down_values") == [
         4 * 2 * floats,
@@ -294,8 +294,7 @@ def test_floco_bills_all_endpoints_and_one_round_of_everybody() -> None:
 
 
 @pytest.mark.parametrize(
-    "promise",
-    [contract.finite, contract.chunk_free, contract.billed, contract.resumable, contract.lonely],
+    "promise", [contract.finite, contract.stacked, contract.billed, contract.resumable]
 )
 @pytest.mark.parametrize("plus_epochs", [0, 1])
 def test_floco_keeps_the_contract_across_its_projection(promise: Any, plus_epochs: int) -> None:

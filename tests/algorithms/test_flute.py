@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.core.batches import Schedule, plan_batches, steps_per_epoch
 from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.engine.batches import Schedule, plan_batches, steps_per_epoch
 from repfl.algorithms.flute import misalignment
 from repfl.bench.trust import contract
 from tests.algorithms import plain, toys
@@ -36,17 +36,17 @@ def test_without_regularisers_and_head_only_epochs_it_is_fedper_bit_for_bit(
 
 def test_detached_features_leave_the_body_bitwise_alone() -> None:
     run = toys.run("flute", {"detach": True}, momentum=0.9, weight_decay=0.1, rounds=1)
-    body, start = ~run.fed.layout.head, run.fed.new_model()
+    body, start = ~run.fed.params.head, run.fed.new_model()
     trained = run.fed.trained
     assert torch.equal(trained[:, body], start[body].expand(run.fed.N, -1))
-    held = run.fed.sizes > 0
+    held = run.fed.n_train > 0
     assert (trained[held][:, ~body] != start[~body]).any(1).all()
     torch.testing.assert_close(run.state["theta"][body], start[body])
 
 
 def test_head_only_epochs_do_not_move_the_body() -> None:
     run = toys.run("flute", {"body_epochs": 0}, momentum=0.9, weight_decay=0.1, rounds=1)
-    body = ~run.fed.layout.head
+    body = ~run.fed.params.head
     assert torch.equal(run.fed.trained[:, body], run.fed.new_model()[body].expand(run.fed.N, -1))
 
 
@@ -71,7 +71,7 @@ def test_steps_per_epoch_are_those_of_the_batch_plan(batch: int, skip_single: bo
     planned = [
         len(plan_batches(fed.data, fed.streams, client, schedule).index) for client in range(fed.N)
     ]
-    assert steps_per_epoch(fed.sizes, batch, skip_single).tolist() == planned
+    assert steps_per_epoch(fed.n_train, batch, skip_single).tolist() == planned
 
 
 # -- a plain transcription -------------------------------------------------------------------------
@@ -98,8 +98,8 @@ def local(
     for epoch in range(p.epochs):
         joint = hp["body_epochs"] is None or epoch >= p.epochs - hp["body_epochs"]
         moves = (
-            fed.layout.learnable if joint and not hp["detach"] else fed.layout.head
-        ) & fed.layout.learnable
+            fed.params.learnable if joint and not hp["detach"] else fed.params.head
+        ) & fed.params.learnable
 
         def loss(params: dict[str, Tensor], x: Tensor, y: Tensor, joint: bool = joint) -> Tensor:
             features = plain.features(params, x)
@@ -124,7 +124,7 @@ def local(
 
 def transcription(fed: Federation, hp: dict[str, Any], rounds: int) -> tuple[Tensor, Tensor]:
     """FLUTE client by client, everybody in every round: body and heads."""
-    everyone, head = range(fed.N), fed.layout.head
+    everyone, head = range(fed.N), fed.params.head
     held = [sorted(set(fed.data.labels[fed.data.train[i]].tolist())) for i in everyone]
     share, theta = plain.weights(fed, list(everyone)), fed.new_model().double()
     own = [theta.clone() for _ in everyone]
@@ -176,16 +176,16 @@ def test_flute_follows_its_plain_transcription(
     hp: dict[str, Any], protocol: dict[str, Any], chunk: int
 ) -> None:
     chosen = HP | hp
-    run = toys.run("flute", chosen, sizes=SIZES, dtype=torch.float64, chunk=chunk, **protocol)
+    run = toys.run("flute", chosen, sizes=SIZES, dtype=torch.float64, stack=chunk, **protocol)
     theta, own = transcription(run.fed, chosen, 3)
-    head = run.fed.layout.head
+    head = run.fed.params.head
     assert plain.apart(theta[~head], run.state["theta"][~head]) < 1e-9
     assert plain.apart(own[:, head], run.state["own"]) < 1e-9
 
 
 def test_flute_bills_body_head_weight_and_a_bit_per_class() -> None:
     run = toys.run("flute", sizes=toys.EQUAL)
-    layout, classes = run.fed.layout, run.fed.classes
+    layout, classes = run.fed.params, run.fed.classes
     body = layout.parameters - int(layout.head.sum())
     floats = body + classes * 32
     assert toys.traffic(run, "down_values") == [4 * 4 * floats] * 3
@@ -195,7 +195,7 @@ def test_flute_bills_body_head_weight_and_a_bit_per_class() -> None:
 
 
 @pytest.mark.parametrize(
-    "promise", [contract.finite, contract.chunk_free, contract.billed, contract.newcomers]
+    "promise", [contract.finite, contract.stacked, contract.billed, contract.newcomers]
 )
 def test_the_benchmarks_variant_keeps_the_contract(promise: Any) -> None:
     promise(

@@ -121,6 +121,17 @@ def test_default_initialisation_has_pytorchs_bounds() -> None:
     assert params["conv1.bias"].abs().max() <= bound
 
 
+@pytest.mark.parametrize("name", ["tiny", "tiny-bn"])
+def test_a_default_type_of_float64_changes_no_model(name: str) -> None:
+    expected = models.build(name, channels=1, size=8, classes=4).initial(Streams(0))
+    torch.set_default_dtype(torch.float64)
+    try:
+        net = models.build(name, channels=1, size=8, classes=4)
+        assert torch.equal(net.initial(Streams(0)), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 SIDES = {"tiny": 8, "tiny-bn": 8, "mlp": 8, "lenet5": 28}
 """Of the images that models are tried on; 32 for the others."""
 

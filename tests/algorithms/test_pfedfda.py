@@ -12,10 +12,10 @@ from scipy.optimize import minimize
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
-from repfl.algorithms.core import box
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.gaussian import discriminant, folds, gaussian, member
-from repfl.algorithms.core.rng import Streams
+from repfl.algorithms.engine.rng import Streams
+from repfl.algorithms.math import box
+from repfl.algorithms.math.gaussian import discriminant, folds, gaussian, one_hot
 from repfl.bench.trust import contract
 from tests.algorithms import plain, toys
 
@@ -53,7 +53,7 @@ def test_the_head_is_bayes_rule_for_gaussian_features() -> None:
 def test_means_and_covariance_are_those_of_numpy() -> None:
     features, labels = normal(1, 20, 4), torch.arange(20)[None] % 3
     means, cov = gaussian(
-        features, member(labels, 4, torch.float64), torch.full((4, 4), 7.0, dtype=torch.float64)
+        features, one_hot(labels, 4, torch.float64), torch.full((4, 4), 7.0, dtype=torch.float64)
     )
     parts = [features[0][labels[0] == c].numpy() for c in range(3)]
     centred = np.concatenate([part - part.mean(0) for part in parts])
@@ -64,7 +64,7 @@ def test_means_and_covariance_are_those_of_numpy() -> None:
 
 def test_rare_classes_take_the_fallback_and_keep_their_own_centre() -> None:
     features, labels = normal(1, 7, 4), torch.tensor([[0, 0, 0, 0, 0, 1, 1]])
-    belongs, fallback = member(labels, 2, torch.float64), torch.zeros(2, 4, dtype=torch.float64)
+    belongs, fallback = one_hot(labels, 2, torch.float64), torch.zeros(2, 4, dtype=torch.float64)
     common, plain_cov = gaussian(features, belongs, fallback, rare=0)
     means, cov = gaussian(features, belongs, fallback, rare=2)
     assert torch.equal(means[0, 0], common[0, 0])
@@ -304,7 +304,7 @@ def adapted(
 
 def transcription(fed: Federation, rounds: int, flbench: bool) -> dict[str, Tensor]:
     """pFedFDA client by client, everybody in every round."""
-    theta, d = fed.new_model().double(), fed.layout.head_weight.shape[1]
+    theta, d = fed.new_model().double(), fed.params.head_weight.shape[1]
     means_g = torch.from_numpy(fed.streams.at("method/means", 0).random((fed.classes, d)))
     cov_g, share = torch.eye(d, dtype=torch.float64), plain.weights(fed, list(range(fed.N)))
     everyone, labels_of = range(fed.N), [fed.data.labels[part] for part in fed.data.train]
@@ -324,7 +324,7 @@ def transcription(fed: Federation, rounds: int, flbench: bool) -> dict[str, Tens
                 feats.append(plain.features(p, x).clone())
                 labels.append(y)
                 grad = plain.gradient(fed, flat, x, y)
-                flat[~fed.layout.head] -= fed.protocol.lr * grad[~fed.layout.head]
+                flat[~fed.params.head] -= fed.protocol.lr * grad[~fed.params.head]
             ends.append(flat)
             fits.append(
                 adapted(
@@ -367,9 +367,9 @@ def transcription(fed: Federation, rounds: int, flbench: bool) -> dict[str, Tens
 @pytest.mark.parametrize("chunk", [1, 4])
 @pytest.mark.parametrize("compat", ["paper", "flbench"])
 def test_pfedfda_follows_its_plain_transcription(compat: str, chunk: int) -> None:
-    run = toys.run("pfedfda", {"compat": compat}, sizes=SIZES, dtype=torch.float64, chunk=chunk)
+    run = toys.run("pfedfda", {"compat": compat}, sizes=SIZES, dtype=torch.float64, stack=chunk)
     expected = transcription(run.fed, 3, compat == "flbench")
-    shared = ~run.fed.layout.head if compat == "paper" else run.fed.layout.learnable
+    shared = ~run.fed.params.head if compat == "paper" else run.fed.params.learnable
     assert plain.apart(expected["theta"][shared], run.state["theta"][shared]) < 1e-9
     for name in ("means", "cov", "beta"):
         assert plain.apart(expected[name], run.state[name]) < 1e-9
@@ -378,7 +378,7 @@ def test_pfedfda_follows_its_plain_transcription(compat: str, chunk: int) -> Non
 
 def test_pfedfda_bills_body_means_and_half_a_covariance() -> None:
     run = toys.run("pfedfda", sizes=toys.EQUAL)
-    layout = run.fed.layout
+    layout = run.fed.params
     floats = layout.parameters - int(layout.head.sum()) + run.fed.classes * 32 + 32 * 33 // 2
     for way in ("up", "down"):
         assert toys.traffic(run, f"{way}_values") == [4 * 4 * floats] * 3
@@ -386,7 +386,7 @@ def test_pfedfda_bills_body_means_and_half_a_covariance() -> None:
 
 
 @pytest.mark.parametrize(
-    "promise", [contract.finite, contract.chunk_free, contract.billed, contract.pure_scoring]
+    "promise", [contract.finite, contract.stacked, contract.billed, contract.pure_scoring]
 )
 @pytest.mark.parametrize("hp", [("compat", "flbench"), ("beta", "single")], ids=str)
 def test_variants_keep_the_contract(promise: Any, hp: tuple[str, Any]) -> None:
@@ -394,8 +394,10 @@ def test_variants_keep_the_contract(promise: Any, hp: tuple[str, Any]) -> None:
 
 
 def test_the_benchmarks_participants_arrive_with_a_linear_head_and_score_with_another() -> None:
-    run = toys.run("pfedfda", {"compat": "flbench"}, rounds=2)
-    run.fed.begin(3, scoring=True)
-    plain_models = toys.everybody(toys.run("fedavg", rounds=2))
-    assert torch.equal(run.method.arriving(run.state, run.fed), plain_models)
-    assert not torch.equal(run.method.personal(run.state, run.fed), plain_models)
+    run, plain = (
+        toys.run(name, hp, evaluation={"points": ("start", "post_agg")})
+        for name, hp in (("pfedfda", {"compat": "flbench"}), ("fedavg", {}))
+    )
+    start, scored = ([row for row in r.rows if row[1] == "start/mean"] for r in (run, plain))
+    assert start == scored
+    assert not torch.equal(toys.everybody(run), toys.everybody(plain))

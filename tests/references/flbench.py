@@ -23,11 +23,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from repfl.algorithms.core import box
-from repfl.algorithms.core.batches import Schedule, plan_batches
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import Method, State
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.batches import Schedule, plan_batches
+from repfl.algorithms.math import box
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.stand_ins import FLBENCH, Config, anything
@@ -231,8 +231,8 @@ def watched(server: Any, fed: Federation, of: str = "model") -> list[Tensor]:
 
 def alike(server: Any, run: Run) -> bool:
     """Whether the averages are the same, and every client gets as many test images right."""
-    with run.fed.among(run.fed.everybody):
-        hits = run.fed.correct(run.method.personal(run.state, run.fed), "test")[0].tolist()
+    with run.fed.as_active(range(run.fed.N)):
+        hits = run.fed.count_correct(run.scored_models(), "test")[0].tolist()
     results = [
         server.trainer.worker.test(server.package(client))["before"]["test"]
         for client in range(run.fed.N)

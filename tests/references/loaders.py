@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 
 from torch import Tensor
@@ -10,14 +10,21 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain
 
+Batches = list[tuple[Tensor, Tensor]]
+
 
 class Passes:
-    """A client's data loader for a round, whose every pass is the next epoch."""
+    """A data loader whose every pass has batches of its own."""
 
-    def __init__(self, fed: Federation, client: int, round_: int, stream: str = "batches") -> None:
-        self.passes = (
-            plain.batches(fed, client, round_, 1, first=epoch, stream=stream) for epoch in count()
-        )
+    def __init__(self, passes: Iterable[Batches]) -> None:
+        self.passes = iter(passes)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         return iter(next(self.passes))
+
+
+def epochs(fed: Federation, client: int, round_: int, stream: str = "batches") -> Passes:
+    """A client's data loader for a round, whose every pass is the next epoch."""
+    return Passes(
+        plain.batches(fed, client, round_, 1, first=epoch, stream=stream) for epoch in count()
+    )

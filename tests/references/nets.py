@@ -12,15 +12,13 @@ from torch import Tensor, nn
 
 from repfl.algorithms.core.federation import Federation
 
-STATISTICS = {"mean": "running_mean", "var": "running_var"}
-
 
 class Tiny(nn.Module):
-    """`tiny` with the layer names of our layout."""
+    """`tiny` with the layer names of ours."""
 
     def __init__(self, fed: Federation) -> None:
         super().__init__()
-        shape = {s.name: s.shape for s in fed.layout}
+        shape = {s.name: s.shape for s in fed.params}
         self.conv1 = nn.Conv2d(
             shape["conv1.weight"][1], shape["conv1.weight"][0], shape["conv1.weight"][2]
         )
@@ -35,11 +33,11 @@ class Tiny(nn.Module):
 
 
 class TinyBN(nn.Module):
-    """`tiny-bn` with the layer names of our layout."""
+    """`tiny-bn` with the layer names of ours."""
 
     def __init__(self, fed: Federation) -> None:
         super().__init__()
-        shape = {s.name: s.shape for s in fed.layout}
+        shape = {s.name: s.shape for s in fed.params}
         for place in ("1", "2"):
             out, into, size, _ = shape[f"conv{place}.weight"]
             setattr(self, f"conv{place}", nn.Conv2d(into, out, size, padding=1, bias=False))
@@ -58,23 +56,17 @@ class TinyBN(nn.Module):
 Rename = Callable[[str], str]
 
 
-def theirs(name: str) -> str:
-    """PyTorch's name of one of our tensors: running statistics are called otherwise."""
-    layer, _, kind = name.rpartition(".")
-    return f"{layer}.{STATISTICS.get(kind, kind)}"
-
-
-def split(fed: Federation, flat: Tensor, rename: Rename = theirs) -> dict[str, Tensor]:
+def split(fed: Federation, flat: Tensor, rename: Rename = str) -> dict[str, Tensor]:
     """A flat vector [D] as a state dict, copied."""
-    return {rename(s.name): flat[s.start : s.stop].view(s.shape).clone() for s in fed.layout}
+    return {rename(s.name): flat[s.place].view(s.shape).clone() for s in fed.params}
 
 
-def join(fed: Federation, state: dict[str, Tensor], rename: Rename = theirs) -> Tensor:
+def join(fed: Federation, state: dict[str, Tensor], rename: Rename = str) -> Tensor:
     """A state dict as a flat vector [D]."""
-    return torch.cat([state[rename(s.name)].detach().reshape(-1) for s in fed.layout])
+    return torch.cat([state[rename(s.name)].detach().reshape(-1) for s in fed.params])
 
 
-def load(fed: Federation, net: nn.Module, flat: Tensor, rename: Rename = theirs) -> nn.Module:
+def load(fed: Federation, net: nn.Module, flat: Tensor, rename: Rename = str) -> nn.Module:
     """Put a flat vector into a network, leaving counters of batches alone."""
     net.load_state_dict(split(fed, flat, rename), strict=False)
     return net

@@ -22,13 +22,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from repfl.algorithms.core import simplex
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.rng import cohort
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.rng import cohort
+from repfl.algorithms.math import simplex
 from tests.algorithms import toys
 from tests.references import nets
-from tests.references.loaders import Passes
+from tests.references.loaders import epochs
 from tests.references.stand_ins import words
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def pfllib(
             if not data.is_train:
                 return [(torch.stack([x for x, _ in data]), torch.stack([y for _, y in data]))]
             past = len(begun[0].Budget)  # rounds that are over
-            return Passes(
+            return epochs(
                 fed,
                 data.client,
                 min(past + 1, run.round),
@@ -152,5 +152,5 @@ def ours(method: Any, hp: dict[str, Any] | None = None, participation: float = 0
 
 def right(run: Run) -> list[int]:
     """How many test images every client gets right."""
-    with run.fed.among(run.fed.everybody):
-        return run.fed.correct(run.method.personal(run.state, run.fed), "test")[0].tolist()
+    with run.fed.as_active(range(run.fed.N)):
+        return run.fed.count_correct(run.scored_models(), "test")[0].tolist()

@@ -108,8 +108,8 @@ def prepare(theirs: Any, fed: Federation, monkeypatch: pytest.MonkeyPatch) -> Te
     """
 
     def loader(chosen: Any, **_: Any) -> Batches:
-        assert chosen.indices == fedap.pooled(fed, 0.3, "all").tolist()
-        lone = fed.over([torch.tensor(chosen.indices)])
+        assert chosen.indices == fedap.pooled_samples(fed, 0.3, "all").tolist()
+        lone = fed.subfederation([torch.tensor(chosen.indices)])
         return exact(plain.batches(lone, 0, 0, PRETRAINING, stream="pretrain"))
 
     monkeypatch.setattr(torch.utils.data, "DataLoader", loader)

@@ -26,12 +26,12 @@ from torch import Tensor, nn
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
-from repfl.algorithms.core.rng import cohort
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.rng import cohort
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
-from tests.references.loaders import Passes
+from tests.references.loaders import epochs
 
 SIZES = (25, 16, 9, 12, 30, 8)
 PROTOCOL: dict[str, Any] = {
@@ -44,7 +44,7 @@ PROTOCOL: dict[str, Any] = {
 
 
 def name(ours: str) -> str:
-    return nets.theirs(ours).replace("fc2", "linear")
+    return ours.replace("fc2", "linear")
 
 
 class Headed(nn.Module):
@@ -133,8 +133,8 @@ def theirs(
         called = [
             cohort(fed.streams, fed.N, fed.N // 2, t).tolist() for t in range(1, fed.rounds + 1)
         ]
-        loaders = [Passes(fed, c, t) for t, clients in enumerate(called, 1) for c in clients]
-        tuning = (Passes(fed, c, 3, "finetune") for c in cycle(range(fed.N)))
+        loaders = [epochs(fed, c, t) for t, clients in enumerate(called, 1) for c in clients]
+        tuning = (epochs(fed, c, 3, "finetune") for c in cycle(range(fed.N)))
         cohorts, feed = iter(called), chain(loaders, tuning)
         monkeypatch.setattr(np.random, "choice", lambda *_, **__: next(cohorts))
         monkeypatch.setattr(update, "DataLoader", lambda *_, **__: next(feed))
@@ -160,7 +160,7 @@ def test_fedbabu_is_the_authors_code(
         if round_:
             run.step()
         assert plain.apart(scored, toys.everybody(run)) < 1e-9
-    lr = run.fed.sgd.lr
+    lr = run.fed.lr
     for part, rates in {"model": (lr, lr), "body": (lr, 0.0), "head": (0.0, lr)}.items():
         run.method = build("fedbabu", {"epochs": 5, "part": part})
         assert plain.apart(tune(*rates), toys.everybody(run)) < 1e-9

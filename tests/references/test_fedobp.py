@@ -25,9 +25,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.batches import Schedule, plan_batches
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.batches import Schedule, plan_batches
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
@@ -198,8 +198,8 @@ def follow(method: str, hp: dict[str, Any], title: str, options: dict[str, Any])
     for round_ in range(1, ROUNDS + 1):
         if round_ > 1:
             run.step()
-            assert run.fed.notes["personal"] > 0
-        server.selected_clients = run.fed.called.tolist()
+            assert run.fed.logged["personal"] > 0
+        server.selected_clients = run.fed.sampled
         server.train_one_round()
         found.append(disagreement(run, server))
     return max(found)

@@ -12,7 +12,7 @@ some clients is here a round of a group of these alone.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from types import SimpleNamespace as Bag
 from typing import Any
@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
-from repfl.algorithms.core.rng import Streams
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.rng import Streams
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
@@ -115,10 +115,10 @@ class Fling:
             other=Bag(resume_path=None),
         )
         self.fed, self.dense = fed, "prev_local_model" if client == "purin_client" else "model"
-        self.among = (
-            fed.layout.learnable & ~fed.layout.norm if hyper.exc == "BN" else fed.layout.learnable
+        self.processed = (
+            fed.params.learnable & ~fed.params.norm if hyper.exc == "BN" else fed.params.learnable
         )
-        self.critical = torch.zeros(fed.N, int(self.among.sum()), dtype=torch.int32)
+        self.critical = torch.zeros(fed.N, int(self.processed.sum()), dtype=torch.int32)
         self.group = component.group.get_group(
             self.args, Bag(logging=lambda text: None, add_scalar=lambda *scalar: None)
         )
@@ -136,7 +136,7 @@ class Fling:
         self.group.initialize()
 
     def train(self, round_: int) -> None:
-        for i in self.fed.active.tolist():
+        for i in self.fed.active_ids:
             self.clients[i].train_dataloader = Epochs(self.fed, i, round_)
             self.clients[i].train(lr=None)
             self.critical[i] += getattr(
@@ -144,7 +144,7 @@ class Fling:
             ).int()
 
     def aggregate(self, round_: int) -> None:
-        called = self.fed.active.tolist()
+        called = self.fed.active_ids
         if self.args.group.name != "base_group":
             self.group.clients, self.args.client.client_num = (
                 [self.clients[i] for i in called],
@@ -152,12 +152,9 @@ class Fling:
             )
         self.group.aggregate(round_, called)
 
-    def models(self, clients: Tensor, name: str = "model") -> Tensor:
+    def models(self, clients: Iterable[int], name: str = "model") -> Tensor:
         return torch.stack(
-            [
-                nets.join(self.fed, getattr(self.clients[i], name).state_dict())
-                for i in clients.tolist()
-            ]
+            [nets.join(self.fed, getattr(self.clients[i], name).state_dict()) for i in clients]
         )
 
 
@@ -173,8 +170,7 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> Scored:
     score = Federation.score
 
     def keep_and_score(fed: Federation, point: str, models: Any) -> None:
-        # models that share most of their entries expose their rows as `.models`
-        seen[point] = getattr(models, "models", models).clone()
+        seen[point] = models.clone()
         score(fed, point, models)
 
     monkeypatch.setattr(Federation, "score", keep_and_score)
@@ -209,12 +205,12 @@ def agree(run: Run, theirs: Fling, scored: Scored) -> None:
             run.step()
         theirs.train(round_)
         assert run.fed.trained is not None
-        assert plain.apart(theirs.models(run.fed.active, theirs.dense), run.fed.trained) < 1e-9
-        assert plain.apart(theirs.models(run.fed.active), scored["pre_agg"]) < 1e-9
+        assert plain.apart(theirs.models(run.fed.active_ids, theirs.dense), run.fed.trained) < 1e-9
+        assert plain.apart(theirs.models(run.fed.active_ids), scored["pre_agg"]) < 1e-9
         theirs.aggregate(round_)
-        assert plain.apart(theirs.models(run.fed.everybody), scored["post_agg"]) < 1e-9
-    assert "mask" not in run.fed.tallies or torch.equal(
-        theirs.critical, run.fed.tallies["mask"][:, theirs.among]
+        assert plain.apart(theirs.models(range(run.fed.N)), scored["post_agg"]) < 1e-9
+    assert "mask" not in run.fed.masks_counted or torch.equal(
+        theirs.critical, run.fed.masks_counted["mask"][:, theirs.processed]
     )
 
 
@@ -239,37 +235,35 @@ def test_fedpurin_with_the_codes_cutoff_is_the_authors_code(
 def test_fedpurins_default_differs_from_the_authors_code_in_tensors_without_effect_alone(
     tau: float, ends: bool
 ) -> None:
+    """Effects are large here, so that the second-order term counts."""
     fed = first_round("local", {}).fed
     theta, grad = torch.from_numpy(Streams(0).at("entries").standard_normal((2, fed.D)))
-    part = {s.name: grad[s.start : s.stop] for s in fed.layout}
+    part = {s.name: grad[s.place] for s in fed.params}
     part["conv2.weight"].mul_(1e-13)
     part["fc1.bias"].zero_()
     part["fc1.weight"][3:] = 0
-    client = Fling(fed, "purin_client", "purin_group", HeadEnd=ends).clients[0]
     known = {
         "conv1": "pre",
         "fc1": "hidden",
         "fc2": "fc",
     }  # how its networks call these layers; it tells them by their names
-    net = nn.ModuleDict(
-        {
-            known.get(name, name): layer
-            for name, layer in nets.load(fed, client.model, theta).named_children()
-        }
-    )
     grads = nets.split(
         fed, grad, lambda name: ".".join(known.get(word, word) for word in name.split("."))
     )
-    theirs = client.evaluate_critical_parameter_grad(net, grads, tau)[0].bool()
-    hp = {"tau": tau, "ends": ends, "grad_dtype": "float32"}
-    methods: list[Any] = [
-        build("fedpurin", hp | {"cutoff": cutoff}) for cutoff in ("code", "empty")
-    ]
-    code, default = (method.critical(fed, theta[None], grad[None])[0] for method in methods)
-    assert torch.equal(code[fed.layout.learnable & ~fed.layout.norm], theirs)
-    assert torch.equal(
-        default, code & ~fed.layout.where(name="conv2.weight") & ~fed.layout.where(name="fc1.bias")
-    )
+    layers = nets.load(fed, nets.TinyBN(fed), theta).named_children()
+    net = nn.ModuleDict({known.get(name, name): layer for name, layer in layers})
+    for hessian in (False, True):
+        switches = {"HeadEnd": ends, "isHessian": hessian}
+        client = Fling(fed, "purin_client", "purin_group", **switches).clients[0]
+        theirs = client.evaluate_critical_parameter_grad(net, grads, tau)[0].bool()
+        hp = {"tau": tau, "ends": ends, "hessian": hessian, "grad_dtype": "float32"}
+        methods: list[Any] = [
+            build("fedpurin", hp | {"cutoff": cutoff}) for cutoff in ("code", "empty")
+        ]
+        code, default = (method.critical(fed, theta[None], grad[None])[0] for method in methods)
+        dead = fed.params.where(name="conv2.weight") | fed.params.where(name="fc1.bias")
+        assert torch.equal(code[fed.params.learnable & ~fed.params.norm], theirs)
+        assert torch.equal(default, code & ~dead)
 
 
 @pytest.mark.parametrize("lr", [0.05, 1e-7])

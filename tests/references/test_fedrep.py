@@ -31,12 +31,12 @@ from torch import Tensor, nn
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
-from repfl.algorithms.core.rng import cohort
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine.rng import cohort
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.conftest import Get
-from tests.references.loaders import Passes
+from tests.references.loaders import epochs
 
 ROUNDS, SIZES = 5, (25, 16, 9, 12, 30, 8)
 PROTOCOL: dict[str, Any] = {
@@ -150,8 +150,8 @@ def theirs(
             return 0.0, 0.0
 
         called = [cohort(fed.streams, fed.N, fed.N // 2, t).tolist() for t in range(1, ROUNDS + 1)]
-        loaders = [Passes(fed, c, t) for t, clients in enumerate(called, 1) for c in clients]
-        last = [Passes(fed, c, ROUNDS, "finetune") for c in everybody]
+        loaders = [epochs(fed, c, t) for t, clients in enumerate(called, 1) for c in clients]
+        last = [epochs(fed, c, ROUNDS, "finetune") for c in everybody]
         cohorts, feed = iter([*called, everybody]), iter([*loaders, *last])
         monkeypatch.setattr(np.random, "choice", lambda *_, **__: next(cohorts))
         monkeypatch.setattr(

@@ -16,13 +16,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from repfl.algorithms.core import partial
-from repfl.algorithms.core.batches import Batch
-from repfl.algorithms.core.chunk import Chunk
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.gaussian import folds
-from repfl.algorithms.core.method import State
+from repfl.algorithms.engine.batches import Batch
+from repfl.algorithms.engine.client import Client
 from repfl.algorithms.fedbabu import FedBABU
+from repfl.algorithms.math.gaussian import folds
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.flbench import SIZES, Bench, alike, ours, scored, start, theirs, watched
@@ -32,8 +30,8 @@ def test_participants_are_drawn_as_flbench_draws_them(bench: Bench) -> None:
     run = ours("fedper", {"newcomer": "global"})
     server, drawn = bench("fedper", "FedPerServer", run), []
     for round_ in range(1, run.round + 1):
-        run.fed.begin(round_, scoring=False)
-        drawn.append(run.fed.called.tolist())
+        run.fed.begin(round_)
+        drawn.append(run.fed.sampled)
     assert drawn == server.client_sample_stream
     assert drawn != [sorted(clients) for clients in drawn]
 
@@ -185,20 +183,15 @@ def test_ditto_is_flbench(bench: Bench) -> None:
 class DecayedHead(FedBABU):
     """The head has no gradient, but weight decay moves it, and it is averaged."""
 
-    def body(self, fed: Federation) -> Tensor:
-        return fed.exchanged
+    def shared_mask(self, fed: Federation) -> Tensor:
+        return fed.communicated
 
-    def init(self, fed: Federation) -> State:
-        return partial.init(fed, fed.exchanged)
+    def local_update(self, fed: Federation, params: Tensor) -> Tensor:
+        return fed.train_with(self.step, {"params": params}).params
 
-    def round(self, state: State, fed: Federation) -> State:
-        received = partial.received(state, fed, fed.exchanged)
-        return partial.average(
-            state, fed, fed.loop(self.step, {"w": received}).theta, fed.exchanged
-        )
-
-    def step(self, local: Chunk, batch: Batch) -> None:
-        local.sgd({name: g * (not name.startswith("fc2")) for name, g in local.grad(batch).items()})
+    def step(self, client: Client, batch: Batch) -> None:
+        grads = client.grad(batch)
+        client.update({name: g * (not name.startswith("fc2")) for name, g in grads.items()})
 
 
 @pytest.mark.parametrize(

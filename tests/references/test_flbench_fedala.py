@@ -27,8 +27,7 @@ def picked(monkeypatch: pytest.MonkeyPatch, server: Any, run: Any) -> None:
 
     def shuffle(held: list[int]) -> None:
         run.fed.round = server.current_epoch + 1
-        with run.fed.among(torch.tensor([server.trainer.worker.client_id])):
-            first = [held[place] for place in run.method.picks(run.fed)[0]]
+        first = [held[i] for i in run.method.pick(run.fed, server.trainer.worker.client_id)]
         held.sort(key=lambda index: first.index(index) if index in first else len(first))
 
     monkeypatch.setattr(
@@ -81,13 +80,14 @@ class MovedByScoring(FedALA):
 
     def round(self, state: State, fed: Federation) -> State:
         worker, rows = super().round(state, fed), []
-        for client in fed.everybody.split(1):
-            with fed.among(client):
-                worker["w"], worker["weights"], _ = self.aggregated(worker["theta"], worker, fed)
+        for client in range(fed.N):
+            with fed.as_active([client]):
+                theta = worker["theta"][None]
+                worker["w"], worker["weights"], _ = self.aggregate(worker, fed, theta)
                 rows.append(worker["w"])
         return worker | {"scored": torch.cat(rows)}
 
-    def personal(self, state: State, fed: Federation) -> Tensor:
+    def client_params(self, state: State, fed: Federation) -> Tensor:
         return state["scored"][fed.active]
 
 

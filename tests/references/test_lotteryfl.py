@@ -83,7 +83,7 @@ class Lottery:
 
     def round(self) -> Tensor:
         """One round of those that our federation has called, and their trained models  [K, D]."""
-        called = self.fed.active.tolist()
+        called = self.fed.active_ids
         ends = [self.local(client) for client in called]
         held = [copy.deepcopy(self.masks[client]) for client in called]
         mean = self.utils.average_weights_with_masks(copy.deepcopy(ends), held, "cpu")
@@ -127,7 +127,7 @@ def test_lotteryfl_by_the_codes_options_is_the_authors_code(
     }
     run = toys.run("lotteryfl", hp, sizes=SIZES, dtype=torch.float64, rounds=1, **protocol)
     fed, theirs, pruned = run.fed, Lottery(run.fed, 0.5, 100 * share, target), set()
-    prunable = fed.layout.select(lambda s: s.name.endswith("weight"))
+    prunable = fed.params.select(lambda s: s.name.endswith("weight"))
     for round_ in range(1, 10):
         if round_ > 1:
             run.step()
@@ -147,5 +147,5 @@ def test_lotteryfl_by_the_codes_options_is_the_authors_code(
         )
         assert torch.equal(found.bool(), run.state["mask"][:, prunable])
         assert run.state["remaining"].tolist() == pytest.approx(theirs.remaining, rel=1e-12)
-        pruned.add(fed.notes["pruned"])
+        pruned.add(fed.logged["pruned"])
     assert len(pruned) > 1

@@ -17,15 +17,14 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from repfl.algorithms import fedpac
-from repfl.algorithms.apfl import APFL, DRIFT, across, slope
-from repfl.algorithms.core import simplex
-from repfl.algorithms.core.batches import Batch
-from repfl.algorithms.core.chunk import Chunk
+from repfl.algorithms.apfl import APFL, DRIFT, slope
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State
-from repfl.algorithms.core.statistics import ClassStatistics
+from repfl.algorithms.engine.batches import Batch
+from repfl.algorithms.engine.client import Client
 from repfl.algorithms.fedala import FedALA
 from repfl.algorithms.fedbabu import FedBABU
+from repfl.algorithms.math import simplex
 from tests.algorithms import plain, toys
 from tests.references.pfllib import Library, held, ours, right
 
@@ -68,13 +67,11 @@ class AbsentSearch(FedALA):
     """
 
     def round(self, state: State, fed: Federation) -> State:
-        state = {name: value.clone() for name, value in state.items()}
-        away = torch.tensor([c for c in range(fed.N) if c not in fed.active])
-        if len(away):
-            with fed.among(away):
-                state["w"][away], state["weights"][away], apart = self.aggregated(
-                    state["theta"], state, fed
-                )
+        away = [client for client in range(fed.N) if client not in fed.active_ids]
+        if away:
+            with fed.as_active(away):
+                theta = state["theta"].expand(fed.K, -1)
+                state["w"][away], state["weights"][away], apart = self.aggregate(state, fed, theta)
                 state["searched"][away] |= apart
         return super().round(state, fed)
 
@@ -90,8 +87,7 @@ def test_fedala_is_pfllibs_where_everybody_takes_part_or_searches(
     def first(low: int, high: int) -> int:
         round_, client = divmod(next(searches), fed.N)
         fed.round = round_ + 1
-        with fed.among(torch.tensor([client])):
-            return int(run.method.picks(fed)[0][0])  # type: ignore[attr-defined]
+        return int(run.method.pick(fed, client)[0])  # type: ignore[attr-defined]
 
     monkeypatch.setattr(import_module("utils.ALA"), "random", SimpleNamespace(randint=first))
     server.train()
@@ -116,10 +112,8 @@ class NeverSent(FedBABU):
         own[fed.active] = fed.trained
         return after | {"unsent": own}
 
-    def personal(self, state: State, fed: Federation) -> Tensor:
-        return fed.train(
-            state["unsent"][fed.active], epochs=self.hp.epochs, stream="finetune"
-        ).theta
+    def client_params(self, state: State, fed: Federation) -> Tensor:
+        return state["unsent"][fed.active]
 
 
 def test_fedbabu_is_pfllibs_without_its_last_average(pfllib: Library) -> None:
@@ -131,18 +125,15 @@ def test_fedbabu_is_pfllibs_without_its_last_average(pfllib: Library) -> None:
     assert plain.apart(held(run, server), toys.everybody(ours("fedbabu", hp))) > APART
 
 
-def misled(before: ClassStatistics) -> Tensor:
+def misled(fed: Federation, counts: Tensor, means: Tensor, variances: Tensor) -> Tensor:
     """Combined heads as PFLlib forms them, from heads as they were trained  [K, K].
 
     Weights are solved for in one order of the clients and used in another; where one is dropped,
     the others do not grow; and every combination reads the heads that were combined before it.
     """
-    spread = before.shares[:, :, None] * before.means  # [K, classes, F]
-    energy = (before.shares * before.square / before.count.clamp(min=1)).sum(
-        1
-    ) - spread.square().sum((1, 2))
-    noise, order = (energy / before.count.sum(1)).diag(), [*range(1, len(energy)), 0]
-    heads = torch.eye(len(energy))
+    spread = (counts / counts.sum(1, keepdim=True))[:, :, None] * means  # [K, classes, F]
+    noise, order = variances.diag(), [*range(1, fed.K), 0]
+    heads = torch.eye(fed.K)
     for place, client in enumerate(order):
         gaps = (spread[place] - spread).flatten(1)
         found = simplex.least_squares(np.linalg.cholesky((noise + gaps @ gaps.T).numpy()).T)
@@ -150,10 +141,10 @@ def misled(before: ClassStatistics) -> Tensor:
     return heads
 
 
-def unweighted(state: State, after: ClassStatistics) -> State:
+def unweighted(state: State, counts: Tensor, total: Tensor) -> State:
     """Every client's class means count alike, however many samples they rest on."""
-    clients = after.present.sum(0)
-    return {"centroids": after.means.sum(0) / clients.clamp(min=1)[:, None], "known": clients > 0}
+    means, clients = total / counts.clamp(min=1)[:, :, None], (counts > 0).sum(0)
+    return {"centroids": means.sum(0) / clients.clamp(min=1)[:, None], "known": clients > 0}
 
 
 def test_fedpac_is_pfllibs_with_weights_for_other_clients(
@@ -163,7 +154,7 @@ def test_fedpac_is_pfllibs_with_weights_for_other_clients(
     defined = toys.everybody(ours("fedpac", hp, participation=1.0))
     with monkeypatch.context() as replayed:
         replayed.setattr(fedpac, "combination", misled)
-        replayed.setattr(fedpac, "renewed", unweighted)
+        replayed.setattr(fedpac, "renewed_centroids", unweighted)
         run = ours("fedpac", hp, participation=1.0)
     server = pfllib("pac", "FedPAC", run, lamda=1.0)
     server.train()
@@ -179,14 +170,14 @@ class Overwritten(APFL):
     mixture replaces the own model.
     """
 
-    def step(self, local: Chunk, batch: Batch) -> None:
-        shared = local.grad(batch)
-        local.sgd(shared)
-        own = local.grad(batch, of="v")
-        local.sgd(own, of="v")
-        alpha = local.extras["alpha"]
-        both = {n: across(alpha, g) * g + across(1 - alpha, g) * shared[n] for n, g in own.items()}
-        self.adapt(local, slope(local, both) + DRIFT * alpha)
+    def paper_step(self, client: Client, batch: Batch) -> None:
+        shared = client.grad(batch)
+        client.update(shared)
+        own = client.grad(batch, of="v")
+        client.update(own, of="v")
+        alpha = client.extras["alpha"]
+        both = {n: alpha * g + (1 - alpha) * shared[n] for n, g in own.items()}
+        self.adapt(client, slope(client, both) + DRIFT * alpha)
 
     def mixture(self, v: Tensor, w: Tensor, alpha: Tensor) -> Tensor:
         self.mixed = alpha[:, None] * v + (1 - alpha)[:, None] * w
@@ -197,7 +188,7 @@ class Overwritten(APFL):
         after["v"][fed.active] = self.mixed
         return after
 
-    def personal(self, state: State, fed: Federation) -> Tensor:
+    def client_params(self, state: State, fed: Federation) -> Tensor:
         return state["v"][fed.active]
 
 

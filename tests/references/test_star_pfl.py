@@ -117,7 +117,7 @@ def local(theirs: Any, fed: Federation, client: int) -> None:
 
 def round_of(theirs: Any, fed: Federation) -> None:
     """One round of those that our federation has called."""
-    called = fed.active.tolist()
+    called = fed.active_ids
     theirs.measure_staiblity_server()
     theirs.broadcast_parameter()
     for client in called:
@@ -168,7 +168,7 @@ def test_star_pfl_by_the_codes_options_is_the_authors_code(
             run.step()
         round_of(theirs, fed)
         ends = torch.stack(
-            [nets.join(fed, theirs.client_model[c].state_dict()) for c in fed.active.tolist()]
+            [nets.join(fed, theirs.client_model[c].state_dict()) for c in fed.active_ids]
         )
         assert fed.trained is not None
         assert plain.apart(ends, fed.trained) < 1e-9
@@ -180,7 +180,7 @@ def test_star_pfl_by_the_codes_options_is_the_authors_code(
                 [torch.cat([v.flatten() for v in side.values()]) for side in sides(theirs, book)]
             )
             ours = torch.cat([run.state[f"server.{name}"], run.state[f"client.{name}"]])[
-                :, fed.layout.learnable
+                :, fed.params.learnable
             ]
             assert torch.equal(found.long(), ours.long())
     assert bool((run.state["client.period"] == 0).any())

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from repfl.algorithms import models
-from repfl.algorithms.core.ops import EVAL
 from repfl.bench.cells import sense
 from repfl.bench.cells.cell import Cell, build_cell, canonical, parse_spec, reopen, spec
 from repfl.bench.cells.needs import unmet
@@ -163,9 +162,8 @@ def test_a_model_takes_images_from_its_least_side_on_and_a_recipe_with_smaller_o
     model: str,
 ) -> None:
     def scores(side: int) -> None:
-        net = models.build(model, channels=1, size=side, classes=4)
-        params = net.layout.split(torch.zeros(1, net.layout.size))
-        net.logits(params, torch.zeros(1, 2, 1, side, side), EVAL)
+        net = models.MODELS[model](1, side, 4)
+        net.eval()(torch.zeros(2, 1, side, side))
 
     least = sense.LEAST.get(model, 1)
     scores(least)

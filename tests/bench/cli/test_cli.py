@@ -140,10 +140,10 @@ def test_infeasible_data_are_refused_with_code_2_and_the_rest_is_done(
         (["run", "--seed", "x"], ["--seed"]),
         (["run", "--executor", "proceses"], ["proceses", "processes"]),
         (["run", "--executor", "ray", "--address", "ray://head:10001"], ["ray"]),
-        (["run", "--per-gpu", "half"], ["--per-gpu 'half'", "auto"]),
+        (["run", "--per-gpu", "half"], ["--per-gpu", "valid integer"]),
         (["run", "--workers", "0"], ["--workers 0", ">= 1"]),
         (["run", "--device", "tpu"], ["tpu", "auto, cpu, cuda"]),
-        (["run", "--chunk", "0"], ["--chunk 0"]),
+        (["run", "--stack", "0"], ["--stack 0"]),
         (["run", "--time-limit", "nan"], ["--time-limit"]),
         (["run", "--shard", "3/2"], ["--shard '3/2'"]),
         (["run", "--plugin", "/nowhere.py"], ["/nowhere.py", "no such file"]),
@@ -332,7 +332,7 @@ def test_whatever_ends_a_cell_is_a_record_and_a_line_and_the_rest_is_done(
         "inline",
         "--time-limit",
         "4",
-        "--chunk",
+        "--stack",
         "2",
     )
     done = here("run", "--grid", grid, "--artefact", "tests/table1", *options)

@@ -12,17 +12,10 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.running import operations, pace
 from tests.bench.conftest import Said
 
 Here = Callable[..., Said]
 Usage = namedtuple("Usage", "total used free")
-
-
-@pytest.fixture(autouse=True)
-def _calibrated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the seconds that a calibration takes."""
-    monkeypatch.setattr(pace, "calibrate", lambda: dict.fromkeys(operations.TERMS, 1.0))
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,12 +10,11 @@ import pytest
 
 from repfl.algorithms import core
 from repfl.algorithms.core import ENGINE, method
-from repfl.bench.cells.narrowing import Selection
 from repfl.bench.cells.plan import plan
+from repfl.bench.cells.planned import Selection
 from repfl.bench.records import versions
 from repfl.bench.records.versions import Standing
 from repfl.datasets.core import partition, registry
-from tests.bench.conftest import environment
 
 CELL = {
     "method": "fedavg",
@@ -108,12 +105,3 @@ def test_a_line_of_a_clone_with_changes_is_stale() -> None:
 )
 def test_what_is_gone_has_no_current_results(changed: dict[str, Any], words: str) -> None:
     assert versions.standing(TODAY, {**CELL, **changed}) == Standing(False, words)
-
-
-def test_a_standing_is_told_without_pytorch() -> None:
-    script = (
-        "import sys; from repfl.bench.records import versions;"
-        f" assert versions.standing({TODAY}, {CELL}).current; assert 'torch' not in sys.modules"
-    )
-    asked = [sys.executable, "-c", script]
-    assert subprocess.run(asked, env=environment(), check=False).returncode == 0

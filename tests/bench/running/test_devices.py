@@ -13,16 +13,15 @@ from repfl.bench.running import devices
 @pytest.mark.parametrize(
     ("said", "workers", "device", "gpus", "expected"),
     [
-        (None, None, "cuda", 2, 0),
-        ("auto", 4, "cuda", 2, 0),
+        (None, None, "cuda", 2, 1),
         (None, 4, "cuda", 2, 2),
         (None, 5, "cuda", 2, 3),
-        ("3", None, "cuda", 2, 3),
-        (None, 4, "cpu", 0, 0),
+        (3, None, "cuda", 2, 3),
+        (None, 4, "cpu", 0, 1),
     ],
 )
 def test_what_the_user_says_of_processes_and_sharing(
-    said: str | None,
+    said: int | None,
     workers: int | None,
     device: str,
     gpus: int,
@@ -33,8 +32,8 @@ def test_what_the_user_says_of_processes_and_sharing(
     assert devices.share(said, workers, device) == expected
 
 
-@pytest.mark.parametrize("said", ["0", "-1", "two", "1.5", ""])
-def test_sharing_that_makes_no_sense_is_refused(said: str) -> None:
+@pytest.mark.parametrize("said", [0, -1])
+def test_sharing_that_makes_no_sense_is_refused(said: int) -> None:
     with pytest.raises(UserError, match="--per-gpu"):
         devices.share(said, None, "cuda")
 

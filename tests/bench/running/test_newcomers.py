@@ -10,7 +10,7 @@ import torch
 
 from repfl.bench.cells.needs import residents
 from repfl.bench.records.store import Store
-from repfl.bench.running import operations
+from repfl.bench.running import cost
 from repfl.bench.running.clients import clients_of
 from repfl.bench.running.task import Outcome
 from repfl.bench.trust import arithmetic
@@ -66,7 +66,7 @@ def test_the_record_has_their_score_and_holds(
 def test_costs_count_those_who_train() -> None:
     there, some = task(clients=8).cell, task(**CHANGES).cell
     assert (residents(there.recipe), residents(some.recipe)) == (8, 6)
-    whole, part = (operations.work("fedavg", {}, cell.recipe).samples for cell in (there, some))
+    whole, part = (cost.work("fedavg", {}, cell.recipe).samples for cell in (there, some))
     assert part / whole == pytest.approx(0.8 * 6 / 8)
 
 

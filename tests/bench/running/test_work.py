@@ -104,7 +104,7 @@ def test_an_exception_becomes_a_record_with_traceback_and_command(
     assert outcome.reason == "ZeroDivisionError: on purpose"
     assert record is not None
     assert "in fault" in record.provenance["traceback"]
-    assert record.provenance["command"] == "repfl run --cell test --chunk 1"
+    assert record.provenance["command"] == "repfl run --cell test --stack 1"
     assert list(store.running.iterdir()) == []
 
 
@@ -147,10 +147,10 @@ def test_what_diverges_while_it_is_fine_tuned_to_be_scored_has_diverged(
     assert "round 3" in outcome.reason
 
 
-def test_out_of_memory_is_tried_again_with_a_smaller_chunk(
+def test_out_of_memory_is_tried_again_with_a_smaller_stack(
     store: Store, compute: Compute, faulty: Path
 ) -> None:
-    outcome = compute(task("test-memory"), chunk=2)
+    outcome = compute(task("test-memory"), stack=2)
     record = store.get(outcome.id)
     assert outcome.status == "done"
     assert record is not None

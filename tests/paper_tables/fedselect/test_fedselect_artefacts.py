@@ -158,7 +158,7 @@ def test_stated_numbers_of_figure_three_are_open_below_the_paper_scale() -> None
 
 
 def test_statistics_of_a_real_layout_are_no_parameters_that_overlap() -> None:
-    layout = models.build("tiny-bn", channels=1, size=8, classes=10).layout
+    layout = models.build("tiny-bn", channels=1, size=8, classes=10).params
     learnable, rng = layout.learnable.numpy(), np.random.default_rng(0)
     masks, counts = rng.random((4, layout.size)) < 0.5, np.eye(4, 10)
     assert 0 < learnable.sum() < layout.size

@@ -78,7 +78,7 @@ def test_the_smoke_partition_gives_every_client_two_blocks() -> None:
 )
 def test_sizes_of_the_true_model(classes: int, size: int) -> None:
     assert (
-        build("resnet18", channels=3, size=32, classes=classes).layout.parameters
+        build("resnet18", channels=3, size=32, classes=classes).params.parameters
         == size
         == 11_176_512 + 513 * classes
     )

@@ -85,12 +85,12 @@ def test_multiplications_are_those_of_the_model() -> None:
     model = models.build("lenet5", channels=1, size=28, classes=11)
     outputs = {"conv1.weight": 24 * 24, "conv2.weight": 8 * 8}
     assert {
-        s.name: s.size * outputs.get(s.name, 1) for s in model.layout if s.name in costs.MACS
+        s.name: s.size * outputs.get(s.name, 1) for s in model.params if s.name in costs.MACS
     } == costs.MACS
     assert sum(costs.MACS.values()) == 281_724
-    assert model.layout.parameters == LEARNABLE
-    assert int(model.layout.stats.sum()) == STATISTICS
-    assert int(model.layout.norm.sum()) == NORM
+    assert model.params.parameters == LEARNABLE
+    assert int(model.params.stats.sum()) == STATISTICS
+    assert int(model.params.norm.sum()) == NORM
 
 
 @pytest.mark.parametrize("scale", SCALES)
