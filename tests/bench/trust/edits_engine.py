@@ -157,7 +157,7 @@ IN_ENGINE = (
     Edit(PARTIAL, "seen[fed.active] = True", "seen[fed.active] = False", "fedper", "fedobp"),
     Edit(
         PARTIAL,
-        "kept = torch.where(lacking[:, place], received[:, place], kept)",
+        "kept = torch.where(first, received[:, place], kept)",
         "kept = received[:, place]",
         "fedper",
         "fedobp",
