@@ -17,7 +17,8 @@ from repfl.bench.cells.cell import parse_spec
 from repfl.bench.errors import FAILED, UserError
 from repfl.bench.records import provenance
 from repfl.bench.records.store import Store
-from repfl.bench.trust.gate.cells import GateCell, method_of, places
+from repfl.bench.running import cost
+from repfl.bench.trust.gate.cells import SEEDS, GateCell, method_of, places
 from repfl.bench.trust.gate.compare import Move, difference, first_move
 from repfl.bench.trust.gate.entries import Entry, entry_of
 from repfl.bench.trust.gate.reference import FILE, SCHEMA, read_reference, write_reference
@@ -59,17 +60,29 @@ def entries(
     from repfl.bench.running.task import Options
 
     chosen = places(methods)
+    ends: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory(prefix="repfl-check-") as folder:
-        options = Options(
-            folder, precision="fp64", checkpoint_every=1e9, norms=True, plugins=plugins
-        )
-        found = runner.run(
-            [planned for _, planned in chosen], options, None, workers, progress.make()
-        )
-        if found.signal:
-            raise UserError("stopped by a signal; nothing was compared", found.exit_code)
-        store, ends = Store(folder), {outcome.id: outcome for outcome in found.outcomes}
+        for stack in (1, cost.STACK):
+            options = Options(
+                folder,
+                precision="fp64",
+                stack=stack,
+                checkpoint_every=1e9,
+                norms=True,
+                plugins=plugins,
+            )
+            cells = [planned for place, planned in chosen if stack_of(place) == stack]
+            found = runner.run(cells, options, None, workers, progress.make())
+            if found.signal:
+                raise UserError("stopped by a signal; nothing was compared", found.exit_code)
+            ends |= {outcome.id: outcome for outcome in found.outcomes}
+        store = Store(folder)
         return {place.key: _entry(planned.cell, store, ends) for place, planned in chosen}
+
+
+def stack_of(place: GateCell) -> int:
+    """Return how many clients of a cell are computed at once: both ways of training are checked."""
+    return 1 if place.seed == SEEDS[0] else cost.STACK
 
 
 def _entry(cell: Cell, store: Store, ends: Mapping[str, Outcome]) -> Entry:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from repfl.algorithms import models
+from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
@@ -17,7 +18,7 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
 def synchronise(device: str) -> None:
-    """Wait until a device has done what it was told."""
+    """Wait until a device has finished."""
     if device == "cuda":
         torch.cuda.synchronize()
 
@@ -41,13 +42,32 @@ def cifar_shaped(sizes: tuple[int, ...], test: int = 0) -> ClientData:
     )
 
 
+def federation(
+    model: str,
+    sizes: tuple[int, ...],
+    device: str,
+    *,
+    test: int = 0,
+    stack: int = 1,
+    precision: str = "default",
+    **protocol: Any,
+) -> Federation:
+    """Clients of the given sizes in their first round."""
+    net = models.build(model, channels=3, size=32, classes=10)
+    recipe = toy_recipe(clients=len(sizes), **{"epochs": 1, "lr": 0.01, **protocol})
+    how: dict[str, Any] = {"device": device, "stack": stack, "precision": precision}
+    fed = Federation(net, cifar_shaped(sizes, test), recipe, seed=0, **how)
+    fed.begin(1)
+    return fed
+
+
 def run_of(
     method: str,
     model: str,
     sizes: tuple[int, ...],
     device: str = "cpu",
     *,
-    stack: int = 1,
+    kind: type[Run] = Run,
     test: int = 4,
     **protocol: Any,
 ) -> Run:
@@ -58,8 +78,6 @@ def run_of(
         evaluation={"every": 0},
         **{"rounds": 50, "epochs": 1, "lr": 0.01, **protocol},
     )
-    run = Run(
-        build(method), recipe, cifar_shaped(sizes, test), net, seed=0, device=device, stack=stack
-    )
+    run = kind(build(method), recipe, cifar_shaped(sizes, test), net, seed=0, device=device)
     run.start()
     return run

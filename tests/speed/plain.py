@@ -56,7 +56,7 @@ class Plain:
     """
 
     def __init__(self, name: str, fed: Federation) -> None:
-        self.net = NETS[name]().to(fed.device, memory_format=torch.channels_last)
+        self.net = NETS[name]().to(fed.device).to(memory_format=torch.channels_last)
         self.optimiser = torch.optim.SGD(self.net.parameters(), lr=0.01)
         images = fed.data.images.to(fed.device).permute(0, 3, 1, 2) / 255
         self.images, self.labels = (

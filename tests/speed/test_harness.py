@@ -4,8 +4,10 @@ run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import pytest
 
@@ -53,6 +55,13 @@ def seconds(cells: list[Cell], workers: int, results: Path) -> float:
     return perf_counter() - begun
 
 
+def provenance_of(results: Path, cell: Cell) -> Mapping[str, Any]:
+    """Return the provenance of a finished cell."""
+    record = Store(str(results)).get(cell.id)
+    assert record is not None
+    return record.provenance
+
+
 def test_two_workers_run_a_grid_of_equal_cells_at_least_1_8_times_as_fast_as_one(
     tmp_path: Path, figure: Figure
 ) -> None:
@@ -63,7 +72,7 @@ def test_two_workers_run_a_grid_of_equal_cells_at_least_1_8_times_as_fast_as_one
         >= 1.8
     )
     same = [
-        [Store(str(tmp_path / where)).get(cell.id).provenance["digests"] for cell in cells]
+        [provenance_of(tmp_path / where, cell)["digests"] for cell in cells]
         for where in ("one", "two")
     ]
     assert same[0] == same[1]
@@ -82,7 +91,7 @@ def test_harness_takes_less_than_3_percent_of_a_desk_scale_cell(
             )
         )
         wall = perf_counter() - begun
-        spent = Store(str(tmp_path)).get(cell.id).provenance["seconds"]
+        spent = provenance_of(tmp_path, cell)["seconds"]
         return 1 - (spent["train"] + spent["evaluate"]) / wall
 
     assert figure.once(share, "of a cell outside training and scoring") < 0.03

@@ -18,6 +18,7 @@ from pathlib import Path
 from repfl.algorithms.core.method import methods
 from tests.bench.conftest import ROOT
 from tests.bench.trust.edits import Edit
+from tests.bench.trust.spoiled import SPOILED
 
 PER_METHOD = 2
 OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
@@ -35,7 +36,8 @@ COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.GtE,
 }
 MASKS = (
-    "fed.exchanged",
+    "fed.communicated",
+    "fed.params.body",
     "fed.params.head",
     "fed.params.learnable",
     "fed.params.norm",
@@ -159,130 +161,11 @@ def in_methods(clone: Path) -> Iterator[Mistake]:
 
 # -- in the engine ---------------------------------------------------------------------------------
 
-SGD = "Federation.sgd = property(lambda self, right=Federation.sgd.fget: replace(right(self), {}))"
-ENGINE = (
-    ("federation", "Federation.mean = lambda self, x, weights=None: x.mean(0)", "fedavg"),
-    ("federation", SGD.format("lr=1.1 * right(self).lr"), "fedavg"),
-    ("federation", SGD.format("lr=-right(self).lr"), "fedavg"),
-    ("federation", SGD.format("lr=right(self).lr * self.protocol.lr_decay"), "fedavg"),
-    ("federation", SGD.format("momentum=0.0"), "fedavg"),
-    ("federation", SGD.format("weight_decay=-right(self).weight_decay"), "fedavg"),
-    (
-        "federation",
-        "Federation.new_models = lambda self: self.new_model().expand(self.N, -1)",
-        "fedper",
-    ),
-    (
-        "network",
-        "Network.exchanged = property(lambda self: torch.ones_like(self.params.learnable))",
-        "fedavg",
-    ),
-    ("network", "Network.up, Network.down = Network.down, Network.up", "fedpurin"),
-    (
-        "layout",
-        "Layout.head = property(lambda self: self.select(lambda s: s.head).roll(1))",
-        "fedper",
-    ),
-    (
-        "layout",
-        "_right = kth_largest; kth_largest = lambda scores, count: _right(scores, count + 1)",
-        "fedpurin",
-    ),
-    (
-        "layout",
-        "_right = largest; largest = lambda scores, counts: _right(scores, counts + 1)",
-        "dis-pfl",
-    ),
-    (
-        "rng",
-        (
-            "_right = cohort; cohort = lambda streams, clients, size, round_: _right(streams,"
-            " clients, size, round_ - 1)"
-        ),
-        "fedavg",
-    ),
-    ("rng", "Streams.permutation = lambda self, n, purpose, *address: torch.arange(n)", "local"),
-    (
-        "model",
-        "Model.initial = lambda self, *address, right=Model.initial: 1.1 * right(self, *address)",
-        "local",
-    ),
-    (
-        "evaluate",
-        "_right = count_correct; count_correct = lambda *a, **k: _right(*a, **k) + 1",
-        "local",
-    ),
-    (
-        "evaluate",
-        (
-            '_right = summary; summary = lambda score: {**_right(score), "mean":'
-            ' _right(score).get("pooled")}'
-        ),
-        "local",
-    ),
-    (
-        "messages",
-        "_right = code_bytes; code_bytes = lambda *message: _right(*message) + 1",
-        "fedpurin",
-    ),
-    (
-        "topology",
-        (
-            "_right = mix; mix = lambda x, weights, *rest, **options: _right(x, weights.T, *rest,"
-            " **options)"
-        ),
-        "dfedpgp",
-    ),
-    (
-        "topology",
-        "Topology.regular = lambda self, degree, right=Topology.regular: right(self, degree + 1)",
-        "dfedavgm",
-    ),
-    ("topology", "with_self = lambda graph: graph.double()", "dfedpgp"),
-    (
-        "critical",
-        (
-            "_right = collaborators; collaborators = lambda overlap, progress: _right(overlap, 1.1"
-            " * progress)"
-        ),
-        "fedcac",
-    ),
-    ("critical", "_right = overlaps; overlaps = lambda masks: _right(~masks)", "fedpurin"),
-    (
-        "distil",
-        "_right = divergence; divergence = lambda teacher, student, t: _right(student, teacher, t)",
-        "pfedsd",
-    ),
-    (
-        "sparse",
-        "_right = erk; erk = lambda layout, density: _right(layout, 1.1 * density)",
-        "dis-pfl",
-    ),
-    ("importance", "_right = quantile; quantile = lambda rows, q: _right(rows, 1.1 * q)", "feddpa"),
-    (
-        "statistics",
-        (
-            "ClassStatistics.shares = property(lambda self: self.count / self.count.sum(0,"
-            " keepdim=True).clamp(min=1))"
-        ),
-        "fedpac",
-    ),
-    (
-        "alternate",
-        (
-            "_right = in_phases; in_phases = lambda fed, start, phases: _right(fed, start,"
-            " list(phases)[::-1])"
-        ),
-        "fedrep",
-    ),
-)
-"""File, the line that spoils it, and a method that uses what it spoils."""
-
 
 def in_engine(clone: Path) -> Iterator[Mistake]:
     """The listed mistakes."""
-    for name, line, method in ENGINE:
-        file = Path("algorithms") / "core" / f"{name}.py"
+    for name, line, method in SPOILED:
+        file = Path("algorithms") / f"{name}.py"
         yield Mistake(
             (method,), file, f"{(clone / file).read_text()}\n\n{line}\n", f"{name}: {line}"
         )

@@ -73,7 +73,8 @@ def louder(monkeypatch: pytest.MonkeyPatch) -> None:
     proper = FedAvg.round
 
     def wrong(self: FedAvg, state: Any, fed: Any) -> Any:
-        return {name: 1.02 * value for name, value in proper(self, state, fed).items()}
+        new = proper(self, state, fed)
+        return {n: 1.02 * t if t.is_floating_point() else t for n, t in new.items()}
 
     monkeypatch.setattr(FedAvg, "round", wrong)
 

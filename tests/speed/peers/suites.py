@@ -27,6 +27,7 @@ Measured = dict[str, Any]
 
 def repfl(method: str, seed: int, setting: Setting, ready: Callable[[], None]) -> Measured:
     """A cell of ours, round by round, without its record."""
+    from repfl.bench.running import cost
     from repfl.bench.running.clients import clients_of, make
     from repfl.bench.running.memory import keep_freed_memory
     from repfl.bench.running.task import Options
@@ -34,7 +35,8 @@ def repfl(method: str, seed: int, setting: Setting, ready: Callable[[], None]) -
 
     keep_freed_memory()  # as every process does that computes cells
     experiment = cell(setting, method, seed)
-    run = make(experiment, clients_of(experiment), Options())
+    options = Options(stack=cost.stack_for(experiment.recipe))
+    run = make(experiment, clients_of(experiment), options)
     run.start()
     ready()
     while not run.done:
