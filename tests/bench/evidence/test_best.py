@@ -201,7 +201,7 @@ LIGHT = """
 import sys
 from repfl.bench.cli.main import call
 code = call(sys.argv[1:])
-heavy = sorted({"pandas", "matplotlib", "scipy", "seaborn", "torch"} & set(sys.modules))
+heavy = sorted({"matplotlib", "seaborn"} & set(sys.modules))
 print(code, heavy)
 """
 
