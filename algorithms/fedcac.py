@@ -54,7 +54,7 @@ class FedCAC(Method[HP]):
     model before local training.
 
     The server averages all models into g, and each client's model with those of the clients whose
-    critical entries overlap enough into d_i; the threshold rises with t / beta until nobody passes.
+    critical entries overlap enough into d_i; the threshold rises with t / beta until none passes.
     w_i <- d_i on the client's critical entries, g elsewhere.
     """
 

@@ -82,7 +82,7 @@ class FedPAC(PartialAveraging[HP]):
     averages bodies and centroids (by class counts), and head_i <- sum_j a_j head_j over the trained
     heads, where a minimises sum_j a_j^2 V_j + |sum_j a_j (h_i - h_j)|^2 over the simplex; weights
     up to 1e-3 are dropped. A centroid that no participant renews stays; a client without samples
-    keeps its head and lends it to nobody.
+    keeps its head and lends it to no one.
 
     Differences from published code: docs/methods/fedpac.md.
     """

@@ -82,7 +82,7 @@ class LotteryFL(PartialAveraging[HP]):
     Prune: m_i <- m_i without the entries of each weight tensor below the `share` quantile of its
     non-zero magnitudes.  Rewind: all learnable entries <- the initial model.
     w_i <- E epochs of SGD on m_i from m_i * w;  w <- sum_i p_i m_i w_i / sum_i p_i m_i per entry,
-    unchanged if nobody holds it.
+    unchanged if no client holds it.
 
     Scored: m_i * w. Biases and normalisation are never pruned.
     Differences from published code: docs/methods/lotteryfl.md.

@@ -219,7 +219,7 @@ class StarPFL(PartialAveraging[HP]):
         return done.params
 
     def aggregate(self, fed: Federation, theta: Tensor, uploaded: Tensor, held: Tensor) -> Tensor:
-        """Return the new global model; entries that nobody sends stay  [D].
+        """Return the new global model; entries that no client sends stay  [D].
 
         Averaging updates instead of values differs by rounding, which must not enter the record.
         """

@@ -74,7 +74,7 @@ class Model:
     def initial(self, streams: Streams, *address: int) -> Tensor:
         """Return initial values drawn at an address of the random streams  [D] float32.
 
-        A module that draws none from a given generator is built anew, with PyTorch's global
+        A module that draws none from a given generator is built again, with PyTorch's global
         generator at a keyed seed.
         """
         rng = streams.at("model", *address)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.engine.client_data import to_host
+from repfl.algorithms.math.gaussian import identity
 
 Losses = Callable[[Tensor], Tensor]
 """The value of every function at a point of its own  [K, m] -> [K]."""
@@ -26,7 +27,7 @@ def minimise(
     who else is there.
     """
     x, value, slope = start.clone(), *with_gradient(losses, start)
-    inverse = _identity(start).repeat(len(start), 1, 1)
+    inverse = identity(start).repeat(len(start), 1, 1)
     active = torch.isfinite(value)
     for iteration in range(iterations):
         free = ~(((x <= 0) & (slope > 0)) | ((x >= 1) & (slope < 0)))
@@ -77,9 +78,5 @@ def updated(inverse: Tensor, step: Tensor, change: Tensor) -> Tensor:
     curvature = (step * change).sum(1)[:, None, None]
     sound = curvature > 1e-12
     scale = torch.where(sound, 1 / torch.where(sound, curvature, 1.0), 0.0)
-    left = _identity(step) - scale * step[:, :, None] * change[:, None, :]
+    left = identity(step) - scale * step[:, :, None] * change[:, None, :]
     return left @ inverse @ left.mT + scale * step[:, :, None] * step[:, None, :]
-
-
-def _identity(like: Tensor) -> Tensor:
-    return torch.eye(like.shape[-1], dtype=like.dtype, device=like.device)

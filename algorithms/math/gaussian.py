@@ -15,7 +15,7 @@ def discriminant(means: Tensor, cov: Tensor, prior: Tensor, eps: float) -> tuple
     [..., classes, F], [..., F, F], [..., classes] -> [..., classes, F], [..., classes].
     """
     size = cov.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
-    shrunk = (1 - eps) * cov + eps * size * _identity(cov)
+    shrunk = (1 - eps) * cov + eps * size * identity(cov)
     weight = torch.linalg.solve_ex(shrunk, means.mT).result.mT
     return weight, prior.log() - 0.5 * (means * weight).sum(-1)
 
@@ -41,7 +41,7 @@ def gaussian(
     means = torch.where((count > rare)[:, :, None], own, fallback)
     centred = features * member.sum(2, keepdim=True) - member @ (means if centre_rare else own)
     cov = centred.mT @ centred / (count.sum(1) - 1).clamp(min=1)[:, None, None]
-    return means, cov + 1e-4 + _identity(cov)
+    return means, cov + 1e-4 + identity(cov)
 
 
 def folds(labels: Tensor, order: Tensor, classes: int) -> Tensor:
@@ -56,5 +56,6 @@ def folds(labels: Tensor, order: Tensor, classes: int) -> Tensor:
     return torch.empty_like(labels).scatter_(1, order[rank], torch.where(dealt >= 0, dealt % 2, -1))
 
 
-def _identity(like: Tensor) -> Tensor:
+def identity(like: Tensor) -> Tensor:
+    """Return the identity matrix of the last dimension, on the same device  [n, n]."""
     return torch.eye(like.shape[-1], dtype=like.dtype, device=like.device)

@@ -62,14 +62,8 @@ JSON = {
 }
 JSON |= {"samples", "seconds", "peak_memory", "digests", "work"}
 """Fields that are written as JSON; the others are text."""
-AUTO = "auto"
 KEY = 16
 """How many digits of a hash name a line."""
-
-
-def conv_of(made: Mapping[str, Any]) -> str:
-    """Return how a run computed convolutions."""
-    return made.get("conv") or AUTO
 
 
 @dataclass(frozen=True)
