@@ -20,10 +20,10 @@ from repfl.knowing import Plugins, admit
 from repfl.knowing import recipe as recipe_of
 
 if TYPE_CHECKING:
-    from repfl.bench.cells.planned import Planned
     from repfl.bench.evidence.lines import Line
-    from repfl.bench.records.store import Record, Store
-    from repfl.bench.running.runner import Ending
+    from repfl.bench.grid.planned import Planned
+    from repfl.bench.run.runner import Ending
+    from repfl.bench.store.store import Record, Store
     from repfl.datasets.core.recipe import Recipe
 
 AnyRecipe: TypeAlias = "str | Recipe | Mapping[str, Any]"
@@ -169,7 +169,7 @@ def grid(
 
 
 def _method(method: str, hp: Mapping[str, Any] | None) -> str:
-    from repfl.bench.cells.cell import parse_spec, spec
+    from repfl.bench.grid.cell import parse_spec, spec
 
     name, given = parse_spec(method)
     return spec(name, given | dict(hp or {}))
@@ -185,10 +185,10 @@ def _asked(
     method: str, recipe: AnyRecipe, seed: int, scale: str, plugins: Plugins, label: str = "recipe"
 ) -> Planned:
     """The cell, planned as if a grid had asked for it."""
-    from repfl.bench.cells.cell import build_cell, parse_spec
-    from repfl.bench.cells.plan import unmet
-    from repfl.bench.cells.planned import Planned
-    from repfl.bench.cells.valid import entry, recipe_from
+    from repfl.bench.grid.cell import build_cell, parse_spec
+    from repfl.bench.grid.plan import unmet
+    from repfl.bench.grid.planned import Planned
+    from repfl.bench.grid.valid import entry, recipe_from
 
     admit(plugins)
     name, hp = parse_spec(method)
@@ -218,9 +218,9 @@ def _compute(
 ) -> tuple[Ending, Store]:
     from repfl.bench.cli.launch import options_of
     from repfl.bench.cli.options import Launch
-    from repfl.bench.records.store import Store
-    from repfl.bench.running import cost, runner
-    from repfl.bench.running.progress import Progress, make
+    from repfl.bench.run import cost, runner
+    from repfl.bench.run.progress import Progress, make
+    from repfl.bench.store.store import Store
 
     known = {field.name for field in fields(Launch)}
     for name in options.keys() - known:

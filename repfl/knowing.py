@@ -16,7 +16,7 @@ Plugins = Sequence[str | Path]
 
 def admit(plugins: Plugins = ()) -> None:
     """Make the methods of these files, and of installed packages, known."""
-    from repfl.bench.cells import plugins as outside
+    from repfl.bench.grid import plugins as outside
 
     outside.load([str(path) for path in plugins])
 
@@ -33,8 +33,8 @@ def methods(plugins: Plugins = ()) -> pd.DataFrame:
 
 def hyperparameters(method: str, plugins: Plugins = ()) -> pd.DataFrame:
     """The hyper-parameters of a method: default, what papers use, valid values and meaning."""
-    from repfl.bench.cells.valid import entry
     from repfl.bench.cli import listing
+    from repfl.bench.grid.valid import entry
 
     admit(plugins)
     columns = ["name", "default", "paper", "valid", "meaning"]
@@ -46,9 +46,9 @@ def recipe(name: str, scale: str = "smoke", **changes: Any) -> Recipe:
     """A paper's recipe at a scale, by `paper/recipe` or a name that is unique, with changes:
     `recipe("fedpurin/cifar10-dir0.1", "desk", clients=20, training={"rounds": 5})`.
     """
-    from repfl.bench.cells.cell import recipe_values
-    from repfl.bench.cells.valid import merge, recipe_from
     from repfl.bench.cli.data import find_recipe
+    from repfl.bench.grid.cell import recipe_values
+    from repfl.bench.grid.valid import merge, recipe_from
 
     full, found, _ = find_recipe(name, scale)
     if not changes:
@@ -58,8 +58,8 @@ def recipe(name: str, scale: str = "smoke", **changes: Any) -> Recipe:
 
 def recipes(scale: str = "smoke") -> pd.DataFrame:
     """The papers' recipes at a scale, by the name that `run` and `recipe` take."""
-    from repfl.bench.cells import grid as grids
     from repfl.bench.errors import unknown
+    from repfl.bench.grid import grid as grids
 
     if scale not in grids.SCALES:
         raise unknown("scale", scale, grids.SCALES)

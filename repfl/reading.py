@@ -14,7 +14,7 @@ from repfl.bench.errors import Corrupt, UserError, one_line, unknown
 
 if TYPE_CHECKING:
     from repfl.bench.evidence.lines import Line
-    from repfl.bench.records.store import Record, Store
+    from repfl.bench.store.store import Record, Store
     from repfl.paper_tables.core.result import Table
 
 Cells: TypeAlias = "pd.DataFrame | str | Iterable[str]"
@@ -47,7 +47,7 @@ def load(
     method's defaults. `source` is "store" or "measured"; `tier` says how well a measured value is
     founded, `standing` whether it is of today's versions: "current", or why it is stale.
     """
-    from repfl.bench.records.store import Store
+    from repfl.bench.store.store import Store
 
     store = Store(results)
     rows = [_row(cell, found) for cell, found in _found(store, paper, scale, measured)]
@@ -75,10 +75,10 @@ def table(key: str, scale: str | None = None, results: str | Path | None = None)
     seeds, and how well ours is founded; of a figure, the numbers it draws. Without a scale, the one
     that has most of its cells. Title, caption, scale and notes are in `.attrs`.
     """
-    from repfl.bench.cells.grid import SCALES
     from repfl.bench.evidence import artefacts
     from repfl.bench.evidence.library import Library
-    from repfl.bench.records.store import Store
+    from repfl.bench.grid.grid import SCALES
+    from repfl.bench.store.store import Store
     from repfl.paper_tables.core.result import Absent, Figure, Table
 
     store = Store(results)
@@ -114,9 +114,9 @@ def _found(
     """Own runs, then measured values, of one paper or scale if so asked; what cannot be trusted is
     warned of and left out.
     """
-    from repfl.bench.cells import grid
     from repfl.bench.evidence import recheck
     from repfl.bench.evidence.tiers import tiers
+    from repfl.bench.grid import grid
 
     for name, chosen, known in (("paper", paper, grid.files()), ("scale", scale, grid.SCALES)):
         if chosen is not None and chosen not in known:
@@ -141,7 +141,7 @@ def _found(
 
 def _stored(store: Store, places: Iterable[tuple[str, str]] | None) -> Iterator[tuple[str, Found]]:
     """Own runs: all, or those of the recipes of papers at scales."""
-    from repfl.bench.cells.cell import canonical
+    from repfl.bench.grid.cell import canonical
 
     ids = store.ids()
     recipes = _recipes(places) if ids and places is not None else None
@@ -157,10 +157,10 @@ def _stored(store: Store, places: Iterable[tuple[str, str]] | None) -> Iterator[
 
 def _recipes(places: Iterable[tuple[str, str]]) -> set[str]:
     """The recipes of papers at scales: a record does not say which paper it was computed for."""
-    from repfl.bench.cells.cell import canonical
-    from repfl.bench.cells.grid import files, read
-    from repfl.bench.cells.plan import plan
-    from repfl.bench.cells.planned import Selection
+    from repfl.bench.grid.cell import canonical
+    from repfl.bench.grid.grid import files, read
+    from repfl.bench.grid.plan import plan
+    from repfl.bench.grid.planned import Selection
 
     return {
         canonical(item.cell.recipe)
@@ -171,7 +171,7 @@ def _recipes(places: Iterable[tuple[str, str]]) -> set[str]:
 
 
 def _row(cell: str, found: Found) -> dict[str, Any]:
-    from repfl.bench.records import versions
+    from repfl.bench.store import versions
 
     record, line = found.record, found.line
     made, metrics = record.provenance, record.metrics
@@ -218,8 +218,8 @@ def _axes(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 def _options(method: str, hp: Mapping[str, Any]) -> str:
     """The hyper-parameters that differ from the method's defaults; all, where nobody knows it."""
-    from repfl.bench.cells.cell import plain, spec
-    from repfl.bench.cells.valid import hyperparameters, options_of
+    from repfl.bench.grid.cell import plain, spec
+    from repfl.bench.grid.valid import hyperparameters, options_of
 
     try:
         defaults = plain(options_of(hyperparameters(method, {}), hp))
@@ -234,7 +234,7 @@ def _options(method: str, hp: Mapping[str, Any]) -> str:
 def _lines(cells: Cells, results: str | Path | None) -> list[Line]:
     """The lines of some cells, in their order."""
     from repfl.bench.evidence.lines import line_of
-    from repfl.bench.records.store import Store
+    from repfl.bench.store.store import Store
 
     if isinstance(cells, pd.DataFrame):
         wanted, results = list(map(str, cells.index)), results or cells.attrs.get("results")
@@ -290,10 +290,10 @@ def curves_of(lines: Sequence[Line]) -> pd.DataFrame:
 
 def _planned(key: str, scale: str | None, store: Store) -> list[Any]:
     """The cells of an artefact at a scale; without one, at that which has most of them."""
-    from repfl.bench.cells.grid import SCALES
-    from repfl.bench.cells.plan import plan
-    from repfl.bench.cells.planned import Selection
     from repfl.bench.evidence.measured import read
+    from repfl.bench.grid.grid import SCALES
+    from repfl.bench.grid.plan import plan
+    from repfl.bench.grid.planned import Selection
 
     if scale is not None:
         return plan(Selection(artefacts=[key], scale=scale))

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 import repfl
-from repfl.bench.cells import grid as grids
+from repfl.bench.grid import grid as grids
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 40 * 2**20

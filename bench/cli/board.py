@@ -44,8 +44,8 @@ def _admit(paths: Sequence[str]) -> None:
     reach there says nothing.
     """
     from repfl.algorithms.core.method import methods
-    from repfl.bench.cells import plugins
-    from repfl.bench.trust.contract import blind, check
+    from repfl.bench.check.contract import blind, check
+    from repfl.bench.grid import plugins
 
     plugins.load(paths)
     for name, entry in methods().items():

@@ -8,14 +8,14 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.cells.planned import Planned
 from repfl.bench.cli.show import grid, screen
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import recheck
 from repfl.bench.evidence.library import Known, Library
 from repfl.bench.evidence.selection import Choice, Trial, choices
-from repfl.bench.records.store import Store
+from repfl.bench.grid.planned import Planned
 from repfl.bench.report import numbers
+from repfl.bench.store.store import Store
 
 
 def found(planned: Sequence[Planned], results: Path | None) -> tuple[list[Choice], list[str]]:

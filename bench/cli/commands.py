@@ -25,7 +25,7 @@ from repfl.bench.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from repfl.bench.cells.planned import Planned
+    from repfl.bench.grid.planned import Planned
 
 app = typer.Typer(
     no_args_is_help=False,
@@ -63,17 +63,17 @@ def select(
     """The planned cells that the selectors leave; `beside`: with the rows of the tables that a
     method is added to.
     """
-    from repfl.bench.cells import planned as lists
-    from repfl.bench.cells import plugins
-    from repfl.bench.cells.plan import plan
-    from repfl.bench.cells.planned import Selection
+    from repfl.bench.grid import planned as lists
+    from repfl.bench.grid import plugins
+    from repfl.bench.grid.plan import plan
+    from repfl.bench.grid.planned import Selection
 
     plugins.load(chosen.plugin or ())
     names = (chosen.paper or (), chosen.artefact or (), chosen.method or (), chosen.dataset or ())
     more = (chosen.seed or (), chosen.cell or (), chosen.scale or "smoke", chosen.grid or ())
     planned = plan(Selection(*names, *more), beside=beside)
     if shard:
-        from repfl.bench.running import cost
+        from repfl.bench.run import cost
 
         planned = lists.shard(planned, shard, cost.static)
     if unmeasured:
@@ -102,7 +102,7 @@ def plan(
 ) -> int:
     """Cells, what is done, what is missing and why, and what the rest will cost, cheapest first."""
     from repfl.bench.cli import show, status
-    from repfl.bench.records.store import Store
+    from repfl.bench.store.store import Store
 
     planned, store = select(chosen, shard, unmeasured), Store(results)
     facts = status.overview(planned, store, only_stale=stale)
@@ -122,7 +122,7 @@ def run(
     """Compute what is missing, or what is stale."""
     from repfl.bench.cli import launch as launching
     from repfl.bench.cli import status
-    from repfl.bench.records.store import Store
+    from repfl.bench.store.store import Store
 
     planned = select(chosen, shard, unmeasured)
     if stale:  # again, since a stale record would do otherwise

@@ -100,7 +100,7 @@ def _verified(dataset: Dataset, prepared: Prepared | None) -> str:
 
 def needed_by() -> dict[str, list[str]]:
     """Dataset -> papers whose recipes use it at paper scale."""
-    from repfl.bench.cells import grid
+    from repfl.bench.grid import grid
 
     needs: dict[str, list[str]] = {}
     for paper, path in grid.files().items():
@@ -129,7 +129,7 @@ def find_recipe(name: str, scale: str) -> tuple[str, Recipe, int]:
     """A recipe by `paper/recipe`, or by its name where that is unique; with its full name and first
     seed.
     """
-    from repfl.bench.cells import grid
+    from repfl.bench.grid import grid
 
     found = {}
     for paper, path in grid.files().items():

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from repfl.bench.records import provenance
-from repfl.bench.records.store import Store
+from repfl.bench.store import provenance
+from repfl.bench.store.store import Store
 from repfl.datasets.core.paths import real_path
 
 LOW_DISK = 2 << 30
@@ -99,7 +99,7 @@ def _device() -> Iterator[Finding]:
 
 
 def _threads() -> Iterator[Finding]:
-    from repfl.bench.running.devices import processors
+    from repfl.bench.run.devices import processors
 
     usable, present = processors(), os.cpu_count() or 1
     text = (
@@ -157,7 +157,7 @@ def _memory() -> Iterator[Finding]:
 
 
 def _data() -> Iterator[Finding]:
-    from repfl.bench.cells.needs import data_absent
+    from repfl.bench.grid.needs import data_absent
     from repfl.datasets.core import registry
 
     absent = {name: data_absent(name) for name in registry.names()}

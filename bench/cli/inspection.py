@@ -103,11 +103,11 @@ def recipes(scale: PaperScale = "paper", grid: Grids = None, as_json: AsJson = F
 @app.command()
 def artefacts(results: Results = None, as_json: AsJson = False) -> int:
     """Tables and figures: cells needed and done, per scale."""
-    from repfl.bench.cells import grid
-    from repfl.bench.cells.plan import plan
-    from repfl.bench.cells.planned import Selection
     from repfl.bench.cli import listing, show
-    from repfl.bench.records.store import Store
+    from repfl.bench.grid import grid
+    from repfl.bench.grid.plan import plan
+    from repfl.bench.grid.planned import Selection
+    from repfl.bench.store.store import Store
 
     plans = {scale: plan(Selection(scale=scale)) for scale in grid.SCALES}
     facts = listing.artefact_facts(plans, Store(results))
@@ -142,7 +142,7 @@ def show_cell(
 ) -> int:
     """One record: configuration, curves, provenance, and the command that makes it again."""
     from repfl.bench.cli import one
-    from repfl.bench.records.store import Store
+    from repfl.bench.store.store import Store
 
     found = one.find(Store(results), cell)
     print_json(found.record.json) if as_json else one.show(found)
@@ -181,9 +181,9 @@ def verify(
     paper: Papers = None,
 ) -> int:
     """Is every record as it was written, and does it come out again?"""
+    from repfl.bench.check import verify as verification
     from repfl.bench.cli import show
-    from repfl.bench.records.store import Store
-    from repfl.bench.trust import verify as verification
+    from repfl.bench.store.store import Store
 
     if measured:
         from repfl.bench.evidence import recheck
@@ -209,7 +209,7 @@ def collect(
     """Copy finished cells into paper_tables/<paper>/measured, where they travel with the code."""
     from repfl.bench.cli import show
     from repfl.bench.evidence.collect import collect as write
-    from repfl.bench.records.store import Store
+    from repfl.bench.store.store import Store
 
     return show.collected(
         write(
@@ -240,9 +240,9 @@ def check(
     plugin: Plugins = None,
 ) -> int:
     """Has anything that methods compute moved?"""
-    from repfl.bench.cells import plugins
+    from repfl.bench.check import regress
     from repfl.bench.cli import moves, show
-    from repfl.bench.trust import regress
+    from repfl.bench.grid import plugins
 
     if plugin or method:  # asked for all, the gate is of our methods, whatever else is installed
         plugins.load(plugin or ())

@@ -11,16 +11,16 @@ from repfl.bench.errors import UserError
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
-    from repfl.bench.cells.planned import Planned
     from repfl.bench.cli.options import Launch
-    from repfl.bench.running.runner import Ending
-    from repfl.bench.running.task import Options
+    from repfl.bench.grid.planned import Planned
+    from repfl.bench.run.runner import Ending
+    from repfl.bench.run.task import Options
 
 
 def run(planned: Sequence[Planned], launch: Launch, plugins: Sequence[str] | None) -> Ending:
     """Run what is missing of the planned cells, and say what came of it."""
     from repfl.bench.cli import show
-    from repfl.bench.running import progress, runner
+    from repfl.bench.run import progress, runner
 
     options = options_of(launch, plugins or ())
     told = progress.make()
@@ -32,8 +32,8 @@ def run(planned: Sequence[Planned], launch: Launch, plugins: Sequence[str] | Non
 
 def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
     """What workers are told; refused where a value cannot be meant."""
-    from repfl.bench.records.store import Store
-    from repfl.bench.running.task import Options
+    from repfl.bench.run.task import Options
+    from repfl.bench.store.store import Store
 
     where = _where(launch)
     how = _how(launch)
@@ -53,7 +53,7 @@ def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
 
 def _where(launch: Launch) -> dict[str, Any]:
     """On which devices."""
-    from repfl.bench.running import devices, runner
+    from repfl.bench.run import devices, runner
 
     runner.check_executor(launch.executor, launch.workers)
     device = runner.resolve_device(launch.device, launch.executor, launch.workers, launch.address)

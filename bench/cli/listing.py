@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from repfl.bench.cells.planned import Planned
-from repfl.bench.cells.search import told
-from repfl.bench.cells.valid import entry
 from repfl.bench.errors import choices, unknown
-from repfl.bench.records.store import Store
+from repfl.bench.grid.planned import Planned
+from repfl.bench.grid.search import told
+from repfl.bench.grid.valid import entry
+from repfl.bench.store.store import Store
 
 
 def method_facts(name: str) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def recipe_facts(scale: str, files: Sequence[Path]) -> list[dict[str, Any]]:
     """Every recipe of the papers' grids and of the given files, at a scale or else at the largest
     one that its grid has.
     """
-    from repfl.bench.cells import grid as grids
+    from repfl.bench.grid import grid as grids
 
     if scale not in grids.SCALES:
         raise unknown("scale", scale, grids.SCALES)
@@ -142,9 +142,9 @@ def recipe_facts(scale: str, files: Sequence[Path]) -> list[dict[str, Any]]:
 
 def artefact_facts(plans: Mapping[str, Sequence[Planned]], store: Store) -> list[dict[str, Any]]:
     """Every artefact with its cells per scale: needed, done here, and measured by anybody."""
-    from repfl.bench.cells import grid as grids
     from repfl.bench.cli.status import Statuses
     from repfl.bench.evidence import measured
+    from repfl.bench.grid import grid as grids
 
     known = set(measured.ids())
     statuses, facts = Statuses(store), []

@@ -13,8 +13,8 @@ from repfl.bench.cli.show import console, grid
 from repfl.bench.errors import FINDING, FINE, UserError
 
 if TYPE_CHECKING:
-    from repfl.bench.trust.gate.compare import Move
-    from repfl.bench.trust.regress import Regression
+    from repfl.bench.check.gate.compare import Move
+    from repfl.bench.check.regress import Regression
 
 HEADS = (
     "method",

@@ -9,16 +9,16 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Selection
 from repfl.bench.cli import options
 from repfl.bench.cli.show import grid, screen
 from repfl.bench.errors import Corrupt, UserError, nearest
 from repfl.bench.evidence import measured, recheck, tiers
 from repfl.bench.evidence.library import flatten
 from repfl.bench.evidence.packing import Curve, by_name
-from repfl.bench.records.store import Record, Store
-from repfl.bench.running.metrics import judged
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection
+from repfl.bench.run.metrics import judged
+from repfl.bench.store.store import Record, Store
 
 SPARKS = "▁▂▃▄▅▆▇█"
 

@@ -15,7 +15,7 @@ import typer
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
-    from repfl.bench.records.store import Store
+    from repfl.bench.store.store import Store
 
 Papers = Annotated[
     list[str] | None, typer.Option("--paper", metavar="PAPER", help="only this paper; repeatable")
@@ -226,7 +226,7 @@ def pluggable(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def loaded(*, plugin: Sequence[str] | None = None, **given: Any) -> Any:
-        from repfl.bench.cells import plugins
+        from repfl.bench.grid import plugins
 
         plugins.load(plugin or ())
         return command(**given)

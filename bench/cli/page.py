@@ -7,7 +7,7 @@ from typing import Any
 
 from repfl.bench.cli.main import command_line
 from repfl.bench.pages import parts
-from repfl.bench.records.provenance import ROOT
+from repfl.bench.store.provenance import ROOT
 
 PAGE = ROOT / "bench" / "OPTIONS.md"
 

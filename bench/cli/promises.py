@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from repfl.bench.cells.valid import entry
+from repfl.bench.check.contract import check
 from repfl.bench.cli.moves import publish, table
 from repfl.bench.errors import FINDING, FINE
-from repfl.bench.trust.contract import check
+from repfl.bench.grid.valid import entry
 
 Said = dict[tuple[str, str], list[str]]
 """What is wrong, or nothing, in every situation, by method and promise."""

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
-from repfl.bench.cells.planned import Planned
 from repfl.bench.cli import show
 from repfl.bench.cli.commands import select
 from repfl.bench.cli.options import Chosen, again
 from repfl.bench.errors import FAILED, FINDING, UserError, unknown
 from repfl.bench.evidence import reporting
-from repfl.bench.records.store import Store
+from repfl.bench.grid.planned import Planned
+from repfl.bench.store.store import Store
 
 REAL = ("paper", "desk")
 STYLES = ("report", "paper")

@@ -60,7 +60,7 @@ def summary(found: Review) -> str:
 
 def _say(text: str, markdown: Path | None) -> None:
     from repfl.bench.cli.show import console
-    from repfl.bench.records.store import write_synced
+    from repfl.bench.store.store import write_synced
 
     if markdown:
         write_synced(markdown, text.encode())

@@ -11,18 +11,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from repfl.bench.cells.planned import Planned
 from repfl.bench.errors import FINDING, FINE
-from repfl.bench.running.cost import duration, in_words
+from repfl.bench.grid.planned import Planned
+from repfl.bench.run.cost import duration, in_words
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
+    from repfl.bench.check.verify import Verification
     from repfl.bench.cli.doctor import Finding
     from repfl.bench.evidence.collect import Collected
     from repfl.bench.evidence.reporting import Reported
-    from repfl.bench.running.runner import Ending
-    from repfl.bench.running.task import Options
-    from repfl.bench.trust.verify import Verification
+    from repfl.bench.run.runner import Ending
+    from repfl.bench.run.task import Options
 
 LONG = 600
 """Seconds of computing from which half the time is worth a hint."""
@@ -131,8 +131,8 @@ def _stale(out: Console, cells: Iterable[Mapping[str, Any]]) -> None:
 def summary(found: Ending, planned: Sequence[Planned], options: Options) -> None:
     """How a run ended, and what to do about what did not."""
     from repfl.bench.cli.options import again
-    from repfl.bench.records import versions
-    from repfl.bench.records.store import Store
+    from repfl.bench.store import versions
+    from repfl.bench.store.store import Store
 
     out = screen()
     counts = Counter(outcome.status for outcome in found.outcomes)

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from repfl.bench.cells.schema import NAME
 from repfl.bench.cli.commands import app
 from repfl.bench.errors import UserError, unknown
+from repfl.bench.grid.schema import NAME
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 RUN = {
@@ -47,7 +47,7 @@ def new(
 
 def _refuse_taken(kind: str, name: str) -> None:
     """Two things of a kind cannot have one name."""
-    from repfl.bench.cells import grid, plugins
+    from repfl.bench.grid import grid, plugins
 
     known = grid.files() if kind in ("paper", "grid") else plugins.registries()[kind]
     if name in known:

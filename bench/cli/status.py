@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from repfl.bench.cells.needs import data_absent
-from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.measured import read
-from repfl.bench.records import provenance, versions
-from repfl.bench.records.locks import held, holder
-from repfl.bench.records.store import FINAL, Store
-from repfl.bench.running.cost import MAX_RECORDS, forecast, measured
+from repfl.bench.grid.needs import data_absent
+from repfl.bench.grid.planned import Planned, unique
+from repfl.bench.run.cost import MAX_RECORDS, forecast, measured
+from repfl.bench.store import provenance, versions
+from repfl.bench.store.locks import held, holder
+from repfl.bench.store.store import FINAL, Store
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
 from repfl.bench.evidence import measured, noise, placed, recheck, selection
 from repfl.bench.evidence.library import Known, Library, StoredEvidence
-from repfl.bench.records.store import Record
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.planned import Planned, unique
+from repfl.bench.store.store import Record
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repfl.bench.cells.planned import Planned
 from repfl.bench.evidence import measured
 from repfl.bench.evidence.library import Library
+from repfl.bench.grid.planned import Planned
 
 if TYPE_CHECKING:
     import pandas as pd

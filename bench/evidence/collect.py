@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from repfl.bench.cells.cell import canonical
-from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.evidence import artefacts, measured
 from repfl.bench.evidence.library import Library
 from repfl.bench.evidence.lines import Line, line_of
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Curve
-from repfl.bench.records import provenance
-from repfl.bench.records.store import Record, Store, writing
+from repfl.bench.grid.cell import canonical
+from repfl.bench.grid.planned import Planned, unique
+from repfl.bench.store import provenance
+from repfl.bench.store.store import Record, Store, writing
 from repfl.paper_tables.core.evidence import Arrays, Reduce
 
 

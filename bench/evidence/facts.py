@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells.planned import Planned, unique
-from repfl.bench.records import provenance
-from repfl.bench.records.store import Store
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.planned import Planned, unique
+from repfl.bench.store import provenance
+from repfl.bench.store.store import Store
 
 
 def titled(item: Planned) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def titled(item: Planned) -> dict[str, Any]:
 
 def still_open(planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Per paper, what its own scale still lacks."""
-    from repfl.bench.running import cost
+    from repfl.bench.run import cost
 
     found = {}
     for paper in dict.fromkeys(item.paper for item in planned):
@@ -57,7 +57,7 @@ def of_method(name: str) -> dict[str, Any]:
     """What the registry says of a method."""
     import inspect
 
-    from repfl.bench.cells.valid import known_entry
+    from repfl.bench.grid.valid import known_entry
 
     known = known_entry(name)
     if known is None:

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells.cell import Cell
-from repfl.bench.cells.planned import Planned
-from repfl.bench.cells.valid import dotted, entry
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence import floors, tiers
 from repfl.bench.evidence.lines import Line, counts_of
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Counts, Curve, by_name
-from repfl.bench.records import provenance, versions
-from repfl.bench.records.store import Record, Store
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.cell import Cell
+from repfl.bench.grid.planned import Planned
+from repfl.bench.grid.valid import dotted, entry
+from repfl.bench.store import provenance, versions
+from repfl.bench.store.store import Record, Store
 from repfl.paper_tables.core.evidence import HALF, STALE, TRIAL, Arrays, Reduce, wanted
 from repfl.paper_tables.core.noise import UNKNOWN, Noise
 

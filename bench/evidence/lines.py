@@ -26,10 +26,10 @@ from repfl.bench.evidence.packing import (
     pack_rounds,
     unpack_counts,
 )
-from repfl.bench.records import versions
-from repfl.bench.records.store import Record, Store
-from repfl.bench.records.versions import Standing
-from repfl.bench.running.metrics import judged
+from repfl.bench.run.metrics import judged
+from repfl.bench.store import versions
+from repfl.bench.store.store import Record, Store
+from repfl.bench.store.versions import Standing
 
 AXES = ("method", "version", "hp", "column", "dataset", "model", "clients", "rounds", "seed")
 """For readers; what a cell is stands in the grid, and its id says so."""

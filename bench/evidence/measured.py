@@ -27,8 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from repfl.bench.cells.grid import SCALES, files, folder
-from repfl.bench.cells.planned import Planned
 from repfl.bench.errors import Corrupt, one_line
 from repfl.bench.evidence.lines import (
     AXES,
@@ -46,9 +44,11 @@ from repfl.bench.evidence.lines import (
     written,
 )
 from repfl.bench.evidence.packing import Curve, Packed, check_counts, how_many, how_many_rounds
-from repfl.bench.records import provenance, versions
-from repfl.bench.records.digest import of_file
-from repfl.bench.records.store import Record
+from repfl.bench.grid.grid import SCALES, files, folder
+from repfl.bench.grid.planned import Planned
+from repfl.bench.store import provenance, versions
+from repfl.bench.store.digest import of_file
+from repfl.bench.store.store import Record
 from repfl.paper_tables.core.evidence import Arrays, wanted
 
 INDEX = "index.csv"

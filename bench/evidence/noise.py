@@ -13,10 +13,10 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells.cell import canonical
 from repfl.bench.evidence import measured, recheck
 from repfl.bench.evidence.lines import AXES, Line
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.cell import canonical
 from repfl.paper_tables.core import noise, published
 from repfl.paper_tables.core.operating import CLEAR, operating_characteristics, runs_needed
 from repfl.paper_tables.core.statistics import Expected

@@ -15,7 +15,7 @@ from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import CHOSEN, Column, Figure, Result, Table
 
 if TYPE_CHECKING:
-    from repfl.bench.cells.schema import Artefact
+    from repfl.bench.grid.schema import Artefact
 
 FEWEST_ROWS = 2
 

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, Selection
+from repfl.bench.check import arithmetic
+from repfl.bench.check.verify import Subject, Verification, check, partitions, sample
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import measured, tiers
 from repfl.bench.evidence.lines import Line, line_of
 from repfl.bench.evidence.measured import Measured, Rerun
-from repfl.bench.records import provenance
-from repfl.bench.records.store import Record, Store
-from repfl.bench.trust import arithmetic
-from repfl.bench.trust.verify import Subject, Verification, check, partitions, sample
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.store import provenance
+from repfl.bench.store.store import Record, Store
 
 Subjects = list[tuple[Line, Subject]]
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells.planned import Planned, asked_beside, unique
 from repfl.bench.evidence import facts
-from repfl.bench.records import provenance
-from repfl.bench.records.store import Store, writing
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.planned import Planned, asked_beside, unique
 from repfl.bench.report import cache
 from repfl.bench.report.sheet import Book, Sheet, as_json
+from repfl.bench.store import provenance
+from repfl.bench.store.store import Store, writing
 from repfl.datasets.core.paths import real_path
 
 ASKED = 12
@@ -209,7 +209,7 @@ def _wants(
     planned: Sequence[Planned], told: Mapping[str, Any], asked: Asked
 ) -> dict[str, dict[str, Any]]:
     """By row and column, the command that would compute what is missing, and its cost."""
-    from repfl.bench.running import cost
+    from repfl.bench.run import cost
 
     groups: dict[str, dict[str, Planned]] = {}
     for item in planned:

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.errors import UserError
 from repfl.bench.evidence import measured, recheck, tiers
 from repfl.bench.evidence.lines import Line
 from repfl.bench.evidence.measured import Measured
-from repfl.bench.records import provenance
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.store import provenance
 
 AFAR = 1.5
 """How much further off than two runs of one cell one with another seed may lie, since many are

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from repfl.bench.cells.planned import Planned, unique
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.packing import Counts, Curve
-from repfl.bench.records import versions
-from repfl.bench.records.store import Record
-from repfl.bench.running.metrics import TRAFFIC, judged
-from repfl.bench.running.products import as_made
+from repfl.bench.grid.planned import Planned, unique
+from repfl.bench.run.metrics import TRAFFIC, judged
+from repfl.bench.run.products import as_made
+from repfl.bench.store import versions
+from repfl.bench.store.store import Record
 
 POINTS = 60
 """As many points of a curve are told; more cannot be seen."""

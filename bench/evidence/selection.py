@@ -13,13 +13,13 @@ from math import isfinite, nan
 from statistics import fmean
 from typing import Any
 
-from repfl.bench.cells.cell import Cell
-from repfl.bench.cells.planned import Planned
-from repfl.bench.cells.valid import dotted
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.packing import Curve
-from repfl.bench.running.metrics import judged
+from repfl.bench.grid.cell import Cell
+from repfl.bench.grid.planned import Planned
+from repfl.bench.grid.valid import dotted
+from repfl.bench.run.metrics import judged
 
 FELL = ("diverged", "failed")
 DIGITS = 6

@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from repfl.bench.cells import grid as grids
 from repfl.bench.errors import INPUT, UserError
+from repfl.bench.grid import grid as grids
 from repfl.bench.pages import (
     claims,
     coverage,

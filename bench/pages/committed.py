@@ -7,13 +7,13 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Selection
 from repfl.bench.errors import Corrupt, unknown
 from repfl.bench.evidence import artefacts
 from repfl.bench.evidence.library import Library
-from repfl.bench.records.store import Store
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection
+from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Result, Table
 
 

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, Selection, unique
 from repfl.bench.evidence import measured, recheck, tiers
 from repfl.bench.evidence.measured import Measured
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Planned, Selection, unique
 from repfl.bench.pages import parts, statistics
-from repfl.bench.records.store import Record
-from repfl.bench.running.cost import duration
+from repfl.bench.run.cost import duration
+from repfl.bench.store.store import Record
 
 
 def page_of(paper: str) -> Path:

@@ -12,9 +12,9 @@ import csv
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from repfl.bench.cells import grid as grids
 from repfl.bench.evidence.floors import FIELDS, read
 from repfl.bench.evidence.measured import folder_of
+from repfl.bench.grid import grid as grids
 
 if TYPE_CHECKING:
     import numpy as np

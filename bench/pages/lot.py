@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from repfl.bench.cells import grid as grids
+from repfl.bench.grid import grid as grids
 from repfl.bench.pages import coverage, results
 
 BLOCKS = re.compile(

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from repfl.bench.cells import grid as grids
 from repfl.bench.errors import INPUT, UserError
+from repfl.bench.grid import grid as grids
 
 FIGURE = grids.ROOT.parent / "bench" / "report.png"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells.valid import known_entry
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.valid import known_entry
 from repfl.bench.pages import committed, floors
 from repfl.paper_tables.core.result import Result, Table, shown, stated
 from repfl.paper_tables.core.verdict import ACCURACY_UNITS, UNJUDGED, Kind, Verdict, at_floor

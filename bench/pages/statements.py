@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Selection
 from repfl.bench.errors import UserError, unknown
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection
 from repfl.bench.pages import committed
 from repfl.bench.report import numbers, render
 from repfl.bench.report.filling import sheet_of

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from repfl.bench.cells import grid as grids
 from repfl.bench.evidence import noise as evidence
+from repfl.bench.grid import grid as grids
 from repfl.paper_tables.core.noise import LABELS
 
 PAGE = grids.ROOT.parent / "bench" / "STATISTICS.md"

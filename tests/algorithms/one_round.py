@@ -18,8 +18,8 @@ from repfl.algorithms import models
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
-from repfl.bench.running import products
-from repfl.bench.trust.toys import toy_recipe
+from repfl.bench.check.toys import toy_recipe
+from repfl.bench.run import products
 
 FEW, TESTED = 8, 4
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from repfl.algorithms.core.method import methods
-from repfl.bench.trust.contract import CONTRACT, Situation, situations
+from repfl.bench.check.contract import CONTRACT, Situation, situations
 
 CASES = [case for name in sorted(methods()) for case in situations(name)]
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from repfl.algorithms.core.method import methods
-from repfl.bench.trust.contract import CONTRACT, Situation
+from repfl.bench.check.contract import CONTRACT, Situation
 from tests.algorithms import toys
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [

@@ -12,7 +12,7 @@ from repfl.algorithms import models
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.engine.model import Model
 from repfl.algorithms.math.fisher import fisher
-from repfl.bench.trust import contract
+from repfl.bench.check import contract
 from tests.algorithms import plain, toys
 
 SIZES = (25, 7, 12, 16)

@@ -13,7 +13,7 @@ from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.params import Params
 from repfl.algorithms.engine.rng import Streams, cohort
 from repfl.algorithms.math import importance
-from repfl.bench.trust import contract
+from repfl.bench.check import contract
 from tests.algorithms import plain, toys
 
 NETS = ["tiny", "tiny-bn"]

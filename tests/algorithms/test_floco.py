@@ -14,7 +14,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.math.simplex import principal, spread
-from repfl.bench.trust import contract
+from repfl.bench.check import contract
 from tests.algorithms import plain, toys
 
 SIZES = (25, 7, 12, 16)

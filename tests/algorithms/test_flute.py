@@ -12,7 +12,7 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.engine.batches import Schedule, plan_batches, steps_per_epoch
 from repfl.algorithms.flute import misalignment
-from repfl.bench.trust import contract
+from repfl.bench.check import contract
 from tests.algorithms import plain, toys
 
 OFF = {"align": 0.0, "head_decay": 0.0, "feature_decay": 0.0, "server_lr": 0.0}

@@ -14,7 +14,7 @@ from repfl.algorithms.core.method import build, methods
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.model import Model, ModelError
 from repfl.algorithms.engine.rng import Streams
-from repfl.bench.trust.toys import toy_data, toy_recipe
+from repfl.bench.check.toys import toy_data, toy_recipe
 
 
 class Net(nn.Module):

@@ -13,7 +13,7 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.math import box
 from repfl.algorithms.math.gaussian import discriminant
-from repfl.bench.trust import contract
+from repfl.bench.check import contract
 from tests.algorithms import plain, toys
 
 SIZES = (25, 7, 12, 16)

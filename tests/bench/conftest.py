@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 
 from repfl.algorithms.core import method as registry
-from repfl.bench.cells import plugins
-from repfl.bench.cells.cell import build_cell
-from repfl.bench.cells.valid import recipe_from
 from repfl.bench.cli.main import call
-from repfl.bench.records.store import Store, checksum
-from repfl.bench.running.task import Options, Outcome, Task
-from repfl.bench.running.work import run_task
+from repfl.bench.grid import plugins
+from repfl.bench.grid.cell import build_cell
+from repfl.bench.grid.valid import recipe_from
+from repfl.bench.run.task import Options, Outcome, Task
+from repfl.bench.run.work import run_task
+from repfl.bench.store.store import Store, checksum
 from repfl.datasets.core import prepare
 from repfl.datasets.core import registry as datasets
 from repfl.datasets.core.custom import from_npz

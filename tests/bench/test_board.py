@@ -10,14 +10,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, Selection, unique
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
 from repfl.bench.evidence.review import review
-from repfl.bench.records.store import Store
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Planned, Selection, unique
+from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Figure, Table
 from tests.bench.conftest import PEEKING, Said, forgotten
 
@@ -123,7 +123,7 @@ def test_lines_of_a_method_that_joined_can_be_sent_and_are_kept_where_it_is_unkn
     here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clean = {"commit": "c" * 40, "dirty": False}
-    monkeypatch.setattr("repfl.bench.records.provenance.commit", lambda: clean)
+    monkeypatch.setattr("repfl.bench.store.provenance.commit", lambda: clean)
     path, lines, store = tmp_path / "joined.py", tmp_path / "lines", Store(tmp_path / "results")
     path.write_text(JOINED)
     (none := tmp_path / "none").mkdir()

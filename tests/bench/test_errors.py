@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cells.cell import build_cell, parse_spec
-from repfl.bench.cells.valid import recipe_from
 from repfl.bench.errors import UserError, nearest, one_line
+from repfl.bench.grid.cell import build_cell, parse_spec
+from repfl.bench.grid.valid import recipe_from
 from tests.bench.conftest import RECIPE, recipe
 
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from repfl.algorithms.core.method import build
-from repfl.bench.cells.grid import read
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Selection
+from repfl.bench.grid.grid import read
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection
 from tests.algorithms import toys
 from tests.bench.conftest import ROOT
 

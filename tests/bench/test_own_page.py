@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from tests.bench.cells.test_plugins import as_before as as_before
 from tests.bench.conftest import ROOT
+from tests.bench.grid.test_plugins import as_before as as_before
 
 PAGE = (ROOT / "bench" / "OWN.md").read_text()
 CLASSES = ("owl", "robin", "wren")

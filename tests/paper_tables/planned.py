@@ -13,12 +13,12 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from repfl.bench.cells.grid import files, read
-from repfl.bench.cells.plan import cells_of
-from repfl.bench.cells.planned import Planned
 from repfl.bench.evidence import library as harness
 from repfl.bench.evidence.measured import Measured
-from repfl.bench.records.store import Record
+from repfl.bench.grid.grid import files, read
+from repfl.bench.grid.plan import cells_of
+from repfl.bench.grid.planned import Planned
+from repfl.bench.store.store import Record
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.published import load
 from repfl.paper_tables.core.result import Claim, Result, Table

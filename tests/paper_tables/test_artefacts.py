@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from repfl.bench.cells.grid import printed, read
-from repfl.bench.cells.planned import Planned, unique
-from repfl.bench.running import cost
+from repfl.bench.grid.grid import printed, read
+from repfl.bench.grid.planned import Planned, unique
+from repfl.bench.run import cost
 from repfl.paper_tables.core.figures import sheet, style
 from repfl.paper_tables.core.result import Absent, Figure, Result, Table
 from tests.paper_tables.papers import PAPERS

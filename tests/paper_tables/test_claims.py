@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy.special import stdtrit
 
-from repfl.bench.cells.grid import printed
+from repfl.bench.grid.grid import printed
 from repfl.bench.pages import claims as page
 from repfl.paper_tables.core.claims import (
     OPEN,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pytest
 
-from repfl.bench.cells.grid import printed
+from repfl.bench.grid.grid import printed
 from repfl.bench.pages import claims as page
 from repfl.paper_tables.core import claims as core
 from repfl.paper_tables.core.claims import Condition, sentence

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from repfl.bench.cells.grid import SCALES, files, read
+from repfl.bench.grid.grid import SCALES, files, read
 from repfl.datasets.core import registry
 from repfl.datasets.core.partition import Pool, partition, resolve
 from repfl.datasets.core.recipe import Recipe

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from repfl.bench.cells.grid import files
+from repfl.bench.grid.grid import files
 
 VALUES = Path(__file__).resolve().parents[3] / "shared" / "papers" / "values"
 FIELDS = ["table", "dataset", "setting", "method", "metric", "mean", "std"]

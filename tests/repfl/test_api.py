@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import repfl
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Selection, unique
 from repfl.bench.cli import status
 from repfl.bench.evidence.measured import read
-from repfl.bench.records.store import Store
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection, unique
+from repfl.bench.store.store import Store
 from tests.bench.conftest import FAULTY, ROOT
 
 RECIPE = "fedpurin/cifar10-dir0.1"
@@ -58,7 +58,7 @@ def test_a_cell_is_the_one_that_the_command_line_knows() -> None:
 def test_a_stored_cell_is_not_computed_again(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("repfl.bench.running.work.compute", None)
+    monkeypatch.setattr("repfl.bench.run.work.compute", None)
     assert repfl.run("fedavg", OWN, seed=1, results=results).status == "done"
 
 

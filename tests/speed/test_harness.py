@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cells.cell import Cell, build_cell
-from repfl.bench.records.store import Store
-from repfl.bench.running.executors import EXECUTORS
-from repfl.bench.running.task import Options, Task
+from repfl.bench.grid.cell import Cell, build_cell
+from repfl.bench.run.executors import EXECUTORS
+from repfl.bench.run.task import Options, Task
+from repfl.bench.store.store import Store
 from repfl.datasets.core.recipe import Evaluation, Partition, Recipe, Training
 from tests.speed.conftest import Figure
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Selection
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection
 
 FILE = Path(__file__).with_name("my_grid.toml")
 

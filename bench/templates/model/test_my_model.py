@@ -8,7 +8,7 @@ import torch
 
 from repfl.algorithms import models
 from repfl.algorithms.engine.rng import Streams
-from repfl.bench.cells import plugins
+from repfl.bench.grid import plugins
 
 FILE = Path(__file__).with_name("my_model.py")
 

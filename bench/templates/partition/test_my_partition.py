@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from repfl.bench.cells import plugins
+from repfl.bench.grid import plugins
 from repfl.datasets.core.cache import open_dataset
 from repfl.datasets.core.partition import partition
 from repfl.datasets.core.recipe import Partition, Recipe, Training

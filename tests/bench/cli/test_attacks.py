@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from repfl.bench.cells import plugins
-from repfl.bench.cells.plugins import moved, settings
+from repfl.bench.grid import plugins
+from repfl.bench.grid.plugins import moved, settings
 from repfl.paper_tables.core import published
 from tests.bench.cli.test_fuzz import answered
 from tests.bench.conftest import GRID, ROOT, Said, repfl, task

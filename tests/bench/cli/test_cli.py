@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from repfl.bench.cli import main as cli
-from repfl.bench.records.store import Store
+from repfl.bench.store.store import Store
 from tests.bench.conftest import FAULTY, GRID, ROOT, Said, environment, repfl
 
 Here = Callable[..., Said]

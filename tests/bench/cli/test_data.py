@@ -45,7 +45,7 @@ def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def paper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from repfl.bench.cells import grid
+    from repfl.bench.grid import grid
 
     (tmp_path / "a-paper").mkdir()
     (tmp_path / "a-paper" / "grid.toml").write_text(GRID)

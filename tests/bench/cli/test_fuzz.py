@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repfl.algorithms.core.method import methods
-from repfl.bench.cells.grid import ROOT as PAPERS
-from repfl.bench.records.store import checksum
+from repfl.bench.grid.grid import ROOT as PAPERS
+from repfl.bench.store.store import checksum
 from repfl.paper_tables.core import published
 from tests.bench.conftest import GRID, ROOT, Said, environment
 

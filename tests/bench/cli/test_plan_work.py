@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cells import cell as cells
-from repfl.bench.cells import grid, valid
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Selection
 from repfl.bench.cli import status
-from repfl.bench.records import store
+from repfl.bench.grid import cell as cells
+from repfl.bench.grid import grid, valid
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection
+from repfl.bench.store import store
 from tests.bench.conftest import Said
 
 Here = Callable[..., Said]

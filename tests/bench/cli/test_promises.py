@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.trust import contract
-from repfl.bench.trust.contract import Situation
+from repfl.bench.check import contract
+from repfl.bench.check.contract import Situation
 from tests.bench.conftest import Said
 
 Here = Callable[..., Said]

@@ -11,7 +11,7 @@ import pytest
 
 from repfl.bench.cli.main import call
 from repfl.bench.evidence import measured
-from repfl.bench.records.store import Store
+from repfl.bench.store.store import Store
 from tests.bench.conftest import FAULTY, Said, task
 
 Here = Callable[..., Said]

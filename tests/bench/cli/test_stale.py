@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Selection
 from repfl.bench.cli import status
 from repfl.bench.evidence.lines import AXES, Line
 from repfl.bench.evidence.measured import Measured
-from repfl.bench.records import versions
-from repfl.bench.records.store import Record, Store
-from repfl.bench.records.versions import Standing
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection
+from repfl.bench.store import versions
+from repfl.bench.store.store import Record, Store
+from repfl.bench.store.versions import Standing
 from tests.bench.conftest import Said, rewrite
 
 Here = Callable[..., Said]

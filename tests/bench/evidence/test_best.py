@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure as Canvas
 
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.evidence import best, facts, reporting
 from repfl.bench.evidence.library import Library
-from repfl.bench.records.store import Store
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet, Table
 from tests.bench.conftest import task
 from tests.bench.report import sample

@@ -18,18 +18,18 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, Selection
+from repfl.bench.check import arithmetic
+from repfl.bench.check.verify import Verification
+from repfl.bench.check.verify import verify as verify_store
 from repfl.bench.evidence import measured, recheck
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.lines import Line, packed
 from repfl.bench.evidence.packing import Curve, pack_counts
-from repfl.bench.records.store import Record, Store
-from repfl.bench.running.task import Options, Task
-from repfl.bench.running.work import run_task
-from repfl.bench.trust import arithmetic
-from repfl.bench.trust.verify import Verification
-from repfl.bench.trust.verify import verify as verify_store
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.run.task import Options, Task
+from repfl.bench.run.work import run_task
+from repfl.bench.store.store import Record, Store
 
 PAPER, POINTS = "fedobp", 0.1
 Change = Callable[[dict[str, Any]], None]

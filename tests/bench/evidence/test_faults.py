@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure as Canvas
 
-from repfl.bench.cells import grid as grids
 from repfl.bench.evidence import measured
+from repfl.bench.grid import grid as grids
 from repfl.paper_tables.core.result import Figure, Sheet
 from repfl.paper_tables.star_pfl import artefacts
 from tests.bench.conftest import ROOT

@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 
 from repfl.algorithms import core
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.evidence.library import Known, Library, StoredEvidence, flatten
 from repfl.bench.evidence.measured import Measured
-from repfl.bench.records.store import Store
-from repfl.bench.running.task import Outcome, Task
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.run.task import Outcome, Task
+from repfl.bench.store.store import Store
 from repfl.paper_tables.core.evidence import tier
 
 Compute = Callable[..., Outcome]

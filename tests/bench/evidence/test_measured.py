@@ -17,19 +17,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.evidence import measured, packing, recheck, tiers
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
 from repfl.bench.evidence.tiers import Tier
-from repfl.bench.records.digest import of_file
-from repfl.bench.records.store import Store
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Planned, Selection
 from repfl.bench.report import render
-from repfl.bench.running.task import Options, Outcome, Task
-from repfl.bench.running.work import run_task
+from repfl.bench.run.task import Options, Outcome, Task
+from repfl.bench.run.work import run_task
+from repfl.bench.store.digest import of_file
+from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Absent, Result, Table
 
 Compute = Callable[..., Outcome]
@@ -159,7 +159,7 @@ def test_a_run_that_diverged_can_be_collected_again(
     grid: Path, store: Store, compute: Compute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     committed = {"commit": "a" * 40, "dirty": False}
-    monkeypatch.setattr("repfl.bench.records.provenance.commit", lambda: committed)
+    monkeypatch.setattr("repfl.bench.store.provenance.commit", lambda: committed)
     grid.write_text(grid.read_text().replace("lr = 0.1", "lr = 1e30"))
     items = planned(grid)
     assert compute(Task(items[0].cell)).status == "diverged"

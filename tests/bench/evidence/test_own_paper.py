@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells import plugins
 from repfl.bench.cli.starting import write
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid import plugins
 
 Here = Callable[..., Any]
 

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Selection
 from repfl.bench.evidence import measured
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.lines import Line, packed
 from repfl.bench.evidence.review import Change, Review, review
-from repfl.bench.records.store import Store
-from repfl.bench.running.task import Options, Task
-from repfl.bench.running.work import run_task
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection
+from repfl.bench.run.task import Options, Task
+from repfl.bench.run.work import run_task
+from repfl.bench.store.store import Store
 from tests.bench.conftest import ROOT, Said
 
 PAPER = "fedobp"
@@ -42,7 +42,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     store.open()
     with pytest.MonkeyPatch.context() as patch:  # whatever the state of this clone
         patch.setattr(
-            "repfl.bench.records.provenance.commit", lambda: {"commit": "c" * 40, "dirty": False}
+            "repfl.bench.store.provenance.commit", lambda: {"commit": "c" * 40, "dirty": False}
         )
         for item in items:
             done = run_task(
@@ -172,7 +172,7 @@ def test_a_new_line_that_proves_nothing_is_refused_with_its_reason(
 def test_a_line_beyond_the_noise_is_refused_to_either_side(
     folders: tuple[Path, Path], by: float, side: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("repfl.bench.trust.arithmetic.of_line", lambda *_: [])
+    monkeypatch.setattr("repfl.bench.check.arithmetic.of_line", lambda *_: [])
 
     def step(known: measured.Measured, line: Line) -> None:
         known.add(replace(shifted(abroad(line), by), counted=line.counted))

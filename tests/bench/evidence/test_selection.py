@@ -11,13 +11,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.packing import Curve
 from repfl.bench.evidence.selection import Choice, choices, settled
-from repfl.bench.records.store import Record
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.store.store import Record
 from tests.bench.cli.test_cli import Here
 from tests.bench.conftest import GRID
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Selection, unique
 from repfl.bench.evidence.runs import self_test
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection, unique
 
 
 def run(value: float | None, status: str = "done") -> dict[str, Any]:

@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 
 from repfl.algorithms.core import ENGINE
-from repfl.bench.cells import grid as grids
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Planned, Selection
 from repfl.bench.evidence import measured, noise, recheck, tiers
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.lines import AXES, Line
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Counts, check_counts, pack_counts, unpack_counts
 from repfl.bench.evidence.tiers import Tier
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Planned, Selection
 from repfl.bench.pages import coverage
-from repfl.bench.records.store import Record, Store
-from repfl.bench.running.task import Outcome, Task
+from repfl.bench.run.task import Outcome, Task
+from repfl.bench.store.store import Record, Store
 from repfl.paper_tables.core import noise as model
 from repfl.paper_tables.core.statistics import Expected
 from repfl.paper_tables.core.verdict import Runs, compare
@@ -162,7 +162,7 @@ def test_a_run_that_contradicts_a_line_of_the_same_versions_is_not_taken(
     grid: Path, compute: Compute, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "repfl.bench.records.provenance.commit", lambda: {"commit": "c" * 40, "dirty": False}
+        "repfl.bench.store.provenance.commit", lambda: {"commit": "c" * 40, "dirty": False}
     )
     items, root = planned(grid), tmp_path / "papers"
     compute(Task(items[0].cell))

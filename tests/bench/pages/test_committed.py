@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from repfl.bench.cells import grid as grids
+from repfl.bench.grid import grid as grids
 from repfl.bench.pages import committed
 from repfl.bench.report import numbers, render
 from repfl.paper_tables.core.result import Table

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from repfl.bench.cells import grid as grids
 from repfl.bench.evidence import floors as committed_floors
 from repfl.bench.evidence.measured import folder_of
+from repfl.bench.grid import grid as grids
 from repfl.bench.pages import floors
 from repfl.datasets.core.cache import open_dataset
 from repfl.datasets.core.errors import DataError

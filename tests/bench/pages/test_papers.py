@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from repfl.bench.cells import grid as grids
 from repfl.bench.errors import UserError
+from repfl.bench.grid import grid as grids
 from repfl.bench.pages import committed, coverage, excerpts, findings, lot, parts, results
 from tests.bench.report import sample
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from repfl.bench.cells import grid as grids
+from repfl.bench.grid import grid as grids
 from repfl.bench.pages import committed, floors, parts, results
 from repfl.bench.report import filling, overview
 from repfl.paper_tables.core.published import load

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Selection
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection
 from repfl.bench.pages import committed, statements
 from repfl.paper_tables.core.result import Table
 from tests.bench.conftest import Said

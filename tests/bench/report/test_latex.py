@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cells.plan import plan
-from repfl.bench.cells.planned import Selection
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.library import Library
-from repfl.bench.records.store import Store
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection
 from repfl.bench.report import latex
+from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Table
 from tests.bench.report import sample
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from repfl.algorithms.core.method import methods
-from repfl.bench.cells import grid as grids
+from repfl.bench.grid import grid as grids
 from repfl.bench.report.address import linked, named
 
 PAPERS = [paper for paper in grids.files() if paper != "board"]

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from repfl.bench.cells.grid import ROOT
+from repfl.bench.grid.grid import ROOT
 from repfl.paper_tables.board import analysis, findings, words
 from repfl.paper_tables.board.view import ADDED, View
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from repfl.bench.cells.grid import files, read
 from repfl.bench.evidence import artefacts
 from repfl.bench.evidence.library import Library
-from repfl.bench.records.store import Store
-from repfl.bench.running.clients import clients_of, make
-from repfl.bench.running.task import Options
+from repfl.bench.grid.grid import files, read
+from repfl.bench.run.clients import clients_of, make
+from repfl.bench.run.task import Options
+from repfl.bench.store.store import Store
 from repfl.datasets.core import registry
 from repfl.paper_tables.core.published import load
 from repfl.paper_tables.core.result import Table

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from repfl.bench.cells.grid import files, read
+from repfl.bench.grid.grid import files, read
 from repfl.bench.pages import committed
 from tests.paper_tables.fedpurin.evidence import table
 

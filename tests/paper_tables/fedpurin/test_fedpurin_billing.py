@@ -6,11 +6,11 @@ from dataclasses import asdict
 
 import pytest
 
-from repfl.bench.cells.cell import build_cell
-from repfl.bench.cells.grid import files, read
-from repfl.bench.cells.valid import merge, recipe_from
-from repfl.bench.running.clients import clients_of, make
-from repfl.bench.running.task import Options
+from repfl.bench.grid.cell import build_cell
+from repfl.bench.grid.grid import files, read
+from repfl.bench.grid.valid import merge, recipe_from
+from repfl.bench.run.clients import clients_of, make
+from repfl.bench.run.task import Options
 
 MIB = 2**20
 

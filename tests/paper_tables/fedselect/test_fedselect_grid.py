@@ -9,11 +9,11 @@ import torch
 
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.models import build
-from repfl.bench.cells.cell import build_cell
-from repfl.bench.cells.grid import files, read
-from repfl.bench.cells.valid import recipe_from
-from repfl.bench.running.clients import clients_of, make
-from repfl.bench.running.task import Options
+from repfl.bench.grid.cell import build_cell
+from repfl.bench.grid.grid import files, read
+from repfl.bench.grid.valid import recipe_from
+from repfl.bench.run.clients import clients_of, make
+from repfl.bench.run.task import Options
 from repfl.datasets.core.cache import open_dataset
 from repfl.datasets.core.partition import partition
 from tests.paper_tables.planned import planned

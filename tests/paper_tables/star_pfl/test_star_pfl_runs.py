@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 
 from repfl.algorithms.core.run import Run
-from repfl.bench.cells.cell import build_cell
-from repfl.bench.cells.grid import files, read
-from repfl.bench.cells.valid import merge, recipe_from
-from repfl.bench.running.clients import clients_of, make
-from repfl.bench.running.task import Options
+from repfl.bench.grid.cell import build_cell
+from repfl.bench.grid.grid import files, read
+from repfl.bench.grid.valid import merge, recipe_from
+from repfl.bench.run.clients import clients_of, make
+from repfl.bench.run.task import Options
 from repfl.paper_tables.star_pfl import costs
 from repfl.paper_tables.star_pfl.traces import Traces
 from repfl.paper_tables.star_pfl.traces import read as read_traces

@@ -21,7 +21,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.records import provenance
+from repfl.bench.store import provenance
 from tests.references.clones import extract, place
 from tests.speed.peers.setting import COMMITS, METHODS, Setting
 from tests.speed.peers.shares import dataset, write

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from repfl.bench.cells.cell import Cell, build_cell
-from repfl.bench.running.clients import clients_of
+from repfl.bench.grid.cell import Cell, build_cell
+from repfl.bench.run.clients import clients_of
 from repfl.datasets.core.cache import prepared_path
 from repfl.datasets.core.recipe import Evaluation, Partition, Recipe, Training
 from tests.speed.peers.setting import Setting

@@ -27,10 +27,10 @@ Measured = dict[str, Any]
 
 def repfl(method: str, seed: int, setting: Setting, ready: Callable[[], None]) -> Measured:
     """A cell of ours, round by round, without its record."""
-    from repfl.bench.running import cost
-    from repfl.bench.running.clients import clients_of, make
-    from repfl.bench.running.memory import keep_freed_memory
-    from repfl.bench.running.task import Options
+    from repfl.bench.run import cost
+    from repfl.bench.run.clients import clients_of, make
+    from repfl.bench.run.memory import keep_freed_memory
+    from repfl.bench.run.task import Options
     from tests.speed.peers.shares import cell
 
     keep_freed_memory()  # as every process does that computes cells

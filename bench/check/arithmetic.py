@@ -1,0 +1,207 @@
+"""Arithmetic that can be redone: what a record says of itself follows from its own curves, counts
+and arrays, and from the partition where the data are here. Somebody who writes a number would have
+to write all of them, and then computing the cell again still tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isclose
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from repfl.bench.grid.needs import residents
+from repfl.bench.run.metrics import Rows, judged, reported, summarise
+from repfl.bench.store.digest import of_arrays, of_curves
+from repfl.bench.store.store import Record, Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from repfl.algorithms.engine.params import Params
+    from repfl.bench.grid.cell import Cell
+
+CLOSE = 1e-12
+"""Relative difference that another order of additions may make."""
+ClientRows = Sequence[tuple[int, str, int, int, int]]
+DENSE = ("fedavg", "fedavg-ft")
+"""Methods that send the whole model down and up in every round, whatever the data are."""
+
+
+def of_store(store: Store, record: Record) -> list[str]:
+    """What does not follow in a stored record."""
+    if record.status != "done":
+        return []
+    rows = _tuples(store.frame(record, "rounds.parquet"), "round", "name", "value")
+    clients = _tuples(
+        store.frame(record, "clients.parquet"), "round", "point", "client", "correct", "total"
+    )
+    digests = record.provenance["digests"]
+    wrong = (
+        []
+        if digests["curves"] == of_curves(rows, clients)
+        else ["digests.curves is not that of its curves"]
+    )
+    if digests["arrays"] != of_arrays(store.arrays(record)):
+        wrong.append("digests.arrays is not that of its arrays")
+    return [*wrong, *_from_counts(rows, clients), *_from_curves(record, rows), *bounds(record)]
+
+
+def _tuples(frame: pd.DataFrame | None, *names: str) -> list[Any]:
+    return (
+        [] if frame is None else list(zip(*(frame[name].tolist() for name in names), strict=True))
+    )
+
+
+def _from_counts(rows: Rows, clients: ClientRows) -> Iterator[str]:
+    """Every accuracy of a curve is that of its counts."""
+    curves = {(round_, name): value for round_, name, value in rows}
+    counts: dict[tuple[int, str], list[tuple[int, int]]] = {}
+    for round_, point, _, correct, total in clients:
+        counts.setdefault((round_, point), []).append((correct, total))
+    for (round_, point), pairs in counts.items():
+        for name, value in accuracies(*np.array(pairs).T).items():
+            if not _same(curves.get((round_, f"{point}/{name}")), value):
+                yield f"{point}/{name} of round {round_} is not that of its counts"
+                return
+
+
+def accuracies(correct: np.ndarray, total: np.ndarray) -> dict[str, float]:
+    """Mean, pooled, deviation and worst tenth over the clients that have samples."""
+    held = total > 0
+    if not held.any():
+        return {}
+    own = np.sort(correct[held] / total[held])
+    return {
+        "mean": float(own.mean()),
+        "pooled": float(correct.sum() / total.sum()),
+        "std": float(own.std(ddof=1)) if len(own) > 1 else 0.0,
+        "decile": float(own[: max(1, len(own) // 10)].mean()),
+    }
+
+
+def _from_curves(record: Record, rows: Rows) -> Iterator[str]:
+    """The summary is that of the curves, by the recipe's report rule."""
+    said = record.metrics
+    floor: Any = (said.get("floor", {}).get("clients"), said.get("floor", {}).get("pooled"))
+    again = summarise(rows, record.cell["recipe"], floor, said.get("parameters", 0))
+    yield from (f"{name} is not that of its curves" for name in differing(said, again))
+
+
+def differing(one: Any, other: Any, place: str = "") -> list[str]:
+    """The places at which two nested tables differ."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        names = dict.fromkeys((*one, *other))
+        return [
+            path
+            for name in names
+            for path in differing(
+                one.get(name), other.get(name), f"{place}.{name}" if place else str(name)
+            )
+        ]
+    return [] if one == other else [place]
+
+
+def bounds(record: Record) -> Iterator[str]:
+    """Accuracies are shares, and counts are not negative."""
+    shares = {"value": record.metrics.get("value"), **record.metrics.get("floor", {})}
+    for name, value in shares.items():
+        if isinstance(value, int | float) and not 0 <= value <= 1:
+            yield f"{name} is {value:g}, which is no share"
+    for name, count in record.metrics.get("traffic", {}).items():
+        if count < 0:
+            yield f"traffic.{name} is {count}"
+    if any(set(digest) <= {"0"} for digest in record.provenance["digests"].values()):
+        yield "a digest is empty"
+
+
+def of_line(record: Record, curves: Mapping[str, Any], counts: Any) -> list[str]:
+    """What does not follow in a measured line: its value from its curve and its counts, its summary
+    from both.
+    """
+    if record.status != "done":
+        return []
+    return [*_line_from_curve(record, curves), *_line_from_counts(record, counts), *bounds(record)]
+
+
+def _line_from_curve(record: Record, curves: Mapping[str, Any]) -> Iterator[str]:
+    """The value, its round, and the summary of the reported point."""
+    evaluation = record.cell["recipe"]["evaluation"]
+    point, average = judged(evaluation)
+    plain = {
+        name: dict(zip(c.rounds.tolist(), c.values.tolist(), strict=True))
+        for name, c in curves.items()
+    }
+    curve, said = plain.get(f"{point}/{average}"), record.metrics.get("points", {}).get(point)
+    if record.metrics["value"] is None and curve is None:
+        return
+    if not curve or said is None:
+        yield "the curve that its value is from is missing"
+        return
+    if evaluation["rule"] != "best-val":
+        value, round_ = reported(plain, evaluation)
+        if (value, round_) != (record.metrics["value"], record.metrics["round"]):
+            yield "value is not that of its curve"
+    elif curve.get(record.metrics["round"]) != record.metrics["value"]:
+        yield "value is not that of its curve"
+    if said["last"].get(average) != curve[max(curve)]:
+        yield f"points.{point}.last.{average} is not that of its curve"
+    if said["max"].get(average) != max(curve.values()):
+        yield f"points.{point}.max.{average} is not that of its curve"
+
+
+def _line_from_counts(record: Record, counts: Any) -> Iterator[str]:
+    """The value, and the spread over clients where the last round is the reported one."""
+    if counts is None:
+        return
+    found, (point, average) = (
+        accuracies(counts.correct, counts.total),
+        judged(record.cell["recipe"]["evaluation"]),
+    )
+    if not _same(record.metrics["value"], found.get(average)):
+        yield "value is not that of its counts"
+    last = record.metrics["points"][point]["last"]
+    if record.metrics["round"] == record.cell["recipe"]["training"]["rounds"]:
+        names = [name for name in found if name in last and not _same(last[name], found[name])]
+        yield from (f"points.{point}.last.{name} is not that of its counts" for name in names)
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return isclose(one, other, rel_tol=CLOSE, abs_tol=CLOSE)
+
+
+def of_partition(record: Record, cell: Cell) -> list[str]:
+    """What does not follow from the data that are here: floor, partition, samples, size of the
+    model, dense bytes.
+    """
+    from repfl.bench.run.clients import clients_of
+
+    clients, metrics = clients_of(cell), record.metrics
+    size, made = clients.model.params.parameters, record.provenance
+    expected = {
+        "floor": (metrics.get("floor"), {"clients": clients.floor[0], "pooled": clients.floor[1]}),
+        "partition": (made["partition"], clients.digest),
+        "samples": (made.get("samples"), clients.samples),
+        "parameters": (metrics.get("parameters"), size),
+    }
+    wrong = [
+        f"{name} is not that of the data here"
+        for name, (said, right) in expected.items()
+        if said != right
+    ]
+    if cell.method in DENSE and metrics["traffic"] != _dense(cell, clients.model.params):
+        wrong.append("traffic is not that of whole models")
+    return wrong
+
+
+def _dense(cell: Cell, params: Params) -> dict[str, int]:
+    """The whole model down and up, for every client of every round, as float32 numbers."""
+    from repfl.algorithms.core.recipe import cohort_size
+
+    recipe = cell.recipe
+    numbers = params.size if recipe["training"]["buffers"] == "global" else params.parameters
+    volume = 4 * numbers * cell.rounds * cohort_size(residents(recipe), recipe["participation"])
+    return {"up_values": volume, "up_codes": 0, "down_values": volume, "down_codes": 0}

@@ -1,0 +1,392 @@
+"""What every method must keep, checked on clients that are as awkward as real ones.
+
+`check(name)` runs the contract on a registered method. Its promises: numbers are finite; the same
+cell gives the same bits, also after a resume; stacked clients agree with a loop; bytes billed are
+bytes encoded; what is not sent is not learnt; absent clients play no part; test images decide
+nothing; unseen clients have models; scoring changes nothing; nothing asks the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from inspect import getsourcefile
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from repfl.algorithms import models
+from repfl.algorithms.core.method import build, methods
+from repfl.algorithms.core.run import Diverged, Run
+from repfl.algorithms.engine.client_data import ClientData
+from repfl.bench.check.toys import RAGGED, held_apart, other_tests, toy_data, toy_recipe
+from repfl.bench.check.watched import FilledRun, Replayed, ReplayedRun, Watched, WatchedRun, flat
+from repfl.bench.errors import one_line
+
+TOLERANCE = 1e-9
+
+
+class Broken(Exception):
+    """A promise is not kept."""
+
+
+def keep(holds: bool, otherwise: str) -> None:
+    """Raise `Broken` unless something holds."""
+    if not holds:
+        raise Broken(otherwise)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One setting in which the contract is checked."""
+
+    method: str
+    model: str
+    participation: float
+    hp: tuple[tuple[str, Any], ...] = ()
+
+    def fresh(
+        self,
+        *,
+        kind: type[Run] = Run,
+        sizes: tuple[int, ...] = RAGGED,
+        dealt: Callable[[tuple[int, ...]], ClientData] = toy_data,
+        stack: int = 1,
+        device: str = "cpu",
+        **protocol: Any,
+    ) -> Run:
+        """Return the method in this situation, not yet started."""
+        data = dealt(sizes)
+        model = models.build(self.model, channels=1, size=8, classes=data.classes)
+        recipe = toy_recipe(clients=len(sizes), participation=self.participation, **protocol)
+        method = build(self.method, dict(self.hp))
+        how: dict[str, Any] = {"seed": 0, "dtype": torch.float64, "stack": stack, "device": device}
+        return kind(method, recipe, data, model, **how)
+
+    def run(self, *, rounds: int | None = None, **how: Any) -> Run:
+        """Return the method in this situation after some rounds (default: all)."""
+        run = self.fresh(**how)
+        run.start()
+        for _ in range(run.fed.rounds if rounds is None else rounds):
+            run.step()
+        return run
+
+
+def situations(name: str) -> Iterator[Situation]:
+    """Yield the situations of a method: all clients without batch norm, half of them with it."""
+    entry = methods()[name]
+    options = tuple(entry.quick.items())
+    if "bn" not in entry.needs:
+        yield Situation(name, "tiny", 1.0, options)
+    yield Situation(name, "tiny-bn", 1.0 if "p2p" in entry.needs else 0.5, options)
+
+
+def usual(case: Situation) -> Run:
+    """Return a run that several promises look at and none continues."""
+    return _usual(case, methods()[case.method].cls)  # type: ignore[arg-type]  # classes have hashes
+
+
+@lru_cache(maxsize=4)
+def _usual(case: Situation, method: type) -> Run:
+    return case.run(kind=WatchedRun)
+
+
+def gap(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
+    """Return the largest difference of two states, relative to the largest entry of a tensor."""
+    if one.keys() != other.keys():
+        raise ValueError(f"states differ in their tensors: {sorted(one)} and {sorted(other)}")
+    pairs = [(a.double(), other[name].double()) for name, a in one.items() if a.numel()]
+    return max(((a - b).abs().max() / a.abs().max().clamp(min=1e-12)).item() for a, b in pairs)
+
+
+def same(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
+    """Return whether two lists of tensors are equal to the bit."""
+    return len(one) == len(other) and all(map(torch.equal, one, other))
+
+
+def client_models(run: Run) -> list[Tensor]:
+    """Return what all clients are scored with."""
+    with run.fed.as_active(range(run.fed.N)):
+        return flat(run.scored_models())
+
+
+def watched(run: Run) -> Watched:
+    """Return the federation of a watched run."""
+    assert isinstance(run.fed, Watched)
+    return run.fed
+
+
+# -- the promises ----------------------------------------------------------------------------------
+
+
+def finite(case: Situation) -> None:
+    """States, scores and logged numbers are finite on clients with no sample, one, one class."""
+    run = usual(case)
+    for name, tensor in run.state.items():
+        fine = not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())
+        keep(fine, f"state {name!r} is not finite")
+    keep(all(np.isfinite(value) for _, _, value in run.rows), "a recorded number is not finite")
+    keep(
+        any(name == "pre_agg/mean" for _, name, _ in run.rows),
+        "nothing is scored after local training: `fed.train` sees to it; beside `fed.train_with`"
+        ' write fed.score("pre_agg", models)',
+    )
+
+
+def resumable(case: Situation) -> None:
+    """A run restored after its first round ends with the bits of one that was never interrupted."""
+    whole, halfway, resumed = usual(case), case.run(rounds=1), case.fresh()
+    resumed.restore({name: value.clone() for name, value in halfway.snapshot().items()})
+    while not resumed.done:
+        resumed.step()
+    different = [n for n, v in whole.state.items() if not torch.equal(v, resumed.state[n])]
+    keep(not different, f"the same cell, resumed, gives another {', '.join(different)}")
+    timeless = [
+        [row for row in run.rows if not row[1].startswith("time/")] for run in (whole, resumed)
+    ]
+    keep(timeless[0] == timeless[1], "the same cell, resumed, gives other curves")
+
+
+def stacked(case: Situation) -> None:
+    """Training clients one by one and stacked agree to 1e-9 (float64)."""
+    difference = gap(usual(case).state, case.run(stack=len(RAGGED)).state)
+    keep(difference < TOLERANCE, f"stacked clients differ from single ones by {difference:.1e}")
+
+
+def billed(case: Situation) -> None:
+    """Bytes billed are bytes of messages that were encoded for real; some are sent if the state
+    has a part that is not the clients' own.
+    """
+    run = usual(case)
+    told = sum(v for _, name, v in run.rows if name.startswith("traffic/up"))
+    told += sum(v for _, name, v in run.rows if name.startswith("traffic/down"))
+    edges = run.fed.ledger.edges
+    encoded = watched(run).encoded * (1 if edges is None else 2)  # a message leaves and arrives
+    keep(told == encoded, f"{told:.0f} bytes are billed, {encoded} were encoded")
+
+
+def unsent(case: Situation) -> None:
+    """What a client does not send, other clients and the server do not learn: with its messages
+    replayed, its trained models may be anything.
+    """
+    first = case.run(kind=ReplayedRun, rounds=1)
+    second = case.run(kind=ReplayedRun, rounds=1)
+    for run in (first, second):
+        assert isinstance(run.fed, Replayed)
+        run.fed.record()
+    first.step()
+    teacher = max(first.fed.active_ids, key=lambda client: RAGGED[client])
+    second.fed.replay(first.fed, "up", teacher)  # type: ignore[attr-defined]
+    second.step()
+    wrong = _moved(first, second, teacher)
+    keep(
+        not wrong,
+        f"{', '.join(wrong)} learns from a client what no message carries: compute with what"
+        " fed.up, fed.gossip and fed.send return",
+    )
+
+
+def unreceived(case: Situation) -> None:
+    """What the server does not send, clients do not train with: with downloads replayed, the
+    server's state may be anything.
+    """
+    first = case.run(kind=ReplayedRun, rounds=1)
+    second = case.run(kind=ReplayedRun, rounds=1)
+    for run in (first, second):
+        assert isinstance(run.fed, Replayed)
+        run.fed.record()
+    for name, value in second.state.items():
+        at_server = value.shape[:1] != (second.fed.N,) or name in second.method.server_rows
+        if at_server and value.is_floating_point():
+            second.state[name] = value + 0.01
+    first.step()
+    second.fed.replay(first.fed, "down")  # type: ignore[attr-defined]
+    second.step()
+    assert isinstance(first.fed, Replayed)
+    keep(
+        first.fed.coded_down or same(first.fed.trained_from, watched(second).trained_from),
+        "clients train with a part of the server's state that no message carries: use what"
+        " fed.down and fed.send return",
+    )
+
+
+def _moved(one: Run, other: Run, client: int) -> list[str]:
+    """Return the parts of the state that differ in more than a client's own row."""
+    others = torch.arange(one.fed.N) != client
+    found = []
+    for name, value in one.state.items():
+        rows = value.shape[:1] == (one.fed.N,) and name not in one.method.server_rows
+        mine, theirs = (v[others] if rows else v for v in (value, other.state[name]))
+        if not torch.equal(mine, theirs):
+            found.append(f"state {name!r}")
+    return found
+
+
+def absent(case: Situation) -> None:
+    """A client that is not sampled plays no part: with other pictures and another state of its
+    own, everything else comes out the same.
+    """
+    one = case.run(rounds=1)
+    away = sorted(set(range(one.fed.N)) - set(one.fed.active_ids))
+    if not away:
+        return
+    teacher = max(away, key=lambda client: RAGGED[client])
+    two = case.run(rounds=1, dealt=_negatives(teacher))
+    others = torch.arange(one.fed.N) != teacher
+    pairs = zip(client_models(one), client_models(two), strict=True)
+    keep(
+        all(torch.equal(a[others], b[others]) for a, b in pairs),
+        "clients learn from one that was not sampled",
+    )
+    late = case.run(rounds=1)
+    one.step()
+    late.fed.begin(2)
+    gone = [client for client in range(one.fed.N) if client not in late.fed.active_ids]
+    for name, value in late.state.items():
+        rows = value.shape[:1] == (one.fed.N,) and name not in one.method.server_rows
+        if rows and gone and value.is_floating_point():
+            value[gone[0]] += 0.01
+    late.step()
+    wrong = _moved(one, late, gone[0]) if gone else []
+    keep(
+        not wrong,
+        f"{', '.join(wrong)} depends on the row of a client that was not sampled: index the rows of"
+        " a state with [fed.active]",
+    )
+
+
+def _negatives(client: int) -> Callable[[tuple[int, ...]], ClientData]:
+    def dealt(sizes: tuple[int, ...]) -> ClientData:
+        data = toy_data(sizes)
+        images, own = data.images.clone(), data.train[client]
+        images[own] = 255 - images[own]
+        return replace(data, images=images)
+
+    return dealt
+
+
+def blind(case: Situation) -> None:
+    """Test images decide nothing, nor do validation images unless `uses_validation` says so."""
+    _unmoved(case, other_tests, "test images")
+    if not methods()[case.method].cls.uses_validation and case.participation == 1:
+        _unmoved(case, held_apart, "validation images; if it is meant to: `uses_validation = True`")
+
+
+def _unmoved(case: Situation, dealt: Callable[[tuple[int, ...]], ClientData], what: str) -> None:
+    one, two = usual(case), case.run(kind=WatchedRun, dealt=dealt)
+    different = [n for n, v in one.state.items() if not torch.equal(v, two.state[n])]
+    keep(not different, f"training depends on {what}")
+    keep(same(watched(one).judged, watched(two).judged), f"scored models depend on {what}")
+
+
+def statistics(case: Situation) -> None:
+    """Batch-norm statistics that are not sent stay a client's own: no model has the zeros that
+    messages leave in their place.
+    """
+    one, two = usual(case), case.run(kind=FilledRun)
+    keep(
+        same(watched(one).judged, watched(two).judged),
+        "batch-norm statistics come from a message that does not carry them: where"
+        " `fed.communicated` is false, keep the client's own",
+    )
+
+
+def newcomers(case: Situation) -> None:
+    """Clients that never took part, and unseen ones, have finite models; giving them these changes
+    nothing.
+    """
+    run = replace(case, participation=1 / 6).run(rounds=1)
+    for part in client_models(run):
+        keep(bool(torch.isfinite(part).all()), "a client that never took part has no finite model")
+    before = {name: value.clone() for name, value in run.state.items()}
+    again = []
+    for _ in range(2):
+        late = run.fed.newcomer_federation(run.fed.data)
+        found = run.method.newcomer_params(run.state, late)
+        if found is None:
+            return
+        again.append(flat(found))
+    keep(same(*again), "unseen clients get another model the second time")
+    keep(
+        all(bool(torch.isfinite(part).all()) for part in again[0]),
+        "an unseen client has a model that is not finite",
+    )
+    keep(
+        all(torch.equal(before[name], run.state[name]) for name in before),
+        "giving unseen clients a model changes the state",
+    )
+
+
+def pure_scoring(case: Situation) -> None:
+    """Scoring changes nothing, and a client's model does not depend on who else is scored."""
+    run = case.run(rounds=2)
+    before = {name: value.clone() for name, value in run.state.items()}
+    whole, halves = client_models(run), []
+    for block in (range(3), range(3, run.fed.N)):
+        with run.fed.as_active(block):
+            halves.append(flat(run.scored_models()))
+    joined = [torch.cat(parts) for parts in zip(*halves, strict=True)]
+    apart = max(gap({"": a}, {"": b}) for a, b in zip(whole, joined, strict=True))
+    keep(apart < TOLERANCE, "a client's model depends on who else is scored")
+    keep(
+        all(torch.equal(before[name], run.state[name]) for name in before),
+        "scoring changed the state",
+    )
+
+
+def device(case: Situation) -> None:
+    """A round runs on the device `meta`, which refuses whatever would make a GPU wait: `.item()`,
+    `.tolist()`, `bool()`, shapes that depend on values, tensors made on the wrong device.
+    """
+    try:
+        for stack in (1, len(RAGGED)):
+            case.run(rounds=2, device="meta", stack=stack)
+    except (RuntimeError, NotImplementedError) as error:
+        text = f"a GPU would have to wait, or tensors of two devices meet: {one_line(error)}"
+        raise Broken(f"{text}{_where(error, case.method)}; see `fed.to_host`") from error
+
+
+CONTRACT: tuple[Callable[[Situation], None], ...] = (
+    finite,
+    resumable,
+    stacked,
+    billed,
+    unsent,
+    unreceived,
+    absent,
+    blind,
+    statistics,
+    newcomers,
+    pure_scoring,
+    device,
+)
+
+
+def _where(error: BaseException, name: str) -> str:
+    """Return the last line of the method's own file that led to an error."""
+    file = getsourcefile(methods()[name].cls)
+    lines = [each.lineno for each in extract_tb(error.__traceback__) if each.filename == file]
+    return f" ({Path(file).name}:{lines[-1]})" if file and lines else ""
+
+
+def check(
+    name: str, promises: Sequence[Callable[[Situation], None]] = ()
+) -> Iterator[tuple[str, Situation, str]]:
+    """Run the contract, or some of it, on a method: (promise, situation, what is wrong or "")."""
+    torch.set_num_threads(1)
+    for case in situations(name):
+        for promise in promises or CONTRACT:
+            wrong = ""
+            try:
+                promise(case)
+            except Broken as error:
+                wrong = str(error)
+            except (Exception, SystemExit) as error:  # a method of others may fail in any way
+                kind = "diverged on toys" if isinstance(error, Diverged) else type(error).__name__
+                wrong = f"{kind}: {one_line(error)}{_where(error, name)}"
+            yield promise.__name__, case, wrong

@@ -1,0 +1,260 @@
+"""What a grid file may say, and the blocks of cells that its shorthands stand for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from repfl.bench.grid.valid import dotted, merge, nested
+
+Range = Literal["log", "uniform", "whole", "log whole", "near-one", "one of"]
+Scale = Literal["smoke", "desk", "paper"]
+Seed = Annotated[int, Field(ge=0)]
+NAME = re.compile(r"[a-z0-9-]+")
+"""What artefacts and papers are called: the names of files and folders in a report, of anchors in
+its page and of labels in LaTeX.
+"""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class GridRow(_Strict):
+    """One row of a table, or one line of a figure."""
+
+    label: str
+    method: str
+    hp: dict[str, Any] = {}
+    recipe: dict[str, Any] = Field(
+        default={}, description="fields of the recipe that this row has otherwise, at every scale"
+    )
+
+
+class Search(_Strict):
+    """Random search in place of one run: so many trials per row, column and seed, of the method's
+    declared ranges and of others (`{ log = [0.01, 1] }`, likewise `uniform`). Here as in a sweep, a
+    name without a dot is a hyper-parameter.
+    """
+
+    trials: int = Field(ge=1, le=1000)
+    over: dict[str, dict[Range, list[Any]]] = {}
+
+    @field_validator("over")
+    @classmethod
+    def _one_range(cls, given: dict[str, dict[str, list[Any]]]) -> dict[str, dict[str, list[Any]]]:
+        for name, ranges in given.items():
+            if len(ranges) != 1:
+                raise ValueError(f"{name}: give one range, as in {{ log = [0.01, 1] }}")
+        return given
+
+    @property
+    def ranges(self) -> dict[str, tuple[str, list[Any]]]:
+        """What is searched beside the method's own space, each with its range."""
+        return {name: next(iter(ranges.items())) for name, ranges in self.over.items()}
+
+
+class Block(_Strict):
+    """Rows crossed with recipes and seeds.
+
+    In a sweep a name without a dot is a hyper-parameter, one with a dot a field of the recipe, such
+    as `training.lr`, `partition.options.alpha` or, where it stands in no table, `recipe.model`.
+    """
+
+    rows: list[GridRow] = []
+    like: str = Field(default="", description="a list of [rows], put before the block's own")
+    sweep: dict[str, list[Any]] = Field(
+        default={},
+        description=(
+            "hyper-parameters or fields of the recipe, and their values: every row once per value,"
+            " `{name}` in its label"
+        ),
+    )
+    across: dict[str, list[Any]] = Field(
+        default={},
+        description=(
+            "fields of the recipe, and their values: every column once per value, `{name}` in its"
+            " label or else after it"
+        ),
+    )
+    search: Search | None = None
+    recipes: list[str] = []
+    columns: str = Field(
+        default="", description="a list of [columns], put before the block's own recipes"
+    )
+    per: dict[str, dict[str, Any]] = Field(
+        default={},
+        description="further recipes, each with hyper-parameters of its own for all rows",
+    )
+    seeds: list[Seed] | None = None
+    scales: list[Scale] = ["smoke", "desk", "paper"]
+    evaluation: dict[str, Any] = {}
+
+    @field_validator("sweep", "across", mode="before")
+    @classmethod
+    def _dotted(cls, given: Any) -> Any:
+        """`training.lr` and `"training.lr"` are the same name, though TOML makes a table of one."""
+        return dotted(given) if isinstance(given, dict) else given
+
+    @field_validator("sweep", "across")
+    @classmethod
+    def _has_values(cls, given: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        for name, values in given.items():
+            if not values:
+                raise ValueError(f"{name} has no values")
+        return given
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        """A block has something to show, and what goes across is a field of the recipe."""
+        if not (self.rows or self.like) or not (self.recipes or self.columns or self.per):
+            raise ValueError("a block needs rows (or like) and recipes (or columns, or per)")
+        for name in self.across:
+            if "." not in name:
+                raise ValueError(
+                    f"across: {name!r} is not valid; valid: a field of the recipe, such as"
+                    " training.lr, partition.options.alpha or recipe.clients"
+                )
+            if name in self.sweep:
+                raise ValueError(f"{name} is swept and goes across; it can do one of them")
+        return self
+
+
+class Artefact(_Strict):
+    """One table or figure."""
+
+    kind: Literal["table", "figure"]
+    title: str
+    like: str = Field(default="", description="an artefact whose cells this one shows as well")
+    cells: list[Block] = []
+
+
+class ScaleRules(_Strict):
+    """What a scale changes: seeds, all recipes, single recipes (by name or pattern, in the order of
+    the file), hyper-parameters.
+
+    Those of rows yield to these, but not in a block for this scale alone.
+    """
+
+    seeds: list[Seed] = Field(min_length=1)
+    only: list[str] = Field(
+        default=["*"], description="names or patterns of the recipes that run at this scale"
+    )
+    recipe: dict[str, Any] = {}
+    recipes: dict[str, dict[str, Any]] = {}
+    methods: dict[str, dict[str, Any]] = {}
+
+
+class GridFile(_Strict):
+    """A whole grid.toml."""
+
+    title: str
+    year: int
+    sources: str = Field(
+        default="",
+        description=(
+            "where the paper is, and the code that was read; `arXiv NUMBER`, `OWNER/NAME at COMMIT`"
+            " and addresses become links"
+        ),
+    )
+    about: str = Field(
+        default="",
+        description="what is asked and how, where no paper says it: for a protocol of one's own",
+    )
+    recipes: dict[str, dict[str, Any]]
+    rows: dict[str, list[GridRow]] = {}
+    columns: dict[str, list[str]] = {}
+    scales: dict[str, ScaleRules]
+    artefacts: dict[str, Artefact]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A recipe of the file, and fields of it that this column has otherwise."""
+
+    recipe: str
+    fields: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """What the column is called in data."""
+        told = ",".join(f"{name}={_spelled(value)}" for name, value in self.fields.items())
+        return f"{self.recipe}[{told}]" if told else self.recipe
+
+    def label(self, label: str) -> str:
+        """What a reader is told."""
+        shown, rest = _filled(label, self.fields)
+        return ", ".join([shown, *(f"{n.rpartition('.')[2]} = {v}" for n, v in rest.items())])
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Rows crossed with columns and seeds, every shorthand written out."""
+
+    rows: tuple[GridRow, ...]
+    columns: tuple[Column, ...]
+    block: Block
+    at: tuple[str | int, ...]
+    """Where the file says so."""
+
+
+def written_out(file: GridFile, artefact: str) -> Iterator[Cells]:
+    """The blocks of an artefact; those of the artefact that it is like come first."""
+    own = file.artefacts[artefact]
+    if own.like:
+        yield from written_out(file, own.like)
+    for index, block in enumerate(own.cells):
+        rows, at = tuple(rows_of(file, block)), ("artefacts", artefact, "cells", index)
+        if recipes := (*file.columns.get(block.columns, ()), *block.recipes):
+            yield Cells(rows, tuple(_columns(recipes, block)), block, at)
+        for recipe, hp in block.per.items():
+            own_rows = tuple(_with(row, hp) for row in rows)
+            yield Cells(own_rows, tuple(_columns((recipe,), block)), block, at)
+
+
+def rows_of(file: GridFile, block: Block) -> Iterator[GridRow]:
+    """The rows of a block: those of the list that it is like, then its own; each once per point of
+    the sweep.
+    """
+    for row in (*file.rows.get(block.like, ()), *block.rows):
+        for point in _points(block.sweep):
+            hp = {name: value for name, value in point.items() if "." not in name}
+            fields = {name: value for name, value in point.items() if "." in name}
+            yield _with(row, hp, _filled(row.label, point)[0], fields)
+
+
+def _columns(recipes: Sequence[str], block: Block) -> Iterator[Column]:
+    """Every recipe once per point of what goes across."""
+    return (Column(recipe, point) for recipe in recipes for point in _points(block.across))
+
+
+def _points(sweep: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    """Every combination of values."""
+    return (dict(zip(sweep, values, strict=True)) for values in product(*sweep.values()))
+
+
+def _filled(label: str, values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """A label with its `{name}` filled in, and the values that it does not mention."""
+    rest = {}
+    for name, value in values.items():
+        text = _spelled(value)
+        if f"{{{name}}}" not in label:
+            rest[name] = text
+        label = label.replace(f"{{{name}}}", text)
+    return label, rest
+
+
+def _spelled(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _with(
+    row: GridRow, hp: Mapping[str, Any], label: str = "", fields: Mapping[str, Any] | None = None
+) -> GridRow:
+    recipe = merge(row.recipe, nested(fields or {}))
+    return GridRow(label=label or row.label, method=row.method, hp={**row.hp, **hp}, recipe=recipe)

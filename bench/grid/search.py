@@ -1,0 +1,129 @@
+"""Random search: the trials of a method, drawn the same way for every method.
+
+A study is a seed. Its trials are a Latin hypercube: each dimension is cut into as many strata of
+equal probability as there are trials, every trial has a stratum of its own, and its place in it is
+drawn. A draw's address is the study, the dimension's name and the number of trials, so methods that
+share a dimension, such as the learning rate, try the same values of it: what they differ in is not
+the luck of the draw.
+
+Ranges are what hyper-parameters and fields of recipes are searched in. A method declares one beside
+its hyper-parameter, as in `param(..., search={"log": [0.1, 10]})`; a grid file says the same of a
+field of its recipe.
+
+uniform     any number between two, all alike
+log         any number between two above zero, all orders of magnitude alike
+near-one    any number between two below one, such that its distance to one is searched like `log`
+whole       any whole number from the first to the second
+log whole   the same, all orders of magnitude alike
+one of      one of these
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from math import floor, log10
+from typing import Any
+
+from repfl.bench.errors import UserError
+from repfl.bench.grid.valid import spaces
+
+DIGITS = 3
+"""Significant digits of a drawn number: fine enough to search, and the same text everywhere."""
+
+Space = tuple[str, list[Any]]
+MOST = 4
+"""Dimensions that a method may search: more would be more luck for the same number of trials."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point of a search."""
+
+    number: int
+    """From 1; 0: nothing is searched."""
+    hp: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    """Fields of the recipe, under dotted names."""
+
+
+ALONE = Trial(0, {}, {})
+
+
+def space_of(
+    method: str, beside: Mapping[str, Space], fixed: Collection[str], place: str
+) -> dict[str, Space]:
+    """All that is searched: what the method declares and its row leaves open, and what the grid
+    searches beside it.
+    """
+    declared = spaces(method, place)
+    space = {name: each for name, each in declared.items() if name not in fixed} | dict(beside)
+    if not space or len(space) > MOST:
+        raise UserError(
+            f"{place}: {method} searches {', '.join(space) or 'nothing'}; valid: 1 to {MOST}"
+            " dimensions"
+        )
+    return space
+
+
+def trials(space: Mapping[str, Space], count: int, study: int) -> Iterator[Trial]:
+    """The trials of a study; names with a dot are fields of the recipe, the others
+    hyper-parameters.
+    """
+    drawn = {name: _shares(name, count, study) for name in space}
+    for number in range(count):
+        point = {name: value(space[name], drawn[name][number]) for name in space}
+        yield Trial(
+            number + 1,
+            {name: found for name, found in point.items() if "." not in name},
+            {name: found for name, found in point.items() if "." in name},
+        )
+
+
+@lru_cache(maxsize=4096)
+def _shares(name: str, count: int, study: int) -> list[float]:
+    """Where the trials lie in one dimension, from 0 up to 1."""
+    import numpy as np
+
+    from repfl.datasets.core.rng import generator
+
+    address = int.from_bytes(sha256(name.encode()).digest()[:6], "big")
+    rng = generator(study, "search", count, address)
+    strata = (rng.permutation(count) + rng.random(count)) / count
+    found: list[float] = np.minimum(strata, np.nextafter(1.0, 0.0)).tolist()
+    return found
+
+
+# -- ranges ----------------------------------------------------------------------------------------
+
+
+def value(space: Space, share: float) -> Any:
+    """The value that lies at a share of the range, from 0 up to 1."""
+    kind, limits = space
+    if kind == "one of":
+        return limits[floor(share * len(limits))]
+    low, high = limits
+    if kind == "whole":
+        return low + floor(share * (high - low + 1))
+    if kind == "log whole":
+        return floor(low * ((high + 1) / low) ** share)
+    if kind == "log":
+        return _short(low * (high / low) ** share)
+    if kind == "near-one":
+        return round(1 - _short((1 - low) * ((1 - high) / (1 - low)) ** share), 12)
+    return _short(low + share * (high - low))
+
+
+def _short(number: float) -> float:
+    """The number with few digits; what is left of zero stays zero."""
+    return round(number, DIGITS - 1 - floor(log10(abs(number)))) if number else 0.0
+
+
+def told(space: Space) -> str:
+    """The range in words."""
+    kind, limits = space
+    if kind == "one of":
+        return ", ".join(map(str, limits))
+    return f"{limits[0]:g} to {limits[1]:g}" + ("" if kind == "uniform" else f" ({kind})")

@@ -1,0 +1,101 @@
+"""What executors hand to workers, and what comes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import nan
+
+from repfl.bench.grid.cell import Cell
+
+GRACE = 15.0
+"""Seconds that cells get to write a checkpoint after the user asked to stop, and that one may
+overrun its time limit.
+"""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A cell to run, and how a user would ask for it alone."""
+
+    cell: Cell
+    command: str = ""
+    skip: str = ""
+    cost: float = 0.0
+    """Estimated seconds of one worker; 0: nobody knows."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How cells are run; nothing here changes which cell it is."""
+
+    results: str = "results"
+    device: str = "cpu"
+    precision: str = "default"
+    stack: int = 1
+    """Clients computed at once; 0: by the size of the model."""
+    checkpoint_every: float = 60.0
+    time_limit: float | None = None
+    alarm: bool = False
+    """Whether the process that computes sees to the limit within a round, too; elsewhere the one
+    that waits for it does.
+    """
+    fresh: bool = False
+    began: str = ""
+    """When the run began, as `now` writes it: with `fresh`, and for failed cells, only what is
+    newer counts as done.
+    """
+    plugins: tuple[str, ...] = ()
+    per_gpu: int = 1
+    """Cells that share one GPU."""
+    norms: bool = False
+    """Keep the size of every group of state tensors after every round, for the regression gate."""
+    address: str = ""
+    """Where the Ray cluster is; empty: RAY_ADDRESS, else one of its own on this machine."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task ended.
+
+    Stored: done, failed, diverged, skipped. Not stored: cached (it was there already), busy
+    (another runner has it), refused (the data or the partition cannot be had), interrupted, fatal
+    (nothing more can be stored).
+    """
+
+    id: str
+    status: str
+    reason: str = ""
+    seconds: float = 0.0
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Seconds by the clock on the wall and by the processor; the latter not a number where a part
+    of them was not measured.
+    """
+
+    wall: float = 0.0
+    processor: float = 0.0
+
+    @classmethod
+    def now(cls) -> Clocks:
+        return cls(time.perf_counter(), time.process_time())
+
+    @classmethod
+    def told(cls, wall: float, processor: float = nan) -> Clocks:
+        """Of a checkpoint; those of earlier days have no processor time."""
+        return cls(wall, processor)
+
+    def since(self, begun: Clocks) -> Clocks:
+        """This much, and what has passed since then."""
+        now = Clocks.now()
+        return Clocks(
+            self.wall + now.wall - begun.wall, self.processor + now.processor - begun.processor
+        )
+
+
+Tell = Callable[[str, int], None]
+"""Told a cell's id and how many of its rounds are done."""

@@ -1,0 +1,86 @@
+"""Checkpoints: the state of a running cell as safetensors, so that a killed run goes on where it
+was.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repfl.bench.store.digest import of_tensors
+from repfl.bench.store.store import Store, writing
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FORMAT = "1"
+
+
+def path_of(store: Store, cell: str) -> Path:
+    return store.running / f"{cell}.safetensors"
+
+
+def save(store: Store, cell: str, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
+    """Write a checkpoint over the last one, atomically. `facts` say what must be equal for it to be
+    used.
+    """
+    own = _apart({name: value.detach().to("cpu").contiguous() for name, value in tensors.items()})
+    path = path_of(store, cell)
+    with writing(store.root):
+        _write(
+            path.with_suffix(".partial"),
+            own,
+            {**facts, "format": FORMAT, "digest": of_tensors(own)},
+        )
+        path.with_suffix(".partial").replace(path)
+
+
+def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same tensors, no two of them views of one memory, which a file cannot hold; the others
+    are not copied: they may be gigabytes.
+    """
+    seen: set[int] = set()
+    out = {}
+    for name, value in tensors.items():
+        memory = value.untyped_storage().data_ptr()
+        out[name] = value.clone() if memory in seen else value
+        seen.add(memory)
+    return out
+
+
+def _write(path: Path, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
+    """Stream tensors into a file and wait until the disk has it."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    try:
+        save_file(tensors, path, facts)
+    except SafetensorError as error:  # what it makes of a full disk
+        raise OSError(str(error)) from error
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def load(store: Store, cell: str, facts: dict[str, str]) -> dict[str, Tensor] | None:
+    """The last checkpoint of a cell; none if there is none, if it is damaged, or if it was made by
+    other code or elsewhere.
+    """
+    from safetensors import safe_open
+
+    try:
+        with safe_open(path_of(store, cell), framework="pt") as file:
+            known: dict[str, Any] = file.metadata() or {}
+            names: list[str] = list(file.keys())
+            tensors = {name: file.get_tensor(name) for name in names}
+    # whatever is wrong with the file, the cell then starts again, which costs time and nothing else
+    except Exception:
+        return None
+    expected = {**facts, "format": FORMAT, "digest": of_tensors(tensors)}
+    return tensors if all(known.get(name) == value for name, value in expected.items()) else None
+
+
+def drop(store: Store, cell: str) -> None:
+    """Remove a cell's checkpoint."""
+    for path in (path_of(store, cell), path_of(store, cell).with_suffix(".partial")):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,105 @@
+"""Versions: whether a result is what would be computed today.
+
+A result is *current* if all versions that it was computed with are today's, else *stale*. People
+raise versions on purpose: `ENGINE`, and the `version` of a method, a data set or a partition rule.
+`repfl check` fails if numbers move without that. A plug-in has no version that anybody would raise,
+so its files are hashed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from repfl.bench.grid import plugins
+from repfl.bench.store.provenance import data_moved
+
+PLUGIN = "plugin"
+
+
+class Standing(NamedTuple):
+    """Whether a result is current, and why not."""
+
+    current: bool
+    reason: str = ""
+
+
+def of_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Return today's versions of everything that computes a cell.
+
+    The rule is left out if the recipe names none, as in a published line that no grid plans any
+    more. KeyError if a method, data set or rule is not registered.
+    """
+    from repfl.algorithms.core import ENGINE
+    from repfl.algorithms.core.method import methods
+    from repfl.datasets.core import partition, registry
+    from repfl.datasets.core.errors import DataError
+
+    recipe = cell["recipe"]
+    rule = (recipe.get("partition") or {}).get("rule")
+    versions = {"engine": ENGINE, "method": _known("method", cell["method"], methods()).version}
+    try:
+        versions["dataset"] = registry.get(recipe["dataset"]).version
+    except DataError:
+        raise KeyError("data set", recipe["dataset"]) from None
+    if rule is not None:
+        versions["rule"] = _known("partition rule", rule, partition.partitioners()).version
+    return versions | _plugin(cell["method"], recipe, rule)
+
+
+def _known(kind: str, name: str, registered: Mapping[str, Any]) -> Any:
+    if name not in registered:
+        raise KeyError(kind, name)
+    return registered[name]
+
+
+def _plugin(method: str, recipe: Mapping[str, Any], rule: str | None) -> dict[str, str]:
+    """Return one hash of all plug-ins that bring something of a cell; nothing if none does."""
+    names = {
+        "method": method,
+        "dataset": recipe["dataset"],
+        "model": recipe.get("model"),
+        "partition": rule,
+    }
+    digests = {plugins.digest(kind, str(name)) for kind, name in names.items()} - {""}
+    return {PLUGIN: sha256(" ".join(sorted(digests)).encode()).hexdigest()} if digests else {}
+
+
+def of_record(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Standing:
+    """Return the standing of a stored record; it is also stale if its data have changed since."""
+    for moved in data_moved(provenance.get("data") or {}):
+        return Standing(False, f"made with other data: {moved}")
+    return standing(provenance.get("versions") or {}, cell)
+
+
+def of_line(provenance: Mapping[str, Any], cell: Mapping[str, Any]) -> Standing:
+    """Return the standing of a measured line; it is stale if uncommitted code computed it."""
+    if provenance.get("dirty"):
+        return Standing(
+            False, f"made from a clone with changes, at commit {str(provenance.get('commit'))[:8]}"
+        )
+    return standing(provenance.get("versions") or {}, cell)
+
+
+def standing(made: Mapping[str, Any], cell: Mapping[str, Any]) -> Standing:
+    """Return the standing of a result with these versions, naming the versions that differ.
+
+    Records of early days have no versions: they count as made by engine 0.
+    """
+    try:
+        today = of_cell(cell)
+    except KeyError as error:
+        kind, name = error.args
+        return Standing(False, f"there is no {kind} {name!r} today")
+    differing = [
+        f"{name} {made.get(name, 0)} (today {version})"
+        for name, version in today.items()
+        if name != PLUGIN and made.get(name) != version and (made or name == "engine")
+    ]
+    if differing:
+        return Standing(False, f"made by {', '.join(differing)}")
+    if made.get(PLUGIN) != today.get(PLUGIN):
+        changed = "has changed since" if PLUGIN in today else "is not loaded"
+        return Standing(False, f"a plug-in that it was made with {changed}")
+    return Standing(True)

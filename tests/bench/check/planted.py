@@ -1,0 +1,186 @@
+"""Mistakes of the kinds that people make, to be planted into a copy of this clone, one at a time.
+`edits` has others.
+
+In methods they are found by reading the code, so new methods are covered as they come: a swapped
+sign, a product for a quotient, `and` for `or`, a comparison the wrong way round, weights that are
+forgotten, a mask that is off by one, a learning rate or any other hyper-parameter that is a tenth
+too large. In the engine each is one line that redefines a public name at the end of its file.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from repfl.algorithms.core.method import methods
+from tests.bench.check.edits import Edit
+from tests.bench.check.spoiled import SPOILED
+from tests.bench.conftest import ROOT
+
+PER_METHOD = 2
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.GtE: ast.Lt,
+    ast.LtE: ast.Gt,
+    ast.Gt: ast.LtE,
+    ast.Lt: ast.GtE,
+}
+MASKS = (
+    "fed.communicated",
+    "fed.params.body",
+    "fed.params.head",
+    "fed.params.learnable",
+    "fed.params.norm",
+    "fed.params.stats",
+)
+SPARED = ("record", "__init__")
+"""Functions that only tell, or only remember."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One planted mistake: the whole text of a file that has it, and the methods by which the gate
+    may find it.
+    """
+
+    methods: tuple[str, ...]
+    file: Path
+    text: str
+    what: str
+    recipes: tuple[str, ...] = ("everybody", "cohort")
+    """The recipes of the gate that are asked."""
+
+
+# -- in methods ------------------------------------------------------------------------------------
+
+
+def sites(tree: ast.AST, rates: set[str]) -> list[ast.AST]:
+    """The places in a method's functions where a mistake can be planted; `rates` are its
+    hyper-parameters that are no counts.
+    """
+    found: list[ast.AST] = []
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and function.name not in SPARED:
+            nodes = [node for statement in function.body for node in ast.walk(statement)]
+            asked = {id(part) for node in nodes for part in _asked(node)}
+            found += [
+                node
+                for node in nodes
+                if _is_site(node, rates)
+                and not (isinstance(node, ast.Attribute) and id(node) in asked)
+            ]
+    return found
+
+
+def _asked(node: ast.AST) -> list[ast.expr]:
+    """What is only asked whether it is there: a tenth more of it is as much there."""
+    if isinstance(node, ast.BoolOp):
+        return node.values
+    return [node.test] if isinstance(node, ast.If | ast.IfExp) else []
+
+
+def _is_site(node: ast.AST, rates: set[str]) -> bool:
+    if isinstance(node, ast.BinOp):
+        return type(node.op) in OPERATORS and not isinstance(
+            node.right, ast.Dict
+        )  # tables are merged with `|`
+    if isinstance(node, ast.Compare):
+        return type(node.ops[0]) in COMPARISONS
+    if isinstance(node, ast.Attribute):
+        return ast.unparse(node) in MASKS or (
+            node.attr in rates and ast.unparse(node.value).endswith("hp")
+        )
+    return isinstance(node, ast.Call) and any(keyword.arg == "weights" for keyword in node.keywords)
+
+
+class _Plant(ast.NodeTransformer):
+    """Makes the mistake at one node."""
+
+    def __init__(self, place: ast.AST) -> None:
+        self.place, self.before, self.after = place, ast.unparse(place), ""
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if node is not self.place:
+            return self.generic_visit(node)
+        made = _mistaken(node)
+        self.after = ast.unparse(made)
+        return made
+
+
+def _mistaken(node: ast.AST) -> ast.AST:
+    if isinstance(node, ast.BinOp):
+        node.op = OPERATORS[type(node.op)]()
+    elif isinstance(node, ast.Compare):
+        node.ops[0] = COMPARISONS[type(node.ops[0])]()
+    elif isinstance(node, ast.Call):
+        node.keywords = [keyword for keyword in node.keywords if keyword.arg != "weights"]
+    else:
+        text = ast.unparse(node)
+        return ast.parse(
+            f"{text}.roll(1)" if text in MASKS else f"(1.1 * {text})", mode="eval"
+        ).body
+    return node
+
+
+def rates_of(cls: type) -> set[str]:
+    """Hyper-parameters that are real numbers and not zero: a tenth more of them is a change."""
+    hp = cls.HP()  # type: ignore[attr-defined]
+    return {name for name, value in vars(hp).items() if isinstance(value, float) and value}
+
+
+def in_methods(clone: Path) -> Iterator[Mistake]:
+    """Some mistakes per method, spread evenly over its code."""
+    for name, entry in sorted(methods().items()):
+        file, rates = (
+            clone / Path(inspect.getfile(entry.cls)).relative_to(ROOT),
+            rates_of(entry.cls),
+        )
+        count = len(sites(ast.parse(file.read_text()), rates))
+        for index in sorted(
+            {count * (2 * part + 1) // (2 * PER_METHOD) for part in range(PER_METHOD)}
+            if count
+            else ()
+        ):
+            tree = ast.parse(file.read_text())
+            plant = _Plant(sites(tree, rates)[index])
+            text = ast.unparse(ast.fix_missing_locations(plant.visit(tree)))
+            yield Mistake(
+                (name,), file.relative_to(clone), text, f"{name}: {plant.before} -> {plant.after}"
+            )
+
+
+# -- in the engine ---------------------------------------------------------------------------------
+
+
+def in_engine(clone: Path) -> Iterator[Mistake]:
+    """The listed mistakes."""
+    for name, line, method in SPOILED:
+        file = Path("algorithms") / f"{name}.py"
+        yield Mistake(
+            (method,), file, f"{(clone / file).read_text()}\n\n{line}\n", f"{name}: {line}"
+        )
+
+
+# -- by hand ---------------------------------------------------------------------------------------
+
+
+def by_hand(clone: Path, edits: Iterable[Edit]) -> Iterator[Mistake]:
+    """Edits, as mistakes."""
+    for edit in edits:
+        yield Mistake(
+            (edit.method,),
+            Path(edit.file),
+            edit.applied(clone),
+            edit.what,
+            tuple(edit.recipes.split()),
+        )

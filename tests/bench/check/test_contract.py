@@ -1,0 +1,281 @@
+"""The contract sees the mistakes that newcomers make, and passes who makes none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from repfl.bench.check import contract
+from repfl.bench.check.contract import Broken, Situation
+from tests.bench.conftest import PEEKING, ROOT, environment
+
+SLIPS = """
+import torch
+from repfl.algorithms.core.method import Method, register
+from repfl.algorithms.fedavg import FedAvg
+from repfl.algorithms.math.class_stats import class_statistics
+
+
+def slip(name):
+    return register(name, title=name, paper="none", year=2026, family="test", sends="as FedAvg")
+
+
+def seen(fed, models, split="test"):
+    return models + 0.001 * fed.count_correct(models, split)[0].to(models.dtype)[:, None]
+
+
+class Plain(Method):
+    "FedAvg without a name for anything."
+
+    def init(self, fed):
+        return {"theta": fed.new_model()}
+
+    def round(self, state, fed):
+        end = fed.train(self.down(state, fed))
+        return {"theta": fed.mean(self.up(end, fed))}
+
+    def down(self, state, fed):
+        return fed.down(state["theta"])
+
+    def up(self, end, fed):
+        return fed.up(end)
+
+    def client_params(self, state, fed):
+        return state["theta"].expand(fed.K, -1)
+
+
+@slip("test-no-download")
+class NoDownload(Plain):
+    "The server's model reaches clients without a message."
+
+    def down(self, state, fed):
+        return state["theta"].expand(fed.K, -1)
+
+
+@slip("test-no-upload")
+class NoUpload(Plain):
+    "The server averages what clients have not sent."
+
+    def up(self, end, fed):
+        fed.up(end)
+        return end
+
+
+@slip("test-half-upload")
+class HalfUpload(Plain):
+    "Sends bodies, and averages heads as well."
+
+    def up(self, end, fed):
+        fed.up(end, fed.communicated & fed.params.body)
+        return end
+
+
+@slip("test-control")
+class Control(FedAvg):
+    "A second server vector that clients use without a message: half of the bill."
+
+    def init(self, fed):
+        return super().init(fed) | {"control": torch.zeros_like(fed.new_model())}
+
+    def round(self, state, fed):
+        start = self.download(state, fed)
+        end = fed.train(start + state["control"])
+        new = self.upload_and_average(state, fed, end)
+        return new | {"control": 0.1 * (new["theta"] - state["theta"])}
+
+
+@slip("test-one-scalar")
+class OneScalar(FedAvg):
+    "Uploads prototypes and bills one number."
+
+    def init(self, fed):
+        return super().init(fed) | {"prototypes": torch.zeros(fed.classes, dtype=fed.dtype)}
+
+    def round(self, state, fed):
+        new = super().round(state, fed)
+        sums = fed.trained[:, : fed.classes]
+        fed.send("up", sums[:, :1])
+        return new | {"prototypes": sums.mean(0)}
+
+
+class Rows(Method):
+    "A model for each client."
+
+    def init(self, fed):
+        return {"w": fed.new_models().clone()}
+
+    def round(self, state, fed):
+        return {"w": fed.scatter_rows(state["w"], fed.train(self.start(state, fed)))}
+
+    def start(self, state, fed):
+        return state["w"][fed.active]
+
+    def client_params(self, state, fed):
+        return state["w"][fed.active]
+
+
+@slip("test-honest-rows")
+class HonestRows(Rows):
+    pass
+
+
+@slip("test-first-rows")
+class FirstRows(Rows):
+    "Clients train the models of others."
+
+    def start(self, state, fed):
+        return state["w"][: fed.K]
+
+
+@slip("test-peeks-when-scored")
+class Scores(FedAvg):
+    "Looks at test images where it scores itself."
+
+    def round(self, state, fed):
+        after = super().round(state, fed)
+        fed.score("pre_agg", seen(fed, fed.trained))
+        return after
+
+
+@slip("test-learns-from-validation")
+class Greedy(FedAvg):
+    "Looks at validation images where it trains."
+
+    def round(self, state, fed):
+        after = super().round(state, fed)
+        return after | {"theta": seen(fed, after["theta"].expand(fed.K, -1), "val")[0]}
+
+
+@slip("test-zero-statistics")
+class Zeros(Plain):
+    "Forgets that statistics are not sent."
+
+
+@slip("test-calls-all")
+class CallsAll(FedAvg):
+    "Trains all clients, whoever is sampled."
+
+    def round(self, state, fed):
+        with fed.as_active(range(fed.N)):
+            return super().round(state, fed)
+
+
+@slip("test-unscored")
+class Unscored(FedAvg):
+    "Nothing is scored after training."
+
+    def round(self, state, fed):
+        after = super().round(state, fed)
+        fed.trained = None
+        return after
+
+
+@slip("test-remembers")
+class Remembers(FedAvg):
+    "Keeps something beside the state."
+
+    rounds = 0
+
+    def round(self, state, fed):
+        self.rounds += 1
+        after = super().round(state, fed)
+        return after | {"theta": after["theta"] + 1e-3 * self.rounds}
+
+
+@slip("test-asks")
+class Asks(FedAvg):
+    "Asks the device for a value."
+
+    def round(self, state, fed):
+        after = super().round(state, fed)
+        return after | {"theta": after["theta"] * (2.0 if after["theta"].sum().item() > 1e9 else 1)}
+
+
+@slip("test-explodes")
+class Explodes(FedAvg):
+    "Diverges."
+
+    def round(self, state, fed):
+        after = super().round(state, fed)
+        return after | {"theta": after["theta"] / 0}
+"""
+
+FOUND = [
+    ("test-no-download", "unreceived", 1.0, "a part of the server's state that no message carries"),
+    ("test-no-upload", "unsent", 1.0, "learns from a client what no message carries"),
+    ("test-half-upload", "unsent", 1.0, "learns from a client what no message carries"),
+    ("test-control", "unreceived", 1.0, "a part of the server's state that no message carries"),
+    ("test-one-scalar", "unsent", 1.0, "'prototypes' learns from a client"),
+    ("test-first-rows", "absent", 0.5, "index the rows of a state with"),
+    ("test-peeks-when-scored", "blind", 0.5, "scored models depend on test images"),
+    ("test-learns-from-validation", "blind", 1.0, "training depends on validation images; if"),
+    ("test-zero-statistics", "statistics", 0.5, "a message that does not carry them"),
+    ("test-calls-all", "absent", 0.5, "learn from one that was not sampled"),
+    ("test-unscored", "finite", 0.5, "nothing is scored after local training"),
+    ("test-remembers", "resumable", 1.0, "the same cell, resumed, gives another theta"),
+    ("test-asks", "device", 1.0, "a GPU would have to wait"),
+]
+
+
+@pytest.fixture
+def slips(tmp_path: Path, plugged: Callable[[Path], None]) -> Path:
+    path = tmp_path / "slips.py"
+    path.write_text(SLIPS)
+    plugged(path)
+    return path
+
+
+@pytest.mark.parametrize(("name", "promise", "participation", "said"), FOUND)
+def test_a_slip_is_seen(
+    slips: Path, name: str, promise: str, participation: float, said: str
+) -> None:
+    keeps = getattr(contract, promise)
+    model = "tiny" if name in ("test-one-scalar", "test-control") else "tiny-bn"
+    with pytest.raises(Broken, match=said):
+        keeps(Situation(name, model, participation))
+    keeps(Situation("fedavg", model, participation))
+
+
+def test_one_who_makes_no_slip_keeps_all(slips: Path) -> None:
+    assert [wrong for _, _, wrong in contract.check("test-honest-rows") if wrong] == []
+
+
+def test_a_method_that_diverges_is_told_so(slips: Path) -> None:
+    said = {wrong for _, _, wrong in contract.check("test-explodes", [contract.finite])}
+    assert len(said) == 1
+    assert said.pop().startswith("diverged on toys")
+
+
+def test_a_method_that_looks_at_test_images_is_seen(
+    tmp_path: Path, plugged: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "peeking.py"
+    path.write_text(PEEKING)
+    plugged(path)
+    with pytest.raises(Broken, match="training depends on test images"):
+        contract.blind(Situation("test-peeking", "tiny", 1.0))
+
+
+def test_promises_hold_where_python_leaves_assertions_out(slips: Path) -> None:
+    code = f"""
+from repfl.bench.grid import plugins
+from repfl.bench.check import contract
+plugins.load(["{slips}"])
+try:
+    contract.unsent(contract.Situation("test-no-upload", "tiny", 1.0))
+except contract.Broken as error:
+    print("seen", error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-O", "-c", code],
+        env=environment(),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith("seen"), done

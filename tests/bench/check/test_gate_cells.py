@@ -1,0 +1,142 @@
+"""The gate's cells between them exercise whatever the papers' grids use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from repfl.bench.check.gate.cells import PAPERS, RECIPES, gate_cell_of, places
+from repfl.bench.check.gate.reference import read_reference
+from repfl.bench.grid.cell import Cell
+from repfl.bench.grid.grid import SCALES
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection
+from repfl.bench.grid.valid import recipe_from
+from repfl.bench.run.clients import clients_of
+
+Used = set[tuple[str, Any]]
+
+ELSEWHERE = {
+    ("partition.rule", "domain"): "digits have no domains: tests/datasets/test_partitions.py",
+    ("domain.test_share", "set"): "the same",
+    (
+        "class-shards.test_share",
+        "set",
+    ): "digits have a test split: tests/datasets/test_partitions.py",
+}
+"""What embedded digits cannot show, and who looks at it instead."""
+DATA = ("dataset", "label")
+"""What data there are is no option of the code that the gate runs."""
+SWITCHES = {
+    "momentum": 0,
+    "weight_decay": 0,
+    "clip": 0,
+    "lr_decay": 1,
+    "participation": 1,
+    "every": (0, 1),
+}
+SWITCHES |= {"start_every": (0, 1), "finetuned_every": (0, 1)}
+"""Numbers some values of which switch something off, or mean something of their own."""
+
+
+def used_by(cell: Cell) -> Iterator[tuple[str, Any]]:
+    """The options that a cell uses: the kind of value of every field of its recipe, and its
+    method's choices.
+    """
+    yield from _kinds(cell.recipe, "")
+    for name, value in cell.hp.items():
+        if isinstance(value, str | bool) or value is None:
+            yield f"{cell.method}.{name}", value
+
+
+def _kinds(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        field = f"{prefix}{name}"
+        if field == "partition.options":
+            yield from (
+                (f"{values['rule']}.{option}", "set")
+                for option, given in value.items()
+                if given is not None
+            )
+        elif isinstance(value, Mapping):
+            yield from _kinds(value, f"{field}.")
+        elif name == "norm":
+            yield field, value if value in ("unit", "raw") else "mean and deviation"
+        elif isinstance(value, list) and field not in ("input",):
+            yield from ((field, item if isinstance(item, str) else "set") for item in value)
+        elif name not in DATA:
+            yield field, _kind(name, value)
+
+
+def _kind(name: str, value: Any) -> Any:
+    if isinstance(value, str | bool) or value is None:
+        return value
+    special = SWITCHES.get(name, ())
+    return value if value in (special if isinstance(special, tuple) else (special,)) else "set"
+
+
+@pytest.fixture(scope="module")
+def grids() -> Used:
+    """What the grids of all papers use, at every scale."""
+    cells = {item.cell.id: item.cell for scale in SCALES for item in plan(Selection(scale=scale))}
+    return {used for cell in cells.values() for used in used_by(cell)}
+
+
+@pytest.fixture(scope="module")
+def gate() -> Used:
+    return {used for _, planned in places() for used in used_by(planned.cell)}
+
+
+def test_every_option_of_the_grids_is_exercised(grids: Used, gate: Used) -> None:
+    assert grids - gate - set(ELSEWHERE) == set()
+
+
+def test_what_is_left_to_other_tests_is_used_and_not_exercised(grids: Used, gate: Used) -> None:
+    assert set(ELSEWHERE) <= grids - gate
+
+
+def test_the_reports_that_no_grid_asks_for_are_exercised_too(gate: Used) -> None:
+    assert {("evaluation.rule", "best-val"), ("evaluation.rounds", "set")} <= gate
+
+
+def test_the_gate_sees_every_method_and_every_variant() -> None:
+    from repfl.algorithms.core.method import methods
+
+    found = places()
+    assert {planned.cell.method for _, planned in found} == set(methods())
+    assert len({planned.cell.id for _, planned in found}) == len(found)
+    assert len({place.key for place, _ in found}) == len(found)
+    assert all(gate_cell_of(place.key) == place for place, _ in found)
+
+
+def clients(recipe: str) -> Any:
+    cell = next(planned.cell for place, planned in places(["fedavg"]) if place.recipe == recipe)
+    return clients_of(cell), recipe_from(RECIPES[recipe], recipe)
+
+
+def test_batches_of_one_sample_are_there_to_be_skipped() -> None:
+    found, recipe = clients("fedobp")
+    assert recipe.training.skip_single
+    assert any(len(part) % recipe.training.batch == 1 for part in found.data.train)
+
+
+def test_clients_differ_in_size_where_weights_are_uniform() -> None:
+    found, recipe = clients("star-pfl")
+    assert recipe.training.weighting == "uniform"
+    assert len({len(part) for part in found.data.train}) > 1
+    assert all(len(part) for part in found.data.val)
+
+
+def test_there_is_a_recipe_for_every_paper() -> None:
+    papers = Counter(item.paper for item in plan(Selection(scale="smoke")))
+    assert set(PAPERS) <= set(papers)
+
+
+def test_validation_and_test_data_choose_other_rounds() -> None:
+    entry = read_reference(None)["cells"]["fedavg star-pfl 1"]["metrics"]
+    chosen, best = (entry["points"]["pre_agg"][rule]["round"] for rule in ("best_val", "max"))
+    assert len({chosen, best, RECIPES["star-pfl"]["training"]["rounds"]}) == 3
+    assert entry["round"] == chosen

@@ -1,0 +1,233 @@
+"""The gate: silent when nothing moves, loud when anything does, on known platforms and on
+others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repfl.algorithms import core
+from repfl.algorithms.core import method as registry
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.fedavg import FedAvg
+from repfl.bench.check import regress
+from repfl.bench.check.gate import cells
+from repfl.bench.errors import UserError
+from repfl.bench.run import metrics
+from tests.bench.conftest import Said
+
+Here = Callable[..., Said]
+METHOD = ("--method", "fedavg")
+RECIPES = ("everybody", "cohort", "star-pfl")
+TRAINING = {"rounds": 2, "epochs": 1, "batch": 20, "lr": 0.05}
+UNLIKE: dict[str, dict[str, Any]] = {"everybody": {"lr": 0.4}, "star-pfl": {"weighting": "uniform"}}
+"""A learning rate with which the last round is not the best; weights that differ from those of
+samples.
+"""
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three recipes in short, computed in this process, so that methods can be changed under the
+    gate.
+    """
+    short = {
+        name: {**cells.RECIPES[name], "training": {**TRAINING, **UNLIKE.get(name, {})}}
+        for name in RECIPES
+    }
+    monkeypatch.setattr(cells, "RECIPES", short)
+    monkeypatch.setattr(cells, "SEEDS", (1, 2))
+    monkeypatch.setattr(cells, "ROWS", {"star-pfl": ("fedavg",)})
+    monkeypatch.setattr("repfl.bench.run.runner.choose_executor", lambda *_: ("inline", 1))
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """References that tests share, made once."""
+    return {"folder": tmp_path_factory.mktemp("references")}
+
+
+@pytest.fixture
+def reference(made: dict[str, Path], tmp_path: Path, here: Here) -> Path:
+    """A reference of one's own."""
+    kept = made["folder"] / "reference.json"
+    if not kept.exists():
+        assert (
+            here("check", "--accept", "--reason", "a first look", "--reference", kept, *METHOD).code
+            == 0
+        )
+    path = tmp_path / "reference.json"
+    path.write_text(kept.read_text())
+    return path
+
+
+def louder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method that steps a little too far."""
+    proper = FedAvg.round
+
+    def wrong(self: FedAvg, state: Any, fed: Any) -> Any:
+        new = proper(self, state, fed)
+        return {n: 1.02 * t if t.is_floating_point() else t for n, t in new.items()}
+
+    monkeypatch.setattr(FedAvg, "round", wrong)
+
+
+def test_nothing_moves_when_nothing_changed(reference: Path, here: Here) -> None:
+    said = here("check", "--reference", reference, *METHOD)
+    assert said.code == 0
+    assert "5 cells of 1 methods" in said.out
+    assert "nothing moved" in said.out
+
+
+def test_a_changed_method_is_caught_where_it_first_differs(
+    reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    louder(monkeypatch)
+    said = here("check", "--reference", reference, *METHOD)
+    assert said.code == 1
+    assert [line.split()[:2] for line in said.out.splitlines() if line.startswith("fedavg")] == [
+        ["fedavg", "everybody"],
+        ["fedavg", "cohort"],
+        ["fedavg", "star-pfl"],
+    ]
+    assert "round 1, theta/" in said.out
+    assert "+2 %" in said.out
+    assert "a first look" in said.out
+    assert "fedavg: numbers moved under the same version; raise the method's version" in said.out
+
+
+def test_a_raised_version_is_not_asked_for_again(
+    reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    louder(monkeypatch)
+    asked = ("check", "--reference", reference, *METHOD)
+    with monkeypatch.context() as patched:
+        entry = registry.methods()["fedavg"]
+        patched.setitem(registry._REGISTRY, "fedavg", replace(entry, version=2))
+        said = here(*asked)
+        assert said.code == 1
+        assert "1 -> 2" in said.out
+        assert "under the same version" not in said.out
+    monkeypatch.setattr(core, "ENGINE", core.ENGINE + 1)
+    assert "under the same version" not in here(*asked).out
+
+
+def scored_on_training_data(patch: pytest.MonkeyPatch) -> str:
+    proper = Federation.count_correct
+    patch.setattr(
+        Federation, "count_correct", lambda self, models, _: proper(self, models, "train")
+    )
+    return "other numbers of samples are scored"
+
+
+def best_round_instead_of_the_last(patch: pytest.MonkeyPatch) -> str:
+    proper = metrics.reported
+    patch.setattr(
+        metrics,
+        "reported",
+        lambda curves, wanted: proper(curves, {**wanted, "rule": "max", "rounds": []}),
+    )
+    return "value: "
+
+
+def uniform_weights_ignored(patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(
+        Federation,
+        "weights",
+        property(lambda self: (self.n_train / self.n_train.sum()).to(self.dtype)),
+    )
+    return "round 1, theta/"
+
+
+def wrong_floor(patch: pytest.MonkeyPatch) -> str:
+    proper = metrics.summarise
+    patch.setattr(metrics, "summarise", proper)
+    patch.setattr(
+        "repfl.bench.run.compute.summarise",
+        lambda rows, recipe, floor, count: proper(rows, recipe, floor[::-1], count),
+    )
+    return "floor.clients: "
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [scored_on_training_data, best_round_instead_of_the_last, uniform_weights_ignored, wrong_floor],
+)
+def test_mistakes_of_the_harness_are_caught(
+    reference: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[[pytest.MonkeyPatch], str]
+) -> None:
+    expected, now = mistake(monkeypatch), regress.entries(["fedavg"], 1)
+    monkeypatch.setattr(regress, "entries", lambda *_: now)
+    moved = regress.check(reference, ["fedavg"], 1).moved
+    assert any(expected in move.why for move in moved)
+
+
+def test_a_new_reference_keeps_the_reason_and_says_what_moved(
+    reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here("check", "--accept", "--reason", "a second look", "--reference", reference, *METHOD)
+    values = json.loads(reference.read_text())
+    assert [note["reason"] for note in values["history"]] == ["a first look", "a second look"]
+    assert values["history"][1]["moved"] == []
+    louder(monkeypatch)
+    here("check", "--accept", "--reason", "louder is better", "--reference", reference, *METHOD)
+    assert len(json.loads(reference.read_text())["history"][2]["moved"]) == 5
+
+
+def test_what_one_side_lacks_is_a_finding(
+    reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cells, "SEEDS", (2, 3))
+    said = {
+        (move.recipe, move.seeds): move.why
+        for move in regress.check(reference, ["fedavg"], 1).moved
+    }
+    assert "not in the reference" in said["everybody", (3,)]
+    assert "no longer a cell of the gate" in said["everybody", (1,)]
+
+
+def test_a_page_for_ci_is_written_where_it_is_asked_for(
+    reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(regress, "entries", lambda *_: {})
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    (tmp_path / "summary.md").write_text("tests passed\n")
+    assert (
+        here("check", "--reference", reference, "--markdown", tmp_path / "page.md", *METHOD).code
+        == 1
+    )
+    page, summary = (tmp_path / "page.md").read_text(), (tmp_path / "summary.md").read_text()
+    assert page.startswith("## Accuracy gate: 3 moved")
+    assert summary == "tests passed\n" + page
+    said = here(
+        "check", "--reference", reference, "--markdown", tmp_path / "none" / "page.md", *METHOD
+    )
+    assert (said.code, said.err.count("\n")) == (2, 1)
+
+
+def test_a_method_from_elsewhere_has_a_reference_of_its_own(
+    faulty: Path, tmp_path: Path, here: Here
+) -> None:
+    asked = ("--plugin", faulty, "--method", "test-slow", "--reference", tmp_path / "its.json")
+    assert here("check", *asked, "--accept", "--reason", "first").code == 0
+    said = here("check", *asked)
+    assert said.code == 0
+    assert "4 cells of 1 methods" in said.out
+    assert "nothing moved" in said.out
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"schema": 1, "cells": {}, "history": []}', '{"schema": 2}']
+)
+def test_a_broken_reference_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "reference.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match="is not a reference file"):
+        regress.read_reference(path)

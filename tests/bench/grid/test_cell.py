@@ -1,0 +1,175 @@
+"""A cell's id depends on what is computed, and on nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from repfl.algorithms import models
+from repfl.bench.errors import UserError
+from repfl.bench.grid import sense
+from repfl.bench.grid.cell import Cell, build_cell, canonical, parse_spec, reopen, spec
+from repfl.bench.grid.needs import unmet
+from repfl.bench.grid.planned import matches
+from repfl.bench.grid.valid import hyperparameters, options_of, recipe_from
+from tests.bench.conftest import RECIPE, recipe, task
+
+
+def test_equal_numbers_and_orders_give_one_id() -> None:
+    one = build_cell("fedpurin", {"tau": 1, "beta": 5}, recipe(), 0)
+    other = build_cell("fedpurin", {"beta": 5, "tau": 1.0}, recipe(), 0)
+    assert one.id == other.id
+    assert canonical({"b": 1.0, "a": (1, 2.5)}) == '{"a":[1,2.5],"b":1}'
+
+
+@pytest.mark.parametrize("method", ["apfl", "flute", "fedselect"])
+def test_compat_is_understood_and_stored_under_the_older_name(method: str) -> None:
+    value = "code" if method == "fedselect" else "flbench"
+    one, other = (
+        build_cell(*parse_spec(f"{method}[{name}={value}]"), recipe(), 0)
+        for name in ("mode", "compat")
+    )
+    assert one.id == other.id
+    assert other.hp["mode"] == value
+    assert options_of(hyperparameters(method, {"compat": value}), ["compat"]) == {"mode": value}
+
+
+def test_a_hyper_parameter_that_came_later_is_stored_where_it_says_something() -> None:
+    plain, same, other = (
+        build_cell("fedbabu", hp, recipe(), 0) for hp in ({}, {"rate": 1.0}, {"rate": 0.1})
+    )
+    assert plain.hp == {"epochs": 5, "part": "model"}
+    assert plain.id == same.id != other.id
+    assert reopen(other.json).id == other.id
+    assert [matches(each, "fedbabu", {"rate": 1.0}) for each in (plain, other)] == [True, False]
+    assert [matches(each, "fedbabu", {"rate": 0.1}) for each in (plain, other)] == [False, True]
+
+
+def test_anything_that_changes_the_result_changes_the_id() -> None:
+    ids = {
+        task().cell.id,
+        task(seed=1).cell.id,
+        task("local").cell.id,
+        task(clients=3).cell.id,
+        task(training={"lr": 0.2}).cell.id,
+        task("fedpurin").cell.id,
+        task("fedpurin", hp={"tau": 0.4}).cell.id,
+    }
+    assert len(ids) == 7
+
+
+def test_the_id_is_that_of_the_canonical_json() -> None:
+    cell = Cell("m", 1, {"a": 0.5}, {"dataset": "d"}, 3)
+    assert (
+        canonical(cell.json)
+        == '{"hp":{"a":0.5},"method":"m","recipe":{"dataset":"d"},"seed":3,"version":1}'
+    )
+    assert cell.id == "7af59168a225491c6532e5cd55a7461ef17d0d704cfd06b5be4e598917f02c5c"
+
+
+def test_defaults_are_part_of_the_cell() -> None:
+    cell = task("fedpurin").cell
+    assert cell.hp["tau"] == 0.5
+    assert cell.recipe["training"]["weight_decay"] == 0
+    assert cell.recipe["partition"]["options"]["train"] == 20
+
+
+def test_a_stored_cell_reopens_as_itself() -> None:
+    cell = task("fedpurin", hp={"tau": 0.25}, seed=3).cell
+    assert reopen(json.loads(json.dumps(cell.json))).id == cell.id
+    with pytest.raises(UserError, match="needs the fields"):
+        reopen({"method": "local"})
+
+
+NEWCOMERS = {"share": 0.1, "samples": 10, "epochs": 1}
+
+
+def test_fields_that_came_later_are_part_of_a_cell_only_where_they_say_something() -> None:
+    before = task().cell
+    assert "newcomers" not in before.recipe
+    assert "val_share" not in before.recipe["partition"]
+    assert before.id == "8b074201981c043b1c8a676de6d5955b8625faa2518380cb8bf1455613d1c174"
+    none = {**RECIPE, "newcomers": None, "partition": {**RECIPE["partition"], "val_share": None}}
+    assert build_cell("fedavg", {}, recipe_from(none, "here"), 0).id == before.id
+    changed = [
+        task(newcomers=NEWCOMERS).cell,
+        task(partition={**RECIPE["partition"], "val_share": 0.1}).cell,
+    ]
+    assert len({before.id, *(cell.id for cell in changed)}) == 3
+    for cell in changed:
+        assert reopen(json.loads(json.dumps(cell.json))).id == cell.id
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"newcomers": {**NEWCOMERS, "share": 0.5}, "clients": 1}, "leaves nobody to take part"),
+        ({"newcomers": {**NEWCOMERS, "share": 1}}, "newcomers.share = 1"),
+        ({"newcomers": {**NEWCOMERS, "samples": 0}}, "newcomers.samples = 0"),
+        (
+            {
+                "partition": {
+                    "rule": "pairwise-dirichlet",
+                    "options": {"alpha": 1.0},
+                    "val_share": 0.1,
+                }
+            },
+            "holds out validation samples itself",
+        ),
+    ],
+)
+def test_what_cannot_be_set_apart_is_refused_when_planned(changes: dict, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        task(**changes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "local",
+        "fedpurin[tau=0.3]",
+        "fedpurin[tau=0.3,bn=full]",
+        "fedpurin[hessian=true]",
+        "fedala[tensors=none]",
+    ],
+)
+def test_specs_read_back(text: str) -> None:
+    assert spec(*parse_spec(text)) == text
+
+
+def test_none_is_nothing_where_nothing_is_allowed() -> None:
+    assert build_cell(*parse_spec("fedala[tensors=none]"), recipe(), 0).hp["tensors"] is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a b", "fedpurin[", "fedpurin[tau]", "fedpurin[=1]", "fedpurin]tau=1["]
+)
+def test_malformed_specs_are_refused(text: str) -> None:
+    with pytest.raises(UserError, match="is not of the form"):
+        parse_spec(text)
+
+
+def test_a_method_without_what_it_needs_says_so() -> None:
+    assert "normalisation" in unmet(build_cell("fedbn", {}, recipe(), 0))
+    assert unmet(build_cell("fedbn", {}, recipe(model="tiny-bn"), 0)) == ""
+    assert RECIPE["model"] == "tiny"
+
+
+@pytest.mark.parametrize("model", sorted(models.OURS))
+def test_a_model_takes_images_from_its_least_side_on_and_a_recipe_with_smaller_ones_is_refused(
+    model: str,
+) -> None:
+    def scores(side: int) -> None:
+        net = models.MODELS[model](1, side, 4)
+        net.eval()(torch.zeros(2, 1, side, side))
+
+    least = sense.LEAST.get(model, 1)
+    scores(least)
+    if least > 1:
+        with pytest.raises((RuntimeError, ZeroDivisionError)):
+            scores(least - 1)
+    if least > 8:  # the digits' side
+        with pytest.raises(UserError, match=f"{model}.* at least {least} x {least}.*digits"):
+            recipe(dataset="digits", model=model)

@@ -1,0 +1,230 @@
+"""Grid files: what they mean, and how the wrong ones are refused with file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repfl.bench.errors import UserError, line_of
+from repfl.bench.grid.grid import Grid
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection
+from repfl.bench.grid.valid import merge
+from tests.bench.conftest import GRID
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "tests.toml"
+    path.write_text(text)
+    return path
+
+
+def line(text: str, containing: str) -> int:
+    return next(
+        number for number, content in enumerate(text.splitlines(), 1) if containing in content
+    )
+
+
+def test_later_tables_win_and_a_new_rule_drops_old_options() -> None:
+    base = {"a": 1, "partition": {"rule": "x", "options": {"alpha": 1, "beta": 2}}}
+    assert merge(base, {"partition": {"options": {"alpha": 3}}})["partition"] == {
+        "rule": "x",
+        "options": {"alpha": 3, "beta": 2},
+    }
+    assert merge(base, {"partition": {"rule": "y"}})["partition"] == {"rule": "y"}
+    assert base["partition"]["options"] == {"alpha": 1, "beta": 2}  # type: ignore[index]
+
+
+def test_scales_change_recipes_and_hyperparameters(tmp_path: Path) -> None:
+    scale = """
+[scales.desk]
+seeds = [5]
+recipe = { training = { rounds = 7 }, clients = 4 }
+methods = { fedpurin = { beta = 3 } }
+[scales.desk.recipes]
+three = { clients = 6 }
+[artefacts.table2]
+kind = "table"
+title = "T"
+[[artefacts.table2.cells]]
+rows = [{ label = "F", method = "fedpurin", hp = { beta = 9, tau = 0.2 } }]
+recipes = ["two", "three"]
+scales = ["smoke", "desk"]
+seeds = [8]
+evaluation = { tallies = ["mask"] }
+[[artefacts.table2.cells]]
+rows = [{ label = "for this scale alone", method = "fedpurin", hp = { beta = 9 } }]
+recipes = ["two"]
+scales = ["desk"]
+"""
+    planned = plan(
+        Selection(files=[write(tmp_path, GRID + scale)], scale="desk", artefacts=["tests/table2"])
+    )
+    assert [(item.column, item.cell.recipe["clients"], item.cell.seed) for item in planned] == [
+        ("two", 4, 8),
+        ("three", 6, 8),
+        ("two", 4, 5),
+    ]
+    assert [item.cell.hp["beta"] for item in planned] == [3, 3, 9]
+    assert planned[0].cell.hp["tau"] == 0.2
+    assert planned[0].cell.recipe["training"]["rounds"] == 7
+    assert planned[0].cell.recipe["training"]["batch"] == 10
+    assert planned[0].cell.recipe["evaluation"]["tallies"] == ["mask"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("year = 2026", "year = ", ["tests.toml:3:"]),
+        ("year = 2026", "year = 'x'", ["tests.toml:3:", "year", "whole number"]),
+        ("[scales.smoke]", "[scales.smok]", ["smok"]),
+        ('kind = "table"', 'kind = "tabel"', ["kind = 'tabel'", "'table' or 'figure'"]),
+        ('inherit = "two"', 'inherit = "tow"', ["unknown recipe 'tow'", "two"]),
+        ('inherit = "two"', 'inherit = "three"', ["inherits from itself"]),
+        ("seeds = [0, 1]", "seeds = [-1]", ["seeds.0 = -1", "valid: a whole number >= 0"]),
+        ("seeds = [0, 1]", "seeds = []", ["seeds"]),
+        (
+            'recipes = ["two", "three"]',
+            'recipes = ["two", "thre"]',
+            ["unknown recipe 'thre'", "three"],
+        ),
+        (
+            'method = "fedavg" }]\nrecipes = ["two"]',
+            'method = "fedavgg" }]\nrecipes = ["two"]',
+            ["unknown method 'fedavgg'", "FedAvg"],
+        ),
+        ("clients = 2", "clients = 2\nclints = 3", ["unknown field 'clints'", "clients"]),
+        ("lr = 0.1", "lr = 1979-05-27", ["tests.toml"]),
+        ("alpha = 0.5", "alpha = -0.5", ["alpha"]),
+    ],
+)
+def test_wrong_grids_are_refused_with_file_and_line(
+    tmp_path: Path, old: str, new: str, words: list[str]
+) -> None:
+    assert old in GRID
+    path = write(tmp_path, GRID.replace(old, new))
+    with pytest.raises(UserError) as caught:
+        plan(Selection(files=[path]))
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "tests.toml:" in text
+    for word in words:
+        assert word in text
+
+
+SHORT = """
+[columns]
+both = ["two", "three"]
+[rows]
+tuned = [{ label = "β = {beta}, τ = {tau}", method = "fedpurin", hp = { hessian = true } }]
+[scales.desk]
+seeds = [0]
+only = ["t*o"]
+[scales.desk.recipes]
+"t*" = { clients = 5 }
+two = { clients = 4 }
+[artefacts.long]
+kind = "table"
+title = "T"
+[[artefacts.long.cells]]
+rows = [
+    { label = "β = 2, τ = 0.5", method = "fedpurin", hp = { hessian = true, beta = 2, tau = 0.5 } },
+    { label = "β = 2, τ = 1", method = "fedpurin", hp = { hessian = true, beta = 2, tau = 1.0 } },
+]
+recipes = ["two", "three"]
+[[artefacts.long.cells]]
+rows = [{ label = "own", method = "fedpurin", hp = { bn = "full", beta = 7 } }]
+recipes = ["two"]
+[[artefacts.long.cells]]
+rows = [{ label = "own", method = "fedpurin", hp = { bn = "full", beta = 8 } }]
+recipes = ["three"]
+[artefacts.short]
+kind = "table"
+title = "T"
+[[artefacts.short.cells]]
+like = "tuned"
+sweep = { beta = [2], tau = [0.5, 1.0] }
+columns = "both"
+[[artefacts.short.cells]]
+rows = [{ label = "own", method = "fedpurin", hp = { bn = "full" } }]
+per = { two = { beta = 7 }, three = { beta = 8 } }
+[artefacts.same]
+kind = "figure"
+title = "F"
+like = "short"
+"""
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk"])
+def test_shorthands_stand_for_the_same_cells_as_what_is_written_out(
+    tmp_path: Path, scale: str
+) -> None:
+    path = write(tmp_path, GRID + SHORT)
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for item in plan(Selection(files=[path], scale=scale)):
+        found.setdefault(item.artefact, []).append((item.cell.id, item.row, item.column))
+    assert found["short"] == found["same"]
+    assert found["short"] == found["long"]
+    assert len(set(found["long"])) == {"smoke": 12, "desk": 3}[scale]
+
+
+def test_a_scale_takes_some_recipes_and_changes_them_by_pattern(tmp_path: Path) -> None:
+    planned = plan(
+        Selection(files=[write(tmp_path, GRID + SHORT)], scale="desk", artefacts=["tests/long"])
+    )
+    assert {(item.column, item.cell.recipe["clients"]) for item in planned} == {("two", 4)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('like = "tuned"', 'like = "tund"', ["unknown rows 'tund'", "tuned"]),
+        ('columns = "both"', 'columns = "bot"', ["unknown columns 'bot'", "both"]),
+        ('like = "short"', 'like = "shrt"', ["unknown artefact 'shrt'", "short"]),
+        ('like = "short"', 'like = "same"', ["like another"]),
+        ('both = ["two", "three"]', 'both = ["two", "tree"]', ["unknown recipe 'tree'", "three"]),
+        (
+            "per = { two = { beta = 7 }, three",
+            "per = { two = { beta = 7 }, tree",
+            ["unknown recipe 'tree'", "three"],
+        ),
+        ('only = ["t*o"]', 'only = ["x*"]', ["unknown recipe 'x*'"]),
+        ('"t*" = {', '"x*" = {', ["unknown recipe 'x*'"]),
+        ("β = {beta}, τ = {tau}", "β = {beta}", ["two rows are called 'β = 2'"]),
+        ('columns = "both"', "", ["needs rows (or like) and recipes"]),
+    ],
+)
+def test_wrong_shorthands_are_refused_with_file_and_line(
+    tmp_path: Path, old: str, new: str, words: list[str]
+) -> None:
+    assert (GRID + SHORT).count(old) == 1
+    with pytest.raises(UserError) as caught:
+        plan(Selection(files=[write(tmp_path, (GRID + SHORT).replace(old, new))]))
+    for word in ("tests.toml:", *words):
+        assert word in str(caught.value)
+
+
+def test_a_grid_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read"):
+        Grid(tmp_path / "none.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="cannot be read"):
+        Grid(tmp_path / "binary.toml")
+
+
+def test_lines_are_found() -> None:
+    assert line_of(GRID, ("recipes", "three", "clients")) == line(GRID, "clients = 3")
+    assert (
+        line_of(GRID, ("artefacts", "fig1", "cells", 0, "rows"))
+        == line(GRID, "[artefacts.fig1]") + 4
+    )
+    assert line_of(GRID, ("artefacts", "table1", "cells", 0, "rows"), hints=("Local",)) == line(
+        GRID, 'label = "Local"'
+    )
+    assert line_of(GRID, ("nowhere",)) == 1
+
+
+def test_the_grids_of_the_suite_are_valid_at_every_scale() -> None:
+    for scale in ("smoke", "desk", "paper"):
+        assert plan(Selection(scale=scale))

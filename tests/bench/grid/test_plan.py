@@ -1,0 +1,113 @@
+"""Plans: selectors, added rows, shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repfl.bench.errors import UserError
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection, shard, unique
+from repfl.bench.run.cost import static
+
+
+def planned(grid: Path, **selectors: Any) -> list[Any]:
+    return plan(Selection(files=[grid], **selectors))
+
+
+def test_artefacts_share_cells(grid: Path) -> None:
+    items = planned(grid)
+    assert len(items) == 10
+    assert len(unique(items)) == 8
+    assert [item.artefact for item in unique(items)] == ["table1"] * 8
+
+
+def test_selectors_narrow(grid: Path) -> None:
+    assert {item.artefact for item in planned(grid, artefacts=["tests/fig1"])} == {"fig1"}
+    assert {item.cell.method for item in planned(grid, methods=["local"])} == {"local"}
+    assert {item.cell.seed for item in planned(grid, seeds=[1])} == {1}
+    assert len(planned(grid, datasets=["digits"])) == 10
+    chosen = planned(grid)[3].cell.id
+    assert {item.cell.id for item in planned(grid, cells=[chosen[:9]])} == {chosen}
+
+
+@pytest.mark.parametrize(
+    ("selectors", "words"),
+    [
+        ({"papers": ["test"]}, "unknown paper 'test'; did you mean tests"),
+        (
+            {"artefacts": ["tests/tabel1"]},
+            "unknown artefact 'tests/tabel1'; did you mean tests/table1",
+        ),
+        ({"artefacts": ["table1"]}, "is not of the form paper/name"),
+        ({"artefacts": ["tets/table1"]}, "unknown paper 'tets'"),
+        ({"methods": ["loca"]}, "unknown method 'loca'; did you mean local"),
+        ({"datasets": ["digit"]}, "--dataset digit: no cell of .* has it; did you mean digits"),
+        ({"seeds": [7]}, "--seed 7: no cell of .* has it; valid: 0, 1"),
+        ({"cells": ["zz"]}, "--cell zz"),
+        ({"scale": "smoek"}, "unknown scale 'smoek'; did you mean smoke"),
+        ({"scale": "desk"}, "has no cells at scale desk"),
+    ],
+)
+def test_wrong_selectors_are_refused(grid: Path, selectors: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        planned(grid, **selectors)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("cifar10", "add --scale desk or --scale paper"),
+        ("CIFAR-10", "did you mean cifar10, with --scale desk or --scale paper"),
+    ],
+)
+def test_a_dataset_of_other_scales_is_told_with_them(name: str, hint: str) -> None:
+    with pytest.raises(UserError, match=hint):
+        plan(Selection(artefacts=["fedpurin/table1"], datasets=[name]))
+
+
+def test_a_method_that_a_table_lacks_becomes_a_row_of_it(grid: Path) -> None:
+    items = planned(grid, methods=["fedper", "local"])
+    assert {item.row for item in items} == {"Local", "fedper"}
+    added = [item for item in items if item.row == "fedper"]
+    assert {(item.artefact, item.column, item.cell.seed) for item in added} == {
+        ("table1", c, s) for c in ("two", "three") for s in (0, 1)
+    }
+
+
+def test_options_in_brackets_fix_hyperparameters(grid: Path) -> None:
+    items = planned(grid, methods=["fedpurin[tau=0.3]"])
+    assert {item.cell.hp["tau"] for item in items} == {0.3}
+    assert {item.row for item in items} == {"fedpurin[tau=0.3]"}
+
+
+def test_shards_part_the_cells(grid: Path) -> None:
+    items = planned(grid)
+    parts = [shard(items, f"{part}/3") for part in (1, 2, 3)]
+    ids = [{item.cell.id for item in part} for part in parts]
+    assert set.union(*ids) == {item.cell.id for item in items}
+    assert sum(map(len, ids)) == 8
+    for wrong in ("0/3", "4/3", "1", "a/b", "1/0"):
+        with pytest.raises(UserError, match="--shard"):
+            shard(items, wrong)
+
+
+def test_shards_of_a_papers_cells_are_disjoint_complete_and_cost_the_same() -> None:
+    items = plan(Selection(papers=["fedpurin"], scale="paper"))
+    for parts in (2, 3, 8):
+        shards = [shard(items, f"{part}/{parts}", static) for part in range(1, parts + 1)]
+        ids = [{item.cell.id for item in part} for part in shards]
+        assert set.union(*ids) == {item.cell.id for item in items}
+        assert sum(map(len, ids)) == len(unique(items))
+        loads = [sum(map(static, unique(part))) for part in shards]
+        assert max(loads) - min(loads) <= max(map(static, items))
+        assert max(loads) <= 1.05 * sum(loads) / parts
+
+
+def test_a_shard_is_the_same_whatever_the_order_of_the_plan(grid: Path) -> None:
+    items = planned(grid)
+    assert {item.cell.id for item in shard(items[::-1], "1/3", static)} == {
+        item.cell.id for item in shard(items, "1/3", static)
+    }

@@ -1,0 +1,148 @@
+"""Random search: every method is tried alike, and draws are the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from repfl.algorithms.core.method import methods
+from repfl.bench.errors import UserError
+from repfl.bench.grid import search
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.grid.valid import hyperparameters, spaces
+from tests.bench.conftest import GRID
+
+RANGE = '{ "training.lr" = { log = [0.01, 1.0] } }'
+
+
+def searched(tmp_path: Path, block: str, methods: str = "ditto") -> list[Planned]:
+    path = tmp_path / "tests.toml"
+    rows = ", ".join(f'{{ label = "{name}", method = "{name}" }}' for name in methods.split())
+    head = f'[artefacts.s]\nkind = "table"\ntitle = "S"\n[[artefacts.s.cells]]\nrows = [{rows}]'
+    path.write_text(f'{GRID}\n{head}\nrecipes = ["two"]\n{block}\n')
+    return plan(Selection(files=[path], artefacts=["tests/s"]))
+
+
+def rates(planned: list[Planned], seed: int = 0) -> list[float]:
+    return [item.cell.recipe["training"]["lr"] for item in planned if item.cell.seed == seed]
+
+
+def test_every_seed_has_trials_of_its_own(tmp_path: Path) -> None:
+    planned = searched(tmp_path, f"search = {{ trials = 5, over = {RANGE} }}")
+    assert [(item.cell.seed, item.trial) for item in planned] == [
+        (seed, trial) for seed in (0, 1) for trial in range(1, 6)
+    ]
+    assert len({item.cell.id for item in planned}) == 10
+    assert set(rates(planned, 0)).isdisjoint(rates(planned, 1))
+
+
+def test_each_trial_has_a_stratum_of_its_own(tmp_path: Path) -> None:
+    found = sorted(rates(searched(tmp_path, f"search = {{ trials = 4, over = {RANGE} }}")))
+    edges = [0.01, 0.0316, 0.1, 0.316, 1.0]
+    assert all(
+        low <= each <= high for low, each, high in zip(edges, found, edges[1:], strict=False)
+    )
+
+
+def test_methods_try_the_same_values_of_what_they_share(tmp_path: Path) -> None:
+    planned = searched(tmp_path, f"search = {{ trials = 3, over = {RANGE} }}", "fedavg local")
+    by_row = [[i for i in planned if i.row == name] for name in ("fedavg", "local")]
+    assert rates(by_row[0]) == rates(by_row[1])
+
+
+def test_a_grid_searches_a_hyper_parameter_that_the_method_does_not(tmp_path: Path) -> None:
+    block = f"search = {{ trials = 3, over = {RANGE[:-1]}, rate = {{ log = [0.01, 0.1] }} }} }}"
+    plain, wider = (
+        searched(tmp_path, text, "fedbabu")
+        for text in (f"search = {{ trials = 3, over = {RANGE} }}", block)
+    )
+    assert rates(wider) == rates(plain)  # draws depend on a dimension's name
+    assert all("rate" not in item.cell.hp for item in plain)
+    assert all(0.01 <= item.cell.hp["rate"] <= 0.1 for item in wider)
+    assert [item.cell.hp["epochs"] for item in wider] == [item.cell.hp["epochs"] for item in plain]
+
+
+def test_a_method_beside_a_searched_table_has_trials_of_its_own(tmp_path: Path) -> None:
+    searched(tmp_path, f"search = {{ trials = 3, over = {RANGE} }}", "fedavg")
+    asked = Selection(files=[tmp_path / "tests.toml"], artefacts=["tests/s"], methods=["ditto"])
+    found = plan(asked)
+    assert [(item.cell.seed, item.trial) for item in found] == [
+        (seed, trial) for seed in (0, 1) for trial in (1, 2, 3)
+    ]
+    assert len({item.cell.hp["lam"] for item in found}) == 6
+    assert {item.guest for item in found} == {"ditto"}
+
+
+def test_a_method_joins_beside_rows_that_search_what_it_has_not(tmp_path: Path) -> None:
+    wider = f"search = {{ trials = 2, over = {RANGE[:-1]}, rate = {{ log = [0.01, 0.1] }} }} }}"
+    block = f"""search = {{ trials = 2, over = {RANGE} }}
+[[artefacts.s.cells]]
+rows = [{{ label = "own rate", method = "fedbabu" }}]
+recipes = ["two"]
+{wider}
+[[artefacts.s.cells]]
+rows = [{{ label = "fedavg, as printed", method = "fedavg" }}]
+recipes = ["two"]
+"""
+    searched(tmp_path, block, "fedavg")
+    asked = Selection(files=[tmp_path / "tests.toml"], artefacts=["tests/s"], methods=["ditto"])
+    assert [(item.row, item.cell.seed, item.trial) for item in plan(asked)] == [
+        ("ditto, as printed", 0, 0), ("ditto, as printed", 1, 0),
+        ("ditto", 0, 1), ("ditto", 0, 2), ("ditto", 1, 1), ("ditto", 1, 2),
+    ]  # fmt: skip
+
+
+def test_what_a_row_fixes_is_not_searched(tmp_path: Path) -> None:
+    searched(tmp_path, f"search = {{ trials = 3, over = {RANGE} }}", "fedavg")
+    asked = ["ditto[lam=0.25]"]
+    found = plan(Selection(files=[tmp_path / "tests.toml"], artefacts=["tests/s"], methods=asked))
+    assert {item.cell.hp["lam"] for item in found} == {0.25}
+    assert len(set(rates(found))) == 3
+
+
+def test_draws_depend_on_their_address_alone() -> None:
+    found = [trial.fields for trial in search.trials({"a.b": ("log", [0.01, 1])}, 5, 1)]
+    assert [each["a.b"] for each in found] == [0.732, 0.0137, 0.193, 0.0721, 0.0387]
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        ("search = { trials = 3 }", "fedavg searches nothing; valid: 1 to 4"),
+        ("search = { trials = 3, over = { lr = { log = [0.1, 1] } } }", "unknown field 'lr'"),
+        ("search = { trials = 3, over = { lr = {} } }", "lr: give one range"),
+        (f"search = {{ trials = 1000, over = {RANGE} }}\nseeds = {list(range(101))}", "x 1,000 tr"),
+    ],
+)
+def test_a_search_that_makes_no_sense_is_refused(tmp_path: Path, block: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        searched(tmp_path, block, "fedavg")
+
+
+@pytest.mark.parametrize("method", sorted(methods()))
+def test_whatever_a_method_declares_to_be_searched_is_valid(method: str) -> None:
+    declared = spaces(method)
+    assert len(declared) < search.MOST
+    for share in (0.0, 0.25, 0.5, 0.75, 0.999):
+        hyperparameters(
+            method, {name: search.value(each, share) for name, each in declared.items()}
+        )
+
+
+@pytest.mark.parametrize(
+    ("given", "ends"),
+    [
+        (("uniform", [0.2, 0.8]), (0.2, 0.8)),
+        (("log", [0.01, 10]), (0.01, 10)),
+        (("near-one", [0.9, 0.99999]), (0.9, 0.99999)),
+        (("whole", [2, 10]), (2, 10)),
+        (("log whole", [5, 200]), (5, 200)),
+        (("one of", ["a", None]), ("a", None)),
+    ],
+)
+def test_a_range_reaches_from_end_to_end(given: search.Space, ends: tuple[object, object]) -> None:
+    assert search.value(given, 0.0) == ends[0]
+    assert search.value(given, 1 - 1e-9) == pytest.approx(ends[1])
+    assert search.told(given)

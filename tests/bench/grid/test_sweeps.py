@@ -1,0 +1,124 @@
+"""Sweeps over hyper-parameters and over fields of the recipe, in rows and across columns."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from repfl.bench.errors import UserError
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Planned, Selection
+from tests.bench.conftest import GRID
+
+RATES = """
+[artefacts.rates]
+kind = "table"
+title = "T"
+[[artefacts.rates.cells]]
+rows = [{ label = "{training.lr}, {tau}", method = "fedpurin" }]
+sweep = { training.lr = [0.1, 0.01], tau = [0.2, 0.5] }
+recipes = ["two"]
+"""
+SPREAD = """
+[artefacts.spread]
+kind = "table"
+title = "T"
+[[artefacts.spread.cells]]
+rows = [{ label = "FedAvg", method = "fedavg", recipe = { training = { epochs = 3 } } }]
+across = { "partition.options.alpha" = [0.1, 1.0], recipe.clients = [2, 4] }
+recipes = ["two"]
+seeds = [0]
+"""
+
+
+def planned(tmp_path: Path, text: str, artefact: str, scale: str = "smoke") -> list[Planned]:
+    path = tmp_path / "tests.toml"
+    path.write_text(text)
+    return plan(Selection(files=[path], artefacts=[f"tests/{artefact}"], scale=scale))
+
+
+def test_a_sweep_takes_fields_of_the_recipe_beside_hyperparameters(tmp_path: Path) -> None:
+    found = planned(tmp_path, GRID + RATES, "rates")
+    assert len(found) == len({item.cell.id for item in found}) == 8
+    assert {
+        (item.row, item.cell.recipe["training"]["lr"], item.cell.hp["tau"], item.column)
+        for item in found
+    } == {
+        ("0.1, 0.2", 0.1, 0.2, "two"),
+        ("0.1, 0.5", 0.1, 0.5, "two"),
+        ("0.01, 0.2", 0.01, 0.2, "two"),
+        ("0.01, 0.5", 0.01, 0.5, "two"),
+    }
+
+
+def test_a_quoted_and_a_bare_name_of_a_field_are_the_same(tmp_path: Path) -> None:
+    quoted = RATES.replace("training.lr = [", '"training.lr" = [')
+    ids = [
+        [item.cell.id for item in planned(tmp_path, GRID + text, "rates")]
+        for text in (RATES, quoted)
+    ]
+    assert ids[0] == ids[1]
+
+
+def test_what_goes_across_makes_columns_that_say_so(tmp_path: Path) -> None:
+    found = planned(tmp_path, GRID + SPREAD, "spread")
+    assert [(item.column, item.column_label) for item in found] == [
+        (
+            f"two[partition.options.alpha={alpha},recipe.clients={clients}]",
+            f"two clients, alpha = {alpha}, clients = {clients}",
+        )
+        for alpha in ("0.1", "1")
+        for clients in (2, 4)
+    ]
+    assert [item.cell.recipe["clients"] for item in found] == [2, 4, 2, 4]
+    assert {item.cell.recipe["training"]["epochs"] for item in found} == {3}
+
+
+def test_a_label_that_mentions_what_goes_across_is_not_told_twice(tmp_path: Path) -> None:
+    text = (GRID + SPREAD).replace('"two clients"', '"a = {partition.options.alpha}"')
+    assert planned(tmp_path, text, "spread")[0].column_label == "a = 0.1, clients = 2"
+
+
+def test_a_sweep_stands_above_what_a_scale_changes(tmp_path: Path) -> None:
+    scale = "[scales.desk]\nseeds = [5]\nrecipe = { training = { lr = 0.5, rounds = 7 } }\n"
+    found = planned(tmp_path, GRID + RATES + scale, "rates", "desk")
+    assert {item.cell.recipe["training"]["lr"] for item in found} == {0.1, 0.01}
+    assert {item.cell.recipe["training"]["rounds"] for item in found} == {7}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("training.lr = [0.1, 0.01]", "training.rl = [0.1]", ["unknown field 'training.rl'", "lr"]),
+        ("training.lr = [0.1, 0.01]", "training.lr = [-1]", ["training.lr = -1"]),
+        ("training.lr = [0.1, 0.01]", "training.lr = []", ["sweep: training.lr has no values"]),
+        ("recipe.clients = [2, 4]", "clients = [2, 4]", ["across: 'clients'", "recipe.clients"]),
+        ("recipes = [\"two\"]\nseeds", 'sweep = { recipe.clients = [3] }\nrecipes = ["two"]\nseeds',
+         ["recipe.clients is swept and goes across"]),
+    ],
+)  # fmt: skip
+def test_wrong_sweeps_are_refused_where_they_stand(
+    tmp_path: Path, old: str, new: str, words: list[str]
+) -> None:
+    text = GRID + RATES + SPREAD
+    assert text.count(old) == 1
+    with pytest.raises(UserError) as caught:
+        [planned(tmp_path, text.replace(old, new), name) for name in ("rates", "spread")]
+    number = int(str(caught.value).split("tests.toml:")[1].split(":")[0])
+    assert number > len(GRID.splitlines()), caught.value
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_sweeps_are_counted_before_they_are_written_out(tmp_path: Path) -> None:
+    many = f"{list(range(9_000))}"
+    for old, new in (
+        ("tau = [0.2, 0.5]", f"training.rounds = {many}, training.batch = {many}"),
+        ("recipe.clients = [2, 4]", f"recipe.clients = {many}, training.batch = {many}"),
+    ):
+        begun = time.process_time()
+        with pytest.raises(UserError, match="a grid may have 100,000"):
+            planned(tmp_path, (GRID + RATES + SPREAD).replace(old, new), "rates")
+        assert time.process_time() - begun < 1

@@ -1,0 +1,188 @@
+"""Estimates come from operations, from runs that say something about speed, from the kind of device
+that is asked about; they have a range, and say what they rest on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from repfl.bench.grid.planned import Planned
+from repfl.bench.run import cost, samples
+from repfl.bench.run.clients import clients_of
+from repfl.bench.run.task import Task
+from repfl.bench.store.store import Record, Store
+from tests.bench.conftest import task
+
+
+def lasting(method: str = "fedavg", rounds: int = 100, seed: int = 0, **changes: Any) -> Task:
+    return task(method, seed, training={"rounds": rounds}, **changes)
+
+
+def expected(done: Task) -> float:
+    """Seconds on the reference machine."""
+    return cost.Speeds().seconds(done.cell)
+
+
+def keep(store: Store, done: Task, times: float, device: str = "cpu", **told: float) -> None:
+    """A record of a cell that took so many times as long as on the reference machine."""
+    spent = times * expected(done)
+    seconds = {"train": 0.9 * spent, "evaluate": 0.1 * spent, "wall": 7 * spent}
+    seconds |= {"processor": spent} if device == "cpu" else {}
+    origin = {"device": device, "chunk": cost.STACK, "seconds": seconds | told}
+    store.put(Record(done.cell.id, done.cell.json, "done", "", {}, origin), {})
+
+
+def planned(wanted: Task) -> Planned:
+    return Planned(wanted.cell, "tests", "table1", "table", "row", "two", "two clients", "smoke")
+
+
+def seconds(store: Store, wanted: Task, device: str = "cpu") -> float:
+    return cost.measured(store)[device].seconds(wanted.cell)
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [
+        {
+            "rule": "pairwise-dirichlet",
+            "options": {"alpha": 0.5, "train_share": 0.1, "test_share": 0.2},
+        },
+        {"rule": "class-dirichlet", "options": {"alpha": 1.0, "test_share": 0.3}},
+        {"rule": "client-dirichlet", "options": {"alpha": 0.5, "train": 30, "test": 10}},
+    ],
+)
+def test_work_counts_the_samples_that_clients_really_have(partition: dict[str, Any]) -> None:
+    wanted = lasting(partition=partition, clients=4)
+    real = clients_of(wanted.cell)
+    done = cost.work("fedavg", {}, wanted.cell.recipe)
+    assert done.samples == pytest.approx(100 * real.samples, rel=0.1)  # shares are cut per class
+    tested = sum(len(part) for part in real.data.test) / 4
+    assert samples.scored_on(wanted.cell.recipe) == pytest.approx(tested, rel=0.1)
+
+
+def test_multiply_adds_are_those_of_the_layers() -> None:
+    forward = 24 * 24 * 25 * 32 + 8 * 8 * 25 * 32 * 64 + 1024 * 512 + 512 * 10
+    assert cost.multiply_adds("cnn4", 1, 28, 10)[0] == forward
+
+
+def test_all_who_are_scored_and_tuned_are_counted() -> None:
+    plain, often, tuned = (
+        cost.work(method, hp, lasting(evaluation=evaluation).cell.recipe)
+        for method, hp, evaluation in (
+            ("fedavg", {}, {"every": 0}),
+            ("fedavg", {}, {"every": 10}),
+            ("fedavg-ft", {"epochs": 5}, {"every": 0}),
+        )
+    )
+    assert often.scored == pytest.approx(10 * plain.scored)
+    assert tuned.trained > plain.trained
+
+
+def test_an_estimate_is_what_such_cells_took(store: Store) -> None:
+    for seed, times in enumerate((1.0, 2.0, 9.0)):
+        keep(store, lasting(seed=seed), times)
+    wanted = lasting(seed=9, rounds=50)
+    assert seconds(store, wanted) == pytest.approx(2 * expected(wanted))
+
+
+def test_the_clock_on_the_wall_tells_nothing(store: Store) -> None:
+    before = seconds(store, lasting(seed=9))
+    early = lasting(seed=1)
+    took = {"train": 900.0, "evaluate": 90.0, "wall": 999.0}
+    origin = {"device": "cpu", "chunk": 1, "seconds": took}
+    store.put(Record(early.cell.id, early.cell.json, "done", "", {}, origin), {})
+    assert seconds(store, lasting(seed=9)) == before
+    keep(store, lasting(seed=2), 1.0, wall=1e6, train=1e6)
+    assert seconds(store, lasting(seed=9)) == pytest.approx(before)
+
+
+def test_cells_that_train_on_a_handful_do_not_spoil_an_estimate(store: Store) -> None:
+    keep(store, lasting(), 1.0)
+    for seed in range(1, 6):
+        keep(store, lasting(seed=seed, rounds=2), 99.0)  # there for their bytes
+    assert seconds(store, lasting(seed=9)) == pytest.approx(expected(lasting()))
+
+
+def test_a_method_costs_what_its_registration_says_until_such_cells_ran(store: Store) -> None:
+    plain, dear = (expected(lasting(name)) for name in ("fedper", "ditto"))
+    assert dear > plain
+    for seed in range(4):
+        keep(store, lasting("ditto", seed=seed), 5.0)
+    assert seconds(store, lasting("ditto", seed=9)) == pytest.approx(5 * dear)
+
+
+def test_a_slow_machine_is_slow_with_models_it_has_not_seen(store: Store) -> None:
+    before = seconds(store, lasting(model="tiny-bn"))
+    keep(store, lasting(), 3.0)
+    assert seconds(store, lasting(model="tiny-bn")) == pytest.approx(3 * before)
+
+
+def test_gpu_cells_tell_of_gpus_alone(store: Store) -> None:
+    keep(store, lasting(), 1.0)
+    keep(store, lasting(seed=1), 0.01, "cuda:1")
+    wanted = lasting(seed=2)
+    assert seconds(store, wanted) == pytest.approx(expected(wanted))
+    assert seconds(store, wanted, "cuda") == pytest.approx(0.01 * expected(wanted))
+
+
+def test_failed_damaged_and_strange_records_are_passed_over(store: Store) -> None:
+    keep(store, lasting(), 1.0)
+    keep(store, lasting(seed=1), 99.0)
+    (store.folder(lasting(seed=1).cell.id) / "record.json").write_bytes(b"{")
+    failed = lasting(seed=2)
+    store.put(
+        Record(failed.cell.id, failed.cell.json, "failed", "no luck", {}, {"device": "cpu"}), {}
+    )
+    strange = lasting(seed=3).cell.json
+    strange["recipe"]["model"] = "somebody's own"
+    told = {"device": "cpu", "seconds": {"wall": 1.0, "processor": 1.0}}
+    store.put(Record("f" * 64, strange, "done", "", {}, told), {})
+    assert seconds(store, lasting(seed=9)) == pytest.approx(expected(lasting()))
+
+
+def test_a_range_is_wide_where_nothing_is_known_and_narrow_where_such_cells_ran(
+    store: Store,
+) -> None:
+    cells = [lasting(seed=seed).cell for seed in range(20, 23)]
+    before = cost.measured(store)["cpu"].cost(cells)
+    for seed in range(4):
+        keep(store, lasting(seed=seed), 1.0)
+    after = cost.measured(store)["cpu"].cost(cells)
+    assert before.low < before.seconds < before.high
+    assert after.high / after.low < 0.8 * before.high / before.low
+    assert after.seconds == pytest.approx(sum(map(cost.Speeds().seconds, cells)))
+    assert after.per(2).high == after.high / 2
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (cost.Cost(7200, 5760, 9000), "2.0 h, 1.6 to 2.5 h"),
+        (cost.Cost(80, 60, 600), "80 s, 60 s to 10 min"),
+    ],
+)
+def test_a_range_in_words(told: cost.Cost, words: str) -> None:
+    assert cost.between(told) == words
+
+
+def test_a_forecast_says_what_it_rests_on(store: Store) -> None:
+    items = [planned(lasting(seed=9)), planned(lasting(seed=9, model="tiny-bn"))]
+
+    def told() -> str:
+        return cost.in_words(cost.forecast(items, cost.measured(store)))
+
+    assert "2 cells to compute" in told()
+    assert "at the speed of a reference machine" in told()
+    assert "GPU time unknown" in told()
+    keep(store, lasting(), 1.0)
+    assert "the models of 1 were measured here" in told()
+    keep(store, lasting(seed=1), 500.0, "cuda:0")
+    assert "of one GPU for the 1 whose models, as measured here" in told()
+
+
+def test_costs_of_shards_look_at_no_store(store: Store) -> None:
+    before = cost.static(planned(lasting()))
+    keep(store, lasting(), 9.0)
+    assert cost.static(planned(lasting())) == before

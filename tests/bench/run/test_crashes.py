@@ -1,0 +1,222 @@
+"""Killed at any instant: no half of a record is ever seen, and the next run ends with the bits of
+one that nobody killed.
+
+Cells live in processes that are forked from one with everything imported, so that hundreds of
+deaths cost seconds. Two ways to die: before the n-th thing that a cell does to the disk, for every
+n; and by kill -9 from outside, at random.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import time
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repfl.algorithms.core.method import methods
+from repfl.bench.run.task import Options, Task
+from repfl.bench.run.work import prepare_process, run_task
+from repfl.bench.store.debris import sweep
+from repfl.bench.store.store import Store
+from tests.bench.conftest import task
+
+MOVES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir")
+KILLS = 50
+FAMILIES = {
+    "server": task("fedavg", clients=4, participation=0.5),
+    "mask": task("fedpurin", model="tiny-bn", evaluation={"tallies": ["mask"]}),
+    "decentralised": task("dfedavgm", clients=4),
+}
+
+
+def live(root: str, wanted: Task, moves: int, pipe: Any) -> None:
+    """Compute a cell with a checkpoint after every round, and die before the given number of
+    changes to the disk; 0: do not.
+    """
+    made = [0]
+
+    def count(event: str, arguments: tuple[Any, ...]) -> None:
+        writes = (
+            event == "open"
+            and isinstance(arguments[2], int)
+            and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        )
+        if (event in MOVES or writes) and str(arguments[0]).startswith(root):
+            made[0] += 1
+            if made[0] == moves:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    prepare_process(Options())
+    pipe.send("begun")
+    sys.addaudithook(count)
+    outcome = run_task(wanted, Options(root, checkpoint_every=0.0), lambda *_: None, lambda: False)
+    pipe.send((outcome.status, made[0]))
+
+
+@pytest.fixture(scope="module")
+def context() -> Any:
+    """Where processes come from: one that has imported what cells need, once."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(["tests.bench.run.warmed", "pandas", "pyarrow.parquet", __name__])
+    return found
+
+
+def begin(context: Any, root: Path, wanted: Task, moves: int = 0) -> tuple[Any, Any]:
+    here, there = context.Pipe()
+    process = context.Process(target=live, args=(str(root), wanted, moves, there))
+    process.start()
+    there.close()
+    assert here.recv() == "begun"
+    return process, here
+
+
+def last_words(process: Any, pipe: Any) -> Any:
+    """What a cell's process said at its end; nothing if it was killed."""
+    process.join(120)
+    try:
+        return pipe.recv()
+    except EOFError:
+        assert process.exitcode == -signal.SIGKILL
+        return None
+
+
+def digests(root: Path) -> list[dict[str, str]]:
+    """Digests of the records of a folder, every file of each looked at."""
+    store, found = Store(root), []
+    for cell in store.ids():
+        record = store.get(cell)
+        assert record is not None
+        store.verify(record)
+        assert record.status == "done", record.reason
+        found.append(record.provenance["digests"])
+    return found
+
+
+def leftovers(root: Path) -> list[str]:
+    """Whatever lies in a results folder and is no whole record."""
+    return sorted(
+        path.name
+        for path in root.iterdir()
+        if path.name != ".running" and path.name not in Store(root).ids()
+    )
+
+
+def resumed(root: Path, wanted: Task) -> list[dict[str, str]]:
+    """The digests after a second life, which clears away what the first one left, as runners do at
+    their end.
+    """
+    outcome = run_task(
+        wanted, Options(str(root), checkpoint_every=0.0), lambda *_: None, lambda: False
+    )
+    assert outcome.status in ("done", "cached"), outcome.reason
+    sweep(Store(root))
+    assert not list((root / ".running").iterdir())
+    assert not leftovers(root)
+    return digests(root)
+
+
+@pytest.mark.parametrize(("family", "step"), [("server", 1), ("mask", 3), ("decentralised", 3)])
+def test_a_death_before_any_write_is_made_good(
+    context: Any, tmp_path: Path, family: str, step: int
+) -> None:
+    """Families differ in what is written, hardly in how: of two, every third write will do."""
+    wanted = FAMILIES[family]
+    status, moves = last_words(*begin(context, tmp_path / "whole", wanted))
+    whole = digests(tmp_path / "whole")
+    assert (status, len(whole)) == ("done", 1)
+    assert moves > 15
+    for death in range(1, moves + 1, step):
+        root = tmp_path / str(death)
+        assert last_words(*begin(context, root, wanted, death)) is None
+        assert not root.exists() or (not leftovers(root) and digests(root) in ([], whole))
+        assert resumed(root, wanted) == whole
+
+
+def test_a_death_while_a_record_is_replaced_costs_neither_the_old_nor_the_new(
+    context: Any, tmp_path: Path
+) -> None:
+    wanted = task(training={"rounds": 1})
+    Store(tmp_path).open()
+    first = run_task(wanted, Options(str(tmp_path)), lambda *_: None, lambda: False)
+    whole = digests(tmp_path)
+    assert first.status == "done"
+    damaged = next(tmp_path.glob("*/rounds.parquet"))
+    good, death = damaged.read_bytes(), 0
+    words: Any = None
+    while words is None:
+        damaged.write_bytes(good[:-1])  # so that the cell is computed again
+        death += 1
+        words = last_words(*begin(context, tmp_path, wanted, death))
+        assert not leftovers(tmp_path)
+        assert resumed(tmp_path, wanted) == whole
+    assert death > 10
+
+
+def test_what_a_death_after_the_last_write_leaves_is_swept_up(context: Any, tmp_path: Path) -> None:
+    wanted = task()
+    _, moves = last_words(*begin(context, tmp_path / "whole", wanted))
+    left = set()
+    for death in range(moves - 4, moves + 1):
+        root = tmp_path / str(death)
+        last_words(*begin(context, root, wanted, death))
+        if digests(root):
+            left |= {path.suffix for path in (root / ".running").iterdir()}
+            sweep(Store(root))
+            assert not list((root / ".running").iterdir())
+    assert ".lock" in left
+    assert ".safetensors" in left
+
+
+def test_sweeping_leaves_the_living_and_the_unfinished_alone(store: Store, context: Any) -> None:
+    process, pipe = begin(context, store.root, task(training={"rounds": 2000}))
+    while not list(store.running.glob("*.safetensors")):
+        assert process.is_alive()
+    sweep(store)
+    assert process.is_alive()
+    assert list(store.running.glob("*.lock"))
+    process.kill()
+    assert last_words(process, pipe) is None
+    sweep(store)
+    assert [path.suffix for path in store.running.iterdir() if path.suffix != ".partial"] == [
+        ".safetensors"
+    ]
+
+
+@pytest.mark.slow
+def test_fifty_kills_at_random_instants_over_all_methods(
+    context: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng, struck, lives = random.Random(0), 0, 0
+    whole: dict[str, tuple[float, list[dict[str, str]]]] = {}
+    for name in cycle(sorted(methods())):
+        if struck >= max(KILLS, len(methods())):
+            break
+        wanted, lives = task(name, model="tiny-bn", clients=4, training={"rounds": 6}), lives + 1
+        if name not in whole:
+            process, pipe = begin(context, tmp_path / name, wanted)
+            began = time.monotonic()
+            assert last_words(process, pipe)[0] == "done"
+            whole[name] = time.monotonic() - began, digests(tmp_path / name)
+        seconds, expected = whole[name]
+        root = tmp_path / f"{name}-{lives}"
+        process, pipe = begin(context, root, wanted)
+        time.sleep(rng.uniform(0.0, seconds))
+        process.kill()
+        process.join()
+        found = digests(root) if root.exists() else []
+        assert not root.exists() or not leftovers(root)
+        assert found in ([], expected)
+        struck += not found
+        assert resumed(root, wanted) == expected
+    with capsys.disabled():
+        print(
+            f"\n{struck} of {struck} cells of {len(whole)} methods, killed at random instants, end"
+            f" with equal digests ({lives} lives)"
+        )

@@ -1,0 +1,140 @@
+"""Disks that are full or cannot be written: one line, the exit code of a user's error, and every
+finished record as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from repfl.bench.store.store import Store
+from tests.bench.conftest import GRID, Said, start
+
+Here = Callable[..., Said]
+SMALL = "96k"
+"""Room for some of the eight records, of a dozen kB each."""
+
+
+def mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, and small."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a disk, and root alone is not stopped by permissions")
+    try:
+        mount("-t", "tmpfs", "-o", f"size={SMALL}", "tmpfs", str(folder))
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no disk can be mounted here: {error}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def kept(results: Path) -> int:
+    """How many records there are, each of them whole."""
+    store = Store(results)
+    for cell in store.ids():
+        record = store.get(cell)
+        assert record is not None
+        store.verify(record)
+    leftovers = {path.name for path in results.iterdir()} - {".running", *store.ids()}
+    assert not leftovers
+    return len(store.ids())
+
+
+def refused(said: Said, *words: str) -> None:
+    """One line at the end, which says what is wrong with which folder."""
+    last = said.err.splitlines()[-1]
+    assert said.code == 2
+    assert last.startswith("repfl: ")
+    assert said.err.count("repfl: ") == 1
+    for word in words:
+        assert word in last
+
+
+@pytest.mark.parametrize(
+    "how", [("--executor", "inline", "--checkpoint", "0.001"), ("--workers", "1")]
+)
+def test_a_full_disk_ends_a_run_in_one_line_and_it_goes_on_once_there_is_room(
+    here: Here, grid: Path, disk: Path, how: tuple[str, ...]
+) -> None:
+    command = ("run", "--grid", grid, "--results", disk / "r")
+    refused(
+        here(*command, *how),
+        str(disk / "r"),
+        "No space left on device",
+        "free space, or choose another with --results DIR",
+    )
+    before = kept(disk / "r")
+    assert 0 < before < 8
+    assert here("verify", "--results", disk / "r").code == 0
+    mount("-o", "remount,size=8m", str(disk))
+    again = here(*command, "--executor", "inline")
+    assert again.code == 0
+    assert f"{8 - before} computed" in again.out
+    assert kept(disk / "r") == 8
+    assert not list((disk / "r" / ".running").iterdir())
+
+
+def test_a_disk_that_cannot_be_written_serves_reports_and_refuses_runs(
+    here: Here, grid: Path, disk: Path, tmp_path: Path
+) -> None:
+    mount("-o", "remount,size=8m", str(disk))
+    assert (
+        here(
+            "run", "--grid", grid, "--results", disk / "r", "--seed", "0", "--executor", "inline"
+        ).code
+        == 0
+    )
+    mount("-o", "remount,ro", str(disk))
+    refused(
+        here("run", "--grid", grid, "--results", disk / "r", "--executor", "inline"),
+        str(disk / "r"),
+        "Read-only file system",
+    )
+    refused(
+        here("report", "--grid", grid, "--results", disk / "r", "--out", disk / "out"),
+        str(disk / "out"),
+        "Read-only file system",
+    )
+    assert kept(disk / "r") == 4
+    finished = here("run", "--grid", grid, "--results", disk / "r", "--seed", "0")
+    assert (finished.code, "4 there already" in finished.out) == (0, True)
+    assert here("verify", "--results", disk / "r", "--rerun", "1").code == 0
+    assert here("plan", "--grid", grid, "--results", disk / "r").code == 0
+    assert (
+        here("report", "--grid", grid, "--results", disk / "r", "--out", tmp_path / "out").code == 0
+    )
+    mount("-o", "remount,rw", str(disk))
+
+
+def test_a_disk_that_fills_up_under_a_checkpoint_is_told_by_a_process_of_its_own(
+    grid: Path, disk: Path
+) -> None:
+    grid.write_text(GRID.replace("rounds = 2", "rounds = 5000"))
+    mount("-o", "remount,size=64k", str(disk))
+    process = start(
+        "run",
+        "--grid",
+        grid,
+        "--results",
+        disk / "r",
+        "--executor",
+        "inline",
+        "--checkpoint",
+        "0.001",
+    )
+    output, _ = process.communicate(timeout=200)
+    assert process.returncode == 2, output
+    assert "No space left on device" in output.splitlines()[-1]
+    assert "Traceback" not in output
+    assert kept(disk / "r") == 0
+    assert not [path for path in (disk / "r" / ".running").iterdir() if path.suffix == ".lock"]

@@ -1,0 +1,74 @@
+"""From curves to reported numbers: every rule of a recipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from repfl.bench.run.metrics import summarise
+
+MEANS = {1: 0.5, 2: 0.9, 3: 0.9, 4: 0.6}
+VALIDATION = {1: 0.1, 2: 0.2, 3: 0.8, 4: 0.8}
+
+
+def rows() -> list[tuple[int, str, float]]:
+    found = [(r, "post_agg/mean", v) for r, v in MEANS.items()] + [
+        (r, "post_agg/pooled", v / 2) for r, v in MEANS.items()
+    ]
+    found += [
+        (4, "post_agg/std", 0.05),
+        (4, "post_agg/decile", 0.2),
+        (2, "note/sparsity", 1.0),
+        (4, "note/sparsity", 3.0),
+    ]
+    found += [
+        (r, f"post_agg/val/{name}", v) for r, v in VALIDATION.items() for name in ("mean", "pooled")
+    ]
+    return found + [(r, "traffic/up_values", 10.0) for r in MEANS]
+
+
+def evaluation(**changes: Any) -> dict[str, Any]:
+    return {
+        "evaluation": {
+            "point": "post_agg",
+            "average": "clients",
+            "rule": "last",
+            "rounds": [],
+            **changes,
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "value", "round_"),
+    [
+        ({}, 0.6, 4),
+        ({"average": "pooled"}, 0.3, 4),
+        ({"rule": "max"}, 0.9, 2),
+        ({"rule": "max", "rounds": [1, 4]}, 0.6, 4),
+        ({"rule": "best-val"}, 0.9, 3),
+        ({"rule": "best-val", "average": "pooled"}, 0.45, 3),
+        ({"point": "pre_agg"}, None, None),
+    ],
+)
+def test_the_rule_picks_the_number(
+    changes: dict[str, Any], value: float | None, round_: int | None
+) -> None:
+    metrics = summarise(rows(), evaluation(**changes), (0.1, 0.2), 42)
+    assert (metrics["value"], metrics["round"]) == (value, round_)
+
+
+def test_metrics_hold_all_that_tables_need() -> None:
+    metrics = summarise(rows(), evaluation(), (0.1, 0.2), 42)
+    assert metrics["points"] == {
+        "post_agg": {
+            "last": {"mean": 0.6, "pooled": 0.3, "std": 0.05, "decile": 0.2},
+            "max": {"mean": 0.9, "pooled": 0.45, "round": 2},
+            "best_val": {"mean": 0.9, "pooled": 0.45, "round": 3},
+        }
+    }
+    assert metrics["floor"] == {"clients": 0.1, "pooled": 0.2}
+    assert metrics["traffic"] == {"up_values": 40, "up_codes": 0, "down_values": 0, "down_codes": 0}
+    assert metrics["notes"] == {"sparsity": 3.0}
+    assert metrics["parameters"] == 42

@@ -1,0 +1,294 @@
+"""Runs from the outside: killed, stopped, several at once. Nothing is lost, nothing is done twice,
+nothing half-done is seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repfl.bench.errors import UserError
+from repfl.bench.run import runner
+from repfl.bench.run.task import Options
+from repfl.bench.store.store import Store
+from tests.bench.conftest import FAULTY, GRID, Said, repfl, start
+
+SLOW = GRID.replace("rounds = 2", "rounds = 12").replace(
+    '{ label = "FedAvg", method = "fedavg" }]\nrecipes = ["two", "three"]',
+    '{ label = "S", method = "test-slow", hp = { seconds = 0.1 } }]\nrecipes = ["two", "three"]',
+)
+
+CELLS = 10
+"""Distinct cells of that grid."""
+
+
+def slow_grid(tmp_path: Path, rounds: int = 12) -> Path:
+    """Cells that last over a second, with a checkpoint in every round."""
+    path = tmp_path / "tests.toml"
+    path.write_text(SLOW.replace("rounds = 12", f"rounds = {rounds}"))
+    return path
+
+
+def command(grid: Path, results: Path, *more: str) -> list[str | Path]:
+    return [
+        "run",
+        "--grid",
+        grid,
+        "--results",
+        results,
+        "--plugin",
+        FAULTY,
+        "--checkpoint",
+        "0.001",
+        *more,
+    ]
+
+
+def digests(results: Path) -> dict[str, dict[str, str]]:
+    """Digests of all records, each of them whole and done."""
+    store, found = Store(results), {}
+    for cell in store.ids():
+        record = store.get(cell)
+        assert record is not None
+        store.verify(record)
+        assert record.status == "done", record.reason
+        found[cell] = record.provenance["digests"]
+    return found
+
+
+def nothing_left(results: Path) -> bool:
+    running = results / ".running"
+    return not running.exists() or not list(running.iterdir())
+
+
+def kill(process: subprocess.Popen[str], number: int) -> None:
+    os.killpg(process.pid, number)
+    process.wait(60)
+
+
+def strike(process: subprocess.Popen[str], results: Path, seconds: float) -> bool:
+    """Kill everything that a run started, so many seconds after it took up its first cell; whether
+    it was at work then.
+    """
+    while process.poll() is None and not list(results.glob(".running/*.lock")):
+        time.sleep(0.02)
+    time.sleep(seconds)
+    kill(process, signal.SIGKILL)
+    return bool(list(results.glob(".running/*.lock")))
+
+
+def test_a_run_killed_at_random_ends_with_the_bits_of_one_that_was_not(
+    tmp_path: Path, faulty: Path, here: Callable[..., Said]
+) -> None:
+    grid, killed, rng = slow_grid(tmp_path), tmp_path / "killed", random.Random(0)
+    inline = ("--executor", "inline")
+    assert here(*command(grid, tmp_path / "whole", *inline)).code == 0
+    struck = 0
+    for _ in range(3):
+        process = start(*command(grid, killed, *inline, "--method", "test-slow"))
+        struck += strike(process, killed, rng.uniform(0.0, 1.5))
+        digests(killed)
+    assert struck
+    assert here(*command(grid, killed, *inline)).code == 0
+    assert digests(killed) == digests(tmp_path / "whole")
+    assert nothing_left(killed)
+
+
+def test_a_signal_is_answered_at_once_and_a_second_one_obeyed() -> None:
+    said: list[str] = []
+    stop = runner.Stop(said.append)
+    with stop.listening():
+        os.kill(os.getpid(), signal.SIGINT)
+        begun = time.monotonic()
+        while not said and time.monotonic() - begun < 1:
+            time.sleep(0.01)
+        assert "finishing the round" in said[0]
+        assert stop()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_run_outside_the_main_thread_leaves_signals_alone() -> None:
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def run() -> None:
+        with runner.Stop(print).listening():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+def test_inline_promises_one_worker() -> None:
+    assert runner.choose_executor("inline", None, 10, Options()) == ("inline", 1)
+    with pytest.raises(UserError, match="computes in one process"):
+        runner.check_executor("inline", 2)
+
+
+@pytest.mark.parametrize(
+    ("number", "executor"), [(signal.SIGTERM, "processes"), (signal.SIGINT, "inline")]
+)
+def test_a_signal_ends_a_run_cleanly(tmp_path: Path, number: int, executor: str) -> None:
+    grid = slow_grid(tmp_path, rounds=10_000)
+    process = start(*command(grid, tmp_path / "r", "--executor", executor))
+    while not list((tmp_path / "r").glob(".running/*.safetensors")):
+        time.sleep(0.05)
+        assert process.poll() is None, process.communicate()[0]
+    process.send_signal(number)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 128 + number
+    assert "finishing the round" in output
+    assert "stopped by a signal" in output
+    assert "Traceback" not in output
+    assert not list((tmp_path / "r").glob(".running/*.lock"))
+    digests(tmp_path / "r")
+    assert list((tmp_path / "r").glob(".running/*.safetensors"))
+
+
+def test_two_runners_share_the_cells(tmp_path: Path) -> None:
+    grid = slow_grid(tmp_path)
+    runners = [start(*command(grid, tmp_path / "r", "--executor", "inline")) for _ in range(2)]
+    outputs = [runner.communicate(timeout=200)[0] for runner in runners]
+    assert [runner.returncode for runner in runners] == [0, 0], outputs
+    computed = [
+        int(line.split(" computed")[0].split()[-1])
+        for output in outputs
+        for line in output.splitlines()
+        if " computed" in line
+    ]
+    assert sum(computed) == CELLS
+    assert len(digests(tmp_path / "r")) == CELLS
+    assert nothing_left(tmp_path / "r")
+
+
+FAMILIES = ("fedavg", "fedpurin", "dfedavgm", "ditto", "fedpac", "floco", "pfedfda", "star-pfl")
+"""Every family, and whatever solves systems, decomposes matrices or sorts ties."""
+
+
+def grid_of(tmp_path: Path, methods: Sequence[str], rounds: int, samples: int = 20) -> Path:
+    """The grid for tests with other methods."""
+    rows = ", ".join(f'{{ label = "{name}", method = "{name}" }}' for name in methods)
+    text = GRID.replace(
+        '{ label = "Local", method = "local" }, { label = "FedAvg", method = "fedavg" }', rows
+    )
+    text = text.replace("rounds = 2", f"rounds = {rounds}").replace(
+        "train = 20, test = 10", f"train = {samples}, test = 10"
+    )
+    path = tmp_path / "tests.toml"
+    path.write_text(text.replace('model = "tiny"', 'model = "tiny-bn"'))
+    return path
+
+
+def test_surroundings_change_no_bit(tmp_path: Path) -> None:
+    grid = grid_of(tmp_path, FAMILIES, 2)
+    grid.write_text(grid.read_text().replace('recipes = ["two", "three"]', 'recipes = ["three"]'))
+    command = ("run", "--grid", grid, "--artefact", "tests/table1", "--seed", "0")
+    (tmp_path / "elsewhere").mkdir()
+    one = repfl(
+        *(*command, "--results", tmp_path / "one", "--executor", "inline"),
+        umask=0o077,
+        OMP_NUM_THREADS="1",
+        MKL_NUM_THREADS="1",
+        TZ="UTC",
+        LC_ALL="C",
+        PYTHONHASHSEED="0",
+    )
+    other = repfl(
+        *(*command, "--results", "other", "--executor", "inline"),
+        cwd=tmp_path / "elsewhere",
+        umask=0o002,
+        OMP_NUM_THREADS="4",
+        MKL_NUM_THREADS="3",
+        OPENBLAS_NUM_THREADS="4",
+        TZ="Asia/Tokyo",
+        LC_ALL="tr_TR.UTF-8",
+        PYTHONHASHSEED="77",
+        PYTHONUTF8="1",
+    )
+    assert (one.returncode, other.returncode) == (0, 0), one.stderr + other.stderr
+    found = digests(tmp_path / "one")
+    assert found == digests(tmp_path / "elsewhere" / "other")
+    assert len(found) == len(FAMILIES)
+
+
+# -- the long ones ---------------------------------------------------------------------------------
+
+KILLS = 50
+
+
+@pytest.mark.slow
+def test_fifty_kills_of_runs_over_every_family(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    methods = (*FAMILIES, "test-slow")
+    grid, rng, struck, finished = grid_of(tmp_path, methods, 40, samples=60), random.Random(1), 0, 0
+    assert repfl(*command(grid, tmp_path / "whole")).returncode == 0
+    whole = digests(tmp_path / "whole")
+    while struck < KILLS:
+        results = tmp_path / f"killed-{finished}"
+        struck += strike(
+            start(*command(grid, results, "--workers", "2")), results, rng.uniform(0.0, 3.0)
+        )
+        seen = digests(results)
+        assert seen.items() <= whole.items()
+        if struck == KILLS or len(seen) == len(whole):
+            assert repfl(*command(grid, results, "--workers", "2")).returncode == 0
+            assert digests(results) == whole
+            assert nothing_left(results)
+            finished += 1
+    with capsys.disabled():
+        print(
+            f"\n{struck} of {struck} runs, killed while at work, went on; {finished} times"
+            f" {len(whole)} cells ended with equal digests"
+        )
+
+
+@pytest.mark.slow
+def test_four_runners_on_sixty_cells_with_one_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, grid, results = tmp_path / "log", tmp_path / "tests.toml", tmp_path / "r"
+    monkeypatch.setenv("REPFL_TEST_LOG", str(log))
+    text = SLOW.replace("test-slow", "test-logged").replace(
+        "seeds = [0, 1]", f"seeds = {list(range(30))}"
+    )
+    grid.write_text(text)
+    runners = [
+        start(*command(grid, results, "--method", "test-logged", "--executor", "inline"))
+        for _ in range(4)
+    ]
+    while len(Store(results).ids()) < 12:
+        time.sleep(0.1)
+        assert all(runner.poll() is None for runner in runners)
+    kill(runners[0], signal.SIGKILL)
+    stored = {(cell["recipe"]["clients"], cell["seed"]) for cell in cells(results)}
+    outputs = [runner.communicate(timeout=600)[0] for runner in runners[1:]]
+    assert [runner.returncode for runner in runners[1:]] == [0, 0, 0], outputs
+    assert len(digests(results)) == 60
+    assert nothing_left(results)
+    lines = [tuple(map(int, line.split())) for line in log.read_text().splitlines()]
+    ended = Counter(line[1:] for line in lines)
+    assert len(ended) == 60
+    twice = [cell for cell, times in ended.items() if times > 1]
+    killed = [line[1:] for line in lines if line[0] == runners[0].pid]
+    assert len(twice) <= 1  # the one that the killed runner had computed and not yet stored
+    assert all(cell in killed and cell not in stored for cell in twice)
+    assert len({line[0] for line in lines}) == 4
+
+
+def cells(results: Path) -> list[Any]:
+    """The cells that are stored."""
+    return [json.loads(path.read_text())["cell"] for path in results.glob("*/record.json")]

@@ -1,0 +1,232 @@
+"""One cell: its faults become records, and however often it is interrupted, its bits are the
+same.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repfl.algorithms.core import ENGINE
+from repfl.bench.run import clients
+from repfl.bench.run.executors.inline import execute
+from repfl.bench.run.products import now
+from repfl.bench.run.task import Options, Outcome, Task
+from repfl.bench.run.work import crashed
+from repfl.bench.store import checkpoint
+from repfl.bench.store.store import Store
+from tests.bench.conftest import task
+
+Compute = Callable[..., Outcome]
+
+
+def digests(store: Store, cell: str) -> dict[str, str]:
+    record = store.get(cell)
+    assert record is not None
+    assert record.status == "done", record.reason
+    found: dict[str, str] = record.provenance["digests"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("fedavg", {}),
+        ("fedpurin", {"evaluation": {"tallies": ["mask"]}, "model": "tiny-bn"}),
+        ("dfedavgm", {"clients": 4}),
+        ("fedavg", {"clients": 4, "participation": 0.5}),
+    ],
+)
+def test_a_cell_interrupted_after_every_round_ends_with_the_same_digests(
+    store: Store, compute: Compute, method: str, changes: dict[str, Any]
+) -> None:
+    wanted = task(method, **changes)
+    assert compute(wanted).status == "done"
+    whole = digests(store, wanted.cell.id)
+    statuses = []
+    while not statuses or statuses[-1] == "interrupted":
+        statuses.append(compute(wanted, stop=lambda: True, fresh=True).status)
+    assert statuses == ["interrupted", "interrupted", "done"]
+    assert digests(store, wanted.cell.id) == whole
+    assert list(store.running.iterdir()) == []
+
+
+def test_a_checkpoint_of_other_data_is_not_gone_on_from(
+    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = clients.clients_of
+    with monkeypatch.context() as patch:
+        other = {"digits/all": "0" * 64}
+        patch.setattr(clients, "clients_of", lambda cell: replace(real(cell), fingerprints=other))
+        assert compute(task(), stop=lambda: True).status == "interrupted"
+    statuses = [compute(task(), stop=lambda: True).status for _ in range(task().cell.rounds)]
+    assert statuses[-2:] == ["interrupted", "done"]
+
+
+def test_data_that_are_prepared_again_are_dealt_again(own: Callable[[float], Task]) -> None:
+    found = [clients.clients_of(own(value).cell).data.images.mean().item() for value in (0.0, 1.0)]
+    assert found == [0.0, 1.0]
+
+
+def test_a_finished_cell_is_not_computed_again(store: Store, compute: Compute) -> None:
+    assert compute(task()).status == "done"
+    before = (store.folder(task().cell.id) / "record.json").read_bytes()
+    assert compute(task()).status == "cached"
+    assert (store.folder(task().cell.id) / "record.json").read_bytes() == before
+
+
+def test_fresh_computes_again_but_not_twice_in_one_run(store: Store, compute: Compute) -> None:
+    compute(task())
+    began = now()
+    assert compute(task(), fresh=True, began=began).status == "done"
+    assert compute(task(), fresh=True, began=began).status == "cached"
+
+
+def test_a_damaged_record_is_replaced(store: Store, compute: Compute) -> None:
+    compute(task())
+    good = digests(store, task().cell.id)
+    (store.folder(task().cell.id) / "rounds.parquet").write_bytes(b"x")
+    assert compute(task()).status == "done"
+    assert digests(store, task().cell.id) == good
+
+
+def test_an_exception_becomes_a_record_with_traceback_and_command(
+    store: Store, compute: Compute, faulty: Path
+) -> None:
+    outcome = compute(task("test-raise"))
+    record = store.get(outcome.id)
+    assert outcome.status == "failed"
+    assert outcome.reason == "ZeroDivisionError: on purpose"
+    assert record is not None
+    assert "in fault" in record.provenance["traceback"]
+    assert record.provenance["command"] == "repfl run --cell test --stack 1"
+    assert list(store.running.iterdir()) == []
+
+
+def test_a_failed_cell_is_tried_once_per_run(compute: Compute, faulty: Path) -> None:
+    began = now()
+    assert compute(task("test-raise"), began=began).seconds > 0
+    assert compute(task("test-raise"), began=began).seconds == 0
+    assert compute(task("test-raise"), began=now()).seconds > 0
+
+
+def test_a_worker_killed_while_it_replaces_a_record_costs_no_finished_cell(
+    store: Store, compute: Compute
+) -> None:
+    """Between two renames, when the record lies aside."""
+    compute(task())
+    cell = task().cell.id
+    store.folder(cell).rename(store.running / f"{cell}.old")
+    assert crashed(task(), Options(str(store.root)), "killed").status == "failed"
+    assert digests(store, cell)
+
+
+def test_divergence_is_a_status_with_its_round_and_its_data(
+    store: Store, compute: Compute, faulty: Path
+) -> None:
+    outcome = compute(task("test-nan", hp={"at": 2}))
+    assert outcome.status == "diverged"
+    assert "round 2" in outcome.reason
+    wanted = task("test-nan", hp={"at": 2})
+    assert compute(wanted).status == "diverged"
+    record = store.get(wanted.cell.id)
+    assert record is not None
+    assert sorted(record.provenance["data"]) == ["digits/test", "digits/train"]
+
+
+def test_what_diverges_while_it_is_fine_tuned_to_be_scored_has_diverged(
+    compute: Compute, faulty: Path
+) -> None:
+    outcome = compute(task("test-nan-late", hp={"at": 2}))
+    assert outcome.status == "diverged"
+    assert "round 3" in outcome.reason
+
+
+def test_out_of_memory_is_tried_again_with_a_smaller_stack(
+    store: Store, compute: Compute, faulty: Path
+) -> None:
+    outcome = compute(task("test-memory"), stack=2)
+    record = store.get(outcome.id)
+    assert outcome.status == "done"
+    assert record is not None
+    assert record.provenance["chunk"] == 1
+
+
+def test_a_time_limit_ends_a_cell_which_can_go_on_later(
+    store: Store, compute: Compute, faulty: Path
+) -> None:
+    wanted = task("test-slow")
+    outcome = compute(wanted, time_limit=0.001)
+    assert outcome.status == "failed"
+    assert "time limit of 0.001 s reached after round 1 of 3" in outcome.reason
+    assert checkpoint.path_of(store, wanted.cell.id).exists()
+    assert compute(wanted).status == "done"
+    assert list(store.running.iterdir()) == []
+
+
+def test_a_method_that_never_returns_is_broken_off_here_too_and_goes_on_later(
+    monkeypatch: pytest.MonkeyPatch, store: Store, faulty: Path
+) -> None:
+    def inline(**options: Any) -> Outcome:
+        how = Options(str(store.root), **options)
+        (outcome,) = execute([wanted], how, 1, lambda *_: None, lambda: False)
+        return outcome
+
+    wanted, before = task("test-endless", hp={"at": 2}), signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr("repfl.bench.run.compute.GRACE", 0.5)
+    outcome = inline(time_limit=1.5, checkpoint_every=1e-9)
+    assert (outcome.status, outcome.reason) == (
+        "failed",
+        "time limit of 1.5 s reached within a round",
+    )
+    assert checkpoint.path_of(store, wanted.cell.id).exists()
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    monkeypatch.setenv("REPFL_TEST_MENDED", "yes")
+    rounds: list[int] = []
+    (outcome,) = execute(
+        [wanted], Options(str(store.root)), 1, lambda _, done: rounds.append(done), lambda: False
+    )
+    assert outcome.status == "done"
+    assert rounds[0] == 1
+    interrupted = digests(store, wanted.cell.id)
+    assert inline(fresh=True).status == "done"
+    assert digests(store, wanted.cell.id) == interrupted
+
+
+def test_an_infeasible_partition_is_refused_and_not_stored(store: Store, compute: Compute) -> None:
+    wanted = task(partition={"rule": "class-dirichlet", "options": {"alpha": 0.1, "minimum": 5000}})
+    outcome = compute(wanted)
+    assert outcome.status == "refused"
+    assert "digits" in outcome.reason
+    assert store.ids() == []
+
+
+def test_a_cell_that_makes_no_sense_is_skipped_with_its_reason(
+    store: Store, compute: Compute
+) -> None:
+    from dataclasses import replace
+
+    outcome = compute(replace(task("fedbn"), skip="no normalisation"))
+    assert (outcome.status, outcome.reason) == ("skipped", "no normalisation")
+    assert store.ids() == [outcome.id]
+
+
+def test_provenance_says_how_a_number_was_made(store: Store, compute: Compute) -> None:
+    compute(task())
+    record = store.get(task().cell.id)
+    assert record is not None
+    origin = record.provenance
+    assert origin["versions"] == {"engine": ENGINE, "method": 1, "dataset": 1, "rule": 1}
+    assert origin["platform"]["torch"]
+    assert origin["data"]["digits/train"]
+    assert len(origin["partition"]) == 64
+    assert origin["threads"] == 1
+    assert origin["seconds"]["wall"] >= origin["seconds"]["train"] > 0
+    assert origin["peak_memory"] > 0
+    assert origin["samples"] == 40

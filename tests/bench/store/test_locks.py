@@ -1,0 +1,114 @@
+"""One runner per cell: a living one is never robbed, a dead one holds nothing up."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import multiprocessing
+import os
+import signal
+import socket
+from typing import Any
+
+import pytest
+
+from repfl.bench.store.locks import claim, held
+from repfl.bench.store.store import Store
+
+CELL = "a" * 64
+
+
+def hold(root: str, pipe: Any) -> None:
+    """Hold a claim until killed, or until told to let go."""
+    with claim(Store(root), CELL) as mine:
+        pipe.send(mine)
+        pipe.recv()
+
+
+def holder(store: Store) -> tuple[Any, Any]:
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=hold, args=(str(store.root), there))
+    process.start()
+    assert here.recv() is True
+    return process, here
+
+
+def test_a_living_runner_keeps_its_cell_and_a_killed_one_loses_it_at_once(store: Store) -> None:
+    process, _ = holder(store)
+    assert held(store, CELL)
+    with claim(store, CELL) as mine:
+        assert not mine
+    os.kill(process.pid, signal.SIGSTOP)  # stopped is not dead
+    with claim(store, CELL) as mine:
+        assert not mine
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert not held(store, CELL)
+    with claim(store, CELL) as mine:
+        assert mine
+
+
+def test_no_lock_file_stays(store: Store) -> None:
+    with claim(store, CELL) as mine:
+        assert mine
+        assert [path.name for path in store.running.iterdir()] == [f"{CELL}.lock"]
+    assert list(store.running.iterdir()) == []
+
+
+def test_the_next_runner_gets_the_lock_on_a_file_that_has_a_name(store: Store) -> None:
+    process, pipe = holder(store)
+    pipe.send(None)
+    process.join()
+    with claim(store, CELL) as first:
+        assert first
+        with claim(store, CELL) as second:
+            assert not second
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_without_locks_of_the_file_system_marker_files_do(
+    monkeypatch: pytest.MonkeyPatch, store: Store, number: int
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(number, "no locks here")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with claim(store, CELL) as mine:
+        assert mine
+        assert socket.gethostname() in (store.running / f"{CELL}.lock").read_text()
+        assert held(store, CELL)
+        with claim(store, CELL) as second:
+            assert not second
+    assert list(store.running.iterdir()) == []
+    assert not held(store, CELL)
+    (store.running / f"{CELL}.lock").write_text(
+        f"{2**22 + 1}\n{socket.gethostname()}\n"
+    )  # no process has such a number
+    with claim(store, CELL) as mine:
+        assert mine
+
+
+def test_the_marker_of_another_machine_is_heeded_and_reported(store: Store) -> None:
+    """Also by a machine whose view of the file system has locks."""
+    from repfl.bench.cli.status import (
+        Statuses,  # here, so that the processes of other tests start without it
+    )
+    from repfl.bench.run.task import Options
+    from repfl.bench.run.work import run_task
+    from tests.bench.conftest import task
+
+    wanted = task()
+    marker = store.running / f"{wanted.cell.id}.lock"
+    marker.write_text("4711\nfar-away\n")
+    told = (
+        f"{marker} says that process 4711 on far-away is at it; delete the file if that machine is"
+        " gone"
+    )
+    outcome = run_task(wanted, Options(str(store.root)), lambda *_: None, lambda: False)
+    assert (outcome.status, outcome.reason) == ("busy", told)
+    assert Statuses(store).of(wanted.cell.id).reason == told
+    marker.unlink()
+    assert (
+        run_task(wanted, Options(str(store.root)), lambda *_: None, lambda: False).status == "done"
+    )

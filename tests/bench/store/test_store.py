@@ -1,0 +1,248 @@
+"""The store: whole records or none, every damage noticed, every fault of the disk one line."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repfl.bench.errors import Corrupt, UserError
+from repfl.bench.run.task import Outcome
+from repfl.bench.store import store as stores
+from repfl.bench.store.store import Record, Store, checksum, decode, encode, stored_result
+from tests.bench.conftest import task
+
+FIXTURES = Path(__file__).with_name("fixtures")
+Compute = Callable[..., Outcome]
+
+
+def test_a_record_reads_back(store: Store, compute: Compute) -> None:
+    wanted = task("fedpurin", hp={"beta": 1}, evaluation={"tallies": ["mask"]})
+    outcome = compute(wanted)
+    record = store.get(wanted.cell.id)
+    assert outcome.status == "done"
+    assert record is not None
+    assert record.cell == wanted.cell.json
+    assert set(record.files) == {"rounds.parquet", "clients.parquet", "arrays.npz"}
+    rounds, clients, arrays = (
+        store.frame(record, "rounds.parquet"),
+        store.frame(record, "clients.parquet"),
+        store.arrays(record),
+    )
+    assert rounds is not None
+    assert clients is not None
+    assert list(rounds.columns) == ["round", "name", "value"]
+    assert list(clients.columns) == ["round", "point", "client", "correct", "total"]
+    assert arrays["mask"].shape[0] == 2
+    assert store.ids() == [wanted.cell.id]
+
+
+def look(store: Store, cell: str) -> None:
+    """Read a record with everything beside it."""
+    record = store.get(cell)
+    assert record is not None
+    store.verify(record)
+
+
+def test_every_flipped_bit_and_every_truncation_is_noticed(store: Store, compute: Compute) -> None:
+    cell = task("fedpurin", evaluation={"tallies": ["mask"]}).cell.id
+    compute(task("fedpurin", evaluation={"tallies": ["mask"]}))
+    rng, noticed = random.Random(0), 0
+    for path in sorted(store.folder(cell).iterdir()):
+        good = path.read_bytes()
+        for trial in range(50):
+            bad = bytearray(good)
+            if trial % 2:
+                bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
+            else:
+                del bad[rng.randrange(len(bad)) :]
+            path.write_bytes(bad)
+            with pytest.raises((Corrupt, UserError)):
+                look(store, cell)
+            assert stored_result(store, cell) is None
+            noticed += 1
+        path.write_bytes(good)
+    assert noticed == 200
+    assert stored_result(store, cell) is not None
+
+
+def test_a_missing_or_foreign_file_is_noticed(store: Store, compute: Compute) -> None:
+    cell = task().cell.id
+    compute(task())
+    record = store.get(cell)
+    assert record is not None
+    (store.folder(cell) / "more").touch()
+    with pytest.raises(Corrupt, match="more"):
+        store.verify(record)
+    (store.folder(cell) / "more").unlink()
+    (store.folder(cell) / "rounds.parquet").unlink()
+    with pytest.raises(Corrupt, match=r"rounds\.parquet"):
+        store.verify(record)
+
+
+def test_a_record_in_the_wrong_folder_is_noticed(store: Store, compute: Compute) -> None:
+    compute(task())
+    other = "0" * 64
+    shutil.copytree(store.folder(task().cell.id), store.folder(other))
+    with pytest.raises(Corrupt, match="another cell"):
+        store.get(other)
+
+
+def altered(store: Store, **changes: Any) -> tuple[bytes, Path]:
+    """A record with other fields and a right checksum."""
+    path = store.folder(task().cell.id) / "record.json"
+    values = {**json.loads(path.read_bytes()), **changes}
+    del values["checksum"]
+    return json.dumps({**values, "checksum": checksum(values)}).encode(), path
+
+
+def test_other_schemas_say_what_to_do(store: Store, compute: Compute) -> None:
+    compute(task())
+    with pytest.raises(UserError, match="update repfl"):
+        decode(*altered(store, schema=99))
+    for schema in (0, -3):
+        with pytest.raises(Corrupt, match="no migration to 1; `repfl run` computes the cell again"):
+            decode(*altered(store, schema=schema))
+    for schema in ("1", None, 1.5):
+        with pytest.raises(UserError, match="update repfl"):
+            decode(*altered(store, schema=schema))
+
+
+def test_a_record_of_another_schema_is_replaced_if_it_is_older_and_spared_if_it_is_newer(
+    store: Store, compute: Compute
+) -> None:
+    compute(task())
+    data, path = altered(store, schema=0)
+    path.write_bytes(data)
+    assert compute(task()).status == "done"
+    assert stored_result(store, task().cell.id) is not None
+    data, path = altered(store, schema=99)
+    path.write_bytes(data)
+    for fresh in (False, True):
+        outcome = compute(task(), fresh=fresh)
+        assert outcome.status == "refused"
+        assert "update repfl, or use another results folder" in outcome.reason
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"extra": 1},
+        {"files": ["rounds.parquet"]},
+        {"files": {"../../x": "0"}},
+        {"cell": None},
+        {"cell": {"seed": float("nan")}},
+        {"status": "fine"},
+        {"status": 3},
+        {"metrics": []},
+        {"provenance": 0},
+        {"id": 1},
+    ],
+)
+def test_a_record_that_repfl_would_not_write_is_refused(
+    store: Store, compute: Compute, changes: dict[str, Any]
+) -> None:
+    compute(task())
+    with pytest.raises(Corrupt, match=r"record\.json"):
+        decode(*altered(store, **changes))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b"[" * 100_000,
+        b"\xff",
+        b'{"schema": 1}',
+        b'{"checksum": [], "schema": {}}',
+    ],
+)
+def test_what_is_no_record_is_refused(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(Corrupt, match=r"not a whole record|checksum"):
+        decode(data, tmp_path / "record.json")
+
+
+@pytest.mark.parametrize("schema", range(1, stores.SCHEMA + 1))
+def test_records_of_every_schema_still_load(schema: int) -> None:
+    store = Store(FIXTURES / f"schema-{schema}")
+    (cell,) = store.ids()
+    record = store.get(cell)
+    assert record is not None
+    store.verify(record)
+    assert record.status == "done"
+    assert 0 <= record.metrics["value"] <= 1
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be written"):
+        Store(tmp_path / "file").open()
+
+
+def test_a_full_disk_leaves_what_was_stored(
+    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute(task())
+
+    def full(path: Path, data: bytes) -> None:
+        path.write_bytes(data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stores, "write_synced", full)
+        for wanted, options in ((task(seed=1), {}), (task(), {"fresh": True})):
+            outcome = compute(wanted, **options)
+            assert outcome.status == "fatal"
+            assert "No space left" in outcome.reason
+    assert store.ids() == [task().cell.id]
+    assert stored_result(store, task().cell.id) is not None
+    assert list(store.running.iterdir()) == []
+    assert compute(task(seed=1)).status == "done"
+
+
+@pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), KeyboardInterrupt()])
+def test_a_record_that_could_not_be_replaced_is_still_there(
+    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch, fault: BaseException
+) -> None:
+    """The old one has been moved aside when the new one cannot take its place."""
+    compute(task())
+    record, rename = stored_result(store, task().cell.id), Path.rename
+
+    def faulty(path: Path, target: Path) -> Path:
+        if path.suffix == ".new":
+            raise fault
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", faulty)
+    assert record is not None
+    with pytest.raises((UserError, KeyboardInterrupt)):
+        store.put(record, {})
+    assert stored_result(store, record.id) == record
+    assert list(store.running.iterdir()) == []
+
+
+def test_a_record_moved_aside_by_a_killed_writer_comes_back(store: Store, compute: Compute) -> None:
+    cell = task().cell.id
+    compute(task())
+    store.folder(cell).rename(store.running / f"{cell}.old")
+    (store.running / f"{cell}.new").mkdir()
+    assert compute(task()).status == "cached"
+    assert list(store.running.iterdir()) == []
+
+
+def test_encoding_is_stable() -> None:
+    record = Record(
+        "0" * 64, {"a": 1}, "done", metrics={"value": 0.1 + 0.2, "nothing": float("nan")}
+    )
+    assert encode(record) == encode(
+        Record(**{k: v for k, v in json.loads(encode(record)).items() if k != "checksum"})
+    )
