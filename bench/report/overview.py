@@ -11,21 +11,18 @@ from typing import Any
 from repfl.bench.report.sheet import Number, Said, Sheet
 from repfl.paper_tables.core.verdict import EXACT, UNJUDGED, Kind, Verdict
 
-AGAIN = (Verdict.EQUAL, Verdict.REPRODUCED)
+AGAIN = (Verdict.REPRODUCED,)
 OUTCOMES = {
     "again": "comes out again",
-    "near": "not contradicted, but the interval is wide",
-    "unsure": "too few runs to tell",
+    "unsure": "undecided: too few runs, or too noisy ones",
     "off": "differs",
     "scaled": "measured on real data, but not comparable",
     "open": "not measured",
 }
 """What a dot of a colour means."""
 OF = {
-    str(Verdict.EQUAL): "again",
     str(Verdict.REPRODUCED): "again",
-    str(Verdict.CONSISTENT): "near",
-    str(Verdict.INCONCLUSIVE): "unsure",
+    str(Verdict.UNDECIDED): "unsure",
     str(Verdict.DIFFERS): "off",
     str(Verdict.OTHER_SCALE): "scaled",
     str(Verdict.MISSING): "open",
@@ -235,9 +232,8 @@ def _outcomes(judged: Sequence[Number]) -> str:
     """How many of the compared numbers came to what."""
     words = {
         "reproduced": AGAIN,
-        "consistent": (Verdict.CONSISTENT,),
         "different": (Verdict.DIFFERS,),
-        "undecided": (Verdict.INCONCLUSIVE,),
+        "undecided": (Verdict.UNDECIDED,),
     }
     counts = {word: sum(n.verdict in of for n in judged) for word, of in words.items()}
     told = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)

@@ -14,10 +14,8 @@ from repfl.paper_tables.core.verdict import EXACT, Verdict
 
 BLANK = "\N{EN DASH}"
 COLOURS = {
-    Verdict.EQUAL: "green",
     Verdict.REPRODUCED: "green",
-    Verdict.CONSISTENT: "cyan",
-    Verdict.INCONCLUSIVE: "blue",
+    Verdict.UNDECIDED: "blue",
     Verdict.DIFFERS: "red",
     Verdict.OTHER_SCALE: "dim",
     Verdict.MISSING: "yellow",

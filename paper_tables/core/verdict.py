@@ -22,9 +22,6 @@ MARGIN = 1.0
 """Points by which two accuracies may differ and still tell the same."""
 RELATIVE = 0.01
 """Likewise for measured costs, as a share of the printed number."""
-WIDE = 3.0
-"""An interval that reaches further to either side than so many margins agrees with nearly anything.
-"""
 FLOOR_POINTS = 1.0
 SLACK = (
     1e-9  # numbers were rounded to decimals, and differences of decimals are not exact in binary
@@ -35,11 +32,9 @@ ACCURACY_UNITS = frozenset({"%", "percent", "percentage points"})
 class Verdict(StrEnum):
     """What became of a published number."""
 
-    EQUAL = "equal"
     REPRODUCED = "reproduced"
-    CONSISTENT = "consistent"
-    INCONCLUSIVE = "inconclusive"
     DIFFERS = "differs"
+    UNDECIDED = "undecided"
     OTHER_SCALE = "not comparable"
     MISSING = "not measured"
 
@@ -64,15 +59,14 @@ class Kind(StrEnum):
 
 EXACT = frozenset({Kind.CLOSED, Kind.LOOKUP})
 RULE = (
-    "A verdict is read off the 95 % interval for the difference ours − printed. It is *reproduced*"
-    " when the interval lies within one point to either side, *differs* when it leaves out zero and"
-    " reaches beyond that, *consistent* when it contains zero and reaches no further than three"
-    " points, *inconclusive* when it is wider or cannot be formed, *not comparable* when ours is of"
-    " a smaller scale, another rule or other data than the paper's, *not measured* when there is no"
-    " number of ours. Measured costs have a margin of 1 % of the printed value. Numbers that need"
-    " no run are *equal* to the printed digits, or they differ. A mark beside the verdict says"
-    " where the printed accuracy is not above what a constant prediction gives, and where both are"
-    " the best round on the test images."
+    "The verdict comes from the 95 % interval for ours minus the printed mean, and a margin of one"
+    " point to either side: *reproduced* if the interval lies inside the margin, *differs* if it"
+    " lies wholly outside, *undecided* otherwise, also if there are too few runs for an interval."
+    " *Not comparable*: ours is of a smaller scale, another rule or other data. *Not measured*:"
+    " there is no number of ours. Measured costs have a margin of 1 % of the printed value. Numbers"
+    " that are computed exactly are *reproduced* if they have the printed digits, else they differ."
+    " A mark beside the verdict says that the printed accuracy is not above a constant prediction,"
+    " or that both are the best round on the test images."
 )
 
 
@@ -109,13 +103,11 @@ def words(low: Any, high: Any, margin: Any = MARGIN) -> np.ndarray:
     low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
     reach = np.maximum(np.abs(low), np.abs(high)) - SLACK
     choices = {
-        Verdict.INCONCLUSIVE: ~(np.isfinite(low) & np.isfinite(high)),
         Verdict.REPRODUCED: reach <= margin,
-        Verdict.DIFFERS: (low > SLACK) | (high < -SLACK),
-        Verdict.CONSISTENT: reach <= WIDE * np.asarray(margin),
+        Verdict.DIFFERS: (low > margin + SLACK) | (high < -margin - SLACK),
     }
     return np.select(
-        list(choices.values()), [str(verdict) for verdict in choices], str(Verdict.INCONCLUSIVE)
+        list(choices.values()), [str(verdict) for verdict in choices], str(Verdict.UNDECIDED)
     )
 
 
@@ -128,9 +120,7 @@ def compare(
         {"the noise model": expected.df} if expected else {}
     )
     if sum(told.values()) < (1 if expected else FEWEST - 1):
-        return Judgement(
-            Verdict.INCONCLUSIVE, basis="too few runs on either side to know their noise"
-        )
+        return Judgement(Verdict.UNDECIDED, basis="too few runs on either side to know their noise")
     known = pooled(expected, *sources.values())
     gap = ours.mean - printed.mean
     half = float(half_width(known.variance, known.df, 1 / ours.count + 1 / printed.count))
@@ -167,7 +157,7 @@ def judge(
     if kind in EXACT and not apart:
         same = abs(ours.mean - printed.mean) <= rounding + SLACK
         return Judgement(
-            Verdict.EQUAL if same else Verdict.DIFFERS, basis="held to the printed digits"
+            Verdict.REPRODUCED if same else Verdict.DIFFERS, basis="held to the printed digits"
         )
     if scale != "paper" or apart:
         return Judgement(Verdict.OTHER_SCALE, basis=apart or f"{scale} scale")

@@ -3,11 +3,9 @@
   const data = document.getElementById("number") ? embedded("data") : null;
   const place = document.getElementById("number"), whole = document.getElementById("artefact");
   const MEANING = {
-    "equal": "Comes out again: ours equals the digits of the paper.",
-    "reproduced": "Comes out again: the 95 % interval of the difference lies within one point.",
-    "consistent": "Not contradicted: the interval contains zero, but is too wide to say more.",
-    "inconclusive": "Cannot be told: there are too few runs, or their interval is too wide.",
-    "differs": "Differs: the 95 % interval of the difference leaves out zero and reaches beyond what counts as equal.",
+    "reproduced": "Reproduced: the 95 % interval of the difference lies inside the margin (one point; the printed digits if no run is needed).",
+    "differs": "Differs: the 95 % interval of the difference lies wholly outside the margin.",
+    "undecided": "Undecided: the 95 % interval of the difference reaches over the edge of the margin, or there are too few runs for one.",
     "not comparable": "Not comparable.",
     "not measured": "Nobody has measured this yet.",
   };

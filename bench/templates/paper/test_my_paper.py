@@ -9,7 +9,7 @@ import pandas as pd
 from repfl.bench.cli.main import call
 
 FOLDER = Path(__file__).with_name("my_paper")
-VERDICTS = {"reproduced", "consistent", "inconclusive", "differs"}
+VERDICTS = {"reproduced", "differs", "undecided"}
 ASKED = ("--plugin", str(FOLDER), "--paper", "my-paper", "--scale", "paper")
 
 

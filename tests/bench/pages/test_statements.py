@@ -44,7 +44,7 @@ def test_a_claim_is_told_at_both_scales_with_its_numbers_and_how_to_make_them_ag
 def test_a_published_number_of_a_table_is_told_with_its_verdict(here: Here) -> None:
     (table,) = (r for r in committed.of(PAPER, "paper") if r.name == "table3")
     assert isinstance(table, Table)
-    cell = table.frame[table.frame["verdict"] == "equal"].iloc[0]
+    cell = table.frame[table.frame["verdict"] == "reproduced"].iloc[0]
     said = here("evidence", f"{PAPER}/{cell['source']}")
     assert said.code == 0
     assert f"{PAPER}/{cell['source']} at the paper scale ({PAPER}/table3)" in said.out
