@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("algorithms", "bench", "datasets", "paper_tables")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 METHODS = sorted((ROOT / "algorithms").glob("*.py"))
-LAYERS = ("errors", "grid", "store", "run", "check", "report", "evidence", "pages", "cli")
+LAYERS = ("errors", "grid", "store", "run", "check", "evidence", "report", "cli")
 """The folders of `bench`, from the ground up: each may use those before it."""
 HARNESS = sorted(
     path

@@ -154,14 +154,14 @@ def evidence(
     statement: Annotated[
         str,
         typer.Argument(
-            help="PAPER/CLAIM as in CLAIMS.md, PAPER/FILE:LINE of published/, or PAPER/ARTEFACT"
+            help="PAPER/CLAIM as in the report, PAPER/FILE:LINE of published/, or PAPER/ARTEFACT"
         ),
     ],
 ) -> int:
     """The numbers behind a claim or a published number, from the values that came with the code."""
-    from repfl.bench.pages import statements
+    from repfl.bench.report import lookup
 
-    print("\n".join(statements.told(statement)))
+    print("\n".join(lookup.told(statement)))
     return 0
 
 

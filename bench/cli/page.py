@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from repfl.bench.cli.main import command_line
-from repfl.bench.pages import parts
 from repfl.bench.store.provenance import ROOT
 
 PAGE = ROOT / "bench" / "OPTIONS.md"
+PART = re.compile(r"(?<=-->\n)\|.*(?=<!-- end of options -->)", flags=re.DOTALL)
 
 
 def block() -> str:
@@ -35,4 +36,4 @@ def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
 
 
 if __name__ == "__main__":
-    parts.write(PAGE, "options", block())
+    PAGE.write_text(PART.sub(lambda _: block(), PAGE.read_text("utf-8")), encoding="utf-8")

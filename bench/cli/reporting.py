@@ -10,8 +10,8 @@ from repfl.bench.cli import show
 from repfl.bench.cli.commands import select
 from repfl.bench.cli.options import Chosen, again
 from repfl.bench.errors import FAILED, FINDING, UserError, unknown
-from repfl.bench.evidence import reporting
 from repfl.bench.grid.planned import Planned
+from repfl.bench.report import making
 from repfl.bench.store.store import Store
 
 REAL = ("paper", "desk")
@@ -24,7 +24,7 @@ def report(chosen: Chosen, results: Path | None, out: Path, style: str = "report
         raise unknown("style", style, STYLES)
     store = Store(results)
     asked = replace(_asked(chosen), again=again(chosen.plugin or (), store), style=style)
-    found = reporting.report(asked, store, out)
+    found = making.report(asked, store, out)
     show.report(found)
     if not found.runs:
         print(f"nothing computed yet: {_run(chosen)}{asked.again}")
@@ -42,20 +42,20 @@ def _run(chosen: Chosen) -> str:
     return head + "".join(f" --{name} {quote(str(each))}" for name, each in listed)
 
 
-def _asked(chosen: Chosen) -> reporting.Asked:
+def _asked(chosen: Chosen) -> making.Asked:
     """The cells to be shown. A method that joins tables, and a grid of one's own, are shown at the
     scale at which they have been run.
     """
     if chosen.scale:
         planned = select(chosen, beside=True)
-        return reporting.Asked(planned, planned if chosen.scale == "smoke" else ())
+        return making.Asked(planned, planned if chosen.scale == "smoke" else ())
     smoke, refused = _planned(chosen, "smoke")
     if any(item.guest or item.file for item in smoke):
-        return reporting.Asked(smoke)
+        return making.Asked(smoke)
     real = [item for scale in REAL for item in _planned(chosen, scale)[0]]
     if not real and not smoke and refused:
         raise refused
-    return reporting.Asked(real, smoke, best=True) if real else reporting.Asked(smoke, smoke)
+    return making.Asked(real, smoke, best=True) if real else making.Asked(smoke, smoke)
 
 
 def _planned(chosen: Chosen, scale: str) -> tuple[list[Planned], UserError | None]:

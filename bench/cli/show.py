@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from repfl.bench.check.verify import Verification
     from repfl.bench.cli.doctor import Finding
     from repfl.bench.evidence.collect import Collected
-    from repfl.bench.evidence.reporting import Reported
+    from repfl.bench.report.making import Reported
     from repfl.bench.run.runner import Ending
     from repfl.bench.run.task import Options
 

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from repfl.bench.grid.grid import printed
-from repfl.bench.pages import claims as page
+from repfl.bench.report import lookup
 from repfl.paper_tables.core import claims as core
 from repfl.paper_tables.core.claims import Condition, sentence
 from repfl.paper_tables.core.result import Claim, Result
@@ -88,9 +88,8 @@ def rendered(paper: str) -> Rendered:
 
 
 def ids(paper: str) -> list[str]:
-    """Of all claims of a paper, as its table of claims has them."""
-    lines = page.page_of(paper).read_text("utf-8").splitlines()
-    return [line.split("`")[1] for line in lines if line.startswith("| `")]
+    """The ids of all claims of a paper."""
+    return [claim.id for result in lookup.made(paper, "paper") for claim in result.claims]
 
 
 @pytest.mark.parametrize("paper", printed())

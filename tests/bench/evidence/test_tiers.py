@@ -23,7 +23,6 @@ from repfl.bench.evidence.tiers import Tier
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import plan
 from repfl.bench.grid.planned import Planned, Selection
-from repfl.bench.pages import coverage
 from repfl.bench.run.task import Outcome, Task
 from repfl.bench.store.store import Record, Store
 from repfl.paper_tables.core import noise as model
@@ -115,15 +114,6 @@ def test_a_second_line_confirms_within_a_point_and_the_noise(other: Line, tier: 
     )
     assert found["cell 1"] is tier
     assert found["cell 2"] is Tier.MEASURED
-
-
-def test_a_page_tells_how_far_apart_machines_are() -> None:
-    here = [line(value, seed) for value, seed in ((0.50, 1), (0.52, 2))]
-    there = [line(v, seed, platform="there") for v, seed in ((0.50, 1), (0.55, 2))]
-    assert coverage.elsewhere([known(*here)]) == ""
-    told = coverage.elsewhere([known(*here, *there)])
-    assert "2 lines, all of `fedavg`, have been computed on another kind of machine too" in told
-    assert "1.5 points apart (median) and 3.0 at most, with the same seeds" in told
 
 
 def test_equal_bits_on_one_platform_are_a_recomputation_whoever_ran_it() -> None:

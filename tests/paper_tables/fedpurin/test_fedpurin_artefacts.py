@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from repfl.bench.grid.grid import files, read
-from repfl.bench.pages import committed
+from repfl.bench.report import lookup
 from tests.paper_tables.fedpurin.evidence import table
 
 GRID = read(files()["fedpurin"])
@@ -64,7 +64,7 @@ def test_full_model_rows_come_from_the_ledger_and_flag_the_mask_slip() -> None:
 
 
 def test_a_sum_that_is_a_unit_off_is_not_equal_to_the_printed_digits() -> None:
-    frame = committed.table("fedpurin", "table3", "desk").frame.set_index(["row", "column"])
+    frame = lookup.table("fedpurin", "table3", "desk").frame.set_index(["row", "column"])
     sent = frame.loc[("FedCAC ↑", "fmnist/as the paper counts")]
     assert (round(sent["ours"], 2), sent["published"], sent["verdict"]) == (4.83, 4.84, "differs")
     assert "sum of two rounded" in sent["reason"]

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from repfl.bench.evidence import floors as committed_floors
+from repfl.bench.evidence import floors
 from repfl.bench.evidence.measured import folder_of
 from repfl.bench.grid import grid as grids
-from repfl.bench.pages import floors
 from repfl.datasets.core.cache import open_dataset
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.partition import ClientSplits, majority_accuracy, partition
@@ -32,7 +31,7 @@ def test_one_constant_for_all_is_the_most_frequent_class_of_all_clients_together
     test = [np.array([8, 9, 10]), np.array([10]), np.array([11])]
     shares = ClientSplits.of(train, test)
     assert majority_accuracy(shares, labels) == pytest.approx(((2 / 3 + 1 + 1) / 3, 4 / 5))
-    assert floors.one_for_all(shares, labels) == pytest.approx(((1 / 3 + 1 + 0) / 3, 2 / 5))
+    assert floors.global_majority(shares, labels) == pytest.approx(((1 / 3 + 1 + 0) / 3, 2 / 5))
 
 
 def test_a_global_floor_is_told_where_it_is_known(
@@ -41,13 +40,11 @@ def test_a_global_floor_is_told_where_it_is_known(
     folder = tmp_path / "measured"
     folder.mkdir()
     rows = ["cifar10-dir0.1,42,0.6,0.5,0.3,0.2,x", "cifar10-dir0.5,42,0.6,0.5,,,x"]
-    (folder / "floors.csv").write_text("\n".join([",".join(committed_floors.FIELDS), *rows]))
-    monkeypatch.setattr(committed_floors, "folder_of", lambda paper: folder)
+    (folder / "floors.csv").write_text("\n".join([",".join(floors.FIELDS), *rows]))
+    monkeypatch.setattr(floors, "folder_of", lambda paper: folder)
     assert floors.by_recipe("fedobp", one_model=True) == {"cifar10-dir0.1": 20.0}
     assert set(floors.by_recipe("fedobp")) == {"cifar10-dir0.1", "cifar10-dir0.5"}
-    assert committed_floors.one_for_all("fedobp") == {
-        ("cifar10-dir0.1", 42): {"clients": 0.3, "pooled": 0.2}
-    }
+    assert floors.one_for_all("fedobp") == {("cifar10-dir0.1", 42): {"clients": 0.3, "pooled": 0.2}}
 
 
 def test_floors_stay_where_the_data_are_absent(
@@ -58,7 +55,7 @@ def test_floors_stay_where_the_data_are_absent(
 
 
 @pytest.mark.parametrize("paper", ["fedobp", "fedselect"])
-def test_committed_floors_come_out_again(paper: str) -> None:
+def test_floors_come_out_again(paper: str) -> None:
     """On machines that have the data; one recipe is enough, all of them take minutes."""
     row = next(row for row in floors.read(paper) if row["recipe"].startswith("cifar10"))
     recipe = grids.read(grids.files()[paper]).recipe(row["recipe"], "paper")

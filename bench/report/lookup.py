@@ -1,37 +1,63 @@
-"""The numbers behind a claim or a published number, from the values that came with the code.
+"""The numbers behind one claim or one published number, from the published results alone.
 
-A claim has the id that its paper's CLAIMS.md gives it (`fedobp/best-in-table3`); a published number
-is named by its file and line (`fedobp/table3.csv:14`), or as its page of the report is
+A claim has the id that its paper's page of claims shows (`fedobp/best-in-table3`); a published
+number is named by its file and line (`fedobp/table3.csv:14`), or as its page of the report is
 (`fedpurin/table1#fedpurin.cifar10-dir0.1`). An artefact (`fedpurin/table1`) lists its numbers and
-its claims.
+claims.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from repfl.bench.errors import UserError, unknown
+from repfl.bench.errors import Corrupt, UserError, unknown
+from repfl.bench.evidence import artefacts
+from repfl.bench.evidence.library import Library
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import plan
 from repfl.bench.grid.planned import Selection
-from repfl.bench.pages import committed
 from repfl.bench.report import numbers, render
 from repfl.bench.report.filling import sheet_of
+from repfl.bench.store.store import Store
 from repfl.paper_tables.core.published import read_published
-from repfl.paper_tables.core.result import Claim, Result, frame_of
+from repfl.paper_tables.core.result import Claim, Result, Table, frame_of
 
 SCALES = ("paper", "desk")
 
 
+@cache
+def made(paper: str, scale: str, seed: int | None = None) -> tuple[Result, ...]:
+    """Return a paper's tables and figures from published results, of all seeds or of one."""
+    if scale not in grids.read(grids.files()[paper]).file.scales:
+        return ()
+    seeds = [] if seed is None else [seed]
+    found = artefacts.make(
+        plan(Selection(scale=scale, papers=[paper], seeds=seeds)),
+        Library(Store(Path("no results here"))),
+    )
+    if found.problems:
+        raise Corrupt("; ".join(found.problems))
+    return tuple(found.results)
+
+
+def table(paper: str, name: str, scale: str, seed: int | None = None) -> Table:
+    """Return one table from published results."""
+    known = {r.name: r for r in made(paper, scale, seed) if isinstance(r, Table)}
+    if name not in known:
+        raise unknown("table", name, known, paper)
+    return known[name]
+
+
 def told(name: str) -> list[str]:
-    """What is known of a claim or a published number, line by line."""
+    """Return what is known of a claim or a published number, line by line."""
     paper, _, rest = name.partition("/")
     if not rest:
         raise UserError(
             "evidence is for PAPER/CLAIM, PAPER/FILE:LINE or PAPER/ARTEFACT, such as"
-            f" fedobp/table3, not {name!r}; the claims are in paper_tables/*/CLAIMS.md"
+            f" fedobp/table3, not {name!r}; the report lists all claims of a paper"
         )
     if paper not in grids.files():
         raise unknown("paper", paper, grids.files())
@@ -41,10 +67,12 @@ def told(name: str) -> list[str]:
     rest = f"{artefact}{hash_}{anchor}" if whole else rest
     find = _artefact if whole else _number if ".csv:" in rest else _claim
     known: dict[str, None] = {}
-    lines: list[str] = []
-    for scale in SCALES:
-        for result in committed.of(paper, scale):
-            lines += find(result, rest, known)
+    lines = [
+        line
+        for scale in SCALES
+        for result in made(paper, scale)
+        for line in find(result, rest, known)
+    ]
     if not lines and whole and "#" not in rest:
         raise UserError(
             f"{name}: prints no number that stands in {paper}'s published/, and has no claim"
@@ -55,36 +83,32 @@ def told(name: str) -> list[str]:
 
 
 def _claim(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
-    """A claim, as one artefact has it."""
     for claim in result.claims:
         known[claim.id] = None
         if claim.id == rest:
-            yield from claim_lines(result, claim)
+            yield from _claim_lines(result, claim)
 
 
-def claim_lines(result: Result, claim: Claim) -> Iterator[str]:
-    """A claim at one scale, and how to make it again."""
+def _claim_lines(result: Result, claim: Claim) -> Iterator[str]:
+    """A claim at one scale, and the command that makes it again."""
     yield f"{result.paper}/{claim.id} at the {result.scale} scale ({result.key})"
     yield f"  {claim.text} (in our words)"
+    printed = claim.printed
     yield f"  {render.standing(claim)}" + (
-        "" if claim.printed is None else f"; in the paper's own numbers: {_word(claim.printed)}"
+        "" if printed is None else f"; in the paper's own numbers: {render.STANDINGS[printed]}"
     )
     yield f"  {claim.detail}"
     if claim.sources:
         yield f"  stated in published/: {', '.join(claim.sources)}"
-    yield from _again(result)
-
-
-def _word(holds: bool) -> str:
-    return render.STANDINGS[holds]
+    yield from _commands(result)
 
 
 def _number(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
-    """A published number, as a table, a figure or a claim has it."""
+    """A published number, as a table, a figure or a claim shows it."""
     for claim in result.claims:
         known |= dict.fromkeys(claim.sources)
         if rest in claim.sources:
-            yield from claim_lines(result, claim)
+            yield from _claim_lines(result, claim)
     for cell in _cells(result):
         known[cell["source"]] = None
         if cell["source"] == rest:
@@ -92,42 +116,27 @@ def _number(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
 
 
 def _artefact(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
-    """One number by its address in the report, or all of an artefact and its claims."""
+    """One number by its address in the report, or a list of all, with the claims."""
     name, _, anchor = rest.partition("#")
     if result.name != name:
         return
-    cells = _addresses(result)
-    known |= {f"{name}#{id_}": None for id_ in cells}
-    if anchor and anchor in cells:
-        yield from _number_lines(result, cells[anchor])
-    if not anchor and (cells or result.claims):
+    cells = {cell["source"]: cell for cell in _cells(result)}
+    found = {n.id: cells[n.source] for n in _sheet_numbers(result) if n.source in cells}
+    known |= {f"{name}#{id_}": None for id_ in found}
+    if anchor in found:
+        yield from _number_lines(result, found[anchor])
+    if not anchor and (found or result.claims):
         yield f"{result.key} at the {result.scale} scale"
-        yield from _listed(result, cells)
+        for id_, cell in found.items():
+            address = f"{result.paper}/{cell['source']}"
+            yield f"  {address}  {result.key}#{id_}: {_figures(cell)}, {cell['verdict']}"
+        for claim in result.claims:
+            yield f"  {result.paper}/{claim.id}: {claim.text} ({render.standing(claim)})"
 
 
-def _listed(result: Result, cells: dict[str, dict[Any, Any]]) -> Iterator[str]:
-    """What there is to ask for, each with its standing."""
-    for id_, cell in cells.items():
-        address = f"{result.paper}/{cell['source']}"
-        yield f"  {address}  {result.key}#{id_}: {_figures(cell)}, {cell['verdict']}"
-    for claim in result.claims:
-        yield f"  {result.paper}/{claim.id}: {claim.text} ({render.standing(claim)})"
-
-
-def _addresses(result: Result) -> dict[str, dict[Any, Any]]:
-    """The published numbers of a table or a figure by the names that its page gives them."""
-    cells = list(_cells(result))
-    if not cells:
-        return {}
-    numbers = [each for each in sheet_of(result, _printed(result.paper)).numbers if each.source]
-    shown = {each.source: each.id for each in reversed(numbers)}
-    return {shown[cell["source"]]: cell for cell in cells if cell["source"] in shown}
-
-
-@cache
-def _printed(paper: str) -> dict[str, dict[Any, Any]]:
-    """The rows of the published files by their source."""
-    return read_published(grids.folder(paper) / "published").by_source
+def _sheet_numbers(result: Result) -> tuple[Any, ...]:
+    rows = read_published(grids.folder(result.paper) / "published").by_source
+    return sheet_of(result, rows).numbers
 
 
 def _cells(result: Result) -> Iterator[dict[Any, Any]]:
@@ -139,19 +148,14 @@ def _cells(result: Result) -> Iterator[dict[Any, Any]]:
 
 def _number_lines(result: Result, cell: dict[Any, Any]) -> Iterator[str]:
     yield f"{result.paper}/{cell['source']} at the {result.scale} scale ({result.key})"
-    yield from _cell_lines(cell)
-    yield from _again(result, cell)
-
-
-def _cell_lines(cell: dict[Any, Any]) -> Iterator[str]:
     place = ", ".join(str(cell[name]) for name in ("row", "score", "column", "q") if name in cell)
-    yield f"  {place}: {_figures(cell)}" + (
-        f" ({int(cell['seeds'])} seeds)" if cell["seeds"] == cell["seeds"] else ""
-    )
+    seeds = f" ({int(cell['seeds'])} seeds)" if cell["seeds"] == cell["seeds"] else ""
+    yield f"  {place}: {_figures(cell)}{seeds}"
     gap = numbers.between(float(cell["gap_low"]), float(cell["gap_high"]), 2, " [{}, {}]")
     yield f"  {cell['verdict']} ({cell['kind']}){gap}: {cell['basis'] or 'no number of ours'}"
     if cell.get("ids"):
         yield f"  cells: {' '.join(each[:12] for each in cell['ids'])} (`repfl show CELL`)"
+    yield from _commands(result, cell)
 
 
 def _figures(cell: dict[Any, Any]) -> str:
@@ -159,17 +163,17 @@ def _figures(cell: dict[Any, Any]) -> str:
     return f"printed {numbers.plain(float(cell['published']))}, ours {ours}"
 
 
-def _again(result: Result, cell: dict[Any, Any] | None = None) -> Iterator[str]:
-    """The report once more, and the runs: of one number, only those that it needs."""
+def _commands(result: Result, cell: dict[Any, Any] | None = None) -> Iterator[str]:
+    """The commands that report and that run it: of one number, only the cells that it needs."""
     asked = f"--scale {result.scale} --artefact {result.key}"
-    yield f"  again: repfl report {asked}"
+    yield f"  report: repfl report {asked}"
     needed = "" if cell is None else "".join(f" --cell {each}" for each in _needed(result, cell))
-    yield f"  anew:  repfl reproduce {asked}{needed} --fresh"
+    yield f"  re-run: repfl reproduce {asked}{needed} --fresh"
 
 
 def _needed(result: Result, cell: dict[Any, Any]) -> list[str]:
-    """The cells that a number rests on, or will; none where it is more than one row and column."""
+    """The cells that a number rests on or will; none if it is of several rows and columns."""
     place = (cell.get("row"), cell.get("column"))
     planned = plan(Selection(scale=result.scale, artefacts=[result.key]))
     mine = [item.cell.short for item in planned if (item.row, item.column) == place]
-    return list(dict.fromkeys([each[:12] for each in cell.get("ids") or mine]))
+    return list(dict.fromkeys(each[:12] for each in cell.get("ids") or mine))

@@ -38,8 +38,9 @@ def still_open(planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str,
 
 def tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
     """The self-test: what is known of every smoke cell, and what was refused."""
-    from repfl.bench.evidence import recheck, runs
+    from repfl.bench.evidence import recheck
     from repfl.bench.evidence.library import Known, Library
+    from repfl.bench.report import runs
 
     library = Library(store)
     told: dict[str, Any] = {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from repfl.bench.evidence.runs import self_test
 from repfl.bench.grid.plan import plan
 from repfl.bench.grid.planned import Selection, unique
+from repfl.bench.report.runs import self_test
 
 
 def run(value: float | None, status: str = "done") -> dict[str, Any]:

@@ -10,10 +10,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from repfl.bench.evidence import facts
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.planned import Planned, asked_beside, unique
-from repfl.bench.report import cache
+from repfl.bench.report import cache, facts
 from repfl.bench.report.sheet import Book, Sheet, as_json
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Store, writing
@@ -117,9 +116,9 @@ def _part(
     """One paper: its sheets, the runs behind them, what went wrong; and the files that were
     written.
     """
-    from repfl.bench.evidence import artefacts, best, recheck, runs
+    from repfl.bench.evidence import artefacts, best, recheck
     from repfl.bench.evidence.library import Known, Library
-    from repfl.bench.report import render
+    from repfl.bench.report import render, runs
     from repfl.bench.report.filling import sheet_of
     from repfl.paper_tables.core.published import read_published
 

@@ -1,3 +1,0 @@
-"""What RESULTS.md and the papers' pages say of results, written from the values that travel with
-the code.
-"""

@@ -1,0 +1,102 @@
+"""`repfl evidence`: the numbers behind a claim or a published number; and what published results
+say below the paper's scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.plan import plan
+from repfl.bench.grid.planned import Selection
+from repfl.bench.report import filling, lookup, numbers, overview
+from repfl.paper_tables.core.published import load
+from repfl.paper_tables.core.result import Table
+from repfl.paper_tables.core.verdict import EXACT, UNJUDGED
+from tests.bench.conftest import Said
+
+PAPER, CLAIM = "star-pfl", "accuracy-gain"
+Here = Callable[..., Said]
+SMALLER = [
+    (paper, scale)
+    for paper in grids.printed()
+    for scale in grids.read(grids.files()[paper]).file.scales
+    if scale != "paper"
+]
+
+
+def test_a_claim_has_its_numbers_at_both_scales_and_the_command_for_each(here: Here) -> None:
+    said = here("evidence", f"{PAPER}/{CLAIM}")
+    assert said.code == 0
+    for scale in lookup.SCALES:
+        (claim,) = (c for r in lookup.made(PAPER, scale) for c in r.claims if c.id == CLAIM)
+        assert claim.detail in said.out
+        assert f"repfl report --scale {scale} --artefact {PAPER}/" in said.out
+    assert here("evidence", f"{PAPER}/{claim.sources[0]}").out == said.out
+
+
+def test_a_number_is_re_run_from_its_own_cells_alone(here: Here) -> None:
+    said = here("evidence", "fedpurin/table1#fedpurin.cifar10-dir0.1")
+    assert said.code == 0
+    paper = said.out.partition("at the paper scale (fedpurin/table1)")[2].partition(" at the ")[0]
+    asked = paper.partition("  re-run: repfl reproduce")[2].split()
+    selected = [asked[at + 1] for at, word in enumerate(asked) if word == "--cell"]
+    cells = plan(Selection(scale="paper", artefacts=["fedpurin/table1"], cells=selected))
+    assert len(selected) == len(cells) == 3
+    assert {(item.row, item.column) for item in cells} == {("FedPURIN", "cifar10-dir0.1")}
+
+
+@pytest.mark.parametrize("artefact", [f"{PAPER}/table2", "fedobp/fig4"])
+def test_an_artefact_lists_its_numbers_with_addresses_that_work(here: Here, artefact: str) -> None:
+    said = here("evidence", artefact)
+    assert said.code == 0
+    line, anchor, *_ = next(x for x in said.out.splitlines() if ".csv:" in x).split()
+    shown = here("evidence", anchor.rstrip(":")).out
+    assert shown.startswith(f"{line} at the paper scale ({artefact})\n")
+    assert shown == here("evidence", line).out
+    assert shown == here("evidence", anchor.rstrip(":").replace("#", ".html#")).out
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (f"{PAPER}/accuracy-gian", "unknown claim 'accuracy-gian'; did you mean accuracy-gain"),
+        (f"{PAPER}/table2.csv:333", "unknown number 'table2.csv:333'; did you mean table2.csv:33"),
+        ("starpfl/accuracy-gain", "unknown paper 'starpfl'; did you mean star-pfl"),
+        ("table1", "or PAPER/ARTEFACT, such as fedobp/table3, not 'table1'"),
+        (f"{PAPER}/table2#fedavgg", "unknown number 'table2#fedavgg'; did you mean table2#"),
+    ],
+)
+def test_a_wrong_name_costs_one_line_with_the_nearest_and_code_2(
+    here: Here, name: str, words: str
+) -> None:
+    said = here("evidence", name)
+    assert (said.code, said.out) == (2, "")
+    assert words in said.err
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("paper", ["fedpurin", "fedselect", "pfeddst", "star-pfl"])
+def test_every_published_number_is_counted_once(paper: str) -> None:
+    """In a table, in a figure, or in a claim; a printed dash is no number."""
+    published = load(grids.files()[paper].parent / "published")
+    sheets = [filling.sheet_of(each, {}) for each in lookup.made(paper, "paper")]
+    (found,) = overview.summaries(sheets, {})
+    assert found.published == len(published) - int((published["mean"] == "").sum())
+    assert len(found.numbers) == sum(found.verdicts.values())
+
+
+@pytest.mark.parametrize(("paper", "scale"), SMALLER)
+def test_below_the_paper_s_scale_nothing_is_judged_or_ranked(paper: str, scale: str) -> None:
+    """Only numbers that need no training, and claims that are free of scale."""
+    made = lookup.made(paper, scale)
+    for claim in (claim for result in made for claim in result.claims):
+        assert claim.free or claim.holds is None, claim.id
+    for table in (each for each in made if isinstance(each, Table) and each.printed):
+        assert table.orderings == (), table.key
+        assert numbers.marks(table, "ours") == {}, table.key
+        trained = table.frame[~table.frame["kind"].isin([*map(str, EXACT), ""])]
+        assert set(trained["verdict"].dropna()) <= set(map(str, UNJUDGED)), table.key
+        assert trained["difference"].isna().all(), table.key
