@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from math import nan
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure as Canvas
 
-from repfl.bench.evidence import best, facts, reporting
+from repfl.bench.evidence import best
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid.plan import plan
 from repfl.bench.grid.planned import Planned, Selection
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet, Table
-from tests.bench.conftest import task
 from tests.bench.report import sample
 
 FOUND = sample.FOUND
@@ -184,72 +181,3 @@ def test_a_long_plan_is_gone_through_only_a_few_times(
     assert best.with_evidence(items, Library(Store(tmp_path)))
     assert len(items) > 100
     assert 0 < asked.total() <= 4 * len(items)
-
-
-def test_the_self_test_reads_records_and_no_curves(
-    store: Store, compute: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = task()
-    compute(wanted)
-    monkeypatch.delattr(Store, "frame")
-    items = [Planned(wanted.cell, "tests", "table1", "table", "row", "two", "two", "smoke")]
-    (row,) = facts.tested(items, store)["table"]["rows"]
-    assert [(cell["done"], cell["here"]) for cell in row["cells"]] == [(1, 1)]
-
-
-LIGHT = """
-import sys
-from repfl.bench.cli.main import call
-code = call(sys.argv[1:])
-heavy = sorted({"matplotlib", "seaborn"} & set(sys.modules))
-print(code, heavy)
-"""
-
-
-def test_a_report_of_which_nothing_has_changed_computes_nothing(
-    here: Callable[..., Any], tmp_path: Path
-) -> None:
-    import subprocess
-    import sys
-
-    asked = ["report", "--artefact", "fedselect/table2", "--results", str(tmp_path / "none")]
-    asked += ["--out", str(tmp_path / "out")]
-    first = here(*asked)
-    assert first.code == 0
-    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")}
-    again = subprocess.run(
-        [sys.executable, "-c", LIGHT, *asked], capture_output=True, text=True, check=True
-    )
-    assert again.stdout.splitlines()[-1] == "0 []"
-    told = first.out.split("report: ")[0]
-    assert again.stdout.split("report: ")[0] == told
-    assert {path: path.stat().st_mtime_ns for path in files} == files
-
-
-def test_what_was_deleted_is_written_again(here: Callable[..., Any], tmp_path: Path) -> None:
-    asked = ["report", "--artefact", "fedselect/table2", "--results", str(tmp_path / "none")]
-    asked += ["--out", str(tmp_path / "out")]
-    assert here(*asked).code == 0
-    for name in ("fedselect/table2.tex", "fedselect/table2.html"):
-        text = (tmp_path / "out" / name).read_bytes()
-        (tmp_path / "out" / name).unlink()
-        assert here(*asked).code == 0
-        assert (tmp_path / "out" / name).read_bytes() == text
-
-
-def test_smoke_stands_in_for_no_number(here: Callable[..., Any], tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    where = ["--results", str(tmp_path / "none"), "--out", str(out)]
-    assert here("report", "--artefact", "fedpurin/table1", *where).code == 0
-    text = (out / "fedpurin" / "table1.csv").read_text()
-    assert ",smoke," not in text
-    assert ",desk," in text
-    assert "It says nothing about any paper's numbers" in (out / "selftest.html").read_text()
-    narrowed = here("report", "--artefact", "fedpurin/table1", "--scale", "smoke", *where)
-    assert narrowed.code == 0
-    assert ",smoke," in (out / "fedpurin" / "table1.csv").read_text()
-
-
-def test_of_a_cell_in_two_grids_the_higher_scale_is_told_last() -> None:
-    planned = [cast(Planned, SimpleNamespace(scale=scale)) for scale in ("paper", "desk", "paper")]
-    assert reporting._rising(planned) == ["desk", "paper"]

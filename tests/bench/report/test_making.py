@@ -1,0 +1,77 @@
+"""A report from planned cells: what it is made of, and that nothing is made twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repfl.bench.grid.planned import Planned
+from repfl.bench.report import facts
+from repfl.bench.store.store import Store
+from tests.bench.conftest import task
+
+
+def test_the_self_test_reads_records_and_no_curves(
+    store: Store, compute: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = task()
+    compute(wanted)
+    monkeypatch.delattr(Store, "frame")
+    items = [Planned(wanted.cell, "tests", "table1", "table", "row", "two", "two", "smoke")]
+    (row,) = facts.tested(items, store)["table"]["rows"]
+    assert [(cell["done"], cell["here"]) for cell in row["cells"]] == [(1, 1)]
+
+
+LIGHT = """
+import sys
+from repfl.bench.cli.main import call
+code = call(sys.argv[1:])
+heavy = sorted({"matplotlib", "seaborn"} & set(sys.modules))
+print(code, heavy)
+"""
+
+
+def test_a_report_of_which_nothing_has_changed_computes_nothing(
+    here: Callable[..., Any], tmp_path: Path
+) -> None:
+    asked = ["report", "--artefact", "fedselect/table2", "--results", str(tmp_path / "none")]
+    asked += ["--out", str(tmp_path / "out")]
+    first = here(*asked)
+    assert first.code == 0
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")}
+    again = subprocess.run(
+        [sys.executable, "-c", LIGHT, *asked], capture_output=True, text=True, check=True
+    )
+    assert again.stdout.splitlines()[-1] == "0 []"
+    told = first.out.split("report: ")[0]
+    assert again.stdout.split("report: ")[0] == told
+    assert {path: path.stat().st_mtime_ns for path in files} == files
+
+
+def test_what_was_deleted_is_written_again(here: Callable[..., Any], tmp_path: Path) -> None:
+    asked = ["report", "--artefact", "fedselect/table2", "--results", str(tmp_path / "none")]
+    asked += ["--out", str(tmp_path / "out")]
+    assert here(*asked).code == 0
+    for name in ("fedselect/table2.tex", "fedselect/table2.html"):
+        text = (tmp_path / "out" / name).read_bytes()
+        (tmp_path / "out" / name).unlink()
+        assert here(*asked).code == 0
+        assert (tmp_path / "out" / name).read_bytes() == text
+
+
+def test_smoke_stands_in_for_no_number(here: Callable[..., Any], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    where = ["--results", str(tmp_path / "none"), "--out", str(out)]
+    assert here("report", "--artefact", "fedpurin/table1", *where).code == 0
+    text = (out / "fedpurin" / "table1.csv").read_text()
+    assert ",smoke," not in text
+    assert ",desk," in text
+    assert "It says nothing about any paper's numbers" in (out / "selftest.html").read_text()
+    narrowed = here("report", "--artefact", "fedpurin/table1", "--scale", "smoke", *where)
+    assert narrowed.code == 0
+    assert ",smoke," in (out / "fedpurin" / "table1.csv").read_text()
