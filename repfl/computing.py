@@ -21,7 +21,7 @@ from repfl.knowing import recipe as recipe_of
 
 if TYPE_CHECKING:
     from repfl.bench.evidence.lines import Line
-    from repfl.bench.grid.planned import Planned
+    from repfl.bench.grid.plan import Planned
     from repfl.bench.run.runner import Ending
     from repfl.bench.store.store import Record, Store
     from repfl.datasets.core.recipe import Recipe
@@ -185,10 +185,9 @@ def _asked(
     method: str, recipe: AnyRecipe, seed: int, scale: str, plugins: Plugins, label: str = "recipe"
 ) -> Planned:
     """The cell, planned as if a grid had asked for it."""
-    from repfl.bench.grid.cell import build_cell, parse_spec
-    from repfl.bench.grid.plan import unmet
-    from repfl.bench.grid.planned import Planned
-    from repfl.bench.grid.valid import entry, recipe_from
+    from repfl.bench.grid.cell import build_cell, entry, parse_spec, unmet
+    from repfl.bench.grid.plan import Planned
+    from repfl.bench.grid.recipes import recipe_from
 
     admit(plugins)
     name, hp = parse_spec(method)
@@ -207,7 +206,7 @@ def _asked(
     files = f", plugins={[str(path) for path in plugins]}" if plugins else ""
     said = f"python -c {quote(f'import repfl; repfl.run({method!r}, {told}{files}, fresh=True)')}"
     skip = unmet(cell)
-    return Planned(cell, "", "", "table", method, label, label, scale, skip=skip, said=said)
+    return Planned(cell, "", "", "table", method, label, label, scale, skip=skip, own_command=said)
 
 
 # -- computing it ----------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def methods(plugins: Plugins = ()) -> pd.DataFrame:
 def hyperparameters(method: str, plugins: Plugins = ()) -> pd.DataFrame:
     """The hyper-parameters of a method: default, what papers use, valid values and meaning."""
     from repfl.bench.cli import listing
-    from repfl.bench.grid.valid import entry
+    from repfl.bench.grid.cell import entry
 
     admit(plugins)
     columns = ["name", "default", "paper", "valid", "meaning"]
@@ -47,8 +47,7 @@ def recipe(name: str, scale: str = "smoke", **changes: Any) -> Recipe:
     `recipe("fedpurin/cifar10-dir0.1", "desk", clients=20, training={"rounds": 5})`.
     """
     from repfl.bench.cli.data import find_recipe
-    from repfl.bench.grid.cell import recipe_values
-    from repfl.bench.grid.valid import merge, recipe_from
+    from repfl.bench.grid.recipes import merge, recipe_from, recipe_values
 
     full, found, _ = find_recipe(name, scale)
     if not changes:

@@ -159,8 +159,7 @@ def _recipes(places: Iterable[tuple[str, str]]) -> set[str]:
     """The recipes of papers at scales: a record does not say which paper it was computed for."""
     from repfl.bench.grid.cell import canonical
     from repfl.bench.grid.grid import files, read
-    from repfl.bench.grid.plan import plan
-    from repfl.bench.grid.planned import Selection
+    from repfl.bench.grid.plan import Selection, plan
 
     return {
         canonical(item.cell.recipe)
@@ -218,8 +217,7 @@ def _axes(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 def _options(method: str, hp: Mapping[str, Any]) -> str:
     """The hyper-parameters that differ from the method's defaults; all, where nobody knows it."""
-    from repfl.bench.grid.cell import plain, spec
-    from repfl.bench.grid.valid import hyperparameters, options_of
+    from repfl.bench.grid.cell import hyperparameters, options_of, plain, spec
 
     try:
         defaults = plain(options_of(hyperparameters(method, {}), hp))
@@ -292,8 +290,7 @@ def _planned(key: str, scale: str | None, store: Store) -> list[Any]:
     """The cells of an artefact at a scale; without one, at that which has most of them."""
     from repfl.bench.evidence.measured import read
     from repfl.bench.grid.grid import SCALES
-    from repfl.bench.grid.plan import plan
-    from repfl.bench.grid.planned import Selection
+    from repfl.bench.grid.plan import Selection, plan
 
     if scale is not None:
         return plan(Selection(artefacts=[key], scale=scale))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from repfl.bench.grid.needs import residents
+from repfl.bench.grid.recipes import residents
 from repfl.bench.run.metrics import Rows, judged, reported, summarise
 from repfl.bench.store.digest import of_arrays, of_curves
 from repfl.bench.store.store import Record, Store

@@ -13,7 +13,7 @@ from repfl.bench.errors import UserError
 from repfl.bench.evidence import recheck
 from repfl.bench.evidence.library import Known, Library
 from repfl.bench.evidence.selection import Choice, Trial, choices
-from repfl.bench.grid.planned import Planned
+from repfl.bench.grid.plan import Planned
 from repfl.bench.report import numbers
 from repfl.bench.store.store import Store
 

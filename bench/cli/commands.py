@@ -25,7 +25,7 @@ from repfl.bench.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from repfl.bench.grid.planned import Planned
+    from repfl.bench.grid.plan import Planned
 
 app = typer.Typer(
     no_args_is_help=False,
@@ -63,10 +63,9 @@ def select(
     """The planned cells that the selectors leave; `beside`: with the rows of the tables that a
     method is added to.
     """
-    from repfl.bench.grid import planned as lists
     from repfl.bench.grid import plugins
-    from repfl.bench.grid.plan import plan
-    from repfl.bench.grid.planned import Selection
+    from repfl.bench.grid.plan import Selection, plan
+    from repfl.bench.grid.plan import shard as cut
 
     plugins.load(chosen.plugin or ())
     names = (chosen.paper or (), chosen.artefact or (), chosen.method or (), chosen.dataset or ())
@@ -75,7 +74,7 @@ def select(
     if shard:
         from repfl.bench.run import cost
 
-        planned = lists.shard(planned, shard, cost.static)
+        planned = cut(planned, shard, cost.static)
     if unmeasured:
         from repfl.bench.evidence.measured import unmeasured as only
 

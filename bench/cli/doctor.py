@@ -157,7 +157,7 @@ def _memory() -> Iterator[Finding]:
 
 
 def _data() -> Iterator[Finding]:
-    from repfl.bench.grid.needs import data_absent
+    from repfl.bench.grid.recipes import data_absent
     from repfl.datasets.core import registry
 
     absent = {name: data_absent(name) for name in registry.names()}

@@ -105,8 +105,7 @@ def artefacts(results: Results = None, as_json: AsJson = False) -> int:
     """Tables and figures: cells needed and done, per scale."""
     from repfl.bench.cli import listing, show
     from repfl.bench.grid import grid
-    from repfl.bench.grid.plan import plan
-    from repfl.bench.grid.planned import Selection
+    from repfl.bench.grid.plan import Selection, plan
     from repfl.bench.store.store import Store
 
     plans = {scale: plan(Selection(scale=scale)) for scale in grid.SCALES}

@@ -12,7 +12,7 @@ from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
     from repfl.bench.cli.options import Launch
-    from repfl.bench.grid.planned import Planned
+    from repfl.bench.grid.plan import Planned
     from repfl.bench.run.runner import Ending
     from repfl.bench.run.task import Options
 

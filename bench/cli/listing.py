@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from repfl.bench.errors import choices, unknown
-from repfl.bench.grid.planned import Planned
+from repfl.bench.grid.cell import entry
+from repfl.bench.grid.plan import Planned
 from repfl.bench.grid.search import told
-from repfl.bench.grid.valid import entry
 from repfl.bench.store.store import Store
 
 

@@ -15,8 +15,7 @@ from repfl.bench.errors import Corrupt, UserError, nearest
 from repfl.bench.evidence import measured, recheck, tiers
 from repfl.bench.evidence.library import flatten
 from repfl.bench.evidence.packing import Curve, by_name
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
+from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.run.metrics import judged
 from repfl.bench.store.store import Record, Store
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from repfl.bench.check.contract import check
 from repfl.bench.cli.moves import publish, table
 from repfl.bench.errors import FINDING, FINE
-from repfl.bench.grid.valid import entry
+from repfl.bench.grid.cell import entry
 
 Said = dict[tuple[str, str], list[str]]
 """What is wrong, or nothing, in every situation, by method and promise."""

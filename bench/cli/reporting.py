@@ -10,7 +10,7 @@ from repfl.bench.cli import show
 from repfl.bench.cli.commands import select
 from repfl.bench.cli.options import Chosen, again
 from repfl.bench.errors import FAILED, FINDING, UserError, unknown
-from repfl.bench.grid.planned import Planned
+from repfl.bench.grid.plan import Planned
 from repfl.bench.report import making
 from repfl.bench.store.store import Store
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from repfl.bench.errors import FINDING, FINE
-from repfl.bench.grid.planned import Planned
+from repfl.bench.grid.plan import Planned
 from repfl.bench.run.cost import duration, in_words
 from repfl.datasets.core.paths import real_path
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.measured import read
-from repfl.bench.grid.needs import data_absent
-from repfl.bench.grid.planned import Planned, unique
+from repfl.bench.grid.plan import Planned, unique
+from repfl.bench.grid.recipes import data_absent
 from repfl.bench.run.cost import MAX_RECORDS, forecast, measured
 from repfl.bench.store import provenance, versions
 from repfl.bench.store.locks import held, holder
@@ -126,7 +126,7 @@ def _line(item: Planned, status: Status, seconds: float) -> dict[str, Any]:
     return {
         "id": item.cell.id,
         "artefact": item.key,
-        "row": item.told,
+        "row": item.trial_row,
         "column": item.column,
         "scale": item.scale,
         "method": item.cell.method,

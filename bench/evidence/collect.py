@@ -23,7 +23,7 @@ from repfl.bench.evidence.lines import Line, line_of
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Curve
 from repfl.bench.grid.cell import canonical
-from repfl.bench.grid.planned import Planned, unique
+from repfl.bench.grid.plan import Planned, unique
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Record, Store, writing
 from repfl.paper_tables.core.evidence import Arrays, Reduce

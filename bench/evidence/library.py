@@ -18,9 +18,9 @@ from repfl.bench.evidence.lines import Line, counts_of
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Counts, Curve, by_name
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.cell import Cell
-from repfl.bench.grid.planned import Planned
-from repfl.bench.grid.valid import dotted, entry
+from repfl.bench.grid.cell import Cell, entry
+from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.recipes import dotted
 from repfl.bench.store import provenance, versions
 from repfl.bench.store.store import Record, Store
 from repfl.paper_tables.core.evidence import HALF, STALE, TRIAL, Arrays, Reduce, wanted

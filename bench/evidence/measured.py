@@ -45,7 +45,7 @@ from repfl.bench.evidence.lines import (
 )
 from repfl.bench.evidence.packing import Curve, Packed, check_counts, how_many, how_many_rounds
 from repfl.bench.grid.grid import SCALES, files, folder
-from repfl.bench.grid.planned import Planned
+from repfl.bench.grid.plan import Planned
 from repfl.bench.store import provenance, versions
 from repfl.bench.store.digest import of_file
 from repfl.bench.store.store import Record

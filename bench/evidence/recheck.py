@@ -15,8 +15,7 @@ from repfl.bench.evidence import measured, tiers
 from repfl.bench.evidence.lines import Line, line_of
 from repfl.bench.evidence.measured import Measured, Rerun
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.grid.plan import Planned, Selection, plan
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Record, Store
 

@@ -23,8 +23,7 @@ from repfl.bench.evidence import measured, recheck, tiers
 from repfl.bench.evidence.lines import Line
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.grid.plan import Planned, Selection, plan
 from repfl.bench.store import provenance
 
 AFAR = 1.5

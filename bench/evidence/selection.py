@@ -17,8 +17,8 @@ from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.packing import Curve
 from repfl.bench.grid.cell import Cell
-from repfl.bench.grid.planned import Planned
-from repfl.bench.grid.valid import dotted
+from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.recipes import dotted
 from repfl.bench.run.metrics import judged
 
 FELL = ("diverged", "failed")
@@ -101,7 +101,7 @@ def choices(planned: Sequence[Planned], known: Known) -> list[Choice]:
         study, row = (item.cell.seed, item.row) if item.trial else (None, "")
         place = (item.key, item.cell.method, item.column_label, study, row, item.column)
         rows = groups.setdefault(place, {})
-        rows.setdefault(item.told, []).append(item)
+        rows.setdefault(item.trial_row, []).append(item)
     found: dict[tuple[str, ...], Choice] = {}  # artefacts share trials
     for place, rows in groups.items():
         ids = tuple(item.cell.id for items in rows.values() for item in items)

@@ -1,5 +1,6 @@
-"""A cell: one method with its hyper-parameters, one recipe, one seed. Its id is the SHA-256 of its
-canonical JSON.
+"""A cell: one method with its hyper-parameters, one recipe, one seed.
+
+Its id is the SHA-256 of its canonical JSON.
 """
 
 from __future__ import annotations
@@ -7,20 +8,22 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache
 from hashlib import sha256
-from operator import getitem
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from repfl.bench.errors import UserError
-from repfl.bench.grid.valid import adapter, entry, hyperparameters, recipe_from
-from repfl.datasets.core.recipe import OMIT_IF_NONE, Recipe
+from repfl.bench.errors import UserError, unknown
+from repfl.bench.grid.recipes import adapter, recipe_from, recipe_values, residents, validated
+from repfl.datasets.core.recipe import Recipe
+
+if TYPE_CHECKING:
+    from repfl.algorithms.core.method import Entry
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON knows it, with one form for equal numbers: whole floats become integers,
+    """Return a value as JSON has it, with one form for equal numbers: whole floats become integers,
     tuples become lists.
     """
     if isinstance(value, Mapping):
@@ -33,22 +36,21 @@ def plain(value: Any) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """Canonical JSON: sorted keys, no spaces, equal numbers written alike."""
+    """Return canonical JSON: sorted keys, no spaces, equal numbers written alike."""
     return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _canonical_part(value: Mapping[str, Any]) -> str:
-    """The same of a recipe or of hyper-parameters, which many cells share; worked out once per
-    object.
+    """Return the same of a recipe or of hyper-parameters, which many cells share; computed once
+    per object.
     """
-    known = _PARTS.get(id(value))
-    if known is None:
-        known = _PARTS[id(value)] = (value, canonical(value))
-    return known[1]
+    if id(value) not in _PARTS:
+        _PARTS[id(value)] = (value, canonical(value))
+    return _PARTS[id(value)][1]
 
 
 _PARTS: dict[int, tuple[Mapping[str, Any], str]] = {}
-"""By the identity of the object, which is kept beside its text so that the identity stays taken."""
+"""By the identity of the object, which is kept beside its text so that it stays taken."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Cell:
 
     @cached_property
     def json(self) -> dict[str, Any]:
-        """Everything that tells this cell from any other."""
+        """Everything that distinguishes this cell from any other."""
         return plain(
             {
                 "method": self.method,
@@ -76,6 +78,7 @@ class Cell:
 
     @cached_property
     def id(self) -> str:
+        """The SHA-256 of `canonical(self.json)`, put together from parts."""
         hp, recipe = _canonical_part(self.hp), _canonical_part(self.recipe)
         method, seed, version = map(canonical, (self.method, self.seed, self.version))
         text = (
@@ -85,7 +88,7 @@ class Cell:
 
     @property
     def short(self) -> str:
-        """Enough of the id to tell cells apart on a screen."""
+        """Enough of the id to distinguish cells on a screen."""
         return self.id[:12]
 
     @property
@@ -99,71 +102,129 @@ class Cell:
 def build_cell(
     method: str, hp: Mapping[str, Any], recipe: Recipe, seed: int, place: str = ""
 ) -> Cell:
-    """The cell of a method, its hyper-parameters, a recipe and a seed; whatever is wrong is refused
-    in one line.
+    """Return the cell of a method, its hyper-parameters, a recipe and a seed; refuse in one line
+    what is wrong.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise UserError(
             f"{place + ': ' if place else ''}seed = {seed!r} is not valid; valid: a whole number"
             " >= 0"
         )
-    values = recipe_values(recipe)
-    return Cell(method, entry(method).version, _resolved(method, hp, place), values, seed)
-
-
-def _resolved(method: str, hp: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """All hyper-parameters as plain values; worked out once, since grids repeat them by recipe and
-    seed.
-    """
     key = (entry(method, place).cls, repr(hp))
     if key not in _RESOLVED:
         checked = hyperparameters(method, hp, place)
-        _RESOLVED[key] = adapter(type(checked)).dump_python(checked, mode="json")
-    return _RESOLVED[key]
+        _RESOLVED[key] = adapter(checked.__class__).dump_python(checked, mode="json")
+    return Cell(method, entry(method).version, _RESOLVED[key], recipe_values(recipe), seed)
 
 
 _RESOLVED: dict[tuple[Any, str], dict[str, Any]] = {}
-
-
-def recipe_values(recipe: Recipe, place: str = "partition") -> dict[str, Any]:
-    """All fields of a recipe as plain values, the partition's options with their defaults; worked
-    out once per recipe object.
-    """
-    known = _VALUES.get(id(recipe))
-    if known is None:
-        known = _VALUES[id(recipe)] = (recipe, _recipe_values(recipe, place))
-    return known[1]
-
-
-_VALUES: dict[int, tuple[Recipe, dict[str, Any]]] = {}
-"""Plain values by the identity of their recipe, which is kept beside them so that the identity
-stays taken.
+"""All hyper-parameters as plain values; computed once, since grids repeat them by recipe and
+seed.
 """
 
 
-def _recipe_values(recipe: Recipe, place: str) -> dict[str, Any]:
-    from repfl.datasets.core import partition
-    from repfl.datasets.core.errors import DataError
-
-    values: dict[str, Any] = adapter(Recipe).dump_python(recipe, mode="json")
-    for *tables, name in OMIT_IF_NONE:
-        table = reduce(getitem, tables, values)
-        if table[name] is None:
-            del table[name]
-    try:
-        values["partition"]["options"] = partition.resolve(recipe.partition)
-    except DataError as error:
-        raise UserError(f"{place}: {error}") from None
-    return values
-
-
 def reopen(values: Mapping[str, Any]) -> Cell:
-    """The cell that a record tells of, as far as today's registry still knows it."""
+    """Return the cell of a record, if today's registry still has its method."""
     try:
         method, hp, recipe, seed = (values[key] for key in ("method", "hp", "recipe", "seed"))
     except (KeyError, TypeError):
         raise UserError("a cell needs the fields method, hp, recipe and seed") from None
     return build_cell(method, hp, recipe_from(recipe, "recipe of the record"), seed)
+
+
+# -- methods and their hyper-parameters ------------------------------------------------------------
+
+
+def entry(name: str, place: str = "") -> Entry:
+    """Return a method's line in the registry."""
+    if (found := known_entry(name)) is None:
+        raise unknown("method", name, _registry(), place)
+    return found
+
+
+def known_entry(name: str) -> Entry | None:
+    """Return the same; None if it is not registered here, such as the method of an old record."""
+    return _registry().get(name)
+
+
+@lru_cache(maxsize=1)
+def _registry() -> Mapping[str, Entry]:
+    """Return the registry itself, which also has methods that are registered later."""
+    from repfl.algorithms.core.method import methods
+
+    return methods()
+
+
+def hyperparameters(name: str, overrides: Mapping[str, Any], place: str = "") -> Any:
+    """Return a method's validated hyper-parameters; `none` means None if that is valid."""
+    cls = entry(name, place).cls.HP
+    fields = adapter(cls).json_schema().get("properties", {})
+
+    def value(key: str, given: Any) -> Any:
+        kinds = [kind.get("type") for kind in fields.get(key, {}).get("anyOf", [])]
+        return None if given == "none" and "null" in kinds and "string" not in kinds else given
+
+    where = f"{place + ': ' if place else ''}method {name!r}, hyper-parameters"
+    return validated(cls, {key: value(key, given) for key, given in overrides.items()}, where)
+
+
+def search_space(name: str, place: str = "") -> dict[str, tuple[str, list[Any]]]:
+    """Return the hyper-parameters of a method that a search tries, each with a range."""
+    fields = adapter(entry(name, place).cls.HP).json_schema().get("properties", {})
+    return {
+        key: next(iter(field["search"].items()))
+        for key, field in fields.items()
+        if field.get("search")
+    }
+
+
+def options_of(checked: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return some hyper-parameters as plain values, under the names they are stored by; also those
+    that are not stored because they have their defaults.
+    """
+    from repfl.algorithms.core.method import field_of
+
+    values = adapter(checked.__class__).dump_python(checked, mode="json")
+    fields = [field_of(checked.__class__, name) for name in names]
+    return {field: values.get(field, getattr(checked, field)) for field in fields}
+
+
+def participants(method: str, recipe: Mapping[str, Any]) -> int:
+    """Return how many clients a cell trains in a round."""
+    from repfl.algorithms.core.recipe import cohort_size
+
+    known, clients = known_entry(method), residents(recipe)
+    decentralised = known is not None and known.cls.decentralised
+    return clients if decentralised else cohort_size(clients, recipe["participation"])
+
+
+def unmet(cell: Cell) -> str:
+    """Return why a method makes no sense on a recipe; empty if it does."""
+    needs, recipe = entry(cell.method).needs, cell.recipe
+    if "bn" in needs and not _has_norm(recipe["model"], *_input(recipe)):
+        return f"{cell.method} needs normalisation layers, and {recipe['model']} has none"
+    if "p2p" in needs and residents(recipe) < 2:
+        return f"{cell.method} needs neighbours, and there is one client"
+    return ""
+
+
+def _input(recipe: Mapping[str, Any]) -> tuple[int, int]:
+    """Return channels and height of what a recipe's model is given."""
+    from repfl.datasets.core import registry
+
+    if recipe["input"]:
+        return recipe["input"][0], recipe["input"][1]
+    height, _, channels = registry.get(recipe["dataset"]).shape
+    return channels, height
+
+
+@lru_cache(maxsize=64)
+def _has_norm(model: str, channels: int, size: int) -> bool:
+    """Return whether a model has batch-norm statistics or affine normalisation parameters."""
+    from repfl.algorithms.models import build
+
+    params = build(model, channels=channels, size=size, classes=10).params
+    return any(part.kind == "norm" for part in params)
 
 
 # -- a method and its options in one word: fedpurin[tau=0.3,bn=full] -------------------------------
@@ -172,7 +233,7 @@ SPEC = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<options>.*)\])?")
 
 
 def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
-    """`fedpurin[tau=0.3,bn=full]` as a name and hyper-parameters."""
+    """Return name and hyper-parameters of `fedpurin[tau=0.3,bn=full]`."""
     match = SPEC.fullmatch(text.strip())
     if match is None:
         raise UserError(
@@ -183,20 +244,15 @@ def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
         key, equals, value = part.partition("=")
         if not equals or not key.strip():
             raise UserError(f"method {text!r}: {part!r} is not of the form option=value")
-        options[key.strip()] = _literal(value.strip())
+        try:
+            options[key.strip()] = json.loads(value)
+        except (ValueError, RecursionError):
+            options[key.strip()] = value.strip().strip("'\"")
     return match["name"], options
 
 
-def _literal(text: str) -> Any:
-    """A number, true, false or null where it reads as one; otherwise the text itself."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text.strip("'\"")
-
-
 def spec(method: str, hp: Mapping[str, Any]) -> str:
-    """The inverse of `parse_spec`."""
+    """Return the inverse of `parse_spec`."""
     options = ",".join(f"{key}={_spelled(value)}" for key, value in hp.items())
     return f"{method}[{options}]" if options else method
 

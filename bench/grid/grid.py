@@ -16,6 +16,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from repfl.bench.errors import UserError, line_of, no_name, one_line, refusal, unknown
+from repfl.bench.grid.recipes import leaves, merge, recipe_from
 from repfl.bench.grid.schema import (
     NAME,
     Artefact,
@@ -27,7 +28,6 @@ from repfl.bench.grid.schema import (
     rows_of,
     written_out,
 )
-from repfl.bench.grid.valid import DEPTH, deep, merge, recipe_from
 from repfl.datasets.core.recipe import Recipe
 
 SCALES = get_args(Scale)
@@ -74,10 +74,8 @@ class Grid:
             line = re.search(r"at line (\d+)", str(error))
             where = f"{self.name}:{line[1]}" if line else self.name
             raise UserError(f"{where}: {one_line(error)}") from None
-        if deep(content):
-            raise UserError(
-                f"{self.name}: tables and lists lie more than {DEPTH} levels within each other"
-            )
+        for _ in leaves(content, self.name):
+            pass  # refuses what is nested too deeply
         try:
             return GridFile.model_validate(content)
         except ValidationError as error:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from repfl.bench.grid.valid import dotted, merge, nested
+from repfl.bench.grid.recipes import dotted, merge, nested
 
 Range = Literal["log", "uniform", "whole", "log whole", "near-one", "one of"]
 Scale = Literal["smoke", "desk", "paper"]

@@ -28,7 +28,7 @@ from math import floor, log10
 from typing import Any
 
 from repfl.bench.errors import UserError
-from repfl.bench.grid.valid import spaces
+from repfl.bench.grid.cell import search_space
 
 DIGITS = 3
 """Significant digits of a drawn number: fine enough to search, and the same text everywhere."""
@@ -49,16 +49,13 @@ class Trial:
     """Fields of the recipe, under dotted names."""
 
 
-ALONE = Trial(0, {}, {})
-
-
 def space_of(
     method: str, beside: Mapping[str, Space], fixed: Collection[str], place: str
 ) -> dict[str, Space]:
     """All that is searched: what the method declares and its row leaves open, and what the grid
     searches beside it.
     """
-    declared = spaces(method, place)
+    declared = search_space(method, place)
     space = {name: each for name, each in declared.items() if name not in fixed} | dict(beside)
     if not space or len(space) > MOST:
         raise UserError(
@@ -69,9 +66,11 @@ def space_of(
 
 
 def trials(space: Mapping[str, Space], count: int, study: int) -> Iterator[Trial]:
-    """The trials of a study; names with a dot are fields of the recipe, the others
-    hyper-parameters.
+    """Yield the trials of a study, or one that tries nothing if the space is empty; names with a
+    dot are fields of the recipe, the others hyper-parameters.
     """
+    if not space:
+        yield Trial(0, {}, {})
     drawn = {name: _shares(name, count, study) for name in space}
     for number in range(count):
         point = {name: value(space[name], drawn[name][number]) for name in space}

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.planned import Planned, unique
+from repfl.bench.grid.plan import Planned, unique
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Store
 
@@ -58,7 +58,7 @@ def of_method(name: str) -> dict[str, Any]:
     """What the registry says of a method."""
     import inspect
 
-    from repfl.bench.grid.valid import known_entry
+    from repfl.bench.grid.cell import known_entry
 
     known = known_entry(name)
     if known is None:

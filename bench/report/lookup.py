@@ -17,8 +17,7 @@ from repfl.bench.errors import Corrupt, UserError, unknown
 from repfl.bench.evidence import artefacts
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
+from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report import numbers, render
 from repfl.bench.report.filling import sheet_of
 from repfl.bench.store.store import Store

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from repfl.bench.grid.cell import Cell, canonical
-from repfl.bench.grid.valid import entry, hyperparameters, recipe_from
+from repfl.bench.grid.cell import Cell, canonical, entry, hyperparameters
+from repfl.bench.grid.recipes import recipe_from
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.run import Run

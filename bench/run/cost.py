@@ -12,10 +12,9 @@ from statistics import median
 from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError
-from repfl.bench.grid.cell import Cell, canonical
-from repfl.bench.grid.needs import participants, residents
-from repfl.bench.grid.planned import Planned
-from repfl.bench.grid.valid import known_entry
+from repfl.bench.grid.cell import Cell, canonical, known_entry, participants
+from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.recipes import residents
 from repfl.bench.run import samples
 from repfl.bench.store.store import Record, Store
 

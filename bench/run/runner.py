@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from repfl.bench.errors import FAILED, FINE, INPUT, UserError
-from repfl.bench.grid.planned import Planned, unique
+from repfl.bench.grid.plan import Planned, unique
 from repfl.bench.run import devices
 from repfl.bench.run.executors import EXECUTORS, cluster
 from repfl.bench.run.products import now

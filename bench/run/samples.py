@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
-from repfl.bench.grid.sense import sizes
-from repfl.bench.grid.valid import known_entry
+from repfl.bench.grid.cell import known_entry
+from repfl.bench.grid.recipes import sizes
 
 UNKNOWN = 10_000
 """Training samples assumed of a data set of which nothing is published, or here."""
@@ -100,7 +100,7 @@ def _due(every: int, rounds: int, named: Any) -> int:
 
 def tuning_epochs(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> float | None:
     """Return the epochs that clients train before they are scored; None if they do not."""
-    from repfl.bench.grid.valid import hyperparameters
+    from repfl.bench.grid.cell import hyperparameters
 
     known = known_entry(method)
     if known is None or not known.cls(hyperparameters(method, dict(hp))).personalizes:

@@ -15,6 +15,15 @@ from pydantic.dataclasses import dataclass
 STRICT = ConfigDict(strict=True, extra="forbid")
 
 
+def added_later(default: Any, description: str, **limits: Any) -> Any:
+    """A field added after cells were published: left out of the canonical JSON while it has its
+    default, so that the ids of existing cells do not change.
+    """
+    return Field(
+        default, description=description, exclude_if=lambda value: value == default, **limits
+    )
+
+
 @dataclass(frozen=True, config=STRICT)
 class Partition:
     """How samples are partitioned over clients."""
@@ -26,14 +35,12 @@ class Partition:
     options: Mapping[str, Any] = Field(
         default_factory=dict, description="the partitioner's own parameters"
     )
-    val_share: float | None = Field(
-        default=None,
+    val_share: float | None = added_later(
+        None,
+        "share of a client's training samples that is held out for validation; None: the"
+        " partitioner's own, if any",
         gt=0,
         lt=1,
-        description=(
-            "share of a client's training samples that is held out for validation; None: the"
-            " partitioner's own, if any"
-        ),
     )
 
     def seed_in(self, cell_seed: int) -> int:
@@ -156,17 +163,11 @@ class Recipe:
         ge=2,
         description="width of the model's head; None: the dataset's number of classes",
     )
-    newcomers: Newcomers | None = Field(
-        default=None, description="unseen clients, which are scored after they have joined"
+    newcomers: Newcomers | None = added_later(
+        None, "unseen clients, which are scored after they have joined"
     )
 
     @property
     def residents(self) -> int:
         """The number of clients that train from the start."""
         return self.clients - (self.newcomers.count(self.clients) if self.newcomers else 0)
-
-
-OMIT_IF_NONE = (("partition", "val_share"), ("newcomers",))
-"""Fields added after release; omitted from the canonical JSON if None, so that existing cell ids
-do not change.
-"""

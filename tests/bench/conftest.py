@@ -22,7 +22,7 @@ from repfl.algorithms.core import method as registry
 from repfl.bench.cli.main import call
 from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import build_cell
-from repfl.bench.grid.valid import recipe_from
+from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.run.work import run_task
 from repfl.bench.store.store import Store, checksum

@@ -15,8 +15,7 @@ from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
 from repfl.bench.evidence.review import review
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Planned, Selection, unique
+from repfl.bench.grid.plan import Planned, Selection, plan, unique
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Figure, Table
 from tests.bench.conftest import PEEKING, Said, forgotten

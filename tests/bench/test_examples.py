@@ -12,8 +12,7 @@ import torch
 
 from repfl.algorithms.core.method import build
 from repfl.bench.grid.grid import read
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
+from repfl.bench.grid.plan import Selection, plan
 from tests.algorithms import toys
 from tests.bench.conftest import ROOT
 

@@ -13,8 +13,7 @@ import torch
 import repfl
 from repfl.bench.cli import status
 from repfl.bench.evidence.measured import read
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection, unique
+from repfl.bench.grid.plan import Selection, plan, unique
 from repfl.bench.store.store import Store
 from tests.bench.conftest import FAULTY, ROOT
 

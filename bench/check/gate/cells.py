@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import unknown
 from repfl.bench.grid.cell import build_cell, parse_spec, spec
-from repfl.bench.grid.planned import Planned
-from repfl.bench.grid.valid import recipe_from
+from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.recipes import recipe_from
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.method import Entry

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from repfl.bench.check.gate.cells import gate_cell_of
 from repfl.bench.check.gate.entries import Entry, pairs
-from repfl.bench.grid.valid import dotted
+from repfl.bench.grid.recipes import dotted
 
 CLOSE = 1e-9
 """Relative difference of sizes that rounding may make. Measured: below 3e-11, between makers of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
+from repfl.bench.grid.plan import Selection, plan
 
 FILE = Path(__file__).with_name("my_grid.toml")
 

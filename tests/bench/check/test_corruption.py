@@ -12,8 +12,7 @@ import pytest
 
 from repfl.bench.evidence import artefacts
 from repfl.bench.evidence.library import Library
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.grid.plan import Planned, Selection, plan
 from repfl.bench.store.store import Store
 from tests.bench.conftest import GRID, Said
 

@@ -12,9 +12,8 @@ from repfl.bench.check.gate.cells import PAPERS, RECIPES, gate_cell_of, places
 from repfl.bench.check.gate.reference import read_reference
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.grid import SCALES
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
-from repfl.bench.grid.valid import recipe_from
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.clients import clients_of
 
 Used = set[tuple[str, Any]]

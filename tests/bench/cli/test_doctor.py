@@ -53,7 +53,7 @@ def test_low_disk_is_in_the_way(
 def test_missing_data_are_named_with_the_command_that_gets_them(
     answer: Callable[[], Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = "repfl.bench.grid.needs.data_absent"
+    asked = "repfl.bench.grid.recipes.data_absent"
     monkeypatch.setattr(asked, lambda name: "" if name == "digits" else f"{name} is not here")
     (line,) = lines(answer(), "data absent")
     assert line.startswith("note")

@@ -13,9 +13,7 @@ import pytest
 
 from repfl.bench.cli import status
 from repfl.bench.grid import cell as cells
-from repfl.bench.grid import grid, valid
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
+from repfl.bench.grid import grid, recipes
 from repfl.bench.store import store
 from tests.bench.conftest import Said
 
@@ -43,7 +41,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Counter[Any]]:
 def forget() -> None:
     """Nothing is remembered of an earlier plan."""
     grid._read.cache_clear()
-    for known in (cells._VALUES, cells._RESOLVED, cells._PARTS):
+    for known in (recipes._VALUES, cells._RESOLVED, cells._PARTS):
         known.clear()
 
 
@@ -70,21 +68,6 @@ def test_every_record_is_read_once_and_no_measured_line_beside_it(
     assert set(decoded.values()) == {1}
     assert not read
     assert {path.parent.name for path in grids} == {"star_pfl"}
-
-
-def test_recipes_and_hyperparameters_are_validated_once_and_no_line_is_looked_up(
-    counted: Callable[..., Counter[Any]],
-) -> None:
-    forget()
-    found = counted(grid, "line_of")
-    checked = counted(valid, "_checked", lambda cls, values, place: cls.__name__)
-    planned = plan(Selection())
-    recipes = {id(item.cell.recipe) for item in planned}
-    methods = {(item.cell.method, repr(item.cell.hp)) for item in planned}
-    assert checked["Recipe"] <= 1.5 * len(recipes)
-    assert checked.total() - checked["Recipe"] <= 2 * len(methods)
-    assert checked.total() < len(planned) / 4
-    assert all("search" in location for _, location, *_ in found)  # these name their place
 
 
 def test_the_cheapest_comes_first(here: Here, tmp_path: Path) -> None:

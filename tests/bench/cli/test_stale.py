@@ -12,8 +12,7 @@ import pytest
 from repfl.bench.cli import status
 from repfl.bench.evidence.lines import AXES, Line
 from repfl.bench.evidence.measured import Measured
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
+from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.store import versions
 from repfl.bench.store.store import Record, Store
 from repfl.bench.store.versions import Standing

@@ -25,8 +25,7 @@ from repfl.bench.evidence import measured, recheck
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.lines import Line, packed
 from repfl.bench.evidence.packing import Curve, pack_counts
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.grid.plan import Planned, Selection, plan
 from repfl.bench.run.task import Options, Task
 from repfl.bench.run.work import run_task
 from repfl.bench.store.store import Record, Store

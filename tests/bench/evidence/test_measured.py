@@ -23,8 +23,7 @@ from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
 from repfl.bench.evidence.tiers import Tier
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.grid.plan import Planned, Selection, plan
 from repfl.bench.report import render
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.run.work import run_task

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.cli.main import call
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
+from repfl.bench.grid.plan import Selection, plan
 from tests.bench.conftest import FAULTY, GRID, forgotten
 
 LATE = "newcomers = { share = 0.3, samples = 9, epochs = 2 }"

@@ -18,8 +18,7 @@ from repfl.bench.evidence import measured
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.lines import Line, packed
 from repfl.bench.evidence.review import Change, Review, review
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
+from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.run.task import Options, Task
 from repfl.bench.run.work import run_task
 from repfl.bench.store.store import Store

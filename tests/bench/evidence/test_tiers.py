@@ -21,8 +21,7 @@ from repfl.bench.evidence.measured import Measured
 from repfl.bench.evidence.packing import Counts, check_counts, pack_counts, unpack_counts
 from repfl.bench.evidence.tiers import Tier
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.grid.plan import Planned, Selection, plan
 from repfl.bench.run.task import Outcome, Task
 from repfl.bench.store.store import Record, Store
 from repfl.paper_tables.core import noise as model

@@ -9,11 +9,20 @@ import torch
 
 from repfl.algorithms import models
 from repfl.bench.errors import UserError
-from repfl.bench.grid import sense
-from repfl.bench.grid.cell import Cell, build_cell, canonical, parse_spec, reopen, spec
-from repfl.bench.grid.needs import unmet
-from repfl.bench.grid.planned import matches
-from repfl.bench.grid.valid import hyperparameters, options_of, recipe_from
+from repfl.bench.grid import recipes
+from repfl.bench.grid.cell import (
+    Cell,
+    build_cell,
+    canonical,
+    hyperparameters,
+    options_of,
+    parse_spec,
+    reopen,
+    spec,
+    unmet,
+)
+from repfl.bench.grid.plan import matches
+from repfl.bench.grid.recipes import recipe_from
 from tests.bench.conftest import RECIPE, recipe, task
 
 
@@ -165,7 +174,7 @@ def test_a_model_takes_images_from_its_least_side_on_and_a_recipe_with_smaller_o
         net = models.MODELS[model](1, side, 4)
         net.eval()(torch.zeros(2, 1, side, side))
 
-    least = sense.LEAST.get(model, 1)
+    least = recipes.SMALLEST_IMAGE.get(model, 1)
     scores(least)
     if least > 1:
         with pytest.raises((RuntimeError, ZeroDivisionError)):

@@ -8,9 +8,8 @@ import pytest
 
 from repfl.bench.errors import UserError, line_of
 from repfl.bench.grid.grid import Grid
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
-from repfl.bench.grid.valid import merge
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.recipes import merge
 from tests.bench.conftest import GRID
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from repfl.bench.errors import UserError
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection, shard, unique
+from repfl.bench.grid.plan import Selection, plan, shard, unique
 from repfl.bench.run.cost import static
 
 

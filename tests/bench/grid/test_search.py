@@ -9,9 +9,8 @@ import pytest
 from repfl.algorithms.core.method import methods
 from repfl.bench.errors import UserError
 from repfl.bench.grid import search
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Planned, Selection
-from repfl.bench.grid.valid import hyperparameters, spaces
+from repfl.bench.grid.cell import hyperparameters, search_space
+from repfl.bench.grid.plan import Planned, Selection, plan
 from tests.bench.conftest import GRID
 
 RANGE = '{ "training.lr" = { log = [0.01, 1.0] } }'
@@ -123,7 +122,7 @@ def test_a_search_that_makes_no_sense_is_refused(tmp_path: Path, block: str, why
 
 @pytest.mark.parametrize("method", sorted(methods()))
 def test_whatever_a_method_declares_to_be_searched_is_valid(method: str) -> None:
-    declared = spaces(method)
+    declared = search_space(method)
     assert len(declared) < search.MOST
     for share in (0.0, 0.25, 0.5, 0.75, 0.999):
         hyperparameters(

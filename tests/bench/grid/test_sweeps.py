@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.errors import UserError
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Planned, Selection
+from repfl.bench.grid.plan import Planned, Selection, plan
 from tests.bench.conftest import GRID
 
 RATES = """

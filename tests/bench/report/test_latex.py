@@ -16,8 +16,7 @@ import pytest
 
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.library import Library
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
+from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report import latex
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Table

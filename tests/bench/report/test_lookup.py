@@ -9,8 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
+from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report import filling, lookup, numbers, overview
 from repfl.paper_tables.core.published import load
 from repfl.paper_tables.core.result import Table

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection, unique
+from repfl.bench.grid.plan import Selection, plan, unique
 from repfl.bench.report.runs import self_test
 
 

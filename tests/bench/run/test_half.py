@@ -11,8 +11,7 @@ from repfl.bench.cli import show
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
+from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report import numbers
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Store

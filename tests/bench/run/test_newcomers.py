@@ -10,7 +10,7 @@ import torch
 
 from repfl.bench.check import arithmetic
 from repfl.bench.check.verify import verify
-from repfl.bench.grid.needs import residents
+from repfl.bench.grid.recipes import residents
 from repfl.bench.run import cost
 from repfl.bench.run.clients import clients_of
 from repfl.bench.run.task import Outcome

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.cli.one import sparkline
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection, unique
+from repfl.bench.grid.plan import Selection, plan, unique
 from repfl.bench.run import progress
 from repfl.bench.run.task import Outcome
 

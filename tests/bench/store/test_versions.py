@@ -10,8 +10,7 @@ import pytest
 
 from repfl.algorithms import core
 from repfl.algorithms.core import ENGINE, method
-from repfl.bench.grid.plan import plan
-from repfl.bench.grid.planned import Selection
+from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.store import versions
 from repfl.bench.store.versions import Standing
 from repfl.datasets.core import partition, registry

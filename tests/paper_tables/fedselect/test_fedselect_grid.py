@@ -11,7 +11,7 @@ from repfl.algorithms.core.run import Run
 from repfl.algorithms.models import build
 from repfl.bench.grid.cell import build_cell
 from repfl.bench.grid.grid import files, read
-from repfl.bench.grid.valid import recipe_from
+from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.task import Options
 from repfl.datasets.core.cache import open_dataset

@@ -15,7 +15,7 @@ import pytest
 from repfl.algorithms.core.run import Run
 from repfl.bench.grid.cell import build_cell
 from repfl.bench.grid.grid import files, read
-from repfl.bench.grid.valid import merge, recipe_from
+from repfl.bench.grid.recipes import merge, recipe_from
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.task import Options
 from repfl.paper_tables.star_pfl import costs

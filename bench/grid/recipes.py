@@ -1,0 +1,279 @@
+"""Recipes: from the tables of grid files to validated recipes whose fields go together."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from repfl.bench.errors import UserError, nearest, one_line, refusal, unknown
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.recipe import Newcomers, Recipe
+
+if TYPE_CHECKING:
+    from repfl.datasets.core.registry import Dataset
+
+SMALLEST_IMAGE = {"cnn4": 16, "lenet5": 16, "tiny": 4, "tiny-bn": 2}
+"""Height and width of the smallest images that a model takes, if it does not take all."""
+MAX_DEPTH = 12
+"""Levels of tables and lists within each other; nothing valid has as many."""
+
+
+def recipe_from(values: Mapping[str, Any], place: str) -> Recipe:
+    """Return a validated recipe; `place` says in messages where the values come from."""
+    recipe: Recipe = validated(Recipe, values, place)
+    if problem := next(_problems(recipe), ""):
+        raise UserError(f"{place}: {problem}")
+    return recipe
+
+
+def validated(cls: Any, values: Mapping[str, Any], place: str) -> Any:
+    """Return a strict dataclass from plain values.
+
+    They are validated as JSON, in which lists stand for tuples and whole numbers for floats.
+    """
+    for field, value in leaves(values, place):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"{place}: {field} = {value} is not valid; valid: a finite number")
+    try:
+        return adapter(cls).validate_json(json.dumps(values, default=str))
+    except ValidationError as error:
+        raise refusal(error, cls, place) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise UserError(f"{place}: {one_line(error)}") from None
+
+
+def leaves(value: Any, place: str, field: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield every single value with the field it is in; refuse nesting that would exhaust the
+    stack of functions that follow it.
+    """
+    if depth > MAX_DEPTH:
+        raise UserError(f"{place}: values lie more than {MAX_DEPTH} levels within each other")
+    if not isinstance(value, Mapping | list | tuple):
+        yield field, value
+        return
+    for name, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+        yield from leaves(inner, place, f"{field}.{name}" if field else str(name), depth + 1)
+
+
+@lru_cache
+def adapter(cls: Any) -> TypeAdapter[Any]:
+    """Return a class's validator, which takes milliseconds to make."""
+    return TypeAdapter(cls)
+
+
+# -- whether the fields go together ----------------------------------------------------------------
+
+
+def _problems(recipe: Recipe) -> Iterator[str]:
+    """Say what could only fail later, when cells run."""
+    yield from _unknown_names(recipe)
+    yield from _data_problems(recipe)
+    yield from _model_problems(recipe)
+    yield from _evaluation_problems(recipe)
+
+
+def _unknown_names(recipe: Recipe) -> Iterator[str]:
+    from repfl.algorithms.models import MODELS
+    from repfl.datasets.core import augment, partition, registry
+
+    for what, name, known in (
+        ("dataset", recipe.dataset, registry.names()),
+        ("model", recipe.model, MODELS),
+        ("partition.rule", recipe.partition.rule, partition.partitioners()),
+        ("augment", recipe.augment, augment.names()),
+    ):
+        if name not in known:
+            yield str(unknown(what, name, known))
+
+
+def _data_problems(recipe: Recipe) -> Iterator[str]:
+    from repfl.datasets.core import registry
+
+    dataset = registry.get(recipe.dataset)
+    height, width, channels = dataset.shape
+    samples, least = sum(sizes(dataset).values()), max(height, width)
+    depth, *sides = recipe.input or (channels, height, width)
+    if recipe.norm not in dataset.norms:
+        yield (
+            f"{recipe.dataset} has no norm {recipe.norm!r}; {nearest(recipe.norm, dataset.norms)}"
+        )
+    if recipe.classes is not None and recipe.classes < len(dataset.classes):
+        yield (
+            f"classes = {recipe.classes} is fewer than {recipe.dataset} has; valid: >="
+            f" {len(dataset.classes)}"
+        )
+    if samples and recipe.clients > samples:
+        yield (
+            f"clients = {recipe.clients:,} is more than {recipe.dataset} has samples; valid: 1 to"
+            f" {samples:,}"
+        )
+    if recipe.newcomers and recipe.residents < 1:
+        yield (
+            f"newcomers.share = {recipe.newcomers.share:g} leaves nobody to take part, of clients ="
+            f" {recipe.clients}; valid: a smaller share, or more clients"
+        )
+    if depth < channels or min(sides) < least or sides[0] != sides[1]:
+        yield (
+            f"input = {[depth, *sides]} is not valid; images of {recipe.dataset} grow to squares,"
+            f" valid: channels >= {channels}, height = width >= {least}"
+        )
+
+
+def sizes(dataset: Dataset) -> dict[str, int]:
+    """Return the split sizes as described, else as prepared here, which takes a look at files."""
+    from repfl.datasets.core import cache
+
+    return dataset.splits or cache.sizes(dataset)
+
+
+def _model_problems(recipe: Recipe) -> Iterator[str]:
+    from repfl.algorithms.models import OURS
+    from repfl.datasets.core import registry
+
+    dataset, model = registry.get(recipe.dataset), recipe.model
+    height, _, channels = dataset.shape
+    if dataset.features and model in OURS and model != "mlp":
+        yield (
+            f"model {model!r} takes images, and {recipe.dataset} has features; valid: 'mlp', or a"
+            " model of your own"
+        )
+    if dataset.features and recipe.augment != "none":
+        yield f"augment = {recipe.augment!r} is for images; valid: 'none'"
+    if model not in OURS:
+        shape = recipe.input[:2] if recipe.input else (channels, height)
+        if problem := _build_problem(model, *shape, recipe.classes or len(dataset.classes)):
+            yield problem
+    elif not dataset.features:
+        side, least = (recipe.input or dataset.shape)[1], SMALLEST_IMAGE.get(model, 1)
+        if side < least:
+            yield (
+                f"model {model!r} takes images of at least {least} x {least}, and those of"
+                f" {recipe.dataset} have {side} x {side} here; valid: input = [channels, {least},"
+                f" {least}], or another model"
+            )
+
+
+@lru_cache(maxsize=64)
+def _build_problem(model: str, channels: int, size: int, classes: int) -> str:
+    """Build a model of the user's once, to see whether it can be."""
+    from repfl.algorithms import models
+    from repfl.algorithms.engine.model import ModelError
+
+    try:
+        models.build(model, channels=channels, size=size, classes=classes)
+    except ModelError as error:
+        return str(error)
+    return ""
+
+
+def _evaluation_problems(recipe: Recipe) -> Iterator[str]:
+    from repfl.datasets.core import partition
+
+    evaluation, rounds = recipe.evaluation, recipe.training.rounds
+    if evaluation.point not in evaluation.points:
+        yield str(unknown("evaluation.point", evaluation.point, evaluation.points))
+    if evaluation.rule == "max" and any(not 1 <= each <= rounds for each in evaluation.rounds):
+        yield f"evaluation.rounds = {evaluation.rounds} is not valid; valid: 1 to {rounds}"
+    try:
+        partition.check_val_share(recipe.partition)
+        validated_rule = partition.has_validation(recipe.partition)
+    except DataError as error:
+        yield str(error)
+        return
+    if evaluation.rule == "best-val" and not validated_rule:
+        yield (
+            "evaluation.rule = 'best-val' needs validation data, and partition"
+            f" {recipe.partition.rule!r} sets none apart; valid: 'last' or 'max', or a"
+            " partition.val_share such as 0.1"
+        )
+
+
+# -- recipes as plain values -----------------------------------------------------------------------
+
+
+def recipe_values(recipe: Recipe, place: str = "partition") -> dict[str, Any]:
+    """Return all fields as plain values, the partition's options with their defaults; computed once
+    per recipe object.
+    """
+    if id(recipe) not in _VALUES:
+        from repfl.datasets.core import partition
+
+        values: dict[str, Any] = adapter(Recipe).dump_python(recipe, mode="json")
+        try:
+            values["partition"]["options"] = partition.resolve(recipe.partition)
+        except DataError as error:
+            raise UserError(f"{place}: {error}") from None
+        _VALUES[id(recipe)] = (recipe, values)
+    return _VALUES[id(recipe)][1]
+
+
+_VALUES: dict[int, tuple[Recipe, dict[str, Any]]] = {}
+"""By the identity of the recipe, which is kept beside its values so that it stays taken."""
+
+
+def residents(values: Mapping[str, Any]) -> int:
+    """Return how many clients of a recipe, given as plain values, take part from the start."""
+    newcomers = values.get("newcomers")
+    late = Newcomers(**newcomers).count(values["clients"]) if newcomers else 0
+    return int(values["clients"]) - late
+
+
+@lru_cache(maxsize=64)
+def data_absent(dataset: str) -> str:
+    """Return why a dataset cannot be opened; empty if it can."""
+    from repfl.bench.grid import plugins
+    from repfl.datasets.core import registry
+    from repfl.datasets.core.cache import open_dataset
+
+    if registry.get(dataset).embedded and plugins.origin("dataset", dataset) is None:
+        return ""  # in a library without which repfl is not installed
+    try:
+        open_dataset(dataset)
+    except DataError as error:
+        return one_line(error)
+    return ""
+
+
+# -- recipes as nested tables ----------------------------------------------------------------------
+
+
+def dotted(tables: Mapping[str, Any], outer: str = "") -> dict[str, Any]:
+    """Return what nested tables hold, under dotted names; the inverse of `nested`."""
+    flat: dict[str, Any] = {}
+    for name, value in tables.items():
+        inner = isinstance(value, Mapping)
+        flat |= dotted(value, f"{outer}{name}.") if inner else {f"{outer}{name}": value}
+    return flat
+
+
+def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields under dotted names as tables within each other; `recipe.` at the front stands
+    for the recipe itself.
+    """
+    tables: dict[str, Any] = {}
+    for name, value in fields.items():
+        *outer, last = name.removeprefix("recipe.").split(".")
+        for part in reversed(outer):
+            last, value = part, {last: value}
+        tables = merge(tables, {last: value})
+    return tables
+
+
+def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with the entries of `change` put in, tables into tables; a new partition rule
+    drops the options of the old one.
+    """
+    merged = dict(base)
+    if "options" in merged and change.get("rule", merged.get("rule")) != merged.get("rule"):
+        del merged["options"]
+    for key, value in change.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            value = merge(old, value)
+        merged[key] = value
+    return merged
