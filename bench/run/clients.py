@@ -134,8 +134,8 @@ def _model(recipe: Recipe, data: ClientData) -> Model:
     return models.build(recipe.model, channels=channels, size=size, classes=data.classes)
 
 
-def make(cell: Cell, clients: Clients, options: Options) -> Run:
-    """The run of a cell, not begun."""
+def make(cell: Cell, clients: Clients, options: Options, kind: type[Run] | None = None) -> Run:
+    """Return the run of a cell, not begun; `kind` is a subclass of `Run`."""
     import torch
 
     from repfl.algorithms.core.run import Run
@@ -143,7 +143,7 @@ def make(cell: Cell, clients: Clients, options: Options) -> Run:
     method = entry(cell.method).cls(hyperparameters(cell.method, cell.hp))
     recipe = recipe_from(cell.recipe, "recipe")
     dtype = torch.float64 if options.precision == "fp64" else torch.float32
-    return Run(
+    return (kind or Run)(
         method,
         recipe,
         clients.data,

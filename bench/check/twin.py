@@ -1,0 +1,171 @@
+"""Twin rounds: run one round twice from the same state, with a single option switched.
+
+Two settings of a method may be told apart by hours of training, or not differ at all in the
+computation. A twin round shows it in seconds: from one state, how many mask entries differ after
+the round, how far the updates lie apart, and how many bytes more or less are sent. The same round
+from a state that is disturbed by no more than rounding is the noise to compare with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import nan
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.run import Run
+from repfl.bench.grid.cell import Cell, build_cell, spec
+from repfl.bench.grid.recipes import recipe_from
+from repfl.bench.run.clients import clients_of, make
+from repfl.bench.run.metrics import judged
+from repfl.bench.run.task import Options
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROUNDING = 2.0**-23
+"""Relative size of the disturbance: the last bit of a float32."""
+COLUMNS = ("change", "round", "update", "mask_entries", "masks_differ", "bytes", "accuracy")
+"""`update` is the distance between the two updates of the state over the size of the update;
+`mask_entries` how many entries the masks of the round have, and `masks_differ` how many of them
+are otherwise; `bytes` the difference in bytes over the bytes of the round; `accuracy` the
+difference in accuracy, in points.
+"""
+
+
+class Masked(Federation):
+    """Keeps every mask of a round: what is sent, and what a method counts."""
+
+    def __init__(self, *args: Any, **how: Any) -> None:
+        super().__init__(*args, **how)
+        self.masks: list[Tensor] = []
+
+    def _send(self, direction: Any, x: Tensor, mask: Tensor | None, *rest: Any) -> Tensor:
+        self._keep(mask)
+        return super()._send(direction, x, mask, *rest)
+
+    def gossip(self, x: Tensor, mixing: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
+        self._keep(mask)
+        return super().gossip(x, mixing, mask, **how)
+
+    def send_mask(self, direction: Any, mask: Tensor, domain: Tensor, **how: Any) -> Tensor:
+        self._keep(mask)
+        return super().send_mask(direction, mask, domain, **how)
+
+    def count_mask(self, name: str, hits: Tensor) -> None:
+        self._keep(hits)
+        super().count_mask(name, hits)
+
+    def _keep(self, mask: Tensor | None) -> None:
+        if mask is not None:
+            self.masks.append(mask.clone())
+
+
+class TwinRun(Run):
+    """A run whose masks are kept."""
+
+    federation = Masked
+
+    @property
+    def masks(self) -> list[Tensor]:
+        assert isinstance(self.fed, Masked)
+        return self.fed.masks
+
+
+def twin_rounds(
+    cell: Cell,
+    changes: Sequence[Mapping[str, Any]],
+    rounds: Iterable[int],
+    options: Options | None = None,
+    tell: Callable[[int], None] = lambda round_: None,
+) -> pd.DataFrame:
+    """Train a cell, and before each of `rounds` run that round once as it is, once from a state
+    disturbed by rounding, and once with every change of hyper-parameters.
+    """
+    import pandas as pd
+
+    options, due = options or Options(), sorted(set(rounds))
+    clients, curve = clients_of(cell), "/".join(judged(cell.recipe["evaluation"]))
+    same = _changed(cell, {})
+    others = {spec("", change)[1:-1]: _changed(cell, change) for change in changes}
+
+    def twin(each: Cell, before: Mapping[str, Tensor]) -> TwinRun:
+        run = make(each, clients, options, TwinRun)
+        assert isinstance(run, TwinRun)
+        run.restore({name: value.clone() for name, value in before.items()})
+        run.step()
+        return run
+
+    run, lines = make(cell, clients, options, TwinRun), []
+    run.start()
+    while run.round < due[-1]:
+        if run.round + 1 in due:
+            before = run.snapshot()
+            base = twin(same, before)
+            pairs = {"rounding": twin(same, _disturbed(before, run))}
+            pairs |= {name: twin(each, before) for name, each in others.items()}
+            lines += [
+                {"change": name, "round": base.round, **compared(before, base, each, curve)}
+                for name, each in pairs.items()
+            ]
+        run.step()
+        tell(run.round)
+    return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+def _changed(cell: Cell, change: Mapping[str, Any]) -> Cell:
+    """Return the cell with other hyper-parameters, scored in every round."""
+    recipe = recipe_from(cell.recipe, "recipe")
+    recipe = replace(recipe, evaluation=replace(recipe.evaluation, every=1, finetuned_every=1))
+    return build_cell(cell.method, {**cell.hp, **change}, recipe, cell.seed, "twin")
+
+
+def _disturbed(before: Mapping[str, Tensor], run: Run) -> dict[str, Tensor]:
+    """Return the state with every number off by as much as rounding."""
+    draws = run.fed.rng("twin", run.round)
+
+    def off(value: Tensor) -> Tensor:
+        signs = torch.from_numpy(draws.choice([-1.0, 1.0], size=tuple(value.shape)))
+        return (value * (1 + ROUNDING * signs)).to(value.dtype)
+
+    return {
+        name: off(value) if name.startswith("state/") and value.is_floating_point() else value
+        for name, value in before.items()
+    }
+
+
+def compared(
+    before: Mapping[str, Tensor], base: TwinRun, other: TwinRun, curve: str
+) -> dict[str, float]:
+    """Compare two runs of the same round from the same state, and their accuracy by the curve."""
+    moved = apart = 0.0
+    for name, value in base.state.items():
+        start, twin = before.get(f"state/{name}"), other.state.get(name)
+        if not value.is_floating_point() or start is None or twin is None:
+            continue
+        moved += float((value - start).double().square().sum())
+        apart += float((value - twin).double().square().sum())
+    pairs = list(zip(base.masks, other.masks, strict=False))
+    alike = len(base.masks) == len(other.masks) and all(
+        first.shape == second.shape for first, second in pairs
+    )
+    sent, twin_sent = _bytes(base), _bytes(other)
+    return {
+        "update": (apart / moved) ** 0.5 if moved else nan,
+        "mask_entries": sum(mask.numel() for mask in base.masks),
+        "masks_differ": sum(int((a != b).sum()) for a, b in pairs) if alike else nan,
+        "bytes": (twin_sent - sent) / sent if sent else nan,
+        "accuracy": 100 * (_accuracy(other, curve) - _accuracy(base, curve)),
+    }
+
+
+def _bytes(run: Run) -> int:
+    return sum(int(line.sum()) for line in run.fed.ledger.round.values())
+
+
+def _accuracy(run: Run, name: str) -> float:
+    return next((v for r, n, v in reversed(run.rows) if (r, n) == (run.round, name)), nan)

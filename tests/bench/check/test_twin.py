@@ -1,0 +1,25 @@
+"""Twin rounds tell an option that matters from one that does not."""
+
+from __future__ import annotations
+
+from repfl.bench.check.twin import twin_rounds
+from repfl.bench.grid.plan import Selection, plan
+
+
+def test_twin_rounds_see_what_an_option_changes() -> None:
+    planned = plan(Selection(papers=["fedpurin"], scale="smoke"))
+    cell = next(item.cell for item in planned if item.cell.method == "fedpurin")
+    assert cell.hp["tau"] == 0.5
+    changes = [{"tau": 0.3}, {"tau": 0.5}, {"beta": 1}]
+    frame = twin_rounds(cell, changes, [1, 2]).set_index(["round", "change"])
+
+    assert (frame["mask_entries"] > 0).all()
+    for round_ in (1, 2):
+        rounding, same, fewer = (frame.loc[(round_, c)] for c in ("rounding", "tau=0.5", "tau=0.3"))
+        assert 0 < rounding["update"] < 1e-4
+        assert rounding["masks_differ"] <= 5
+        assert same["update"] == same["masks_differ"] == same["bytes"] == 0
+        assert fewer["update"] > 0.1
+        # a fifth of all entries is critical no more
+        assert -0.4 < fewer["bytes"] < -0.1
+    assert (frame.loc[[(1, "beta=1"), (2, "beta=1")], "update"] > 0).all()
