@@ -18,7 +18,9 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.run import Run
-from repfl.bench.grid.cell import Cell, build_cell, spec
+from repfl.bench.errors import UserError, nearest
+from repfl.bench.grid.cell import Cell, build_cell
+from repfl.bench.grid.plan import Planned
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.metrics import judged
@@ -78,20 +80,20 @@ class TwinRun(Run):
 
 def twin_rounds(
     cell: Cell,
-    changes: Sequence[Mapping[str, Any]],
+    changes: Mapping[str, Mapping[str, Any]],
     rounds: Iterable[int],
     options: Options | None = None,
     tell: Callable[[int], None] = lambda round_: None,
 ) -> pd.DataFrame:
     """Train a cell, and before each of `rounds` run that round once as it is, once from a state
-    disturbed by rounding, and once with every change of hyper-parameters.
+    disturbed by rounding, and once with every change of hyper-parameters, by its name.
     """
     import pandas as pd
 
     options, due = options or Options(), sorted(set(rounds))
     clients, curve = clients_of(cell), "/".join(judged(cell.recipe["evaluation"]))
     same = _changed(cell, {})
-    others = {spec("", change)[1:-1]: _changed(cell, change) for change in changes}
+    others = {name: _changed(cell, change) for name, change in changes.items()}
 
     def twin(each: Cell, before: Mapping[str, Tensor]) -> TwinRun:
         run = make(each, clients, options, TwinRun)
@@ -115,6 +117,26 @@ def twin_rounds(
         run.step()
         tell(run.round)
     return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+def rows_beside(planned: Sequence[Planned], row: str) -> tuple[Planned, dict[str, dict[str, Any]]]:
+    """Return the planned cell of a row, and what the other rows of the same method, recipe and seed
+    change in it.
+    """
+    base = next((item for item in planned if item.row == row), None)
+    if base is None:
+        raise UserError(f"row {row!r} is not there; {nearest(row, {i.row for i in planned})}")
+    alike = [
+        item
+        for item in planned
+        if (item.cell.method, item.cell.recipe, item.cell.seed)
+        == (base.cell.method, base.cell.recipe, base.cell.seed)
+    ]
+    return base, {
+        item.row: {k: v for k, v in item.cell.hp.items() if v != base.cell.hp[k]}
+        for item in alike
+        if item.row != row
+    }
 
 
 def _changed(cell: Cell, change: Mapping[str, Any]) -> Cell:

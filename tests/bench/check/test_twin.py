@@ -10,16 +10,16 @@ def test_twin_rounds_see_what_an_option_changes() -> None:
     planned = plan(Selection(papers=["fedpurin"], scale="smoke"))
     cell = next(item.cell for item in planned if item.cell.method == "fedpurin")
     assert cell.hp["tau"] == 0.5
-    changes = [{"tau": 0.3}, {"tau": 0.5}, {"beta": 1}]
+    changes = {"fewer": {"tau": 0.3}, "same": {"tau": 0.5}, "private": {"beta": 1}}
     frame = twin_rounds(cell, changes, [1, 2]).set_index(["round", "change"])
 
     assert (frame["mask_entries"] > 0).all()
     for round_ in (1, 2):
-        rounding, same, fewer = (frame.loc[(round_, c)] for c in ("rounding", "tau=0.5", "tau=0.3"))
+        rounding, same, fewer = (frame.loc[(round_, c)] for c in ("rounding", "same", "fewer"))
         assert 0 < rounding["update"] < 1e-4
         assert rounding["masks_differ"] <= 5
         assert same["update"] == same["masks_differ"] == same["bytes"] == 0
         assert fewer["update"] > 0.1
         # a fifth of all entries is critical no more
         assert -0.4 < fewer["bytes"] < -0.1
-    assert (frame.loc[[(1, "beta=1"), (2, "beta=1")], "update"] > 0).all()
+    assert (frame.loc[[(1, "private"), (2, "private")], "update"] > 0).all()
