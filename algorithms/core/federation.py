@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,11 @@ from repfl.algorithms.core.network import Network
 from repfl.algorithms.core.recipe import Recipe, cohort_size
 from repfl.algorithms.core.topology import Topology
 from repfl.algorithms.engine.batches import Batch, Schedule, plan_batches, plan_pass
-from repfl.algorithms.engine.client import Client, Loss, Optimiser, cross_entropy
+from repfl.algorithms.engine.client import Client, Loss, cross_entropy
 from repfl.algorithms.engine.client_data import ClientData, to_device
 from repfl.algorithms.engine.evaluate import Models, Score, count_correct
 from repfl.algorithms.engine.model import Model
+from repfl.algorithms.engine.optimiser import Optimiser, learning_rates
 from repfl.algorithms.engine.precision import tensor_cores
 from repfl.algorithms.engine.rng import Streams, cohort, flbench_cohort
 from repfl.algorithms.engine.training import Inputs, Step, Trained, Trainer
@@ -82,7 +84,14 @@ class Federation(Network):
     @property
     def lr(self) -> float:
         """The protocol's learning rate in this round."""
+        if self.protocol.scheduler is not None:
+            return self._scheduled[max(self.round - 1, 0)]
         return self.protocol.lr * self.protocol.lr_decay ** max(self.round - 1, 0)
+
+    @cached_property
+    def _scheduled(self) -> list[float]:
+        """The learning rates of all rounds, if the protocol has a scheduler."""
+        return learning_rates(self.protocol)
 
     @property
     def n_train(self) -> Tensor:
@@ -241,7 +250,8 @@ class Federation(Network):
         freezes all other entries; `keep` asks for "last_grad" or "epochs". `epochs` defaults to the
         protocol's; `first_epoch` continues the batch order of an earlier phase of the round,
         `stream` names another order, `steps` limits the number of batches. Further options override
-        the protocol's optimiser: lr, momentum, weight_decay, clip.
+        the protocol's optimiser: lr, momentum, weight_decay, clip, name (a class of `torch.optim`)
+        and options.
         """
         p = self.protocol
         count = p.epochs if epochs is None else epochs
@@ -250,7 +260,7 @@ class Federation(Network):
             plan_batches(self.data, self.streams, client, schedule).first(steps)
             for client in self.active_ids
         ]
-        usual = Optimiser(self.lr, p.momentum, p.weight_decay, p.clip)
+        usual = replace(Optimiser.of(p), lr=self.lr)
         inputs = Inputs(params, extras or {}, reference or {}, trainable, keep)
         with tensor_cores(self.precision, self.device):
             return self._trainer.run(step, plans, inputs, replace(usual, **optimiser))

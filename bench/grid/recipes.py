@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from repfl.bench.errors import UserError, nearest, one_line, refusal, unknown
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.recipe import Newcomers, Recipe
+from repfl.datasets.core.recipe import Newcomers, Recipe, Training
 
 if TYPE_CHECKING:
     from repfl.datasets.core.registry import Dataset
@@ -74,6 +74,7 @@ def _problems(recipe: Recipe) -> Iterator[str]:
     yield from _unknown_names(recipe)
     yield from _data_problems(recipe)
     yield from _model_problems(recipe)
+    yield from _training_problems(recipe.training)
     yield from _evaluation_problems(recipe)
 
 
@@ -168,6 +169,46 @@ def _build_problem(model: str, channels: int, size: int, classes: int) -> str:
         models.build(model, channels=channels, size=size, classes=classes)
     except ModelError as error:
         return str(error)
+    return ""
+
+
+def _training_problems(training: Training) -> Iterator[str]:
+    if training.optimiser is None and training.scheduler is None:
+        return
+    from repfl.algorithms.engine import optimiser as torch_optim
+
+    for what, chosen, classes in (
+        ("optimiser", training.optimiser, torch_optim.OPTIMISERS),
+        ("scheduler", training.scheduler, torch_optim.SCHEDULERS),
+    ):
+        if chosen is None:
+            continue
+        if chosen.name not in classes:
+            yield str(unknown(f"training.{what}.name", chosen.name, classes))
+            return
+        known = torch_optim.options_of(classes[chosen.name])
+        for option in chosen.options:
+            if option in torch_optim.FIELDS:
+                yield f"training.{what}.options.{option}: set training.{option} instead"
+            elif option not in known:
+                yield f"{chosen.name} has no option {option!r}; {nearest(option, known)}"
+    if training.scheduler and training.lr_decay != 1:
+        yield "training.lr_decay is a schedule as well as training.scheduler; leave one of them out"
+    if problem := _optimiser_problem(adapter(Training).dump_json(training)):
+        yield problem
+
+
+@lru_cache(maxsize=64)
+def _optimiser_problem(training: bytes) -> str:
+    """Try an optimiser and a schedule, since PyTorch knows best which options are valid."""
+    from repfl.algorithms.engine.optimiser import try_out
+
+    values: Training = adapter(Training).validate_json(training)
+    names = [chosen.name for chosen in (values.optimiser, values.scheduler) if chosen]
+    try:
+        try_out(values)
+    except (ArithmeticError, AssertionError, TypeError, ValueError, RuntimeError) as error:
+        return f"training: {' with '.join(names)}: {type(error).__name__}: {one_line(error)}"
     return ""
 
 
