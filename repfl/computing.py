@@ -215,7 +215,7 @@ def _asked(
 def _compute(
     asked: Sequence[Planned], plugins: Plugins, progress: bool | None, options: Mapping[str, Any]
 ) -> tuple[Ending, Store]:
-    from repfl.bench.cli.launch import options_of
+    from repfl.bench.cli.experiments import options_of
     from repfl.bench.cli.options import Launch
     from repfl.bench.run import cost, runner
     from repfl.bench.run.progress import Progress, make

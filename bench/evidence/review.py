@@ -1,4 +1,4 @@
-"""What a contribution of measured lines changes, for a pull request: `repfl review OLD NEW`.
+"""What a contribution of measured lines changes, for a pull request: `repfl verify --against OLD`.
 
 OLD and NEW are commits of this clone, or folders: clones, or copies of `paper_tables`. Every line
 that is new, changed or gone gets one row. A line is refused if it does not hold by itself, if it

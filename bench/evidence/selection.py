@@ -127,6 +127,14 @@ def settled(planned: Sequence[Planned], known: Known) -> list[Planned]:
     return [item for item in planned if not item.trial or item.cell.id in chosen]
 
 
+def validated(planned: Sequence[Planned]) -> bool:
+    """Return whether any recipe has validation data to choose by."""
+    return any(
+        _validates(recipe)
+        for recipe in {item.column: item.cell.recipe for item in planned}.values()
+    )
+
+
 def _validates(recipe: Mapping[str, Any]) -> bool:
     from repfl.datasets.core import partition
     from repfl.datasets.core.recipe import Partition

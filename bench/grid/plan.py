@@ -148,8 +148,8 @@ def plan(selection: Selection, *, beside: bool = False) -> list[Planned]:
     planned = _all_cells(selection)
     if not planned:
         raise UserError(
-            f"{selection} has no cells at scale {selection.scale}; `repfl artefacts` lists what"
-            " there is"
+            f"{selection} has no cells at scale {selection.scale}; `repfl list artefacts` lists"
+            " what there is"
         )
     selected = [
         item

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cli import status
+from repfl.bench.evidence import status
 from repfl.bench.evidence.lines import AXES, Line
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid.plan import Selection, plan

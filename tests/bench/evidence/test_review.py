@@ -21,6 +21,7 @@ from repfl.bench.evidence.review import Change, Review, review
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.run.task import Options, Task
 from repfl.bench.run.work import run_task
+from repfl.bench.store import provenance
 from repfl.bench.store.store import Store
 from tests.bench.conftest import ROOT, Said
 
@@ -107,7 +108,10 @@ def shifted(line: Line, by: float) -> Line:
 
 
 def test_an_honest_line_an_edited_one_and_a_removed_one_are_told_apart(
-    folders: tuple[Path, Path], here: Callable[..., Said], tmp_path: Path
+    folders: tuple[Path, Path],
+    here: Callable[..., Said],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     contribute(folders[1], lambda known, line: known.forget(line), 2)
     contribute(folders[1], lambda known, line: known.add(abroad(line)))
@@ -122,7 +126,9 @@ def test_an_honest_line_an_edited_one_and_a_removed_one_are_told_apart(
     assert kinds["gone"] == (True, "was removed, though its cell is planned")
     assert kinds["does not hold"][0]
     assert sorted(change.kind for change in found.changes) == ["does not hold", "gone", "new"]
-    said = here("review", folders[0], folders[1], "--markdown", tmp_path / "page.md")
+    monkeypatch.setattr(provenance, "ROOT", folders[1])
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "page.md"))
+    said = here("verify", "--against", folders[0])
     assert said.code == 1
     assert "| REFUSED: gone |" in (tmp_path / "page.md").read_text()
     assert "| taken: new |" in said.out

@@ -8,23 +8,21 @@ from typing import Annotated
 
 import typer
 
-from repfl.bench.cli.commands import app
 from repfl.bench.errors import UserError, unknown
 from repfl.bench.grid.schema import NAME
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 RUN = {
     "method": "repfl reproduce --artefact fedpurin/table1 --method {name} --plugin {file}.py",
-    "dataset": "repfl datasets --plugin {file}.py",
-    "model": "repfl models --plugin {file}.py",
-    "partition": "repfl partitions --plugin {file}.py",
+    "dataset": "repfl info {name} --plugin {file}.py",
+    "model": "repfl info {name} --plugin {file}.py",
+    "partition": "repfl info {name} --plugin {file}.py",
     "grid": "repfl reproduce --grid {file}.toml",
     "paper": "repfl reproduce --plugin {file} --paper {name} --scale paper",
 }
-"""What shows it at work, by kind."""
+"""The command that tries it out, by kind."""
 
 
-@app.command()
 def new(
     kind: Annotated[str, typer.Argument(help="method, dataset, model, partition, grid or paper")],
     name: Annotated[str, typer.Argument(help="letters a-z, digits and hyphens")],
@@ -33,7 +31,8 @@ def new(
     if kind not in RUN:
         raise unknown("kind", kind, RUN)
     if not NAME.fullmatch(name) or not name[0].isalpha():
-        near = "-".join(re.findall(r"[a-z0-9]+", name.lower())) or f"my-{kind}"
+        near = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-").lstrip("-0123456789")
+        near = near or f"my-{kind}"
         raise UserError(
             f"name {name!r} is not valid; valid: letters a-z, digits and hyphens, such as {near}"
         )
@@ -46,16 +45,17 @@ def new(
 
 
 def _refuse_taken(kind: str, name: str) -> None:
-    """Two things of a kind cannot have one name."""
+    """Refuse a name that something of this kind has."""
     from repfl.bench.grid import grid, plugins
 
+    plugins.load()
     known = grid.files() if kind in ("paper", "grid") else plugins.registries()[kind]
     if name in known:
         raise UserError(f"{kind} {name!r} is there already; take another name")
 
 
 def write(kind: str, name: str, folder: Path) -> list[Path]:
-    """The files of a kind under its new name; none is overwritten."""
+    """Write the files of a kind under its new name; overwrite none."""
     source = TEMPLATES / kind
     planned = {
         folder / renamed(str(path.relative_to(source)), kind, name): path
@@ -72,7 +72,7 @@ def write(kind: str, name: str, folder: Path) -> list[Path]:
 
 
 def renamed(text: str, kind: str, name: str) -> str:
-    """A template's text with the new name in all four spellings."""
+    """Return a template's text with the new name in all its spellings."""
     words = name.split("-")
     spellings = {
         f"my-{kind}": name,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError, one_line
-from repfl.bench.evidence.measured import read
-from repfl.bench.grid.plan import Planned, unique
+from repfl.bench.evidence.measured import Measured, ids, read
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.plan import Planned, Selection, plan, unique
 from repfl.bench.grid.recipes import data_absent
 from repfl.bench.run.cost import MAX_RECORDS, forecast, measured
 from repfl.bench.store import provenance, versions
@@ -66,17 +67,20 @@ class Statuses:
         return Status("missing", absent) if absent and found.reason == "not computed yet" else found
 
 
-def stale(planned: Sequence[Planned], statuses: Statuses) -> dict[str, str]:
-    """Cells whose number, in the store or else measured, need not be what would be computed today;
-    with the reason.
+Lines = Callable[[str, str], Measured]
+"""The published lines of a paper at a scale."""
+
+
+def stale(planned: Sequence[Planned], statuses: Statuses, lines_of: Lines = read) -> dict[str, str]:
+    """Return the cells whose number, in the store or else published, need not be what would be
+    computed today, with the reason.
     """
     found = {}
-    measured = cache(read)  # of what is in the store, no file is opened
     for item in planned:
         if (status := statuses.of(item.cell.id)).status in FINAL:
             found[item.cell.id] = status.stale
         else:
-            lines = measured(item.paper, item.scale).cells.get(item.cell.id, {})
+            lines = lines_of(item.paper, item.scale).cells.get(item.cell.id, {})
             made = (line.record.provenance for line in lines.values())
             told = [versions.of_line(each, item.cell.json) for each in made]
             current = any(each.current for each in told)
@@ -86,7 +90,7 @@ def stale(planned: Sequence[Planned], statuses: Statuses) -> dict[str, str]:
 
 def only_stale(planned: Sequence[Planned], store: Store) -> list[Planned]:
     """The cells to compute again, so that every number is today's."""
-    known = stale(planned, Statuses(store))
+    known = stale(planned, Statuses(store), cache(read))
     return [item for item in planned if item.cell.id in known]
 
 
@@ -96,9 +100,9 @@ def overview(
     """Return the plan as plain data: every cell once per place, the cheapest first, and totals
     over distinct cells.
     """
-    statuses = Statuses(store)
+    statuses, lines = Statuses(store), cache(read)
     speeds = measured(store, statuses.record)
-    again = stale(unique(planned), statuses)
+    again = stale(unique(planned), statuses, lines)
     planned = [item for item in planned if not only_stale or item.cell.id in again]
     cells = unique(planned)
     costs = {item.cell.id: speeds["cpu"].seconds(item.cell) for item in cells}
@@ -106,17 +110,24 @@ def overview(
     open_cells = [
         item for item in cells if standing[item.cell.id].status in ("missing", "failed", "running")
     ]
+    published = {
+        item.cell.id for item in open_cells if item.cell.id in lines(item.paper, item.scale).cells
+    }
     return {
         "cells": [
             _line(item, standing[item.cell.id], costs[item.cell.id])
-            | {"stale": again.get(item.cell.id, "")}
+            | {"stale": again.get(item.cell.id, ""), "published": item.cell.id in published}
             for item in sorted(planned, key=lambda item: costs[item.cell.id])
         ],
         "distinct": len(cells),
         "statuses": dict(Counter(status.status for status in standing.values())),
         "stale": len(again),
         "reasons": dict(Counter(standing[item.cell.id].reason for item in open_cells)),
+        "published": len(published),
         "seconds": sum(costs[item.cell.id] for item in open_cells),
+        "unpublished_seconds": sum(
+            costs[item.cell.id] for item in open_cells if item.cell.id not in published
+        ),
         "forecast": forecast(open_cells, speeds),
         "half": provenance.computes_half(),
     }
@@ -138,3 +149,30 @@ def _line(item: Planned, status: Status, seconds: float) -> dict[str, Any]:
         "seconds": round(seconds, 2),
         "command": item.command,
     }
+
+
+def artefact_facts(store: Store) -> list[dict[str, Any]]:
+    """Return every artefact with its cells per scale: needed, done here, and published."""
+    known, statuses = set(ids()), Statuses(store)
+    plans = {scale: plan(Selection(scale=scale)) for scale in grids.SCALES}
+    facts = []
+    for paper, path in grids.files().items():
+        for name, artefact in grids.read(path).file.artefacts.items():
+            scales = {}
+            for scale, planned in plans.items():
+                cells = {item.cell.id for item in planned if item.key == f"{paper}/{name}"}
+                scales[scale] = {
+                    "cells": len(cells),
+                    "done": sum(statuses.of(cell).status == "done" for cell in cells),
+                    "measured": sum((paper, scale, cell) in known for cell in cells),
+                }
+            facts.append(
+                {
+                    "paper": paper,
+                    "name": name,
+                    "kind": artefact.kind,
+                    "title": artefact.title,
+                    "scales": scales,
+                }
+            )
+    return facts
