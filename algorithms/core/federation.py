@@ -18,7 +18,13 @@ from torch import Tensor
 from repfl.algorithms.core.network import Network
 from repfl.algorithms.core.recipe import Recipe, cohort_size
 from repfl.algorithms.core.topology import Topology
-from repfl.algorithms.engine.batches import Batch, Schedule, plan_batches, plan_pass
+from repfl.algorithms.engine.batches import (
+    Batch,
+    Schedule,
+    plan_batches,
+    plan_pass,
+    steps_per_epoch,
+)
 from repfl.algorithms.engine.client import Client, Loss, cross_entropy
 from repfl.algorithms.engine.client_data import ClientData, to_device
 from repfl.algorithms.engine.evaluate import Models, Score, count_correct
@@ -98,6 +104,11 @@ class Federation(Network):
         """Training samples of the active clients  [K]."""
         held = torch.tensor([self.samples[client] for client in self.active_ids], dtype=torch.int64)
         return to_device(held, self.device)
+
+    @property
+    def steps_per_epoch(self) -> Tensor:
+        """Mini-batches in an epoch of the active clients  [K]."""
+        return steps_per_epoch(self.n_train, self.protocol.batch, self.protocol.skip_single)
 
     @property
     def class_counts(self) -> Tensor:
