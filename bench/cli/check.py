@@ -28,7 +28,7 @@ from repfl.datasets.core.paths import real_path
 if TYPE_CHECKING:
     from repfl.bench.check.gate.compare import Move
     from repfl.bench.check.regress import Regression
-    from repfl.bench.evidence.review import Review
+    from repfl.bench.evidence.changes import Change
 
 
 def check(
@@ -231,37 +231,32 @@ def verify(
     measured: Annotated[
         bool, typer.Option("--measured", help="the published values instead of the store")
     ] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="note which published lines are recomputed to the bit")
-    ] = False,
     against: Annotated[
         str,
         typer.Option(
-            metavar="OLD",
-            help="what the published values of this clone change in those of a commit or folder;"
-            " for a pull request",
+            metavar="COMMIT",
+            help="what the published values of this clone change in those of a commit; for a pull"
+            " request",
         ),
     ] = "",
     paper: Papers = None,
     plugin: Plugins = None,
 ) -> int:
     """Is every record as it was written, and is it reproduced?"""
-    from repfl.bench.check import verify as verification
-    from repfl.bench.evidence import recheck
+    from repfl.bench.evidence import verify as verification
     from repfl.bench.grid import plugins
     from repfl.bench.store.store import Store
 
     plugins.load(plugin or ())
     if against:
         return _review(against)
-    for name, given in (("--paper", paper), ("--keep", keep)):
-        if given and not measured:
-            raise UserError(f"verify {name} needs --measured: the values that came with the code")
+    if paper and not measured:
+        raise UserError("verify --paper needs --measured: the values that came with the code")
     with waiting("checking"):
         found = (
-            recheck.verify(paper or (), rerun, seed, keep=keep)
+            verification.of_published(paper or (), rerun, seed)
             if measured
-            else verification.verify(Store(results), rerun, seed)
+            else verification.of_store(Store(results), rerun, seed)
         )
     for line in found.findings:
         print(f"finding: {line}")
@@ -273,34 +268,30 @@ def verify(
     return FINDING if found.findings else FINE
 
 
-def _review(old: str) -> int:
+def _review(commit: str) -> int:
     """Print what the published lines of this clone change; a refused line is a finding."""
-    from repfl.bench.evidence import review
-    from repfl.bench.store.provenance import ROOT
+    from repfl.bench.evidence import changes
 
     with waiting("comparing published lines"):
-        found = review.review(old, str(ROOT))
-    page = "\n".join(_review_lines(found))
+        found = changes.since(commit)
+    page = "\n".join(_review_lines(commit, found))
     publish(f"{page}\n")
     screen().print(page, soft_wrap=True)
-    return FINDING if found.refused else FINE
+    return FINDING if any(change.refused for change in found) else FINE
 
 
-def _review_lines(found: Review) -> Iterator[str]:
-    """Yield a review as Markdown, which a terminal shows as well."""
-    counts = Counter(change.kind for change in found.changes)
+def _review_lines(commit: str, found: Sequence[Change]) -> Iterator[str]:
+    """Yield changes as Markdown, which a terminal shows as well; the refused ones first."""
+    counts = Counter(change.kind for change in found)
     told = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing changed"
-    yield from (f"# Measured lines since {found.old}", "")
-    yield from (f"{told}; {found.same} as before; {found.refused or 'none'} refused.", "")
-    yield from (f"* {note}" for note in found.notes)
-    if found.changes:
+    refused = sum(change.refused for change in found)
+    yield from (f"# Measured lines since {commit}", "", f"{told}; {refused or 'none'} refused.")
+    if found:
         rows = [
-            (
-                f"{'REFUSED' if each.refused else 'taken'}: {each.kind}",
-                *(each.paper, each.scale, each.what, each.value, each.remark),
-            )
-            for each in sorted(found.changes, key=lambda change: not change.refused)
+            (f"{'REFUSED' if change.refused else 'taken'}: {change.kind}", *change[1:-1])
+            for change in sorted(found, key=lambda change: not change.refused)
         ]
+        yield ""
         yield markdown_table(("", "paper", "scale", "line", "value", "remark"), rows)
 
 

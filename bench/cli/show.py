@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,12 +12,12 @@ import typer
 
 from repfl.bench.cli.options import AsJson, Chosen, Grids, Plugins, Results, Scale, again, select
 from repfl.bench.cli.printing import complain, leaves, print_json, screen, table, titled, waiting
-from repfl.bench.errors import FINDING, FINE, Corrupt, UserError, nearest
+from repfl.bench.errors import FINDING, FINE, UserError, nearest
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from repfl.bench.evidence.packing import Curve
+    from repfl.bench.evidence.line import Curve
     from repfl.bench.evidence.selection import Choice, Trial
     from repfl.bench.store.store import Record, Store
 
@@ -87,14 +87,15 @@ def choices(chosen: Chosen, results: Path | None) -> tuple[list[Choice], list[st
     """Return what validation chooses, and what is wrong with the records; None if no recipe of
     the artefact has validation data.
     """
-    from repfl.bench.evidence import recheck, selection
+    from repfl.bench.evidence import measured, selection
     from repfl.bench.evidence.library import Known, Library
     from repfl.bench.store.store import Store
 
     planned = select(chosen)
     if not selection.validated(planned):
         return None
-    library, published = Library(Store(results)), recheck.of(planned)
+    library = Library(Store(results))
+    published = measured.read(planned[0].paper, planned[0].scale)
     found = selection.choices(planned, Known(library, published))
     return found, [*published.problems, *library.problems]
 
@@ -165,7 +166,7 @@ class Found:
 def find(store: Store, prefix: str) -> Found:
     """Return the record whose id starts so, from the store or else from the published values."""
     from repfl.bench.evidence import measured
-    from repfl.bench.evidence.packing import by_name
+    from repfl.bench.evidence.line import by_name
 
     ids = store.ids()
     stored = [cell for cell in ids if cell.startswith(prefix)]
@@ -199,24 +200,20 @@ def _only(prefix: str, found: Sequence[str], of: str) -> str:
 
 
 def _published(cell: str, paper: str, scale: str) -> Found:
-    """Return a published line, completed by the grid that plans it."""
-    from repfl.bench.evidence import measured, recheck, tiers
+    """Return a published line, and the command of the grid that plans its cell."""
+    from repfl.bench.evidence import agreement, measured
     from repfl.bench.grid.plan import Selection, plan
 
     known = measured.read(paper, scale)
-    place = known.folder / f"{scale}.csv"
     planned = [item for item in plan(Selection([paper], scale=scale)) if item.cell.id == cell]
-    if not planned:
-        raise UserError(f"{place}: no grid plans cell {cell[:12]} any more")
-    recheck.sound(known, planned[:1])
-    if (line := known.line(cell)) is None:
-        raise Corrupt(next(iter(known.problems), f"{place}: cell {cell[:12]} does not hold"))
-    note = f"{tiers.tiers(known)[cell]}; it came with the code, in {place}"
-    if others := [each for each in known.cells[cell].values() if each.key != line.key]:
+    line = known.line(cell)
+    if not planned or line is None:
+        raise UserError(f"{known.file}: no grid plans cell {cell[:12]} any more")
+    note = f"{agreement.tier(line, known)}; it came with the code, in {known.file}"
+    if others := known.others(line):
         values = ", ".join(_value(each.record) for each in others)
         note += f", one of {len(others) + 1} lines (the others: {values})"
-    record = replace(line.record, cell=planned[0].cell.json)
-    return Found(record, line.curves, f"{planned[0].command} --fresh", note)
+    return Found(line.record, line.curves, f"{planned[0].command} --fresh", note)
 
 
 def show_record(found: Found) -> None:

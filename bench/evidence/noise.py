@@ -13,8 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.evidence import measured, recheck
-from repfl.bench.evidence.lines import AXES, Line
+from repfl.bench.evidence import measured
+from repfl.bench.evidence.line import Line
+from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import canonical
 from repfl.paper_tables.core import noise, published
@@ -72,42 +73,30 @@ def measured_runs(root: Path | None = None) -> pd.DataFrame:
 
 
 def _runs(paper: str, scale: str, root: Path | None) -> Iterator[tuple[Any, ...]]:
-    """The runs of one paper and scale. A cell is a line's axes but its seed; a partition is known
-    by its digest.
-    """
-    known = recheck.read(paper, scale, root)
-    cells: dict[tuple[str, ...], dict[int, Line]] = {}
-    for line in (
-        line
-        for cell in known.cells
-        if (line := known.line(cell)) is not None and line.value is not None
-    ):
-        key = tuple(str(line.axes[name]) for name in AXES if name != "seed")
-        # special recipes, such as longer ones, may share all axes; of one seed the first counts
-        cells.setdefault(key, {}).setdefault(int(line.axes["seed"]), line)
-    for key, seeds in cells.items():
+    """The runs of one paper and scale; a partition is known by its digest."""
+    known = measured.read(paper, scale, root)
+    groups: dict[str, dict[int, Line]] = {}
+    for line in filter(None, map(known.line, known.cells)):
+        if line.value is not None:
+            alike = {**line.record.cell, "column": line.column, "seed": None}
+            groups.setdefault(canonical(alike), {})[line.record.cell["seed"]] = line
+    for key, seeds in groups.items():
         if len(seeds) > 1:
             own = len({line.record.provenance["partition"] for line in seeds.values()}) > 1
-            axes = dict(zip([name for name in AXES if name != "seed"], key, strict=True))
-            labels = (
-                noise.pool(scale, one_partition=not own),
-                f"{paper}/{axes['column']}",
-                axes["method"],
-                repr(key),
-            )
+            pool = noise.pool(scale, one_partition=not own)
             for seed, line in seeds.items():
-                yield (*labels, seed, 100 * (line.value or 0), _decisions(line), own)
+                place = f"{paper}/{line.column}"
+                run = seed, 100 * (line.value or 0), _decisions(line), own
+                yield (pool, place, line.method, key, *run)
 
 
-def of_line(line: Line, known: measured.Measured) -> Expected:
-    """What is expected of the runs of a measured line's cell."""
-    recipe = (line.record.cell or {}).get("recipe") or {}
-    dealt_once = (recipe.get("partition") or {}).get("seed") is not None
-    paper = known.folder.parent.name.replace("_", "-")
+def of_line(line: Line, known: Measured) -> Expected:
+    """What is expected of the runs of a published line's cell."""
+    dealt_once = line.record.cell["recipe"]["partition"].get("seed") is not None
     return fitted().expected(
         noise.pool(known.scale, one_partition=dealt_once),
-        f"{paper}/{line.axes['column']}",
-        str(line.axes["method"]),
+        f"{known.paper}/{line.column}",
+        line.method,
     )
 
 

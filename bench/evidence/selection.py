@@ -15,7 +15,7 @@ from typing import Any
 
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Known
-from repfl.bench.evidence.packing import Curve
+from repfl.bench.evidence.line import Curve
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.plan import Planned
 from repfl.bench.grid.recipes import dotted

@@ -80,9 +80,8 @@ def stale(planned: Sequence[Planned], statuses: Statuses, lines_of: Lines = read
         if (status := statuses.of(item.cell.id)).status in FINAL:
             found[item.cell.id] = status.stale
         else:
-            lines = lines_of(item.paper, item.scale).cells.get(item.cell.id, {})
-            made = (line.record.provenance for line in lines.values())
-            told = [versions.of_line(each, item.cell.json) for each in made]
+            lines = lines_of(item.paper, item.scale).cells.get(item.cell.id, ())
+            told = [line.standing for line in lines]
             current = any(each.current for each in told)
             found[item.cell.id] = "" if current or not told else told[0].reason
     return {cell: reason for cell, reason in found.items() if reason}

@@ -116,7 +116,7 @@ def _part(
     """One paper: its sheets, the runs behind them, what went wrong; and the files that were
     written.
     """
-    from repfl.bench.evidence import artefacts, best, recheck
+    from repfl.bench.evidence import artefacts, best, measured
     from repfl.bench.evidence.library import Known, Library
     from repfl.bench.report import render, runs
     from repfl.bench.report.filling import sheet_of
@@ -133,7 +133,7 @@ def _part(
         results += made.results
         problems += made.problems
         failed += made.failed
-        told |= runs.told(mine, Known(library, recheck.of(mine)))
+        told |= runs.told(mine, Known(library, measured.read(mine[0].paper, scale)))
     order = list(dict.fromkeys(item.key for item in planned))
     results = best.merged(results) if asked.best else results
     results.sort(key=lambda result: order.index(result.key))

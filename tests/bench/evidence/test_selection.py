@@ -13,7 +13,7 @@ import pytest
 
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Known
-from repfl.bench.evidence.packing import Curve
+from repfl.bench.evidence.line import Curve
 from repfl.bench.evidence.selection import Choice, choices, settled
 from repfl.bench.grid.plan import Planned, Selection, plan
 from repfl.bench.store.store import Record
