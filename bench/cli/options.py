@@ -41,6 +41,10 @@ Datasets = Annotated[
     list[str] | None,
     typer.Option("--dataset", metavar="DATASET", help="only this dataset; repeatable"),
 ]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--column", metavar="COLUMN", help="only this column of the tables; repeatable"),
+]
 Seeds = Annotated[
     list[int] | None, typer.Option("--seed", metavar="N", help="only this seed; repeatable")
 ]
@@ -147,6 +151,7 @@ class Chosen:
     artefact: Artefacts = None
     method: Methods = None
     dataset: Datasets = None
+    column: Columns = None
     seed: Seeds = None
     cell: Cells = None
     scale: Scale = None
@@ -213,13 +218,22 @@ def select(
     from repfl.bench.grid.plan import Selection, plan
     from repfl.bench.grid.plan import shard as cut
 
-    for name in ("paper", "artefact", "method", "dataset", "cell"):
+    for name in ("paper", "artefact", "method", "dataset", "column", "cell"):
         if "" in (getattr(chosen, name) or ()):
             raise UserError(f"--{name} is empty; name one, or leave the option out")
     plugins.load(chosen.plugin or ())
-    names = (chosen.paper or (), chosen.artefact or (), chosen.method or (), chosen.dataset or ())
-    more = (chosen.seed or (), chosen.cell or (), chosen.scale or "smoke", chosen.grid or ())
-    planned = plan(Selection(*names, *more), beside=beside)
+    selection = Selection(
+        papers=chosen.paper or (),
+        artefacts=chosen.artefact or (),
+        methods=chosen.method or (),
+        datasets=chosen.dataset or (),
+        columns=chosen.column or (),
+        seeds=chosen.seed or (),
+        cells=chosen.cell or (),
+        scale=chosen.scale or "smoke",
+        files=chosen.grid or (),
+    )
+    planned = plan(selection, beside=beside)
     if shard:
         from repfl.bench.run import cost
 

@@ -30,7 +30,10 @@ class Partition:
 
     rule: str = Field(description="name of a partitioner")
     seed: int | None = Field(
-        default=None, ge=0, description="seed of the partition; None: the seed of the cell"
+        default=None,
+        ge=0,
+        lt=2**32,
+        description="seed of the partition; None: the seed of the cell",
     )
     options: Mapping[str, Any] = Field(
         default_factory=dict, description="the partitioner's own parameters"
