@@ -133,7 +133,7 @@ def partition_facts(name: str) -> dict[str, Any]:
     """Return what a partition rule does, and its options."""
     from repfl.datasets.core.partition import partitioners
 
-    function, options, version = partitioners()[name]
+    function, options, version, _check = partitioners()[name]
     return {
         "name": name,
         "rule": inspect.cleandoc(function.__doc__ or ""),
