@@ -214,9 +214,7 @@ class Figure(Result):
     alt: str = ""
     """What a reader who cannot see the figure is told."""
     lines: tuple[str, ...] = ()
-    """The columns of `data` that name a line; empty if `draw_data` draws nothing."""
-    draw_data: Callable[[Sheet, pd.DataFrame], Canvas] = lambda sheet, _: sheet(4, 3)
-    """Draws lines of several scales, which a column `scale` tells apart."""
+    """The columns of `data` that name a line, if those of a lower scale may complete them."""
 
 
 @dataclass(frozen=True)

@@ -153,8 +153,3 @@ ONE_PARTITION = (
     "All runs share one partition (seed 42, the published code's own stream); seeds change the"
     " initial model, the batches and who takes part. README, 22."
 )
-
-
-def smoke_note(scale: str) -> tuple[str, ...]:
-    """What a reader must know about several columns of one data set."""
-    return (SAME_DATA,) if scale == "smoke" else ()

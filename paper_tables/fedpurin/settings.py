@@ -72,8 +72,3 @@ SAME_DATA = (
     "At the smoke scale all three data sets are the embedded digits, so columns with the same α are"
     " the same cells, run once."
 )
-
-
-def smoke_note(scale: str) -> tuple[str, ...]:
-    """What a reader must know about several columns of one data set."""
-    return (SAME_DATA,) if scale == "smoke" else ()

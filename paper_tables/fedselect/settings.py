@@ -58,11 +58,6 @@ SAME_DATA = (
 )
 
 
-def smoke_note(scale: str) -> tuple[str, ...]:
-    """What a reader must know about several columns of one data set."""
-    return (SAME_DATA,) if scale == "smoke" else ()
-
-
 def folded(evidence: Evidence) -> Changed:
     """Evidence in which the special recipes of some rows stand in the column of their data set."""
     column = evidence.cells["column"]

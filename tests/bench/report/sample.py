@@ -178,7 +178,7 @@ def small_figure() -> Figure:
     def draw(sheet: Sheet) -> Canvas:
         canvas = sheet(4, 3)
         (axes,) = figures.panels(canvas, 1, 1)
-        figures.curves(axes, data, ["a", "b"])
+        figures.curves(axes, data, figures.looks(["a", "b"]))
         axes.set_xlabel("Round")
         return canvas
 
