@@ -1,7 +1,8 @@
 """The federation: everything a method may talk to.
 
-It draws who takes part, moves messages (see `network`), trains clients and scores models. A method
-sees vectors: one client is a row of length D, the cohort is [K, D], all clients are [N, D].
+It draws who takes part, moves messages (see `network`), trains clients and scores models (see
+`recorder`). A method sees vectors: one client is a row of length D, the cohort is [K, D], all
+clients are [N, D].
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.network import Network
 from repfl.algorithms.core.recipe import Recipe, cohort_size
+from repfl.algorithms.core.recorder import Recorder
 from repfl.algorithms.core.topology import Topology
 from repfl.algorithms.engine.batches import (
     Batch,
@@ -27,7 +28,6 @@ from repfl.algorithms.engine.batches import (
 )
 from repfl.algorithms.engine.client import Client, Loss, cross_entropy
 from repfl.algorithms.engine.client_data import ClientData, to_device
-from repfl.algorithms.engine.evaluate import Models, Score, count_correct
 from repfl.algorithms.engine.model import Model
 from repfl.algorithms.engine.optimiser import Optimiser, learning_rates
 from repfl.algorithms.engine.precision import tensor_cores
@@ -37,7 +37,7 @@ from repfl.algorithms.engine.training import Inputs, Step, Trained, Trainer
 PASS_BATCH = 500
 
 
-class Federation(Network):
+class Federation(Recorder):
     """N clients with their data, one model architecture, and a protocol."""
 
     def __init__(
@@ -53,22 +53,12 @@ class Federation(Network):
         precision: str = "default",
     ) -> None:
         """`stack`: how many clients are computed at once; 1: one after the other."""
-        where = torch.device(device)
-        self.model = model.at(precision, where, dtype)
-        super().__init__(self.model.params, data.clients, recipe.training, where)
-        self.recipe, self.dtype, self.stack, self.precision = recipe, dtype, stack, precision
-        self.data = data.to(where, dtype)
+        super().__init__(model, data, recipe, torch.device(device), dtype, stack, precision)
         self.streams = Streams(seed)
         self._trainer = Trainer(self.model, self.data, self.streams, stack)
         self.samples = [len(part) for part in data.train]
         """Training samples of every client."""
         self.round = 0
-        self.trained: Tensor | None = None
-        """What `train` returned last in this round: scored as `pre_agg`  [K, D]."""
-        self.logged: dict[str, float | Tensor] = {}
-        self.masks_counted: dict[str, Tensor] = {}
-        self.scores: dict[str, Score] = {}
-        self.scoring = self.scoring_start = False
 
     # -- who and when ------------------------------------------------------------------------------
 
@@ -121,8 +111,8 @@ class Federation(Network):
         self.sampled = drawn
         """The participants in the order in which they were drawn; `active` is ascending."""
         self.set_active(sorted(drawn))
-        self.round, self.trained, self.logged, self.scores = round_, None, {}, {}
-        self.ledger.open_round()
+        self.round = round_
+        self.open_round()
 
     def _drawn(self, round_: int) -> Tensor:
         size = cohort_size(self.N, self.recipe.participation)
@@ -302,42 +292,3 @@ class Federation(Network):
         inputs = Inputs(params, extras or {}, trainable=trainable)
         with tensor_cores(self.precision, self.device):
             return self._trainer.run(step, plans, inputs, Optimiser(self.lr))
-
-    # -- what is recorded --------------------------------------------------------------------------
-
-    def score(self, point: str, models: Models) -> None:
-        """Score the active clients' models [K, D] on their test (and validation) data, in rounds
-        that are scored.
-        """
-        if not (self.scoring_start if point == "start" else self.scoring):
-            return
-        for suffix, split in (("", "test"), ("/val", "val")):
-            if any(len(getattr(self.data, split)[client]) for client in self.active_ids):
-                correct, total = self.count_correct(models, split)
-                self.scores[point + suffix] = Score(torch.tensor(self.active_ids), correct, total)
-
-    def count_correct(self, models: Models, split: str) -> tuple[Tensor, Tensor]:
-        """Count how many samples of their own split the active clients' models get right, and how
-        many there are  [K] on the device, [K].
-        """
-        parts = [getattr(self.data, split)[client] for client in self.active_ids]
-        width = 1 if self.model.random else self.stack
-        with tensor_cores(self.precision, self.device):
-            hits = count_correct(self.model, models, self.data, parts, width)
-        return hits, torch.tensor([len(part) for part in parts])
-
-    def log(self, name: str, value: float | Tensor) -> None:
-        """Record one number of this round."""
-        later = isinstance(value, Tensor) and not value.is_cpu
-        self.logged[name] = value if later else float(value)
-
-    def count_mask(self, name: str, hits: Tensor) -> None:
-        """Count over the rounds where `hits` ([K, D] of the active clients, or [D]) is true, if the
-        recipe asks for it.
-        """
-        if name not in self.recipe.evaluation.tallies:
-            return
-        shape = (self.N, hits.shape[1]) if hits.dim() == 2 else hits.shape
-        empty = torch.zeros(shape, dtype=torch.int32, device=self.device)
-        total = self.masks_counted.setdefault(name, empty)
-        total[self.active if hits.dim() == 2 else ...] += hits

@@ -232,11 +232,15 @@ def _optimiser_problem(training: bytes) -> str:
 
 
 def _evaluation_problems(recipe: Recipe) -> Iterator[str]:
+    from repfl.algorithms.engine.metrics import METRICS
     from repfl.datasets.core import partition
 
     evaluation, rounds = recipe.evaluation, recipe.training.rounds
     if evaluation.point not in evaluation.points:
         yield str(unknown("evaluation.point", evaluation.point, evaluation.points))
+    for name in evaluation.metrics:
+        if name not in METRICS:
+            yield str(unknown("evaluation.metrics", name, METRICS))
     if evaluation.rule == "max" and any(not 1 <= each <= rounds for each in evaluation.rounds):
         yield f"evaluation.rounds = {evaluation.rounds} is not valid; valid: 1 to {rounds}"
     if evaluation.rule == "best-val" and not partition.has_validation(recipe.partition):

@@ -138,6 +138,9 @@ class Evaluation:
     tallies: tuple[str, ...] = Field(
         default=(), description="diagnostics to keep, such as mask frequencies"
     )
+    metrics: tuple[str, ...] = added_later(
+        (), "metrics to record beside accuracy, such as auc and loss"
+    )
 
 
 @dataclass(frozen=True, config=STRICT)
