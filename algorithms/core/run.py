@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isfinite
 from time import perf_counter
 from typing import Any
@@ -16,7 +15,7 @@ from repfl.algorithms.core.messages import Ledger
 from repfl.algorithms.core.method import Method, State
 from repfl.algorithms.core.recipe import Recipe
 from repfl.algorithms.engine.client_data import ClientData
-from repfl.algorithms.engine.evaluate import Models, Score, joined, summary
+from repfl.algorithms.engine.evaluate import Models, Score, summary
 from repfl.algorithms.engine.model import Model
 
 MODEL_BYTES = 28 << 20
@@ -155,9 +154,13 @@ class Run:
         if sums:
             fed.logged[FINE_TUNED] = torch.stack(sums).sum()
         for split in ("", "/val"):
-            scores = [score for part in parts if (score := part[split]) is not None]
+            scores = [part[split] for part in parts if part[split] is not None]
             if scores:
-                fed.scores[f"post_agg{split}"] = joined(scores)
+                joined = (
+                    torch.cat([getattr(s, field) for s in scores])
+                    for field in ("clients", "correct", "total")
+                )
+                fed.scores[f"post_agg{split}"] = Score(*joined)
 
     def scored_models(self) -> Models:
         """Return the models that the active clients are scored with."""
@@ -265,7 +268,7 @@ class Run:
 def _on_host(fed: Federation) -> tuple[dict[str, Score], dict[str, float]]:
     """Return what a round has recorded, on the CPU."""
     counts = {
-        point: replace(score, correct=fed.to_host(score.correct).long())
+        point: Score(score.clients, fed.to_host(score.correct).long(), score.total)
         for point, score in fed.scores.items()
     }
     values = {

@@ -1,4 +1,4 @@
-"""`repfl doctor`: what would keep cells from running, or from running well."""
+"""Diagnosis of an environment: what would keep cells from running, or from running well."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from repfl.bench.cli.options import AsJson, Results
-from repfl.bench.cli.printing import print_json
-from repfl.bench.errors import FINDING, FINE
+from repfl.bench.store import provenance
+from repfl.bench.store.store import Store
 from repfl.datasets.core.paths import real_path
 
 LOW_DISK = 2 << 30
@@ -28,20 +27,8 @@ class Finding:
     advice: str = ""
 
 
-def doctor(results: Results = None, as_json: AsJson = False) -> int:
-    """Say what is wrong with this environment."""
-    findings = examine(results)
-    if as_json:
-        print_json([vars(finding) for finding in findings])
-    for each in () if as_json else findings:
-        print(f"{each.level:5} {each.what}{': ' + each.advice if each.advice else ''}")
-    return FINDING if any(finding.level == "bad" for finding in findings) else FINE
-
-
 def examine(results: Path | None = None) -> list[Finding]:
-    """Look at everything, in order of importance."""
-    from repfl.bench.store.store import Store
-
+    """Everything, in order of importance."""
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _versions,
         _installed,
@@ -56,8 +43,6 @@ def examine(results: Path | None = None) -> list[Finding]:
 
 
 def _versions() -> Iterator[Finding]:
-    from repfl.bench.store import provenance
-
     found = provenance.libraries()
     level: Literal["ok", "bad"] = "ok" if sys.version_info >= (3, 11) else "bad"
     yield Finding(
@@ -88,8 +73,6 @@ def _installed() -> Iterator[Finding]:
 def _device() -> Iterator[Finding]:
     import torch
 
-    from repfl.bench.store import provenance
-
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()
         yield Finding(
@@ -117,7 +100,6 @@ def _device() -> Iterator[Finding]:
 
 def _threads() -> Iterator[Finding]:
     from repfl.bench.run.devices import processors
-    from repfl.bench.store import provenance
 
     usable, present = processors(), os.cpu_count() or 1
     text = (
@@ -195,8 +177,6 @@ def _data() -> Iterator[Finding]:
 
 
 def _clone() -> Iterator[Finding]:
-    from repfl.bench.store import provenance
-
     own = provenance.commit()
     if own["commit"] is None:
         yield Finding(
