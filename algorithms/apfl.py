@@ -13,7 +13,7 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
 from repfl.algorithms.core.partial_averaging import PartialAveraging
-from repfl.algorithms.engine.batches import Batch, steps_per_epoch
+from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras
 from repfl.algorithms.engine.evaluate import Mixture
 from repfl.algorithms.engine.model import ClientModel
@@ -108,12 +108,10 @@ class APFL(PartialAveraging[HP]):
 
     def adaptive_steps(self, fed: Federation) -> Tensor:
         """Return in how many steps of this round alpha adapts  [K]."""
-        p, epochs = fed.protocol, self.hp.alpha_epochs
+        epochs = self.hp.alpha_epochs
         if epochs is None and self.hp.mode == "paper":
             return torch.ones_like(fed.n_train)
-        return (1 if epochs is None else epochs) * steps_per_epoch(
-            fed.n_train, p.batch, p.skip_single
-        )
+        return (1 if epochs is None else epochs) * fed.steps_per_epoch
 
     # -- one batch ---------------------------------------------------------------------------------
 

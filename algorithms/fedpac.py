@@ -122,7 +122,7 @@ class FedPAC(PartialAveraging[HP]):
         if fed.round == 1:
             return None
         centroids = state["centroids"].where(state["known"][:, None], torch.nan)
-        centroids = fed.send("down", centroids, floats=centroids.numel())
+        centroids = fed.send("down", centroids)
         return torch.where(centroids.isnan(), own, centroids)
 
     def train(self, fed: Federation, params: Tensor, goals: Tensor | None) -> Tensor:

@@ -230,7 +230,7 @@ class FLOCO(PartialAveraging[HP]):
             fed.up(trained.params)
             ends = fed.send("up", trained.extras["ends"], floats=self.further_floats(fed))
             points = principal(fed.to_host(ends).flatten(1).double(), self.hp.endpoints)
-            return fed.send("down", spread(points).to(fed.device, fed.dtype))
+            return fed.send("down", spread(points).to(fed.device, fed.dtype), each=True)
 
 
 def with_head(fed: Federation, models: Tensor, places: Tensor, ends: Tensor) -> Tensor:

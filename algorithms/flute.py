@@ -11,7 +11,7 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
 from repfl.algorithms.core.partial_averaging import Newcomer, PartialAveraging
-from repfl.algorithms.engine.batches import Batch, steps_per_epoch
+from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras
 from repfl.algorithms.engine.model import ClientModel
 
@@ -129,9 +129,8 @@ class FLUTE(PartialAveraging[HP]):
 
     def train(self, fed: Federation, params: Tensor, present: Tensor) -> Tensor:
         """Train the head alone for some epochs, then all, under one optimiser  [K, D]."""
-        p = fed.protocol
-        alone = 0 if self.hp.body_epochs is None else max(p.epochs - self.hp.body_epochs, 0)
-        head_steps = alone * steps_per_epoch(fed.n_train, p.batch, p.skip_single)
+        alone = 0 if self.hp.body_epochs is None else max(fed.epochs - self.hp.body_epochs, 0)
+        head_steps = alone * fed.steps_per_epoch
         heads = {s.name for s in fed.params.tensors(head=True)}
 
         def step(client: Client, batch: Batch) -> None:

@@ -115,7 +115,7 @@ class PFedFDA(PartialAveraging[HP]):
             return state | self.upload_and_average(state, fed, fed.train(params))
         means, cov = state["means"], state["cov"]
         half = len(cov) * (len(cov) + 1) // 2  # a covariance is symmetric
-        means = fed.send("down", means, floats=means.numel())
+        means = fed.send("down", means)
         received = state | {"means": means, "cov": fed.send("down", cov, floats=half)}
 
         params = self.with_head(fed, params, means, received["cov"])

@@ -68,17 +68,21 @@ def one_line(error: BaseException) -> str:
 
 # -- what pydantic refuses -------------------------------------------------------------------------
 
+UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
+
 
 def refusal(error: ValidationError, cls: Any, place: str) -> UserError:
     """The first complaint of a validation, as one line: its place, its value and what is valid.
     Pydantic speaks of many at once.
     """
-    first, others = error.errors(include_url=False)[0], error.error_count() - 1
+    # an unknown field first: it may be a slip of the pen for the one that is missing
+    problems = sorted(error.errors(include_url=False), key=lambda each: each["type"] not in UNKNOWN)
+    first, others = problems[0], len(problems) - 1
     location = tuple(first["loc"])
     field = ".".join(map(str, location))
     schema, known = _field_schema(TypeAdapter(cls).json_schema(), location)
     match first["type"]:
-        case "unexpected_keyword_argument" | "extra_forbidden":
+        case name if name in UNKNOWN:
             text = f"unknown field {field!r}; {nearest(str(location[-1]), known)}"
         case "missing" | "missing_argument":
             text = f"field {field!r} is missing"
@@ -131,7 +135,7 @@ def choices(schema: Mapping[str, Any]) -> str:
     if "enum" in schema or "const" in schema:
         return " or ".join(map(repr, schema.get("enum", [schema.get("const")])))
     limits = [
-        f"{symbol} {schema[key]:g}"
+        f"{symbol} {schema[key]:.10g}"
         for key, symbol in (
             ("minimum", ">="),
             ("exclusiveMinimum", ">"),

@@ -46,15 +46,16 @@ def on_nav(nav: Navigation, config: Any, files: Files) -> Navigation:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """A folder has no page: its name stays, without a link."""
-    base = (ROOT / page.file.src_uri).parent
+    of_docs = ROOT / "docs" / page.file.src_uri
+    base = (of_docs if of_docs.is_file() else ROOT / page.file.src_uri).parent
 
     def kept(match: re.Match[str]) -> str:
         target = base / urllib.parse.unquote(match[2])
         return match[1] if target.is_dir() else match[0]
 
-    if page.file.src_uri == "api.md":  # on the site it lies one folder higher than here
-        markdown = markdown.replace("](../", "](")
     found = re.sub(r"\[([^\]]*)\]\(([^)#\s:]+)\)", kept, markdown)
+    if of_docs.is_file() and of_docs.parent.name == "docs":  # one folder higher on the site
+        found = found.replace("](../", "](")
     paper = PAPER.fullmatch(page.file.src_uri)
     return beside_report(found, paper[1].replace("_", "-")) if paper else found
 
@@ -99,7 +100,7 @@ def parts(text: str) -> Iterator[tuple[str, str]]:
 def linked() -> set[str]:
     """Files within the repository that pages link and that are no pages themselves."""
     found: set[str] = set()
-    for page in [*pages(), ROOT / "docs" / "api.md"]:
+    for page in [*pages(), *ROOT.glob("docs/*.md")]:
         for target, _ in LINK.findall(CODE.sub("", page.read_text("utf-8"))):
             path = (page.parent / urllib.parse.unquote(target)).resolve()
             if "://" not in target and path.is_file() and path.is_relative_to(ROOT):

@@ -20,7 +20,7 @@ from repfl.knowing import Plugins, admit
 from repfl.knowing import recipe as recipe_of
 
 if TYPE_CHECKING:
-    from repfl.bench.evidence.lines import Line
+    from repfl.bench.evidence.line import Line
     from repfl.bench.grid.plan import Planned
     from repfl.bench.run.runner import Ending
     from repfl.bench.store.store import Record, Store
@@ -61,9 +61,9 @@ class Run:
 
     @cached_property
     def _line(self) -> Line:
-        from repfl.bench.evidence.lines import line_of
+        from repfl.bench.evidence.line import line_of
 
-        return line_of(self.record, {}, self._store)
+        return line_of(self.record, self._store)
 
     @property
     def curves(self) -> pd.DataFrame:
@@ -186,7 +186,6 @@ def _asked(
 ) -> Planned:
     """The cell, planned as if a grid had asked for it."""
     from repfl.bench.grid.cell import build_cell, entry, parse_spec, unmet
-    from repfl.bench.grid.plan import Planned
     from repfl.bench.grid.recipes import recipe_from
 
     admit(plugins)
@@ -215,7 +214,7 @@ def _asked(
 def _compute(
     asked: Sequence[Planned], plugins: Plugins, progress: bool | None, options: Mapping[str, Any]
 ) -> tuple[Ending, Store]:
-    from repfl.bench.cli.launch import options_of
+    from repfl.bench.cli.experiments import options_of
     from repfl.bench.cli.options import Launch
     from repfl.bench.run import cost, runner
     from repfl.bench.run.progress import Progress, make

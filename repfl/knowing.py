@@ -23,22 +23,23 @@ def admit(plugins: Plugins = ()) -> None:
 
 def methods(plugins: Plugins = ()) -> pd.DataFrame:
     """Every method by name: title, family, year, what it needs and sends, and its paper."""
-    from repfl.bench.cli import listing
+    from repfl.algorithms.core.method import methods as registered
+    from repfl.bench.grid import catalog
 
     admit(plugins)
-    facts = pd.DataFrame([listing.method_facts(name) for name in listing.method_names()])
+    facts = pd.DataFrame([catalog.method_facts(name) for name in sorted(registered())])
     told = ["title", "family", "year", "version", "needs", "sends", "variants", "paper"]
     return facts.set_index("name")[told]
 
 
 def hyperparameters(method: str, plugins: Plugins = ()) -> pd.DataFrame:
     """The hyper-parameters of a method: default, what papers use, valid values and meaning."""
-    from repfl.bench.cli import listing
+    from repfl.bench.grid import catalog
     from repfl.bench.grid.cell import entry
 
     admit(plugins)
     columns = ["name", "default", "paper", "valid", "meaning"]
-    facts = listing.hyperparameter_facts(entry(method).cls.HP)
+    facts = catalog.option_facts(entry(method).cls.HP)
     return pd.DataFrame(facts, columns=columns).set_index("name")
 
 
@@ -46,7 +47,7 @@ def recipe(name: str, scale: str = "smoke", **changes: Any) -> Recipe:
     """A paper's recipe at a scale, by `paper/recipe` or a name that is unique, with changes:
     `recipe("fedpurin/cifar10-dir0.1", "desk", clients=20, training={"rounds": 5})`.
     """
-    from repfl.bench.cli.data import find_recipe
+    from repfl.bench.grid.catalog import find_recipe
     from repfl.bench.grid.recipes import merge, recipe_from, recipe_values
 
     full, found, _ = find_recipe(name, scale)
@@ -90,9 +91,9 @@ def data() -> pd.DataFrame:
     """The datasets: whether they are here, their size, and what needs them. `repfl data get NAME`
     and `repfl data import NAME` bring those that are not.
     """
-    from repfl.bench.cli.data import catalogue
+    from repfl.bench.grid.catalog import all_dataset_facts
 
-    facts = pd.DataFrame(catalogue())
+    facts = pd.DataFrame(all_dataset_facts())
     facts["samples"] = [sum(splits.values()) for splits in facts["splits"]]
     facts["classes"] = facts["classes"].map(len)
     told = ["title", "present", "samples", "classes", "shape", "licence", "needed_by"]

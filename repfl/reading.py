@@ -13,7 +13,7 @@ import pandas as pd
 from repfl.bench.errors import Corrupt, UserError, one_line, unknown
 
 if TYPE_CHECKING:
-    from repfl.bench.evidence.lines import Line
+    from repfl.bench.evidence.line import Line
     from repfl.bench.store.store import Record, Store
     from repfl.paper_tables.core.result import Table
 
@@ -114,8 +114,8 @@ def _found(
     """Own runs, then measured values, of one paper or scale if so asked; what cannot be trusted is
     warned of and left out.
     """
-    from repfl.bench.evidence import recheck
-    from repfl.bench.evidence.tiers import tiers
+    from repfl.bench.evidence.agreement import tiers
+    from repfl.bench.evidence.measured import read
     from repfl.bench.grid import grid
 
     for name, chosen, known in (("paper", paper, grid.files()), ("scale", scale, grid.SCALES)):
@@ -130,13 +130,13 @@ def _found(
     narrowed = paper is not None or scale is not None
     yield from _stored(store, places if narrowed else None)
     for place in places if measured else ():
-        lines = recheck.read(*place)
+        lines = read(*place)
         for problem in lines.problems:
             warnings.warn(problem, stacklevel=3)
         tier = tiers(lines)
         for cell in lines.cells:
             if (line := lines.line(cell)) is not None:
-                yield cell, Found(line.record, line, place, str(tier[cell]))
+                yield cell, Found(line.record, line, place, tier[cell])
 
 
 def _stored(store: Store, places: Iterable[tuple[str, str]] | None) -> Iterator[tuple[str, Found]]:
@@ -177,16 +177,14 @@ def _row(cell: str, found: Found) -> dict[str, Any]:
     if line is None:
         standing, recipe = versions.of_record(made, record.cell), ""
     else:
-        standing, recipe = line.standing, line.axes["column"]
-    axes = _axes(record.cell) if line is None else line.axes
-    # of a measured cell that no grid plans any more, nobody knows which average it reports
-    average = record.cell["recipe"]["evaluation"]["average"] if record.cell else None
+        standing, recipe = line.standing, line.column
+    axes = _axes(record.cell)
+    average = record.cell["recipe"]["evaluation"]["average"]
     paper, scale = found.place
     return {
         "id": cell,
-        **{name: axes[name] for name in ("method", "dataset", "model")},
-        **{name: int(axes[name]) for name in ("clients", "rounds", "seed")},
-        "options": _options(axes["method"], axes["hp"]),
+        **axes,
+        "options": _options(axes["method"], record.cell["hp"]),
         "status": record.status,
         "accuracy": metrics.get("value"),
         "floor": metrics.get("floor", {}).get(average),
@@ -209,7 +207,7 @@ def _axes(cell: Mapping[str, Any]) -> dict[str, Any]:
     """What tells cells apart, of a whole cell."""
     recipe = cell["recipe"]
     return {
-        **{name: cell[name] for name in ("method", "hp", "seed")},
+        **{name: cell[name] for name in ("method", "seed")},
         **{name: recipe[name] for name in ("dataset", "model", "clients")},
         "rounds": recipe["training"]["rounds"],
     }
@@ -231,7 +229,7 @@ def _options(method: str, hp: Mapping[str, Any]) -> str:
 
 def _lines(cells: Cells, results: str | Path | None) -> list[Line]:
     """The lines of some cells, in their order."""
-    from repfl.bench.evidence.lines import line_of
+    from repfl.bench.evidence.line import line_of
     from repfl.bench.store.store import Store
 
     if isinstance(cells, pd.DataFrame):
@@ -243,7 +241,7 @@ def _lines(cells: Cells, results: str | Path | None) -> list[Line]:
     for cell, found in _found(store, None, None, True):
         known.setdefault(cell, found)
     chosen = [known[_only(each, known)] for each in wanted]
-    return [each.line or line_of(each.record, {}, store) for each in chosen]
+    return [each.line or line_of(each.record, store) for each in chosen]
 
 
 def _only(prefix: str, known: Iterable[str]) -> str:

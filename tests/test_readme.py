@@ -36,14 +36,14 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_the_example_method_keeps_the_contract(
     example: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(["methods", "halfway", "--plugin", example, "--contract"]) == 0
+    assert call(["check", "--method", "halfway", "--plugin", example]) == 0
     assert "halfway" in capsys.readouterr().out
 
 
 def test_the_variant_of_a_published_method_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     file = "bench/examples/header_first.py"
     assert file.removeprefix("bench/") in GUIDE
-    assert call(["methods", "header-first", "--plugin", str(ROOT / file)]) == 0
+    assert call(["info", "header-first", "--plugin", str(ROOT / file)]) == 0
     assert "header-first" in capsys.readouterr().out
 
 

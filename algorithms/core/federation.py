@@ -1,27 +1,35 @@
 """The federation: everything a method may talk to.
 
-It draws who takes part, moves messages (see `network`), trains clients and scores models. A method
-sees vectors: one client is a row of length D, the cohort is [K, D], all clients are [N, D].
+It draws who takes part, moves messages (see `network`), trains clients and scores models (see
+`recorder`). A method sees vectors: one client is a row of length D, the cohort is [K, D], all
+clients are [N, D].
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core.network import Network
 from repfl.algorithms.core.recipe import Recipe, cohort_size
+from repfl.algorithms.core.recorder import Recorder
 from repfl.algorithms.core.topology import Topology
-from repfl.algorithms.engine.batches import Batch, Schedule, plan_batches, plan_pass
-from repfl.algorithms.engine.client import Client, Loss, Optimiser, cross_entropy
+from repfl.algorithms.engine.batches import (
+    Batch,
+    Schedule,
+    plan_batches,
+    plan_pass,
+    steps_per_epoch,
+)
+from repfl.algorithms.engine.client import Client, Loss, cross_entropy
 from repfl.algorithms.engine.client_data import ClientData, to_device
-from repfl.algorithms.engine.evaluate import Models, Score, count_correct
 from repfl.algorithms.engine.model import Model
+from repfl.algorithms.engine.optimiser import Optimiser, learning_rates
 from repfl.algorithms.engine.precision import tensor_cores
 from repfl.algorithms.engine.rng import Streams, cohort, flbench_cohort
 from repfl.algorithms.engine.training import Inputs, Step, Trained, Trainer
@@ -29,7 +37,7 @@ from repfl.algorithms.engine.training import Inputs, Step, Trained, Trainer
 PASS_BATCH = 500
 
 
-class Federation(Network):
+class Federation(Recorder):
     """N clients with their data, one model architecture, and a protocol."""
 
     def __init__(
@@ -45,22 +53,12 @@ class Federation(Network):
         precision: str = "default",
     ) -> None:
         """`stack`: how many clients are computed at once; 1: one after the other."""
-        where = torch.device(device)
-        self.model = model.at(precision, where, dtype)
-        super().__init__(self.model.params, data.clients, recipe.training, where)
-        self.recipe, self.dtype, self.stack, self.precision = recipe, dtype, stack, precision
-        self.data = data.to(where, dtype)
+        super().__init__(model, data, recipe, torch.device(device), dtype, stack, precision)
         self.streams = Streams(seed)
         self._trainer = Trainer(self.model, self.data, self.streams, stack)
         self.samples = [len(part) for part in data.train]
         """Training samples of every client."""
         self.round = 0
-        self.trained: Tensor | None = None
-        """What `train` returned last in this round: scored as `pre_agg`  [K, D]."""
-        self.logged: dict[str, float | Tensor] = {}
-        self.masks_counted: dict[str, Tensor] = {}
-        self.scores: dict[str, Score] = {}
-        self.scoring = self.scoring_start = False
 
     # -- who and when ------------------------------------------------------------------------------
 
@@ -82,13 +80,25 @@ class Federation(Network):
     @property
     def lr(self) -> float:
         """The protocol's learning rate in this round."""
+        if self.protocol.scheduler is not None:
+            return self._scheduled[max(self.round - 1, 0)]
         return self.protocol.lr * self.protocol.lr_decay ** max(self.round - 1, 0)
+
+    @cached_property
+    def _scheduled(self) -> list[float]:
+        """The learning rates of all rounds, if the protocol has a scheduler."""
+        return learning_rates(self.protocol)
 
     @property
     def n_train(self) -> Tensor:
         """Training samples of the active clients  [K]."""
         held = torch.tensor([self.samples[client] for client in self.active_ids], dtype=torch.int64)
         return to_device(held, self.device)
+
+    @property
+    def steps_per_epoch(self) -> Tensor:
+        """Mini-batches in an epoch of the active clients  [K]."""
+        return steps_per_epoch(self.n_train, self.protocol.batch, self.protocol.skip_single)
 
     @property
     def class_counts(self) -> Tensor:
@@ -101,8 +111,8 @@ class Federation(Network):
         self.sampled = drawn
         """The participants in the order in which they were drawn; `active` is ascending."""
         self.set_active(sorted(drawn))
-        self.round, self.trained, self.logged, self.scores = round_, None, {}, {}
-        self.ledger.open_round()
+        self.round = round_
+        self.open_round()
 
     def _drawn(self, round_: int) -> Tensor:
         size = cohort_size(self.N, self.recipe.participation)
@@ -241,7 +251,8 @@ class Federation(Network):
         freezes all other entries; `keep` asks for "last_grad" or "epochs". `epochs` defaults to the
         protocol's; `first_epoch` continues the batch order of an earlier phase of the round,
         `stream` names another order, `steps` limits the number of batches. Further options override
-        the protocol's optimiser: lr, momentum, weight_decay, clip.
+        the protocol's optimiser: lr, momentum, weight_decay, clip, name (a class of `torch.optim`)
+        and options.
         """
         p = self.protocol
         count = p.epochs if epochs is None else epochs
@@ -250,7 +261,7 @@ class Federation(Network):
             plan_batches(self.data, self.streams, client, schedule).first(steps)
             for client in self.active_ids
         ]
-        usual = Optimiser(self.lr, p.momentum, p.weight_decay, p.clip)
+        usual = replace(Optimiser.of(p), lr=self.lr)
         inputs = Inputs(params, extras or {}, reference or {}, trainable, keep)
         with tensor_cores(self.precision, self.device):
             return self._trainer.run(step, plans, inputs, replace(usual, **optimiser))
@@ -281,42 +292,3 @@ class Federation(Network):
         inputs = Inputs(params, extras or {}, trainable=trainable)
         with tensor_cores(self.precision, self.device):
             return self._trainer.run(step, plans, inputs, Optimiser(self.lr))
-
-    # -- what is recorded --------------------------------------------------------------------------
-
-    def score(self, point: str, models: Models) -> None:
-        """Score the active clients' models [K, D] on their test (and validation) data, in rounds
-        that are scored.
-        """
-        if not (self.scoring_start if point == "start" else self.scoring):
-            return
-        for suffix, split in (("", "test"), ("/val", "val")):
-            if any(len(getattr(self.data, split)[client]) for client in self.active_ids):
-                correct, total = self.count_correct(models, split)
-                self.scores[point + suffix] = Score(torch.tensor(self.active_ids), correct, total)
-
-    def count_correct(self, models: Models, split: str) -> tuple[Tensor, Tensor]:
-        """Count how many samples of their own split the active clients' models get right, and how
-        many there are  [K] on the device, [K].
-        """
-        parts = [getattr(self.data, split)[client] for client in self.active_ids]
-        width = 1 if self.model.random else self.stack
-        with tensor_cores(self.precision, self.device):
-            hits = count_correct(self.model, models, self.data, parts, width)
-        return hits, torch.tensor([len(part) for part in parts])
-
-    def log(self, name: str, value: float | Tensor) -> None:
-        """Record one number of this round."""
-        later = isinstance(value, Tensor) and not value.is_cpu
-        self.logged[name] = value if later else float(value)
-
-    def count_mask(self, name: str, hits: Tensor) -> None:
-        """Count over the rounds where `hits` ([K, D] of the active clients, or [D]) is true, if the
-        recipe asks for it.
-        """
-        if name not in self.recipe.evaluation.tallies:
-            return
-        shape = (self.N, hits.shape[1]) if hits.dim() == 2 else hits.shape
-        empty = torch.zeros(shape, dtype=torch.int32, device=self.device)
-        total = self.masks_counted.setdefault(name, empty)
-        total[self.active if hits.dim() == 2 else ...] += hits

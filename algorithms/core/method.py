@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -79,7 +80,9 @@ class Method(Generic[Chosen]):
     """`round` itself calls `fed.score("start", ...)` with the models before training."""
 
     server_rows: tuple[str, ...] = ()
-    """Entries of the state with a row for each client that nevertheless lie at the server."""
+    """Entries of the state with a row for each client that nevertheless lie at the server: names,
+    or patterns such as "hyper*".
+    """
 
     def __init__(self, hp: Chosen | None = None) -> None:
         self.hp: Chosen = self.HP() if hp is None else hp
@@ -88,6 +91,11 @@ class Method(Generic[Chosen]):
     def personalizes(self) -> bool:
         """Whether clients train before they are scored, hence in the recipe's `finetuned_every`."""
         return type(self).personalize is not Method.personalize
+
+    def lies_with_clients(self, name: str, entry: Tensor, clients: int) -> bool:
+        """Return whether an entry of the state has a row for each client, which is the client's."""
+        at_server = any(fnmatchcase(name, pattern) for pattern in self.server_rows)
+        return entry.shape[:1] == (clients,) and not at_server
 
     def init(self, fed: Federation) -> State:
         """Return the state before the first round."""

@@ -152,17 +152,32 @@ class Network:
 
     # -- anything else -----------------------------------------------------------------------------
 
-    def send(self, direction: Direction, x: Tensor, *, floats: int | None = None) -> Tensor:
-        """Send a tensor that is no model vector between the server and every active client, and
-        return it as it arrives: [K, ...] up, [K, ...] or one for all down.
+    def send(
+        self,
+        direction: Direction,
+        x: Tensor,
+        *,
+        each: bool = False,
+        floats: int | None = None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """Send a tensor of any shape that is no model vector between the server and every active
+        client, and return it as it arrives. Up, and down with `each`, it has a row for each client
+        [K, ...]; down without `each` it is one message for all.
 
-        Numbers are billed as float32, booleans as bits; `floats` says how many numbers a client
-        needs where a tensor repeats some, as a symmetric matrix does.
+        Numbers are billed as float32, booleans as bits; `floats` says how many numbers a message
+        needs if the tensor repeats some, as a symmetric matrix does. `rows` says which rows of a
+        message [R, ...] travel ([R] or [K, R] bool): the others arrive as zeros, and a bitmap of R
+        bits goes along.
         """
-        own = x.shape[1:] if direction == "up" or x.shape[:1] == (self.K,) else x.shape
+        own = x.shape[1:] if direction == "up" or each else x.shape
         size = own.numel()
         if x.dtype == torch.bool:
             self.ledger.bill(direction, self.active, 0, (size + 7) // 8)
+        elif rows is not None:
+            sent = count_true(rows) * own[1:].numel()
+            self.ledger.bill(direction, self.active, sent, (own[0] + 7) // 8)
+            x = x * rows.view(*rows.shape, *[1] * (len(own) - 1))
         else:
             self.ledger.bill(direction, self.active, size if floats is None else floats)
         return x

@@ -4,7 +4,17 @@ these fields.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Protocol
+
+
+class FromTorch(Protocol):
+    """A class of PyTorch by name."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def options(self) -> Mapping[str, Any]: ...
 
 
 class Training(Protocol):
@@ -36,6 +46,10 @@ class Training(Protocol):
     def buffers(self) -> Literal["local", "global"]: ...
     @property
     def start(self) -> Literal["common", "own"]: ...
+    @property
+    def optimiser(self) -> FromTorch | None: ...
+    @property
+    def scheduler(self) -> FromTorch | None: ...
 
 
 class Evaluation(Protocol):
@@ -53,6 +67,8 @@ class Evaluation(Protocol):
     def rounds(self) -> tuple[int, ...]: ...
     @property
     def tallies(self) -> tuple[str, ...]: ...
+    @property
+    def metrics(self) -> tuple[str, ...]: ...
 
 
 class Newcomers(Protocol):

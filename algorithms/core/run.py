@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isfinite
 from time import perf_counter
 from typing import Any
@@ -15,7 +16,7 @@ from repfl.algorithms.core.messages import Ledger
 from repfl.algorithms.core.method import Method, State
 from repfl.algorithms.core.recipe import Recipe
 from repfl.algorithms.engine.client_data import ClientData
-from repfl.algorithms.engine.evaluate import Models, Score, summary
+from repfl.algorithms.engine.evaluate import Models, Score, joined, summary
 from repfl.algorithms.engine.model import Model
 
 MODEL_BYTES = 28 << 20
@@ -154,13 +155,9 @@ class Run:
         if sums:
             fed.logged[FINE_TUNED] = torch.stack(sums).sum()
         for split in ("", "/val"):
-            scores = [part[split] for part in parts if part[split] is not None]
+            scores = [score for part in parts if (score := part[split]) is not None]
             if scores:
-                joined = (
-                    torch.cat([getattr(s, field) for s in scores])
-                    for field in ("clients", "correct", "total")
-                )
-                fed.scores[f"post_agg{split}"] = Score(*joined)
+                fed.scores[f"post_agg{split}"] = joined(scores)
 
     def scored_models(self) -> Models:
         """Return the models that the active clients are scored with."""
@@ -268,7 +265,7 @@ class Run:
 def _on_host(fed: Federation) -> tuple[dict[str, Score], dict[str, float]]:
     """Return what a round has recorded, on the CPU."""
     counts = {
-        point: Score(score.clients, fed.to_host(score.correct).long(), score.total)
+        point: replace(score, correct=fed.to_host(score.correct).long())
         for point, score in fed.scores.items()
     }
     values = {

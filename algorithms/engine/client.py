@@ -7,7 +7,6 @@ every tensor stands for those of a stack of clients.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.model import ClientModel, Model
+from repfl.algorithms.engine.optimiser import Optimiser
 from repfl.algorithms.engine.params import Tensors
 
 Extras = dict[str, Any]
@@ -24,18 +24,6 @@ Loss = Callable[[ClientModel, Batch, Extras], Any]
 """The loss of one client, a scalar; with `has_aux` a pair of it and of tensors to keep."""
 State = dict[str, Tensors]
 """What a client holds, by kind: `params/NAME`, `momentum/NAME` and `extras`."""
-
-
-@dataclass(frozen=True)
-class Optimiser:
-    """An optimiser with its options; fresh in every local training."""
-
-    lr: float
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    clip: float = 0.0
-    name: str = "sgd"
-    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def cross_entropy(model: ClientModel, batch: Batch, extras: Extras) -> Tensor:
@@ -67,6 +55,7 @@ class Client:
         self.optimiser, self._functional = optimiser, functional
         self.last_grad: Tensors = {}
         self.collected: Tensors = {}
+        self._optimisers: dict[tuple[str, ...], torch.optim.Optimizer] = {}
 
     @property
     def lr(self) -> float:
@@ -175,8 +164,8 @@ class Client:
             return
         if self.optimiser.clip:
             grads = self.clipped(grads, self.optimiser.clip)
-        if self.optimiser.name != "sgd":
-            self._torch_optim(grads, of)
+        if not self.optimiser.is_plain_sgd:
+            self._torch_optim(grads, of, scale)
             return
         tensors = {**self.extras, **self.tensors(of)}
         momentum = self.state.setdefault(f"momentum/{of}", {})
@@ -195,22 +184,26 @@ class Client:
                 step = step * scale
             tensor.add_(step, alpha=-self.optimiser.lr)
 
-    def _torch_optim(self, grads: Tensors, of: str) -> None:
-        """Take a step of any optimiser of `torch.optim`, then put frozen entries back."""
-        tensors = {**self.extras, **self.tensors(of)}
-        if of not in self._optimisers:
-            kind = getattr(torch.optim, self.optimiser.name)
-            options = {"lr": self.lr, "weight_decay": self.optimiser.weight_decay}
-            trained = [tensors[name] for name in grads]
-            self._optimisers[of] = kind(trained, **options, **self.optimiser.options)
-        masks = {n: mask for n in grads if (mask := self.masks.get(n)) is not None}
-        before = {n: tensors[n].clone() for n in masks}
-        for name, grad in grads.items():
-            tensors[name].grad = grad
-        self._optimisers[of].step()
-        for name, old in before.items():
-            tensors[name].copy_(torch.where(masks[name], tensors[name], old))
+    def _torch_optim(self, grads: Tensors, of: str, scale: Tensor | None) -> None:
+        """Take the same step with an optimiser of `torch.optim`.
 
-    @property
-    def _optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        return self.__dict__.setdefault("optimisers", {})
+        It steps copies, from which the trainable entries are taken over: a step may replace the
+        client's tensors, and frozen entries stay as they are.
+        """
+        named = {**self.extras, **self.tensors(of)}
+        tensors = {name: named[name] for name in grads}
+        key = (of, *grads)
+        if key not in self._optimisers:
+            copies = [tensor.clone() for tensor in tensors.values()]
+            self._optimisers[key] = self.optimiser.build(copies)
+        optimiser = self._optimisers[key]
+        copies = optimiser.param_groups[0]["params"]
+        for copy, (name, tensor) in zip(copies, tensors.items(), strict=True):
+            copy.copy_(tensor)
+            copy.grad = grads[name]
+        optimiser.step()
+        for copy, (name, tensor) in zip(copies, tensors.items(), strict=True):
+            new, mask = copy, self.masks.get(name)
+            if scale is not None:
+                new = tensor + (copy - tensor) * scale
+            tensor.copy_(new if mask is None else torch.where(mask, new, tensor))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import isfinite
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from repfl.algorithms.engine.client_data import ClientData, to_device
+from repfl.algorithms.engine.metrics import METRICS
 from repfl.algorithms.engine.model import Model
 
 BATCH = 500
@@ -37,13 +39,21 @@ class Score:
     clients: Tensor  # [K]
     correct: Tensor  # [K], on the device until all scores of a round are there
     total: Tensor  # [K]
+    metrics: dict[str, Tensor] = field(default_factory=dict)  # [K] each, on the CPU
 
 
 @torch.inference_mode()
 def count_correct(
-    model: Model, models: Models, data: ClientData, parts: Sequence[Tensor], width: int
+    model: Model,
+    models: Models,
+    data: ClientData,
+    parts: Sequence[Tensor],
+    width: int,
+    kept: list[list[Tensor]] | None = None,
 ) -> Tensor:
-    """Count the correct predictions of every client's model on its own index list  [K]."""
+    """Count the correct predictions of every client's model on its own index list  [K]; add the
+    logits to `kept`, a list for each client.
+    """
     mixture = models.parts if isinstance(models, Mixture) else ((None, models),)
     correct = torch.zeros(len(parts), dtype=torch.int64, device=data.labels.device)
     order = sorted((k for k in range(len(parts)) if len(parts[k])), key=lambda k: -len(parts[k]))
@@ -54,15 +64,18 @@ def count_correct(
         sizes = to_device(torch.tensor([len(parts[k]) for k in rows]), correct.device)
         for start in range(0, index.shape[1], step := samples_at_once(data, len(rows))):
             part = index[:, start : start + step]
-            logits = [
+            mixed = [
                 _logits(model, flat[where], data, part)
                 if weight is None
                 else weight[where, None, None] * _logits(model, flat[where], data, part)
                 for weight, flat in mixture
             ]
-            hits = torch.stack(logits).sum(0).argmax(2) == data.labels[part]
+            logits = torch.stack(mixed).sum(0)
+            hits = logits.argmax(2) == data.labels[part]
             real = torch.arange(start, start + part.shape[1], device=index.device) < sizes[:, None]
             correct[where] += (hits & real).sum(1)
+            for k, row in enumerate(rows if kept is not None else ()):
+                kept[row].append(logits[k][real[k]].cpu())  # type: ignore[index]
     return correct
 
 
@@ -83,18 +96,42 @@ def samples_at_once(data: ClientData, clients: int) -> int:
     return max(1, min(BATCH, MAX_NUMBERS // (clients * 576 * height * width)))
 
 
+def measure(
+    names: Sequence[str], kept: Sequence[list[Tensor]], labels: Sequence[Tensor], clients: list[int]
+) -> dict[str, Tensor]:
+    """Return metrics of clients by name, NaN for a client without samples  [K] float64."""
+    measured = {name: torch.full((len(clients),), torch.nan).double() for name in names}
+    for row, client in enumerate(clients):
+        for name, values in measured.items() if kept[row] else ():
+            values[row] = METRICS[name].of(torch.cat(kept[row]), labels[row], client)
+    return measured
+
+
+def joined(scores: Sequence[Score]) -> Score:
+    """Return the scores of several groups of clients as one."""
+    names = scores[0].metrics
+    return Score(
+        torch.cat([s.clients for s in scores]),
+        torch.cat([s.correct for s in scores]),
+        torch.cat([s.total for s in scores]),
+        {name: torch.cat([s.metrics[name] for s in scores]) for name in names},
+    )
+
+
 def summary(score: Score) -> dict[str, float]:
     """Accuracy over clients that have samples: unweighted mean, pooled, standard deviation (ddof 1)
-    and mean of the worst tenth.
+    and mean of the worst tenth; then the metrics, if they are defined for any client.
     """
     held = score.total > 0
     if not bool(held.any()):
         return {}
     own = (score.correct[held].double() / score.total[held].double()).cpu()
     worst = own.sort().values[: max(1, len(own) // 10)]
+    metrics = {n: METRICS[n].averaged(each, score.total) for n, each in score.metrics.items()}
     return {
         "mean": own.mean().item(),
         "pooled": score.correct.sum().item() / score.total.sum().item(),
         "std": own.std().item() if len(own) > 1 else 0.0,
         "decile": worst.mean().item(),
+        **{name: value for name, value in metrics.items() if isfinite(value)},
     }

@@ -123,6 +123,19 @@ class ClientModel:
         """Return the same model in evaluation mode: batch norm uses its statistics as they are."""
         return ClientModel(self.model, self.tensors, training=False)
 
+    def grad(self, loss: Callable[[ClientModel], Tensor]) -> dict[str, Tensor]:
+        """Return the gradient of `loss(model)` by the model's parameters, itself differentiable:
+        for losses that train within a step (second order).
+        """
+        trained = [s.name for s in self.model.params.trained]
+        others = {n: t for n, t in self.tensors.items() if n not in trained}
+
+        def value(leaves: dict[str, Tensor], others: dict[str, Tensor]) -> Tensor:
+            return loss(self.replace(leaves | others))
+
+        # the others are an argument, since batch norm changes its statistics in place
+        return torch.func.grad(value)({n: self.tensors[n] for n in trained}, others)
+
     def replace(self, tensors: Mapping[str, Tensor]) -> ClientModel:
         """Return the model with some of its tensors replaced."""
         return ClientModel(self.model, {**self.tensors, **tensors}, self.training)

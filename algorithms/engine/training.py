@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.engine.batches import Batch, Plan, batch_of
-from repfl.algorithms.engine.client import Client, Optimiser, State
+from repfl.algorithms.engine.client import Client, State
 from repfl.algorithms.engine.client_data import ClientData, to_device
 from repfl.algorithms.engine.model import Model
+from repfl.algorithms.engine.optimiser import Optimiser
 from repfl.algorithms.engine.params import Params, Tensors
 from repfl.algorithms.engine.rng import Streams
 
@@ -65,7 +66,7 @@ class Trainer:
         """Run a step over the batches of every client."""
         out = _Results(self.model.params, inputs, plans)
         order = sorted(range(len(plans)), key=lambda row: -len(plans[row].index))
-        width = self.width if optimiser.name == "sgd" else 1
+        width = self.width if optimiser.is_plain_sgd else 1
         for first in range(0, len(order), width):
             rows = [row for row in order[first : first + width] if plans[row].index]
             if len(rows) == 1 or width == 1:

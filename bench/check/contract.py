@@ -172,7 +172,7 @@ def billed(case: Situation) -> None:
 
 def unsent(case: Situation) -> None:
     """What a client does not send, other clients and the server do not learn: with its messages
-    replayed, its trained models may be anything.
+    replayed, its trained models and its rows of the state may be anything.
     """
     first = case.run(kind=ReplayedRun, rounds=1)
     second = case.run(kind=ReplayedRun, rounds=1)
@@ -181,6 +181,10 @@ def unsent(case: Situation) -> None:
         run.fed.record()
     first.step()
     teacher = max(first.fed.active_ids, key=lambda client: RAGGED[client])
+    for name, value in second.state.items():
+        if _rows(second, name) and value.is_floating_point():
+            second.state[name] = value.clone()
+            second.state[name][teacher] += 0.01
     second.fed.replay(first.fed, "up", teacher)  # type: ignore[attr-defined]
     second.step()
     wrong = _moved(first, second, teacher)
@@ -201,8 +205,7 @@ def unreceived(case: Situation) -> None:
         assert isinstance(run.fed, Replayed)
         run.fed.record()
     for name, value in second.state.items():
-        at_server = value.shape[:1] != (second.fed.N,) or name in second.method.server_rows
-        if at_server and value.is_floating_point():
+        if not _rows(second, name) and value.is_floating_point():
             second.state[name] = value + 0.01
     first.step()
     second.fed.replay(first.fed, "down")  # type: ignore[attr-defined]
@@ -215,13 +218,17 @@ def unreceived(case: Situation) -> None:
     )
 
 
+def _rows(run: Run, name: str) -> bool:
+    """Return whether a part of the state has a row for each client, which lies with the client."""
+    return run.method.lies_with_clients(name, run.state[name], run.fed.N)
+
+
 def _moved(one: Run, other: Run, client: int) -> list[str]:
     """Return the parts of the state that differ in more than a client's own row."""
     others = torch.arange(one.fed.N) != client
     found = []
     for name, value in one.state.items():
-        rows = value.shape[:1] == (one.fed.N,) and name not in one.method.server_rows
-        mine, theirs = (v[others] if rows else v for v in (value, other.state[name]))
+        mine, theirs = (v[others] if _rows(one, name) else v for v in (value, other.state[name]))
         if not torch.equal(mine, theirs):
             found.append(f"state {name!r}")
     return found
@@ -248,8 +255,7 @@ def absent(case: Situation) -> None:
     late.fed.begin(2)
     gone = [client for client in range(one.fed.N) if client not in late.fed.active_ids]
     for name, value in late.state.items():
-        rows = value.shape[:1] == (one.fed.N,) and name not in one.method.server_rows
-        if rows and gone and value.is_floating_point():
+        if _rows(late, name) and gone and value.is_floating_point():
             value[gone[0]] += 0.01
     late.step()
     wrong = _moved(one, late, gone[0]) if gone else []

@@ -78,13 +78,18 @@ class Watched(Federation):
                 length = len(encode(row, own, code, domain))
             self.encoded += count * (length + 4 * scalars - narrower)
 
-    def send(self, direction: Any, x: Tensor, *, floats: int | None = None) -> Tensor:
-        own = x.shape[1:] if direction == "up" or x.shape[:1] == (self.K,) else x.shape
+    def send(self, direction: Any, x: Tensor, **how: Any) -> Tensor:
+        own = x.shape[1:] if direction == "up" or how.get("each") else x.shape
+        floats, rows = how.get("floats"), how.get("rows")
         if x.dtype == torch.bool:
             self.encoded += self.K * len(np.packbits(np.zeros(own.numel(), bool)))
+        elif rows is not None:
+            for each, sent in zip(x.expand(self.K, *own), rows.expand(self.K, -1), strict=True):
+                self.encoded += len(each[sent].float().numpy().tobytes())
+                self.encoded += len(np.packbits(sent.numpy()))
         else:
             self.encoded += 4 * self.K * (own.numel() if floats is None else floats)
-        return super().send(direction, x, floats=floats)
+        return super().send(direction, x, **how)
 
     def send_mask(
         self, direction: Any, mask: Tensor, domain: Tensor, *, code: Any = "bitmap"
@@ -141,8 +146,8 @@ class Replayed(Watched):
         sent = super()._send(direction, x, mask, code, *how)
         return self._heard(sent, direction, self.active_ids)
 
-    def send(self, direction: Any, x: Tensor, *, floats: int | None = None) -> Tensor:
-        return self._heard(super().send(direction, x, floats=floats), direction, self.active_ids)
+    def send(self, direction: Any, x: Tensor, **how: Any) -> Tensor:
+        return self._heard(super().send(direction, x, **how), direction, self.active_ids)
 
     def send_mask(self, direction: Any, mask: Tensor, domain: Tensor, **how: Any) -> Tensor:
         sent = super().send_mask(direction, mask, domain, **how)

@@ -1,4 +1,4 @@
-"""Diagnosis of an environment: what would keep cells from running, or from running well."""
+"""`repfl doctor`: what would keep cells from running, or from running well."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from repfl.bench.store import provenance
-from repfl.bench.store.store import Store
+from repfl.bench.cli.options import AsJson, Results
+from repfl.bench.cli.printing import print_json
+from repfl.bench.errors import FINDING, FINE
 from repfl.datasets.core.paths import real_path
 
 LOW_DISK = 2 << 30
@@ -27,8 +28,20 @@ class Finding:
     advice: str = ""
 
 
+def doctor(results: Results = None, as_json: AsJson = False) -> int:
+    """Say what is wrong with this environment."""
+    findings = examine(results)
+    if as_json:
+        print_json([vars(finding) for finding in findings])
+    for each in () if as_json else findings:
+        print(f"{each.level:5} {each.what}{': ' + each.advice if each.advice else ''}")
+    return FINDING if any(finding.level == "bad" for finding in findings) else FINE
+
+
 def examine(results: Path | None = None) -> list[Finding]:
-    """Everything, in order of importance."""
+    """Look at everything, in order of importance."""
+    from repfl.bench.store.store import Store
+
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _versions,
         _installed,
@@ -43,6 +56,8 @@ def examine(results: Path | None = None) -> list[Finding]:
 
 
 def _versions() -> Iterator[Finding]:
+    from repfl.bench.store import provenance
+
     found = provenance.libraries()
     level: Literal["ok", "bad"] = "ok" if sys.version_info >= (3, 11) else "bad"
     yield Finding(
@@ -73,6 +88,8 @@ def _installed() -> Iterator[Finding]:
 def _device() -> Iterator[Finding]:
     import torch
 
+    from repfl.bench.store import provenance
+
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()
         yield Finding(
@@ -100,6 +117,7 @@ def _device() -> Iterator[Finding]:
 
 def _threads() -> Iterator[Finding]:
     from repfl.bench.run.devices import processors
+    from repfl.bench.store import provenance
 
     usable, present = processors(), os.cpu_count() or 1
     text = (
@@ -177,6 +195,8 @@ def _data() -> Iterator[Finding]:
 
 
 def _clone() -> Iterator[Finding]:
+    from repfl.bench.store import provenance
+
     own = provenance.commit()
     if own["commit"] is None:
         yield Finding(

@@ -5,17 +5,98 @@ from __future__ import annotations
 import errno
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import cleandoc
 from io import TextIOWrapper
-from typing import Any
+from typing import Annotated, Any
 
-from repfl.bench.errors import FINDING, INPUT, Corrupt, UserError, one_line
+import typer
+
+from repfl.bench.cli import catalog, check, data, doctor, experiments, new, show
+from repfl.bench.errors import FAILED, FINDING, INPUT, Corrupt, UserError, nearest, one_line
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "list": catalog.list_kind,
+    "info": catalog.info,
+    "plan": experiments.plan,
+    "run": experiments.run,
+    "report": experiments.report,
+    "reproduce": experiments.reproduce,
+    "board": experiments.board,
+    "show": show.show,
+    "check": check.check,
+    "verify": check.verify,
+    "collect": check.collect,
+    "new": new.new,
+    "doctor": doctor.doctor,
+}
+DATA_COMMANDS: dict[str, Callable[..., Any]] = {
+    "list": data.list_datasets,
+    "get": data.get,
+    "import": data.import_files,
+    "show": data.show_split,
+}
+FORMER = {
+    "methods": "`repfl list methods`; of one method `repfl info NAME`",
+    "datasets": "`repfl list datasets`",
+    "models": "`repfl list models`",
+    "partitions": "`repfl list partitions`",
+    "recipes": "`repfl list recipes`",
+    "artefacts": "`repfl list artefacts`",
+    "best": "`repfl show PAPER/ARTEFACT`",
+    "evidence": "`repfl show NAME`",
+    "review": "`repfl verify --against OLD`",
+}
+"""Commands of earlier versions, and what does the same today."""
+
+
+def command_line() -> Any:
+    """Return the parser of all commands."""
+    app = typer.Typer(
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help=(
+            "Regenerates the tables and figures of five papers on personalised federated learning,"
+            " beside what they print. Exit codes: 0 fine; 1 a finding; 2 wrong input; 3 some cells"
+            " or artefacts failed; 130 and 143 stopped by a signal."
+        ),
+    )
+    app.callback()(_root)
+    data_app = typer.Typer(help="Data sets: list, get, import, show.", no_args_is_help=True)
+    app.add_typer(data_app, name="data")
+    for group, commands in ((app, COMMANDS), (data_app, DATA_COMMANDS)):
+        for name, function in commands.items():
+            paragraphs = cleandoc(function.__doc__ or "").split("\n\n")
+            # newer versions of typer would keep the line ends of the docstring
+            text = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+            passes_on = {"allow_extra_args": True, "ignore_unknown_options": True}
+            settings = passes_on if function is experiments.board else {}
+            short, _, _ = f"{text} ".partition(". ")
+            group.command(name, help=text, short_help=short, context_settings=settings)(function)
+    return typer.main.get_command(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import repfl
+
+        print(f"repfl {repfl.__version__}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="the version, and leave"),
+    ] = False,
+) -> None:
+    """Take the options of `repfl` itself."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its exit code."""
-    # most commands make many small objects at once and keep them: to look through all of them for
-    # cycles again and again takes a tenth of the time
+    # most commands make many small objects at once and keep them: the default thresholds would
+    # spend a tenth of the time on looking for cycles among them
     gc.set_threshold(50_000, 20, 50)
     if isinstance(sys.stdout, TextIOWrapper):  # a terminal that lacks a sign shows another
         sys.stdout.reconfigure(errors="replace")
@@ -35,7 +116,7 @@ def call(arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader of our output has left, such as `head`
         sys.stderr.close()
         return 0
-    except Exception as error:  # the promise of the command line: never a traceback
+    except Exception as error:  # never a traceback
         return _unexpected(error)
 
 
@@ -45,60 +126,32 @@ def _say(message: object, code: int) -> int:
     return code
 
 
-def command_line(first: str = "") -> Any:
-    """All commands, each with `--plugin`; those about data only if the first word is no other."""
-    from importlib import import_module
-    from inspect import cleandoc
-
-    import typer
-
-    from repfl.bench.cli.commands import app, mount_data, mounted_commands
-    from repfl.bench.cli.options import pluggable
-
-    for module in ("inspection", "reviewing", "starting", "board"):
-        import_module(f"repfl.bench.cli.{module}")  # their commands register themselves
-
-    if first not in {
-        info.name or info.callback.__name__ for info in app.registered_commands if info.callback
-    }:
-        mount_data()
-    for info in (*app.registered_commands, *mounted_commands()):
-        if info.callback:
-            # newer versions of the parser keep the ends of our lines
-            told = cleandoc(info.callback.__doc__ or "").split("\n\n")
-            info.help = info.help or "\n\n".join(" ".join(part.split()) for part in told)
-            info.callback = pluggable(info.callback)
-    return typer.main.get_command(app)
-
-
 def _dispatch(arguments: list[str]) -> int:
     """Hand the arguments to the command's function; its return value is the exit code."""
-    command = command_line(*arguments[:1])
+    if arguments and arguments[0] in FORMER:
+        return _say(f"`repfl {arguments[0]}` is now {FORMER[arguments[0]]}", INPUT)
+    parser = command_line()
     try:
-        result = command.main(arguments or ["--help"], prog_name="repfl", standalone_mode=False)
+        result = parser.main(arguments or ["--help"], prog_name="repfl", standalone_mode=False)
     except Exception as error:
         if hasattr(error, "format_message"):  # the parser's complaint about an option or a command
-            text = _parser_message(error, arguments, command)
-            return (
-                _say(text, INPUT) if error.format_message() else 0
-            )  # no message: the help was shown instead
+            text = _parser_message(error, arguments, parser)
+            # without a message, the help was shown instead
+            return _say(text, INPUT) if error.format_message() else 0
         if type(error).__name__ == "Abort":
             return _say("stopped by the user", 130)
-        if isinstance(
-            code := getattr(error, "exit_code", None), int
-        ):  # the parser's way of leaving
+        # the parser's way of leaving
+        if isinstance(code := getattr(error, "exit_code", None), int):
             return code
         raise
     return result if isinstance(result, int) else 0
 
 
-def _parser_message(error: Any, arguments: list[str], command: Any) -> str:
-    """The parser's complaint, with the nearest command where there is none of that name."""
-    from repfl.bench.errors import nearest
-
+def _parser_message(error: Any, arguments: list[str], parser: Any) -> str:
+    """Return the parser's complaint, with the nearest command if there is none of that name."""
     text = " ".join(error.format_message().split())
     if text.startswith("No such command") and arguments and "mean" not in text:
-        text += f" {nearest(arguments[0], command.commands)}"
+        text += f" {nearest(arguments[0], parser.commands)}"
     context = getattr(error, "ctx", None)
     if context and context.parent:
         return f"{context.command_path.removeprefix('repfl').strip()}: {text}"
@@ -106,13 +159,9 @@ def _parser_message(error: Any, arguments: list[str], command: Any) -> str:
 
 
 def _unexpected(error: Exception) -> int:
-    """A fault of ours: its type and place on one line, the details in a file for whoever mends
-    it.
-    """
-    from repfl.bench.errors import FAILED
-
-    datum = type(error).__name__
-    if datum == "DataError":
+    """Print a fault of ours in one line, and write the traceback to a file for whoever mends it."""
+    kind = type(error).__name__
+    if kind == "DataError":
         return _say(error, INPUT)
     if isinstance(error, OSError) and error.filename:
         return _say(f"{error.filename}: {error.strerror}", INPUT)
@@ -124,7 +173,7 @@ def _unexpected(error: Exception) -> int:
     with tempfile.NamedTemporaryFile("w", prefix="repfl-", suffix=".log", delete=False) as file:
         file.write("".join(traceback.format_exception(error)))
     return _say(
-        f"internal error, {datum}: {one_line(error)} (details in {file.name}; please report it)",
+        f"internal error, {kind}: {one_line(error)} (details in {file.name}; please report it)",
         FAILED,
     )
 

@@ -1,4 +1,4 @@
-"""The options that several commands share, and the groups of them that travel together."""
+"""The options that several commands share, and the groups of them that go together."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from repfl.bench.errors import UserError
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
+    from repfl.bench.grid.plan import Planned
     from repfl.bench.store.store import Store
 
 Papers = Annotated[
@@ -38,6 +40,10 @@ Methods = Annotated[
 Datasets = Annotated[
     list[str] | None,
     typer.Option("--dataset", metavar="DATASET", help="only this dataset; repeatable"),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--column", metavar="COLUMN", help="only this column of the tables; repeatable"),
 ]
 Seeds = Annotated[
     list[int] | None, typer.Option("--seed", metavar="N", help="only this seed; repeatable")
@@ -75,15 +81,6 @@ Plugins = Annotated[
 ]
 Results = Annotated[
     Path | None, typer.Option(help="folder of records (default: REPFL_RESULTS, else ./results)")
-]
-FromResults = Annotated[
-    Path | None,
-    typer.Option(
-        help=(
-            "folder of records to read (default: REPFL_RESULTS, else ./results); lines always go to"
-            " paper_tables/ of this checkout"
-        )
-    ),
 ]
 Out = Annotated[Path, typer.Option(help="folder of the report")]
 Style = Annotated[
@@ -154,6 +151,7 @@ class Chosen:
     artefact: Artefacts = None
     method: Methods = None
     dataset: Datasets = None
+    column: Columns = None
     seed: Seeds = None
     cell: Cells = None
     scale: Scale = None
@@ -178,18 +176,8 @@ class Launch:
     checkpoint: Checkpoint = 60.0
 
 
-def again(plugins: Sequence[str], store: Store) -> str:
-    """What must be said once more for a command to find the same methods and the same records."""
-    usual = real_path(store.root) == real_path(type(store)(None).root)
-    parts = [*(("--plugin", path) for path in plugins)]
-    parts += [] if usual else [("--results", str(store.root))]
-    return "".join(f" {option} {quote(value)}" for option, value in parts)
-
-
 def grouped(command: Callable[..., int]) -> Callable[..., int]:
-    """A command whose parameters `Chosen` and `Launch` reach the user as the options that these
-    consist of.
-    """
+    """Return a command with an option for every field of its parameters `Chosen` and `Launch`."""
     groups: dict[str, type] = {}
     options: list[Parameter] = []
     hints = get_type_hints(command, include_extras=True)
@@ -207,35 +195,77 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
             options.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name]))
 
     @wraps(command)
-    def flat(**given: Any) -> int:
+    def flat(**values: Any) -> int:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        return command(**given)
+            values[name] = group(**{f.name: values.pop(f.name) for f in fields(group)})
+        return command(**values)
 
     flat.__signature__ = Signature(options)  # type: ignore[attr-defined]
     flat.__annotations__ = {option.name: option.annotation for option in options}
     return flat
 
 
-def pluggable(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command with `--plugin`, which is loaded before anything else happens."""
-    known = signature(command).parameters
-    if "plugin" in known:  # it hands them on to processes of its own
-        return command
-    hints = get_type_hints(command, include_extras=True)
+# -- selections ------------------------------------------------------------------------------------
 
-    @wraps(command)
-    def loaded(*, plugin: Sequence[str] | None = None, **given: Any) -> Any:
-        from repfl.bench.grid import plugins
 
-        plugins.load(plugin or ())
-        return command(**given)
+def select(
+    chosen: Chosen, shard: str | None = None, unmeasured: bool = False, *, beside: bool = False
+) -> list[Planned]:
+    """Return the planned cells that the selectors leave; `beside`: with the rows of the tables that
+    a method is added to.
+    """
+    from repfl.bench.grid import plugins
+    from repfl.bench.grid.plan import Selection, plan
+    from repfl.bench.grid.plan import shard as cut
 
-    options = [
-        parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])
-        for name, parameter in known.items()
-    ]
-    options.append(Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins))
-    loaded.__signature__ = Signature(options)  # type: ignore[attr-defined]
-    loaded.__annotations__ = {option.name: option.annotation for option in options}
-    return loaded
+    for name in ("paper", "artefact", "method", "dataset", "column", "cell"):
+        if "" in (getattr(chosen, name) or ()):
+            raise UserError(f"--{name} is empty; name one, or leave the option out")
+    plugins.load(chosen.plugin or ())
+    selection = Selection(
+        papers=chosen.paper or (),
+        artefacts=chosen.artefact or (),
+        methods=chosen.method or (),
+        datasets=chosen.dataset or (),
+        columns=chosen.column or (),
+        seeds=chosen.seed or (),
+        cells=chosen.cell or (),
+        scale=chosen.scale or "smoke",
+        files=chosen.grid or (),
+    )
+    planned = plan(selection, beside=beside)
+    if shard:
+        from repfl.bench.run import cost
+
+        planned = cut(planned, shard, cost.static)
+    if unmeasured:
+        from repfl.bench.evidence.measured import unmeasured as only
+
+        planned = only(planned)
+    return planned
+
+
+# -- commands that a message recommends ------------------------------------------------------------
+
+
+def command(name: str, chosen: Chosen, store: Store, *flags: str) -> str:
+    """Return a command that is about the same cells, plug-ins and records as the present one."""
+    board = chosen.paper == ["board"] and chosen.scale in ("smoke", "paper")
+    selected = {key: value for key, value in vars(chosen).items() if value and key != "plugin"}
+    if board:
+        del selected["paper"]
+        if chosen.scale == "paper":
+            del selected["scale"]
+    words = ["repfl board" if board else "repfl", name, *flags]
+    for key, value in selected.items():
+        for each in [value] if isinstance(value, str) else value:
+            words += [f"--{key}", quote(str(each))]
+    return " ".join(words) + again(chosen.plugin or (), store)
+
+
+def again(plugins: Sequence[str], store: Store) -> str:
+    """Return the options by which a command finds the same plug-ins and the same records."""
+    usual = real_path(store.root) == real_path(type(store)(None).root)
+    parts = [("--plugin", path) for path in plugins]
+    parts += [] if usual else [("--results", str(store.root))]
+    return "".join(f" {option} {quote(value)}" for option, value in parts)

@@ -1,330 +1,288 @@
-"""What commands print."""
+"""`repfl show`: one cell, one published number, one claim, or the trials of an artefact."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import typer
 
-from repfl.bench.errors import FINDING, FINE
-from repfl.bench.grid.plan import Planned
-from repfl.bench.run.cost import duration, in_words
-from repfl.datasets.core.paths import real_path
+from repfl.bench.cli.options import AsJson, Chosen, Grids, Plugins, Results, Scale, again, select
+from repfl.bench.cli.printing import complain, leaves, print_json, screen, table, titled, waiting
+from repfl.bench.errors import FINDING, FINE, UserError, nearest
 
 if TYPE_CHECKING:
-    from repfl.bench.check.verify import Verification
-    from repfl.bench.cli.doctor import Finding
-    from repfl.bench.evidence.collect import Collected
-    from repfl.bench.report.making import Reported
-    from repfl.bench.run.runner import Ending
-    from repfl.bench.run.task import Options
+    from rich.console import Console
 
-LONG = 600
-"""Seconds of computing from which half the time is worth a hint."""
+    from repfl.bench.evidence.line import Curve
+    from repfl.bench.evidence.selection import Choice, Trial
+    from repfl.bench.store.store import Record, Store
+
+SPARKS = "▁▂▃▄▅▆▇█"
 
 
-def console() -> Console:
-    """A terminal as wide as it is; a wide page where there is none."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(width=140, highlight=False)
-
-
-def screen() -> Console:
-    """The same, for which words in brackets are words: names that users choose come out as they
-    are, and cannot break a page.
+def show(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="CELL",
+            help="a cell's id or how it starts; or PAPER/FILE:LINE of published/, PAPER/CLAIM,"
+            " PAPER/ARTEFACT",
+        ),
+    ],
+    scale: Scale = None,
+    grid: Grids = None,
+    plugin: Plugins = None,
+    results: Results = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show one record (configuration, curves, provenance, and the command that computes it again),
+    or the numbers behind a published number, a claim or an artefact. Of an artefact with
+    validation data, show which trial validation chooses for each method and recipe.
     """
-    found = console()
-    return Console(
-        width=None if found.is_terminal else found.width, highlight=False, markup=False, emoji=False
-    )
-
-
-def grid(*columns: str, right: Iterable[int] = ()) -> Table:
-    """A table without lines, with these headings."""
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="right" if index in set(right) else "left")
-    return table
-
-
-# -- plan and run ----------------------------------------------------------------------------------
-
-
-def plan(facts: Mapping[str, Any], stale: bool = False) -> None:
-    """Print the plan: one line per artefact, the cheapest first, then totals over distinct cells,
-    then why cells are missing; on demand, every stale cell.
-    """
-    out = screen()
-    by_artefact: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for line in facts["cells"]:
-        by_artefact.setdefault(line["artefact"], {})[line["id"]] = line
-    names = [
-        status
-        for status in ("done", "missing", "running", "failed", "diverged", "skipped")
-        if status in facts["statuses"]
-    ]
-    rows = grid("artefact", "cells", *names, "to compute", right=range(1, len(names) + 3))
-    costs = {
-        artefact: sum(
-            line["seconds"] for line in cells.values() if line["status"] in ("missing", "failed")
-        )
-        for artefact, cells in by_artefact.items()
-    }
-    for artefact in sorted(costs, key=costs.__getitem__):
-        cells, seconds = by_artefact[artefact], costs[artefact]
-        counts = Counter(line["status"] for line in cells.values())
-        rows.add_row(
-            artefact,
-            str(len(cells)),
-            *(str(counts[name]) for name in names),
-            duration(seconds) if seconds else "-",
-        )
-    rows.add_section()
-    totals = [str(facts["statuses"].get(name, 0)) for name in names]
-    rows.add_row(
-        "distinct cells",
-        str(facts["distinct"]),
-        *totals,
-        duration(facts["seconds"]) if facts["seconds"] else "-",
-        style="bold",
-    )
-    out.print(rows)
-    for reason, count in sorted(facts["reasons"].items(), key=lambda pair: -pair[1]):
-        out.print(f"{count} to compute: {reason}")
-    if stale:
-        _stale(out, facts["cells"])
-    elif facts["stale"]:
-        values = "value is" if facts["stale"] == 1 else "values are"
-        out.print(
-            f"{facts['stale']} {values} stale: `repfl plan --stale` says why, `repfl run --stale`"
-            " computes them again"
-        )
-    if facts["seconds"]:
-        out.print(in_words(facts["forecast"]), soft_wrap=True)
-    if facts["half"] and facts["seconds"] > LONG:
-        out.print(
-            "this processor computes bfloat16: `--precision bf16 --results FOLDER` may be quicker;"
-            " its numbers are kept apart (bench/SPEED.md)",
-            soft_wrap=True,
-        )
-
-
-def _stale(out: Console, cells: Iterable[Mapping[str, Any]]) -> None:
-    """Every stale cell once, under its reason."""
-    reasons: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for line in cells:
-        reasons.setdefault(f"{line['method']}: {line['stale']}", {})[line["id"]] = line
-    for reason, lines in sorted(reasons.items()):
-        out.print(f"\n{reason}", soft_wrap=True)
-        for line in lines.values():
-            place = f"{line['artefact']}, {line['row']}, {line['column']}, seed {line['seed']}"
-            out.print(f"    {line['id'][:12]} {place}: {duration(line['seconds'])}", soft_wrap=True)
-    if not reasons:
-        out.print("no value is stale: all are of today's versions")
-
-
-def summary(found: Ending, planned: Sequence[Planned], options: Options) -> None:
-    """How a run ended, and what to do about what did not."""
-    from repfl.bench.cli.options import again
-    from repfl.bench.store import versions
+    from repfl.bench.grid import plugins
     from repfl.bench.store.store import Store
 
-    out = screen()
-    counts = Counter(outcome.status for outcome in found.outcomes)
-    names = {"done": "computed", "cached": "there already"}
-    text = ", ".join(f"{count} {names.get(status, status)}" for status, count in counts.items())
-    out.print(f"{text or 'nothing to do'}; records in {options.results}")
-    commands = {item.cell.id: item for item in planned}
-    for outcome in found.of("failed", "diverged"):
-        item = commands[outcome.id]
-        out.print(
-            f"{outcome.status}: {item.cell}: {outcome.reason}\n    repeat: {item.command} --fresh"
-            f" --executor inline{again(options.plugins, Store(options.results))}",
-            soft_wrap=True,
-        )
-    standing = (versions.of_record(each.provenance, each.cell) for each in found.there)
-    if stale := sum(not each.current for each in standing):
-        out.print(
-            f"made by other versions or with other data than today's: {stale};"
-            " `repfl plan --stale` says which, `repfl run --stale` computes them again",
-            soft_wrap=True,
-        )
-    for reason, count in Counter(outcome.reason for outcome in found.of("refused")).items():
-        out.print(f"not run: {count} cells: {reason}")
-    if found.signal:
-        out.print(
-            "stopped by a signal; finished cells are stored, the others go on from their checkpoint"
-            " next time"
-        )
-
-
-def report(found: Reported) -> None:
-    """What was made, what went wrong, and where the page is."""
-    from repfl.bench.report import text
-
-    out = screen()
-    text.show(found.sheets, out)
-    for problem in found.problems:
-        out.print(f"problem: {problem}", soft_wrap=True)
-    out.print(f"\nreport: {real_path(found.page)}", soft_wrap=True)
-
-
-def collected(found: Collected) -> int:
-    """Which measured files were written; a run that contradicts a line is a finding."""
-    for path, added, kept in found.files:
-        print(f"{path}: {added} line{'s' if added != 1 else ''} added, {kept} kept")
-    for line in found.conflicts:
-        print(f"finding: {line}")
-    if found.half:
-        print(f"{found.half} records of bfloat16 are left out: measured values are of float32")
-    for method, count in sorted(found.beside.items()):
-        print(f"{count} records of {method} are of no row of this grid: name it with --method")
-    if not found.files:
-        print("no finished cells to collect")
-    return FINDING if found.conflicts else FINE
-
-
-# -- what there is ---------------------------------------------------------------------------------
-
-
-def methods(facts: Sequence[Mapping[str, Any]]) -> None:
-    rows = grid("method", "family", "year", "version", "needs", "paper", right=(2, 3))
-    for each in facts:
-        rows.add_row(
-            each["name"],
-            each["family"],
-            str(each["year"]),
-            str(each["version"]),
-            " ".join(each["needs"]),
-            each["paper"],
-        )
-    screen().print(rows)
-
-
-def method(facts: Mapping[str, Any]) -> None:
-    """One method: rule, hyper-parameters, traffic."""
-    out = screen()
-    known = f"{facts['title']} ({facts['family']}, {facts['year']}, version {facts['version']})"
-    out.print(Text.assemble((facts["name"], "bold"), ": ", known))
-    out.print(f"{facts['paper']}\n\n{facts['rule']}\n")
-    if facts["hyperparameters"]:
-        rows = grid("hyper-parameter", "default", "papers", "valid", "meaning")
-        for hp in facts["hyperparameters"]:
-            rows.add_row(
-                hp["name"], _plain(hp["default"]), _plain(hp["paper"]), hp["valid"], hp["meaning"]
-            )
-        out.print(rows)
-    else:
-        out.print("no hyper-parameters of its own")
-    out.print(f"\nsends: {facts['sends']}")
-    if facts["needs"]:
-        out.print(f"needs: {', '.join(facts['needs'])}")
-    if facts["variants"]:
-        out.print(f"variants: {'; '.join(facts['variants'])}")
-
-
-def _plain(value: Any) -> str:
-    return "-" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def datasets(facts: Sequence[Mapping[str, Any]]) -> None:
-    rows = grid("dataset", "here", "classes", "shape", "splits", "licence", right=(2,))
-    for each in facts:
-        splits = " ".join(f"{name} {size:,}" for name, size in each["splits"].items())
-        shape = "x".join(map(str, each["shape"]))
-        rows.add_row(
-            each["name"],
-            "yes" if each["present"] else "no",
-            str(len(each["classes"])),
-            shape,
-            splits,
-            each["licence"],
-        )
-    screen().print(rows)
-
-
-def models(facts: Sequence[Mapping[str, Any]]) -> None:
-    rows = grid("model", "input", "classes", "parameters", "statistics", right=(2, 3, 4))
-    for each in facts:
-        shape = "x".join(map(str, each["input"]))
-        rows.add_row(
-            each["name"],
-            shape or Text(each["note"]),
-            str(each["classes"]),
-            f"{each['parameters']:,}",
-            f"{each['statistics']:,}",
-        )
-    screen().print(rows)
-
-
-def partitions(facts: Sequence[Mapping[str, Any]]) -> None:
-    rows = grid("rule", "options", "how samples are dealt")
-    for each in facts:
-        options = ", ".join(
-            option["name"]
-            if option["default"] is None
-            else f"{option['name']} = {option['default']}"
-            for option in each["options"]
-        )
-        rows.add_row(each["name"], Text(options), Text(" ".join(each["rule"].split())))
-    screen().print(rows)
-
-
-def recipes(facts: Sequence[Mapping[str, Any]]) -> None:
-    rows = grid(
-        "recipe", "scale", "dataset", "model", "clients", "partition", "rounds", right=(4, 6)
-    )
-    for each in facts:
-        options = ", ".join(f"{name} = {value}" for name, value in each["options"].items())
-        rows.add_row(
-            *(Text(str(each[name])) for name in ("name", "scale", "dataset", "model", "clients")),
-            Text(f"{each['partition']} {options}".strip()),
-            str(each["rounds"]),
-        )
-    screen().print(rows)
-
-
-def artefacts(facts: Sequence[Mapping[str, Any]]) -> None:
-    scales = list(facts[0]["scales"]) if facts else []
-    rows = grid("artefact", "kind", *scales, "title", right=range(2, 2 + len(scales)))
-    for each in facts:
-        counts = [
-            f"{count['done']} / {count['measured']} / {count['cells']}"
-            for count in each["scales"].values()
-        ]
-        rows.add_row(f"{each['paper']}/{each['name']}", each["kind"], *counts, each["title"])
-    out = screen()
-    out.print(rows)
-    out.print("per scale: done here / measured, with the code / cells")
-
-
-# -- trust -----------------------------------------------------------------------------------------
-
-
-def findings(found: Verification) -> int:
-    """What `verify` found; anything is exit code 1."""
-    for line in found.findings:
-        print(f"finding: {line}")
-    for line in found.notes:
-        print(f"note: {line}")
-    again = f", {found.rerun} computed again" if found.rerun else ""
-    print(
-        f"{found.records} records checked{again}: {len(found.findings) or 'no'}"
-        f" finding{'s' if len(found.findings) != 1 else ''}"
-    )
-    return FINDING if found.findings else FINE
-
-
-def diagnosis(found: Sequence[Finding]) -> None:
-    for finding in found:
-        print(f"{finding.level:5} {finding.what}{': ' + finding.advice if finding.advice else ''}")
-
-
-def accepted(path: Path) -> int:
-    print(f"reference written: {path}")
+    plugins.load(plugin or ())
+    if "/" in name:
+        return statement(name, scale, grid, results, as_json)
+    found = find(Store(results), name)
+    print_json(found.record.json) if as_json else show_record(found)
     return FINE
+
+
+def statement(
+    name: str,
+    scale: str | None = None,
+    grids: Sequence[Path] | None = None,
+    results: Path | None = None,
+    as_json: bool = False,
+) -> int:
+    """Show the trials of an artefact if it has some, else the numbers behind a statement."""
+    from repfl.bench.grid.grid import files, paper_of, read
+    from repfl.bench.report import lookup
+
+    known = files() | {paper_of(path): path for path in grids or ()}
+    paper, _, artefact = name.partition("/")
+    if paper in known and artefact in read(known[paper]).file.artefacts:
+        scale = scale or ("smoke" if paper not in files() else "paper")
+        chosen = Chosen(artefact=[name], scale=scale, grid=list(grids or ()))
+        with waiting("reading trials"):
+            trials = choices(chosen, results)
+        if trials is not None:
+            return _show_trials(*trials, as_json)
+    with waiting("reading published results"):
+        lines = lookup.told(name)
+    print_json(lines) if as_json else print("\n".join(lines))
+    return FINE
+
+
+# -- trials ----------------------------------------------------------------------------------------
+
+
+def choices(chosen: Chosen, results: Path | None) -> tuple[list[Choice], list[str]] | None:
+    """Return what validation chooses, and what is wrong with the records; None if no recipe of
+    the artefact has validation data.
+    """
+    from repfl.bench.evidence import measured, selection
+    from repfl.bench.evidence.library import Known, Library
+    from repfl.bench.store.store import Store
+
+    planned = select(chosen)
+    if not selection.validated(planned):
+        return None
+    library = Library(Store(results))
+    published = measured.read(planned[0].paper, planned[0].scale)
+    found = selection.choices(planned, Known(library, published))
+    return found, [*published.problems, *library.problems]
+
+
+def _show_trials(found: Sequence[Choice], problems: Sequence[str], as_json: bool) -> int:
+    """Print one line per method and recipe."""
+    if as_json:
+        print_json([_facts(choice) for choice in found])
+    else:
+        out = screen()
+        heads = ("method", "recipe", "best", "by", "validation", "test", "seeds", "trials")
+        rows = table(*heads, right=(4, 5, 6))
+        for choice in found:
+            study = "" if choice.study is None else f", study {choice.study}"
+            counts = {"missing": choice.open, "diverged or failed": choice.fell}
+            told = [f"{count} {what}" for what, count in counts.items() if count]
+            trials = ", ".join([str(len(choice.trials)), *told])
+            rows.add_row(choice.method, choice.column + study, *_best(choice), trials)
+        out.print(rows)
+        if any(choice.open for choice in found):
+            out.print("trials are missing: another one may be the best once they are computed")
+    complain(problems)
+    return FINDING if problems else FINE
+
+
+def _best(choice: Choice) -> list[str]:
+    from repfl.bench.report import numbers
+
+    best = choice.best
+    if best is None:
+        return [numbers.BLANK, *[""] * 4]
+    by = ", ".join(f"{name} = {best.options.get(name)}" for name in choice.tried)
+    return [best.row, by, numbers.plain(best.val), numbers.plain(best.test), str(len(best.seeds))]
+
+
+def _facts(choice: Choice) -> dict[str, Any]:
+    """Return a choice with all its trials, as plain data."""
+    return {
+        "artefact": choice.artefact,
+        "method": choice.method,
+        "recipe": choice.column,
+        "study": choice.study,
+        "best": None if choice.best is None else choice.best.row,
+        "tried": choice.tried,
+        "trials": [_finite(trial) for trial in choice.trials],
+    }
+
+
+def _finite(trial: Trial) -> dict[str, Any]:
+    values = asdict(trial)
+    return {k: v if not isinstance(v, float) or isfinite(v) else None for k, v in values.items()}
+
+
+# -- one record ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """A record, its curves, and where both are from."""
+
+    record: Record
+    curves: Mapping[str, Curve]
+    again: str
+    """The command that computes it again."""
+    note: str = ""
+
+
+def find(store: Store, prefix: str) -> Found:
+    """Return the record whose id starts so, from the store or else from the published values."""
+    from repfl.bench.evidence import measured
+    from repfl.bench.evidence.line import by_name
+
+    ids = store.ids()
+    stored = [cell for cell in ids if cell.startswith(prefix)]
+    if cell := _only(prefix, stored, f"records in {store.root}"):
+        record = store.get(cell)
+        assert record is not None  # its file was there a moment ago
+        store.verify(record)
+        made = record.provenance
+        at = f"git checkout {made['commit']} && " if made.get("commit") else ""
+        repeat = f"{at}{made['command']}{again((), store)} --fresh" if made.get("command") else ""
+        return Found(record, by_name(store.frame(record, "rounds.parquet")), repeat)
+    published = {
+        cell: (paper, scale) for paper, scale, cell in measured.ids() if cell.startswith(prefix)
+    }
+    if cell := _only(prefix, list(published), "published values"):
+        return _published(cell, *published[cell])
+    hint = nearest(prefix, [cell[:12] for cell in ids]) if ids else "the store is empty"
+    hint = hint if len(hint) < 200 else "`repfl plan --json` lists ids"
+    raise UserError(
+        f"no record in {store.root} and no published value has an id that starts with {prefix!r};"
+        f" {hint}"
+    )
+
+
+def _only(prefix: str, found: Sequence[str], of: str) -> str:
+    """Return the only id; empty if there is none."""
+    if len(found) > 1:
+        some = ", ".join(cell[:12] for cell in found[:5])
+        raise UserError(f"{len(found)} {of} have ids that start with {prefix!r}: {some}")
+    return found[0] if found else ""
+
+
+def _published(cell: str, paper: str, scale: str) -> Found:
+    """Return a published line, and the command of the grid that plans its cell."""
+    from repfl.bench.evidence import agreement, measured
+    from repfl.bench.grid.plan import Selection, plan
+
+    known = measured.read(paper, scale)
+    planned = [item for item in plan(Selection([paper], scale=scale)) if item.cell.id == cell]
+    line = known.line(cell)
+    if not planned or line is None:
+        raise UserError(f"{known.file}: no grid plans cell {cell[:12]} any more")
+    note = f"{agreement.tier(line, known)}; it came with the code, in {known.file}"
+    if others := known.others(line):
+        values = ", ".join(_value(each.record) for each in others)
+        note += f", one of {len(others) + 1} lines (the others: {values})"
+    return Found(line.record, line.curves, f"{planned[0].command} --fresh", note)
+
+
+def show_record(found: Found) -> None:
+    """Print a record: what was run, where, what came out, how to compute it again."""
+    from rich.text import Text
+
+    out, record = screen(), found.record
+    cell, origin = record.cell, record.provenance
+    out.print(Text(record.id, "bold"))
+    out.print(
+        f"{cell['method']} version {cell['version']}, seed {cell['seed']}: {record.status}"
+        f" {record.reason}"
+    )
+    if found.note:
+        out.print(found.note, soft_wrap=True)
+    leaves(out, "hyper-parameters", cell["hp"])
+    leaves(out, "recipe", cell["recipe"])
+    if record.metrics:
+        result = f"{_value(record)} at round {record.metrics['round']}{_floor(record)}"
+        out.print(titled("result", f"  {result}"))
+        _show_curves(out, found)
+    made = {name: value for name, value in origin.items() if name not in ("traceback", "command")}
+    if isinstance(memory := made.get("peak_memory"), int):
+        made["peak_memory"] = f"{memory / 2**20:,.0f} MiB"
+    leaves(out, "provenance", made)
+    if "traceback" in origin:
+        out.print(titled("traceback", f"\n{origin['traceback']}"))
+    if found.again:
+        out.print(titled("again", f"  {found.again}"), soft_wrap=True)
+        if origin.get("dirty"):
+            out.print(
+                "       the files differed from that commit when this was computed, so it may not"
+                " give the same number"
+            )
+
+
+def _value(record: Record) -> str:
+    value = record.metrics.get("value")
+    return "-" if value is None else f"{100 * value:.2f} %"
+
+
+def _floor(record: Record) -> str:
+    """Return the accuracy of a majority-class predictor, in words."""
+    average = record.cell["recipe"]["evaluation"]["average"]
+    floor = record.metrics.get("floor", {}).get("pooled" if average == "pooled" else "clients")
+    return f", majority class {100 * floor:.2f} %" if isinstance(floor, int | float) else ""
+
+
+def _show_curves(out: Console, found: Found) -> None:
+    """Print means over clients by round, and the curve that the result is from."""
+    from repfl.bench.run.metrics import judged
+
+    result = "/".join(judged(found.record.cell["recipe"]["evaluation"]))
+    for name in sorted({name for name in found.curves if name.endswith("/mean") or name == result}):
+        values = found.curves[name].values.tolist()
+        out.print(
+            f"  {name:20} {sparkline(values)}  {values[0]:.3f} -> {values[-1]:.3f}, best"
+            f" {max(values):.3f}"
+        )
+
+
+def sparkline(values: Sequence[float], width: int = 60) -> str:
+    """Return a curve in one line of text, between its own least and greatest value."""
+    step = max(1, -(-len(values) // width))
+    shown = [max(values[start : start + step]) for start in range(0, len(values), step)]
+    low, high = min(shown), max(shown)
+    if high <= low:
+        return SPARKS[3] * len(shown)
+    return "".join(
+        SPARKS[min(len(SPARKS) - 1, int((value - low) / (high - low) * len(SPARKS)))]
+        for value in shown
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
-from repfl.bench.evidence import measured, noise, placed, recheck, selection
+from repfl.bench.evidence import measured, noise, selection
 from repfl.bench.evidence.library import Known, Library, StoredEvidence
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Planned, unique
@@ -45,7 +45,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
     for paper in dict.fromkeys(item.paper for item in planned):
         mine = [item for item in planned if item.paper == paper]
         published = published_by(paper, made)
-        known = recheck.of(mine, root)
+        known = measured.read(paper, mine[0].scale, root)
         made.problems += known.problems
         found = Known(library, known)
         for item in unique(mine):
@@ -58,7 +58,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
             made.results.append(one(cells[0], evidence, made))
         whole = _whole(paper, mine, made)
         results = [result for result in made.results if result.paper == paper]
-        made.problems += placed.unplaced(paper, published, results, whole)
+        made.problems += unplaced(paper, published, results, whole)
     made.problems += library.problems
     return made
 
@@ -122,3 +122,42 @@ def renderer(item: Planned) -> Callable[[Evidence], Result]:
         raise UserError(f"{module} has no artefact {name!r}; {nearest(name, known)}")
     found: Callable[[Evidence], Result] = known[name]
     return found
+
+
+# -- every published number stands somewhere: a mistyped name must not drop one silently -----------
+
+
+def unplaced(
+    paper: str, published: pd.DataFrame, results: Sequence[Result], whole: bool
+) -> Iterator[str]:
+    """Yield a line per published number that no artefact took. The file `table1.csv` belongs to the
+    artefact `table1`; of other files, such as sentences, one can tell only when the `whole` paper
+    was made and nothing was missing.
+    """
+    from repfl.paper_tables.core.result import Absent, shown, stated
+
+    made = {result.name: result for result in results}
+    sources = {each.name: {*shown(each)["source"], *stated(each)} for each in results}
+    taken = set().union(*sources.values())
+    for row in published.to_dict("records"):
+        owner = made.get(str(row["file"]).removesuffix(".csv"))
+        known = sources[owner.name] if owner else taken
+        if row["source"] in known or isinstance(owner, Absent) or not (owner or whole):
+            continue
+        where = ", ".join(str(row[name]) for name in ("dataset", "setting", "metric") if row[name])
+        yield (
+            f"{paper}/published/{row['source']}: {row['method']} ({where}) = {row['mean']} stands"
+            f" in no artefact; {_hint(str(row['method']), owner, made)}"
+        )
+
+
+def _hint(method: str, owner: Result | None, made: dict[str, Result]) -> str:
+    """Say what is probably mistyped."""
+    from repfl.paper_tables.core.result import Table
+
+    tables = [owner] if owner else made.values()
+    rows = [str(row) for each in tables if isinstance(each, Table) for row in each.frame["row"]]
+    if method not in rows:
+        return f"there is no row {method!r}: {nearest(method, set(rows))}"
+    name = owner.name if owner else "any table"
+    return f"no column of {name} has this dataset and setting"

@@ -80,7 +80,7 @@ def _measured(figure: Figure) -> bool:
 
 
 def _lines(figures: Sequence[Figure]) -> Figure:
-    """Draw every line from the highest scale that has it, and tell the scales apart."""
+    """Draw the highest scale; the data have every line from the highest scale that has it."""
     import pandas as pd
 
     first = figures[0]
@@ -89,17 +89,12 @@ def _lines(figures: Sequence[Figure]) -> Figure:
     data = every.merge(best, on=list(best.columns))
     used = [each for each in figures if (data["scale"] == each.scale).any()]
     notes = tuple(
-        f"Lines that the {first.scale} scale does not have yet are drawn from smaller runs, in"
-        f" panels of their own ({each.stamp})."
+        f"Lines that the {first.scale} scale does not have yet are in the data from smaller runs"
+        f" ({each.stamp}), and not drawn."
         for each in used[1:]
     )
-    return replace(
-        first,
-        ids=tuple(dict.fromkeys(cell for each in used for cell in each.ids)),
-        data=data,
-        notes=(*first.notes, *notes),
-        draw=lambda sheet: first.draw_data(sheet, data),
-    )
+    ids = tuple(dict.fromkeys(cell for each in used for cell in each.ids))
+    return replace(first, ids=ids, data=data, notes=(*first.notes, *notes))
 
 
 def _claims(group: Sequence[Result]) -> tuple[Claim, ...]:

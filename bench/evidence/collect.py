@@ -1,27 +1,22 @@
-"""From a store to the measured values that travel with the code.
+"""From a store to published results.
 
-Nobody keeps a list of what artefacts need: they are made once from the store, and what they read of
-curves and diagnostics is kept, beside the curve and the counts that each value was taken from.
+Nobody keeps a list of what tables and figures need: they are made once from the store, and the
+curves and diagnostics that they read are published, beside the curve and the counts that each value
+was taken from.
 """
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.evidence import artefacts, measured
 from repfl.bench.evidence.library import Library
-from repfl.bench.evidence.lines import Line, line_of
+from repfl.bench.evidence.line import Curve, Line, line_of
 from repfl.bench.evidence.measured import Measured
-from repfl.bench.evidence.packing import Curve
 from repfl.bench.grid.cell import canonical
 from repfl.bench.grid.plan import Planned, unique
 from repfl.bench.store import provenance
@@ -47,24 +42,25 @@ class Noting(Library):
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
-        self.read_curves: dict[str, dict[str, Curve]] = {}
+        self.read_curves: dict[str, set[str]] = {}
         self.read_arrays: dict[str, dict[str, Arrays]] = {}
 
     def curves(self, record: Record, names: Sequence[str]) -> dict[str, Curve]:
         found = super().curves(record, names)
-        self.read_curves.setdefault(record.id, {}).update(found)
+        self.read_curves.setdefault(record.id, set()).update(found)
         return found
 
     def arrays(self, record: Record, reduce: Reduce) -> Arrays:
         found = super().arrays(record, reduce)
-        self.read_arrays.setdefault(record.id, {})[reduce.__name__] = found
+        if found:
+            self.read_arrays.setdefault(record.id, {})[reduce.__name__] = found
         return found
 
 
 def collect(
     planned: Sequence[Planned], store: Store, root: Path | None = None, contributor: str = ""
 ) -> Collected:
-    """Write the finished cells of every paper.
+    """Publish the finished cells of every paper.
 
     Lines of other platforms and contributors stay, and so do those of cells that are not finished
     here, unless they are of an older version of a method that is.
@@ -80,7 +76,7 @@ def collect(
             raise Corrupt(
                 f"{known.problems[0]}; mend or remove the file, or its other lines would be lost"
             )
-        had = {line.checksum for line in known.lines}
+        before = {line.json["checksum"] for line in known.lines}
         own = unique(item for item in planned if item.paper == paper)
         today = {
             item.cell.method: item.cell.version
@@ -88,14 +84,14 @@ def collect(
             if _add(known, item, library, name, done)
         }
         for line in known.lines:
-            if int(line.axes["version"]) < today.get(line.axes["method"], 0):
+            if line.record.cell["version"] < today.get(line.method, 0):
                 known.forget(line)
-        if known.cells:
-            now = {line.checksum for line in known.lines}
-            if now != had:  # else a field that came later would show as a change of every line
-                with writing(known.folder, "folder", ""):
-                    measured.write(known)
-            done.files.append((known.file, len(now - had), len(now & had)))
+        after = {line.json["checksum"] for line in known.lines}
+        if after != before:
+            with writing(known.file.parent, "folder", ""):
+                measured.write(known)
+        if after:
+            done.files.append((known.file, len(after - before), len(after & before)))
     return done
 
 
@@ -117,7 +113,7 @@ def _beside(planned: Sequence[Planned], store: Store) -> Counter[str]:
 def _add(
     known: Measured, item: Planned, library: Noting, contributor: str, done: Collected
 ) -> bool:
-    """One finished cell, and what was read of it; whether it is finished."""
+    """Add one finished cell, and what was read of it; return whether it is finished."""
     record = library.record(item.cell.id)
     if record is None or record.status not in ("done", "diverged"):
         return False
@@ -125,20 +121,19 @@ def _add(
         done.half += 1
         return False
     named = replace(record, provenance={**record.provenance, "contributor": contributor})
-    before = known.cells.get(record.id, {}).get(Line(named, {}).key)
-    if before is not None and before.digests != (named.provenance.get("digests") or {}):
+    line = Line(named, item.column)
+    before = next((each for each in known.cells.get(line.cell, ()) if each.key == line.key), None)
+    if before is not None and before.digests != line.digests:
         if _settled(before.record, named):
             done.conflicts.append(_conflict(before.record, named))
             return True
         before = None
-    read = library.read_curves.get(record.id, {}).keys() | (
-        before.drawn.keys() if before else set()
-    )
-    line = line_of(named, _axes(item), library.store, read)
-    arrays = _write_arrays(known, line, library.read_arrays.get(record.id, {}))
+    read = library.read_curves.get(line.cell, set()) | set(before.curves if before else ())
+    line = line_of(named, library.store, item.column, read)
+    arrays: Mapping[str, Arrays] = library.read_arrays.get(line.cell, {})
     if before is not None:
         arrays = {**before.arrays, **arrays}
-        line = line if _improves(before, line) else replace(before, drawn=line.drawn)
+        line = line if _improves(before, line) else replace(before, curves=line.curves)
     known.add(replace(line, arrays=arrays))
     return True
 
@@ -153,46 +148,14 @@ def _conflict(before: Record, now: Record) -> str:
 
 
 def _settled(before: Record, record: Record) -> bool:
-    """Whether the same versions, committed, gave both in the same way."""
+    """Return whether the same versions, committed, gave both in the same way."""
     then, now = before.provenance, record.provenance
     alike = all(then[name] == now.get(name) for name in ("versions", "chunk"))
     return alike and not then.get("dirty") and not now.get("dirty")
 
 
 def _improves(before: Line, line: Line) -> bool:
-    """Whether a line says more than one with the same digests."""
+    """Return whether a line says more than one with the same digests."""
     then, now = before.record.provenance, line.record.provenance
     cleaner = bool(then.get("dirty")) and not now.get("dirty")
-    return cleaner or (not before.counted and bool(line.counted))
-
-
-def _write_arrays(known: Measured, line: Line, read: Mapping[str, Arrays]) -> dict[str, str]:
-    """Keep the diagnostics that artefacts read of a line; the checksums of their files."""
-    files = {reduction: _compressed(arrays) for reduction, arrays in read.items() if arrays}
-    for reduction, data in files.items():
-        place = known.place_of(line, reduction)
-        with writing(known.folder, "folder", ""):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
-    return {reduction: sha256(data).hexdigest() for reduction, data in files.items()}
-
-
-def _compressed(arrays: Arrays) -> bytes:
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-    return buffer.getvalue()
-
-
-def _axes(item: Planned) -> dict[str, Any]:
-    cell, recipe = item.cell, item.cell.recipe
-    return {
-        "method": cell.method,
-        "version": cell.version,
-        "hp": cell.hp,
-        "column": item.column,
-        "dataset": recipe["dataset"],
-        "model": recipe["model"],
-        "clients": recipe["clients"],
-        "rounds": cell.rounds,
-        "seed": cell.seed,
-    }
+    return cleaner or (before.counts is None and line.counts is not None)

@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 
 from repfl.bench.errors import Corrupt, UserError, one_line
-from repfl.bench.evidence import floors, tiers
-from repfl.bench.evidence.lines import Line, counts_of
+from repfl.bench.evidence import agreement, floors
+from repfl.bench.evidence.line import Counts, Curve, Line, by_name, counts_of
 from repfl.bench.evidence.measured import Measured
-from repfl.bench.evidence.packing import Counts, Curve, by_name
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import Cell, entry
 from repfl.bench.grid.plan import Planned
@@ -93,13 +92,12 @@ class Known:
         return self._library.why_missing(cell)
 
     def curves(self, cell: str, names: Sequence[str]) -> dict[str, Curve]:
-        """The named curves of a cell, as far as they were kept."""
-        record = self._library.record(cell)
-        return (
-            self._measured.curves(cell, names)
-            if record is None
-            else self._library.curves(record, names)
-        )
+        """The named curves of a cell, as far as they were published."""
+        if (record := self._library.record(cell)) is not None:
+            return self._library.curves(record, names)
+        line = self._measured.line(cell)
+        curves = {} if line is None else line.curves
+        return {name: curve for name, curve in curves.items() if wanted(name, names)}
 
     def counts(self, cell: str) -> Counts | None:
         """Each client's counts in the reported round."""
@@ -112,17 +110,15 @@ class Known:
         """What `reduce` makes of the diagnostics of one cell; as it was made where there is no
         record.
         """
-        record = self._library.record(cell)
-        return (
-            self._measured.arrays(cell, reduce.__name__)
-            if record is None
-            else self._library.arrays(record, reduce)
-        )
+        if (record := self._library.record(cell)) is not None:
+            return self._library.arrays(record, reduce)
+        line = self._measured.line(cell)
+        return {} if line is None else line.arrays.get(reduce.__name__, {})
 
     @cached_property
-    def tiers(self) -> dict[str, tiers.Tier]:
-        """How well measured lines are founded, by cell."""
-        return tiers.tiers(self._measured)
+    def tiers(self) -> dict[str, str]:
+        """How well published lines are founded, by cell."""
+        return agreement.tiers(self._measured)
 
 
 def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -224,7 +220,7 @@ class StoredEvidence:
     def _tier(self, line: Line | None, origin: Mapping[str, Any], cell: Cell) -> str:
         """How well a number is founded, and whether it is stale."""
         if line is not None:
-            founded, standing = str(self._known.tiers[line.cell]), line.standing
+            founded, standing = self._known.tiers[line.cell], line.standing
         else:
             founded = HALF if provenance.half(origin) else ""
             standing = versions.of_record(origin, cell.json)

@@ -15,7 +15,7 @@ from typing import Any
 
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Known
-from repfl.bench.evidence.packing import Curve
+from repfl.bench.evidence.line import Curve
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.plan import Planned
 from repfl.bench.grid.recipes import dotted
@@ -125,6 +125,14 @@ def settled(planned: Sequence[Planned], known: Known) -> list[Planned]:
             best = next((each for each in choice.trials if each.status == "missing"), None)
         chosen |= set((best or choice.trials[0]).ids)
     return [item for item in planned if not item.trial or item.cell.id in chosen]
+
+
+def validated(planned: Sequence[Planned]) -> bool:
+    """Return whether any recipe has validation data to choose by."""
+    return any(
+        _validates(recipe)
+        for recipe in {item.column: item.cell.recipe for item in planned}.values()
+    )
 
 
 def _validates(recipe: Mapping[str, Any]) -> bool:

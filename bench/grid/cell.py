@@ -53,6 +53,10 @@ _PARTS: dict[int, tuple[Mapping[str, Any], str]] = {}
 """By the identity of the object, which is kept beside its text so that it stays taken."""
 
 
+MAX_SEED = 2**32
+"""As NumPy's legacy generators take them, which published partitions were drawn with."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """One experiment, fully resolved."""
@@ -105,10 +109,10 @@ def build_cell(
     """Return the cell of a method, its hyper-parameters, a recipe and a seed; refuse in one line
     what is wrong.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < MAX_SEED:
         raise UserError(
             f"{place + ': ' if place else ''}seed = {seed!r} is not valid; valid: a whole number"
-            " >= 0"
+            f" >= 0 and < {MAX_SEED}"
         )
     key = (entry(method, place).cls, repr(hp))
     if key not in _RESOLVED:

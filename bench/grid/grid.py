@@ -16,26 +16,14 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from repfl.bench.errors import UserError, line_of, no_name, one_line, refusal, unknown
-from repfl.bench.grid.recipes import leaves, merge, recipe_from
-from repfl.bench.grid.schema import (
-    NAME,
-    Artefact,
-    Block,
-    Cells,
-    GridFile,
-    Scale,
-    ScaleRules,
-    rows_of,
-    written_out,
-)
+from repfl.bench.grid.recipes import dotted, leaves, merge, nested, recipe_from
+from repfl.bench.grid.schema import NAME, Block, Cells, GridFile, Scale, rows_of, written_out
 from repfl.datasets.core.recipe import Recipe
 
 SCALES = get_args(Scale)
 ROOT = Path(__file__).resolve().parents[2] / "paper_tables"
-LIMIT = 100_000
-"""Cells of one grid file, and values that it may list; the largest grid of a paper has some
-thousands.
-"""
+MAX_CELLS = 100_000
+"""Cells of one grid file at a scale, and values that it may list."""
 OUTSIDE: dict[str, Path] = {}
 """Grid files of papers that plugins brought, by paper."""
 
@@ -63,11 +51,11 @@ class Grid:
             raise UserError(f"{self.path}: cannot be read: {one_line(error)}") from None
 
     def _load(self) -> GridFile:
-        listed = self._text.count(
-            ","
-        )  # before it is parsed, which would take a minute where it takes longest
-        if listed > LIMIT:
-            raise UserError(f"{self.name}: lists {listed:,} values; a grid file may list {LIMIT:,}")
+        # counted before it is parsed, which could take a minute
+        if (listed := self._text.count(",")) > MAX_CELLS:
+            raise UserError(
+                f"{self.name}: lists {listed:,} values; a grid file may list {MAX_CELLS:,}"
+            )
         try:
             content = tomllib.loads(self._text)
         except (ValueError, RecursionError) as error:
@@ -106,47 +94,44 @@ class Grid:
             if scale in cells.block.scales and columns:
                 yield replace(cells, columns=columns)
 
-    # -- whatever a file names exists, and nobody is surprised by its size -------------------------
+    # -- whether all that a file names is there ----------------------------------------------------
 
     def _check(self) -> None:
         """Refuse a grid file in one line that says what, where, and what would be valid."""
-        for name, values in self.file.recipes.items():
-            if "inherit" in values:
-                self._refer("recipes", values["inherit"], ("recipes", name, "inherit"))
-        for name, recipes in self.file.columns.items():
+        file = self.file
+        for name, table in file.recipes.items():
+            if table.inherit is not None:
+                self._refer("recipes", table.inherit, ("recipes", name, "inherit"))
+        for name, recipes in file.columns.items():
             for recipe in recipes:
                 self._refer("recipes", recipe, ("columns", name), (recipe,))
-        for scale, rules in self.file.scales.items():
-            self._check_scale(scale, rules)
-        count = 0
-        for key, artefact in self.file.artefacts.items():
-            self._check_artefact(key, artefact)
+        for scale, rules in file.scales.items():
+            if scale not in SCALES:
+                raise unknown("scale", scale, SCALES, self.at("scales", scale))
+            for pattern in (*rules.recipes, *rules.only):
+                if not any(fnmatchcase(recipe, pattern) for recipe in file.recipes):
+                    self._refer("recipes", pattern, ("scales", scale, "recipes", pattern))
+        self._check_artefacts()
+
+    def _check_artefacts(self) -> None:
+        file, cells = self.file, 0
+        for key, artefact in file.artefacts.items():
+            if not NAME.fullmatch(key):
+                raise no_name("artefact", key, self.at("artefacts", key), "table1")
+            if artefact.like:
+                at = ("artefacts", key, "like")
+                self._refer("artefacts", artefact.like, at)
+                if file.artefacts[artefact.like].like:
+                    raise UserError(
+                        f"{self.at(*at)}: {artefact.like!r} is itself like another one; take that"
+                    )
             for index, block in enumerate(artefact.cells):
-                count += self._check_block(block, ("artefacts", key, "cells", index), count)
-
-    def _check_scale(self, scale: str, rules: ScaleRules) -> None:
-        """A scale has a known name, and its patterns match something."""
-        if scale not in SCALES:
-            raise unknown("scale", scale, SCALES, self.at("scales", scale))
-        for pattern in (*rules.recipes, *rules.only):
-            if not any(fnmatchcase(recipe, pattern) for recipe in self.file.recipes):
-                self._refer("recipes", pattern, ("scales", scale, "recipes", pattern))
-
-    def _check_artefact(self, key: str, artefact: Artefact) -> None:
-        """An artefact's name can become part of a path, and it is like one that stands alone."""
-        if not NAME.fullmatch(key):
-            raise no_name("artefact", key, self.at("artefacts", key), "table1")
-        if artefact.like:
-            at = ("artefacts", key, "like")
-            self._refer("artefacts", artefact.like, at)
-            if self.file.artefacts[artefact.like].like:
-                raise UserError(
-                    f"{self.at(*at)}: {artefact.like!r} is itself like another one; take that"
-                )
+                cells += self._check_block(block, ("artefacts", key, "cells", index), cells)
 
     def _check_block(self, block: Block, at: tuple[Any, ...], before: int) -> int:
-        """A block refers to what exists, and its rows can be told apart; returns how many cells it
-        has at one scale, after `before` others. They are counted before they are written out.
+        """Refuse a block that names what is not there, or has too many cells or equal labels.
+
+        Return its number of cells at one scale, counted before they are written out.
         """
         file = self.file
         for name in (*block.recipes, *block.per):
@@ -163,32 +148,33 @@ class Grid:
         recipes *= prod(map(len, block.across.values()))
         trials = block.search.trials if block.search else 1
         count = rows * recipes * seeds * trials
-        if before + count > LIMIT:
-            told = f"{rows:,} rows x {recipes:,} recipes x {seeds:,} seeds"
-            told += f" x {trials:,} trials" if block.search else ""
+        if before + count > MAX_CELLS:
+            factors = f"{rows:,} rows x {recipes:,} recipes x {seeds:,} seeds"
+            factors += f" x {trials:,} trials" if block.search else ""
             raise UserError(
-                f"{self.at(*at)}: {told} bring this file to {before + count:,} cells at one"
-                f" scale; a grid may have {LIMIT:,}"
+                f"{self.at(*at)}: {factors} bring this file to {before + count:,} cells at one"
+                f" scale; a grid may have {MAX_CELLS:,}"
             )
         for label, times in Counter(row.label for row in rows_of(file, block)).items():
             if times > 1:
+                swept = " ".join(f"{{{name}}}" for name in block.sweep)
+                hint = f"; write what is swept into the label: '{label} {swept}'" if swept else ""
                 place = self.at(*at, "rows", hints=(label,))
-                raise UserError(f"{place}: two rows are called {label!r}")
+                raise UserError(f"{place}: two rows are called {label!r}{hint}")
         return count
 
-    def _refer(self, kind: str, name: Any, at: tuple[Any, ...], hints: Sequence[str] = ()) -> None:
-        """What a place of the file names is there."""
+    def _refer(self, kind: str, name: str, at: tuple[Any, ...], hints: Sequence[str] = ()) -> None:
+        """Refuse a name that the file does not define."""
         known = getattr(self.file, kind)
-        if not isinstance(name, str) or name not in known:
+        if name not in known:
             what = kind if kind in ("rows", "columns") else kind.removesuffix("s")
-            raise unknown(what, str(name), known, self.at(*at, hints=hints))
+            raise unknown(what, name, known, self.at(*at, hints=hints))
 
     # -- recipes -----------------------------------------------------------------------------------
 
     def label(self, recipe: str) -> str:
-        """How tables name a recipe."""
-        values = self._inherited(recipe)
-        return str(values.get("label", recipe))
+        """Return how tables name a recipe."""
+        return str(self._inherited(recipe).get("label", recipe))
 
     def recipe(
         self,
@@ -198,63 +184,58 @@ class Grid:
         fields: Mapping[str, Any] | None = None,
         at: tuple[Any, ...] = (),
     ) -> Recipe:
-        """A recipe at a scale, validated; `fields` of it are otherwise, as the file says `at` some
+        """Return a recipe at a scale, validated, with further `fields` that the file sets `at` some
         place.
         """
         key = (name, scale, repr(evaluation), repr(fields))
         if key not in self._recipes:
-            changes = ({"evaluation": evaluation or {}}, fields or {})
-            place = (at if fields else ()) or ("recipes", name)
-            self._recipes[key] = self._resolve(name, scale, changes, place)
+            rules, values = self.file.scales[scale], self._inherited(name)
+            own = [v for pattern, v in rules.recipes.items() if fnmatchcase(name, pattern)]
+            for change in (rules.recipe, *own, {"evaluation": evaluation or {}}, fields or {}):
+                values = merge(values, change)
+            values.pop("label", None)
+            try:
+                self._recipes[key] = recipe_from(values, f"recipe {name!r} at scale {scale}")
+            except UserError as error:
+                place = (at if fields else ()) or ("recipes", name)
+                raise UserError(f"{self.at(*place)}: {error}") from None
         return self._recipes[key]
 
-    def _resolve(
-        self, name: str, scale: str, changes: tuple[Mapping[str, Any], ...], at: tuple[Any, ...]
-    ) -> Recipe:
-        rules = self.file.scales[scale]
-        values = self._inherited(name)
-        own = [change for pattern, change in rules.recipes.items() if fnmatchcase(name, pattern)]
-        for change in (rules.recipe, *own, *changes):
-            values = merge(values, change)
-        values.pop("label", None)
-        try:
-            return recipe_from(values, f"recipe {name!r} at scale {scale}")
-        except UserError as error:
-            raise UserError(f"{self.at(*at)}: {error}") from None
-
     def _inherited(self, name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Return a recipe's table, merged into that of the recipe it inherits from."""
         if name in seen:
             raise UserError(
                 f"{self.at('recipes', name, 'inherit')}: recipe {name!r} inherits from itself"
                 f" through {' -> '.join(seen)}"
             )
-        own = dict(self.file.recipes[name])
-        parent = own.pop("inherit", None)
-        return merge(self._inherited(parent, (*seen, name)), own) if parent is not None else own
+        table = self.file.recipes[name]
+        inherited = self._inherited(table.inherit, (*seen, name)) if table.inherit else {}
+        for field in table.unset:
+            flat = dotted(inherited)
+            kept = {k: v for k, v in flat.items() if not f"{k}.".startswith(f"{field}.")}
+            if len(kept) == len(flat):
+                raise unknown("field", field, flat, self.at("recipes", name, "unset"))
+            inherited = nested(kept)
+        return merge(inherited, table.model_extra or {})
 
 
 def paper_of(path: Path) -> str:
-    """What the paper of a grid file is called: by its folder where the file is a grid.toml, else by
-    the file.
+    """Return the name of a grid file's paper: that of its folder if it is a grid.toml, else its
+    own.
     """
     return (path.parent.name if path.name == "grid.toml" else path.stem).replace("_", "-")
 
 
 def files(root: Path | None = None) -> dict[str, Path]:
-    """Every paper's grid file, by paper, the board's after those that print numbers; without a
-    root, those of plugins too.
+    """Return every paper's grid file, by paper, the board's after those that print numbers; without
+    a root, those of plug-ins too.
     """
-    found = {
-        path.parent.name.replace("_", "-"): path
-        for path in sorted((root or ROOT).glob("*/grid.toml"), key=_order)
-    }
-    return found if root else found | OUTSIDE
+    paths = sorted((root or ROOT).glob("*/grid.toml"), key=lambda path: (not _prints(path), path))
+    return {paper_of(path): path for path in paths} | ({} if root else OUTSIDE)
 
 
 def named(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Papers as they are called, also where a name is spelt like a folder; one of another name is
-    refused.
-    """
+    """Return papers under their names, also if a name is spelt like a folder; refuse others."""
     papers = [name.replace("_", "-") for name in names]
     for name in papers:
         if name not in known:
@@ -263,16 +244,16 @@ def named(names: Iterable[str], known: Iterable[str]) -> list[str]:
 
 
 def printed(root: Path | None = None) -> list[str]:
-    """The papers that print numbers; the board is ours alone."""
-    return [paper for paper, path in files(root).items() if not _order(path)[0]]
+    """Return the papers that print numbers; the board is ours alone."""
+    return [paper for paper, path in files(root).items() if _prints(path)]
 
 
-def _order(path: Path) -> tuple[bool, Path]:
-    return not (path.parent / "published").is_dir(), path
+def _prints(path: Path) -> bool:
+    return (path.parent / "published").is_dir()
 
 
 def folder(paper: str, root: Path | None = None) -> Path:
-    """A paper's folder, whether there is anything in it or not."""
+    """Return a paper's folder, which may not exist."""
     outside = None if root else OUTSIDE.get(paper)
     return outside.parent if outside else (root or ROOT) / paper.replace("-", "_")
 
@@ -283,7 +264,7 @@ def _read(path: Path, _changed: int) -> Grid:
 
 
 def read(path: Path) -> Grid:
-    """A grid file, read again only when it has changed."""
+    """Return a grid file, read again only if it has changed."""
     try:
         return _read(path, path.stat().st_mtime_ns)
     except OSError as error:

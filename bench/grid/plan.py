@@ -84,6 +84,7 @@ class Selection:
     artefacts: Sequence[str] = ()
     methods: Sequence[str] = ()
     datasets: Sequence[str] = ()
+    columns: Sequence[str] = ()
     seeds: Sequence[int] = ()
     cells: Sequence[str] = ()
     scale: str = "smoke"
@@ -148,8 +149,8 @@ def plan(selection: Selection, *, beside: bool = False) -> list[Planned]:
     planned = _all_cells(selection)
     if not planned:
         raise UserError(
-            f"{selection} has no cells at scale {selection.scale}; `repfl artefacts` lists what"
-            " there is"
+            f"{selection} has no cells at scale {selection.scale}; `repfl list artefacts` lists"
+            " what there is"
         )
     selected = [
         item
@@ -334,12 +335,17 @@ def _method(item: Planned) -> Sequence[str]:
     return [item.cell.method]
 
 
+def _columns(item: Planned) -> Sequence[str]:
+    return [item.column, item.column_label, item.column.partition("[")[0]]
+
+
 def _narrow(items: list[Planned], selection: Selection) -> list[Planned]:
     """Apply the remaining selectors one after another; the one that leaves nothing is named, with
     what there is, here or at other scales.
     """
     selectors: list[tuple[str, Sequence[Any], Names]] = [
         ("--dataset", selection.datasets, lambda item: [item.cell.recipe["dataset"]]),
+        ("--column", selection.columns, _columns),
         ("--seed", selection.seeds, lambda item: [str(item.cell.seed)]),
     ]
     for option, values, names in selectors:
@@ -351,8 +357,8 @@ def _narrow(items: list[Planned], selection: Selection) -> list[Planned]:
     for prefix in selection.cells:
         if not any(item.cell.id.startswith(prefix) for item in items):
             raise UserError(
-                f"--cell {prefix}: no selected cell has an id that starts so; `repfl plan --json`"
-                " lists them"
+                f"--cell {prefix}: no selected cell has an id that starts so;"
+                " `repfl plan --json` lists them"
             )
     cells = tuple(selection.cells)
     return [item for item in items if not cells or item.cell.id.startswith(cells)]

@@ -153,6 +153,7 @@ def registries() -> dict[str, MutableMapping[str, Any]]:
     """
     from repfl.algorithms import models
     from repfl.algorithms.core import method
+    from repfl.algorithms.engine import metrics
     from repfl.datasets.core import partition, registry
 
     for complete in (method.methods, partition.partitioners, registry.names):
@@ -162,6 +163,7 @@ def registries() -> dict[str, MutableMapping[str, Any]]:
         "dataset": registry._REGISTRY,
         "model": models.MODELS,
         "partition": partition._PARTITIONERS,
+        "metric": metrics.METRICS,
     }
 
 

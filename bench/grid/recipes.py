@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from repfl.bench.errors import UserError, nearest, one_line, refusal, unknown
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.recipe import Newcomers, Recipe
+from repfl.datasets.core.recipe import Newcomers, Recipe, Training
 
 if TYPE_CHECKING:
     from repfl.datasets.core.registry import Dataset
@@ -74,6 +74,8 @@ def _problems(recipe: Recipe) -> Iterator[str]:
     yield from _unknown_names(recipe)
     yield from _data_problems(recipe)
     yield from _model_problems(recipe)
+    yield from _partition_problems(recipe)
+    yield from _training_problems(recipe.training)
     yield from _evaluation_problems(recipe)
 
 
@@ -171,21 +173,77 @@ def _build_problem(model: str, channels: int, size: int, classes: int) -> str:
     return ""
 
 
+def _partition_problems(recipe: Recipe) -> Iterator[str]:
+    from repfl.datasets.core import partition, registry
+
+    dataset = registry.get(recipe.dataset)
+    try:
+        partition.check_val_share(recipe.partition)
+        if splits := sizes(dataset):
+            facts = partition.Facts(splits, len(dataset.classes), dataset.groups)
+            partition.check_request(recipe.partition, facts, recipe.clients)
+    except DataError as error:
+        text = str(error)
+        yield (
+            text
+            if recipe.partition.rule in text
+            else f"partition {recipe.partition.rule!r}: {text}"
+        )
+
+
+def _training_problems(training: Training) -> Iterator[str]:
+    if training.optimiser is None and training.scheduler is None:
+        return
+    from repfl.algorithms.engine import optimiser as torch_optim
+
+    for what, chosen, classes in (
+        ("optimiser", training.optimiser, torch_optim.OPTIMISERS),
+        ("scheduler", training.scheduler, torch_optim.SCHEDULERS),
+    ):
+        if chosen is None:
+            continue
+        if chosen.name not in classes:
+            yield str(unknown(f"training.{what}.name", chosen.name, classes))
+            return
+        known = torch_optim.options_of(classes[chosen.name])
+        for option in chosen.options:
+            if option in torch_optim.FIELDS:
+                yield f"training.{what}.options.{option}: set training.{option} instead"
+            elif option not in known:
+                yield f"{chosen.name} has no option {option!r}; {nearest(option, known)}"
+    if training.scheduler and training.lr_decay != 1:
+        yield "training.lr_decay is a schedule as well as training.scheduler; leave one of them out"
+    if problem := _optimiser_problem(adapter(Training).dump_json(training)):
+        yield problem
+
+
+@lru_cache(maxsize=64)
+def _optimiser_problem(training: bytes) -> str:
+    """Try an optimiser and a schedule, since PyTorch knows best which options are valid."""
+    from repfl.algorithms.engine.optimiser import try_out
+
+    values: Training = adapter(Training).validate_json(training)
+    names = [chosen.name for chosen in (values.optimiser, values.scheduler) if chosen]
+    try:
+        try_out(values)
+    except (ArithmeticError, AssertionError, TypeError, ValueError, RuntimeError) as error:
+        return f"training: {' with '.join(names)}: {type(error).__name__}: {one_line(error)}"
+    return ""
+
+
 def _evaluation_problems(recipe: Recipe) -> Iterator[str]:
+    from repfl.algorithms.engine.metrics import METRICS
     from repfl.datasets.core import partition
 
     evaluation, rounds = recipe.evaluation, recipe.training.rounds
     if evaluation.point not in evaluation.points:
         yield str(unknown("evaluation.point", evaluation.point, evaluation.points))
+    for name in evaluation.metrics:
+        if name not in METRICS:
+            yield str(unknown("evaluation.metrics", name, METRICS))
     if evaluation.rule == "max" and any(not 1 <= each <= rounds for each in evaluation.rounds):
         yield f"evaluation.rounds = {evaluation.rounds} is not valid; valid: 1 to {rounds}"
-    try:
-        partition.check_val_share(recipe.partition)
-        validated_rule = partition.has_validation(recipe.partition)
-    except DataError as error:
-        yield str(error)
-        return
-    if evaluation.rule == "best-val" and not validated_rule:
+    if evaluation.rule == "best-val" and not partition.has_validation(recipe.partition):
         yield (
             "evaluation.rule = 'best-val' needs validation data, and partition"
             f" {recipe.partition.rule!r} sets none apart; valid: 'last' or 'max', or a"
@@ -258,19 +316,24 @@ def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
     tables: dict[str, Any] = {}
     for name, value in fields.items():
         *outer, last = name.removeprefix("recipe.").split(".")
-        for part in reversed(outer):
-            last, value = part, {last: value}
-        tables = merge(tables, {last: value})
+        table = tables
+        for part in outer:
+            inner = table.get(part)
+            table[part] = dict(inner) if isinstance(inner, Mapping) else {}
+            table = table[part]
+        table[last] = value
     return tables
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with the entries of `change` put in, tables into tables; a new partition rule
-    drops the options of the old one.
+    """Return `base` with the entries of `change` put in, tables into tables.
+
+    Options belong to the rule or the class that is named beside them: a change that names one,
+    even the same, replaces the old options.
     """
     merged = dict(base)
-    if "options" in merged and change.get("rule", merged.get("rule")) != merged.get("rule"):
-        del merged["options"]
+    if {"rule", "name"} & change.keys():
+        merged.pop("options", None)
     for key, value in change.items():
         old = merged.get(key)
         if isinstance(old, Mapping) and isinstance(value, Mapping):

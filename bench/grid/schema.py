@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from repfl.bench.grid.cell import MAX_SEED
 from repfl.bench.grid.recipes import dotted, merge, nested
 
 Range = Literal["log", "uniform", "whole", "log whole", "near-one", "one of"]
 Scale = Literal["smoke", "desk", "paper"]
-Seed = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=MAX_SEED)]
 NAME = re.compile(r"[a-z0-9-]+")
 """What artefacts and papers are called: the names of files and folders in a report, of anchors in
 its page and of labels in LaTeX.
@@ -150,6 +151,24 @@ class ScaleRules(_Strict):
     methods: dict[str, dict[str, Any]] = {}
 
 
+class RecipeTable(BaseModel):
+    """Fields of a recipe, or its differences from another recipe of the file.
+
+    Tables are merged into those inherited, entry by entry. A table that names a `rule` (a
+    partition) or a `name` (an optimiser, a schedule) replaces the options of the inherited one.
+    """
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    inherit: str | None = None
+    unset: list[str] = Field(
+        default=[],
+        description=(
+            "inherited fields or tables that are left out, such as `newcomers` or"
+            " `partition.options.test_share`"
+        ),
+    )
+
+
 class GridFile(_Strict):
     """A whole grid.toml."""
 
@@ -166,7 +185,7 @@ class GridFile(_Strict):
         default="",
         description="what is asked and how, where no paper says it: for a protocol of one's own",
     )
-    recipes: dict[str, dict[str, Any]]
+    recipes: dict[str, RecipeTable]
     rows: dict[str, list[GridRow]] = {}
     columns: dict[str, list[str]] = {}
     scales: dict[str, ScaleRules]

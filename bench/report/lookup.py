@@ -55,8 +55,8 @@ def told(name: str) -> list[str]:
     paper, _, rest = name.partition("/")
     if not rest:
         raise UserError(
-            "evidence is for PAPER/CLAIM, PAPER/FILE:LINE or PAPER/ARTEFACT, such as"
-            f" fedobp/table3, not {name!r}; the report lists all claims of a paper"
+            f"{name!r} is not valid; valid: PAPER/CLAIM, PAPER/FILE:LINE or PAPER/ARTEFACT, such as"
+            " fedobp/table3; `repfl list claims` lists claims"
         )
     if paper not in grids.files():
         raise unknown("paper", paper, grids.files())
@@ -176,3 +176,19 @@ def _needed(result: Result, cell: dict[Any, Any]) -> list[str]:
     planned = plan(Selection(scale=result.scale, artefacts=[result.key]))
     mine = [item.cell.short for item in planned if (item.row, item.column) == place]
     return list(dict.fromkeys(each[:12] for each in cell.get("ids") or mine))
+
+
+def all_claims() -> list[dict[str, Any]]:
+    """Return every claim of the papers, with its standing by the runs of the paper's scale."""
+    return [
+        {
+            "claim": f"{result.paper}/{claim.id}",
+            "artefact": result.key,
+            "standing": render.standing(claim),
+            "text": claim.text,
+            "sources": list(claim.sources),
+        }
+        for paper in grids.files()
+        for result in made(paper, "paper")
+        for claim in result.claims
+    ]

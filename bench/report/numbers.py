@@ -13,19 +13,11 @@ from repfl.paper_tables.core.verdict import EXACT
 
 MINUS = "\N{MINUS SIGN}"
 BLANK = "\N{EN DASH}"
-MARKS = {
-    "half": "ʰ",
-    "measured": "ᵐ",
-    "recomputed": "ʳ",
-    "confirmed": "ᶜ",
-    "stale": "ˢ",
-    "desk": "ᵈ",
-}
+MARKS = {"half": "ʰ", "measured": "ᵐ", "confirmed": "ᶜ", "stale": "ˢ", "desk": "ᵈ"}
 """How well a number is founded."""
 MEANING = {
     "half": "half precision: forward passes in bfloat16; not float32's number",
     "measured": "measured once",
-    "recomputed": "recomputed on the same platform, with equal bits",
     "confirmed": "confirmed on another platform, within a point and the noise of a run",
     "stale": "stale: of another version than today's: engine, method, data set or rule",
     "desk": "desk scale: real data, but fewer rounds, clients or seeds, or a smaller model",

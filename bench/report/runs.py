@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from repfl.bench.evidence.library import Known
-from repfl.bench.evidence.packing import Counts, Curve
+from repfl.bench.evidence.line import Counts, Curve
 from repfl.bench.grid.plan import Planned, unique
 from repfl.bench.run.metrics import TRAFFIC, judged
 from repfl.bench.run.products import as_made
@@ -40,7 +40,7 @@ def told(planned: Sequence[Planned], known: Known) -> dict[str, Any]:
         name = "/".join(judged(run["recipe"]["evaluation"]))
         done = record.status == "done"
         run |= {
-            "tier": str(known.tiers[cell]) if line else "",
+            "tier": known.tiers[cell] if line else "",
             "stale": "" if standing.current else standing.reason,
             "curve": _curve(known.curves(cell, [name]).get(name) if done else None),
             "clients": _shares(known.counts(cell) if done else None),

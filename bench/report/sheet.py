@@ -185,7 +185,6 @@ class Book:
     """The self-test."""
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    readings: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
-    """By paper, verdicts counted by reading of its printed ±: a head and lines."""
+    operating: Sequence[Sequence[str]] = ()
     records: str = ""
     """The folder of records, relative to the report."""

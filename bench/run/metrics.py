@@ -51,12 +51,10 @@ def _summary(curves: Mapping[str, Mapping[int, float]], point: str) -> dict[str,
     mean, pooled = curves[f"{point}/mean"], curves[f"{point}/pooled"]
     top = max(mean, key=lambda round_: (mean[round_], -round_))
     chosen = _validated(curves, point, "mean")
+    further = {name.removeprefix(f"{point}/") for name in curves if name.startswith(f"{point}/")}
+    names = ("mean", "pooled", "std", "decile", *sorted(n for n in further if "/" not in n))
     return {
-        "last": {
-            name: _last(curves[f"{point}/{name}"])
-            for name in ("mean", "pooled", "std", "decile")
-            if f"{point}/{name}" in curves
-        },
+        "last": {n: _last(curves[f"{point}/{n}"]) for n in names if f"{point}/{n}" in curves},
         "max": {"mean": mean[top], "pooled": max(pooled.values()), "round": top},
         "best_val": None
         if chosen is None

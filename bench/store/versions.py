@@ -56,13 +56,14 @@ def _known(kind: str, name: str, registered: Mapping[str, Any]) -> Any:
 
 def _plugin(method: str, recipe: Mapping[str, Any], rule: str | None) -> dict[str, str]:
     """Return one hash of all plug-ins that bring something of a cell; nothing if none does."""
-    names = {
-        "method": method,
-        "dataset": recipe["dataset"],
-        "model": recipe.get("model"),
-        "partition": rule,
-    }
-    digests = {plugins.digest(kind, str(name)) for kind, name in names.items()} - {""}
+    named = [
+        ("method", method),
+        ("dataset", recipe["dataset"]),
+        ("model", recipe.get("model")),
+        ("partition", rule),
+        *(("metric", name) for name in (recipe.get("evaluation") or {}).get("metrics") or ()),
+    ]
+    digests = {plugins.digest(kind, str(name)) for kind, name in named} - {""}
     return {PLUGIN: sha256(" ".join(sorted(digests)).encode()).hexdigest()} if digests else {}
 
 

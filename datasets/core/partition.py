@@ -33,6 +33,41 @@ MAX_ATTEMPTS = 1000
 
 
 @dataclass(frozen=True)
+class Facts:
+    """What is known of a dataset before its samples are read."""
+
+    splits: Mapping[str, int]
+    classes: int
+    groups: tuple[str, ...] = ()
+
+    @property
+    def is_split(self) -> bool:
+        """Whether there are an official train and an official test split."""
+        return {"train", "test"} <= set(self.splits)
+
+    def require_splits(self) -> None:
+        """Raise if there are no official splits."""
+        if not self.is_split:
+            raise DataError(
+                "the rule samples from official train and test splits, which this dataset does not"
+                " have"
+            )
+
+    def check_test_share(self, test_share: float | None) -> None:
+        """Raise if a share of test samples is given beside an official split, or is missing."""
+        if self.is_split and test_share is not None:
+            raise DataError(
+                "partition option test_share is for datasets without an official test split: leave"
+                " it out"
+            )
+        if not self.is_split and test_share is None:
+            raise DataError(
+                "this dataset has no official train and test split: set the partition option"
+                " test_share, such as 0.2"
+            )
+
+
+@dataclass(frozen=True)
 class Pool:
     """The samples to partition."""
 
@@ -42,6 +77,12 @@ class Pool:
     groups: np.ndarray | None = None  # int64 [n]
     group_names: tuple[str, ...] = ()
     source_ids: np.ndarray | None = None  # int64 [n]
+
+    @property
+    def facts(self) -> Facts:
+        """What a rule may check before it partitions."""
+        sizes = {name: len(index) for name, index in self.splits.items()}
+        return Facts(sizes, self.classes, self.group_names)
 
     @property
     def all_samples(self) -> range:
@@ -63,18 +104,10 @@ class Pool:
 
         Samples of one source stay together.
         """
-        if index is None and "train" in self.splits and "test" in self.splits:
-            if test_share is not None:
-                raise DataError(
-                    "partition option test_share is for datasets without an official test split:"
-                    " leave it out"
-                )
-            return np.asarray(self.splits["train"]), np.asarray(self.splits["test"])
+        facts = self.facts if index is None else Facts({}, self.classes)
+        facts.check_test_share(test_share)
         if test_share is None:
-            raise DataError(
-                "this dataset has no official train and test split: set the partition option"
-                " test_share, such as 0.2"
-            )
+            return np.asarray(self.splits["train"]), np.asarray(self.splits["test"])
         train: list[np.ndarray] = []
         test: list[np.ndarray] = []
         for label, members in enumerate(
@@ -89,29 +122,36 @@ class Pool:
 
 
 Partitioner = Callable[[Pool, int, int, Any], ClientSplits]
+Check = Callable[[Facts, int, Any], None]
+"""Raise DataError if so many clients cannot be served with these options."""
 P = TypeVar("P", bound=Partitioner)
 
 
 class Registered(NamedTuple):
-    """A partitioner, its dataclass of options, and its version."""
+    """A partitioner, its dataclass of options, its version, and its check."""
 
     function: Partitioner
     options: type
     version: int
+    check: Check | None
 
 
 _PARTITIONERS: dict[str, Registered] = {}
 
 
-def partitioner(name: str, options: type, *, version: int = 1) -> Callable[[P], P]:
-    """Register a partitioner and its dataclass of options under a name. Raise `version` if a change
-    moves who holds what.
+def partitioner(
+    name: str, options: type, *, version: int = 1, check: Check | None = None
+) -> Callable[[P], P]:
+    """Register a partitioner and its dataclass of options under a name.
+
+    Raise `version` if a change moves who holds what. `check(facts, clients, options)` raises
+    DataError for requests that cannot be met; it is called when cells are planned, too.
     """
 
     def register(function: P) -> P:
         if name in _PARTITIONERS:
             raise DataError(f"partition rule {name!r} is registered twice")
-        _PARTITIONERS[name] = Registered(function, options, version)
+        _PARTITIONERS[name] = Registered(function, options, version, check)
         return function
 
     return register
@@ -158,15 +198,22 @@ def _own_validation(partition: Partition) -> bool:
     return "train_share" in options and options["train_share"] + options["test_share"] < 1
 
 
-def _options(partition: Partition) -> tuple[Partitioner, Any]:
+def check_request(partition: Partition, facts: Facts, clients: int) -> None:
+    """Raise if a dataset cannot be partitioned like that, as far as can be told without it."""
+    registered, options = _options(partition)
+    if registered.check is not None:
+        registered.check(facts, clients, options)
+
+
+def _options(partition: Partition) -> tuple[Registered, Any]:
     """Return the partitioner and its validated options."""
     known = partitioners()
     if partition.rule not in known:
         raise DataError(
             f"unknown partition rule {partition.rule!r}: {suggest(partition.rule, known)}"
         )
-    function, options, _ = known[partition.rule]
-    valid = [field.name for field in fields(options)]
+    registered = known[partition.rule]
+    valid = [field.name for field in fields(registered.options)]
     for name in partition.options:
         if name not in valid:
             raise DataError(
@@ -174,7 +221,7 @@ def _options(partition: Partition) -> tuple[Partitioner, Any]:
                 f" {suggest(name, valid) if valid else 'it has none'}"
             )
     try:
-        return function, options(**partition.options)
+        return registered, registered.options(**partition.options)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "options"
@@ -191,12 +238,13 @@ def partition(data: Prepared | Pool, recipe: Recipe, seed: int) -> ClientSplits:
 
     The partition's own seed, if it has one, replaces the cell's.
     """
-    function, options = _options(recipe.partition)
+    registered, options = _options(recipe.partition)
     seed, val_share = recipe.partition.seed_in(seed), recipe.partition.val_share
     pool = data if isinstance(data, Pool) else _pool(data)
     where = f"{recipe.dataset}, partition {recipe.partition.rule!r}"
     try:
-        splits = function(pool, recipe.clients, seed, options)
+        check_request(recipe.partition, pool.facts, recipe.clients)
+        splits = registered.function(pool, recipe.clients, seed, options)
         check_val_share(recipe.partition)
         if val_share is not None:
             splits = hold_out_validation(splits, pool.labels, val_share, seed)

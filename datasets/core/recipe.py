@@ -30,7 +30,10 @@ class Partition:
 
     rule: str = Field(description="name of a partitioner")
     seed: int | None = Field(
-        default=None, ge=0, description="seed of the partition; None: the seed of the cell"
+        default=None,
+        ge=0,
+        lt=2**32,
+        description="seed of the partition; None: the seed of the cell",
     )
     options: Mapping[str, Any] = Field(
         default_factory=dict, description="the partitioner's own parameters"
@@ -49,20 +52,27 @@ class Partition:
 
 
 @dataclass(frozen=True, config=STRICT)
+class FromTorch:
+    """A class of `torch.optim` or `torch.optim.lr_scheduler`."""
+
+    name: str = Field(description="its name, such as AdamW or CosineAnnealingLR")
+    options: Mapping[str, Any] = Field(
+        default_factory=dict, description="its arguments, without those that `training` has"
+    )
+
+
+@dataclass(frozen=True, config=STRICT)
 class Training:
     """Local training and the number of rounds."""
 
     rounds: int = Field(ge=1, description="communication rounds")
     epochs: int = Field(ge=0, description="local epochs per round")
     batch: int = Field(ge=1, description="mini-batch size")
-    lr: float = Field(gt=0, description="SGD learning rate")
+    lr: float = Field(gt=0, description="learning rate")
     momentum: float = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="SGD momentum; the buffer starts at zero in every round",
+        default=0.0, ge=0, lt=1, description="momentum, whose buffer starts at zero in every round"
     )
-    weight_decay: float = Field(default=0.0, ge=0, description="SGD weight decay")
+    weight_decay: float = Field(default=0.0, ge=0, description="weight decay")
     lr_decay: float = Field(
         default=1.0, gt=0, le=1, description="factor on the learning rate after every round"
     )
@@ -78,6 +88,16 @@ class Training:
     )
     start: Literal["common", "own"] = Field(
         default="common", description="initial values of entries that are never synchronised"
+    )
+    optimiser: FromTorch | None = added_later(
+        None,
+        "an optimiser of torch.optim with lr, momentum and weight_decay of `training`, fresh in"
+        " every local training; None: SGD",
+    )
+    scheduler: FromTorch | None = added_later(
+        None,
+        "a schedule of torch.optim.lr_scheduler, which steps after every round and sets the"
+        " learning rate alone; None: lr_decay",
     )
 
 
@@ -117,6 +137,9 @@ class Evaluation:
     )
     tallies: tuple[str, ...] = Field(
         default=(), description="diagnostics to keep, such as mask frequencies"
+    )
+    metrics: tuple[str, ...] = added_later(
+        (), "metrics to record beside accuracy, such as auc and loss"
     )
 
 

@@ -13,7 +13,14 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.partition import MAX_ATTEMPTS, OPTIONS, ClientSplits, Pool, partitioner
+from repfl.datasets.core.partition import (
+    MAX_ATTEMPTS,
+    OPTIONS,
+    ClientSplits,
+    Facts,
+    Pool,
+    partitioner,
+)
 
 # -- FedOBP ----------------------------------------------------------------------------------------
 
@@ -29,7 +36,21 @@ class ClassDirichlet:
     minimum: int = Field(default=10, ge=1, description="samples that the smallest client must have")
 
 
-@partitioner("class-dirichlet", ClassDirichlet)
+def _check_class_dirichlet(facts: Facts, clients: int, options: ClassDirichlet) -> None:
+    samples = sum(facts.splits.values())
+    if clients * options.minimum > samples:
+        raise DataError(
+            f"{clients} clients with at least {options.minimum} samples each need more than the"
+            f" {samples:,} there are"
+        )
+    if int(options.test_share * options.minimum) == 0:
+        raise DataError(
+            f"a client of {options.minimum} samples would have no test sample: raise minimum or"
+            " test_share"
+        )
+
+
+@partitioner("class-dirichlet", ClassDirichlet, check=_check_class_dirichlet)
 def class_dirichlet(pool: Pool, clients: int, seed: int, options: ClassDirichlet) -> ClientSplits:
     """FedOBP's partition: cut every class over the clients by its own Dirichlet draw.
 
@@ -51,17 +72,6 @@ def draw_classes(
     by_class: list[np.ndarray], clients: int, options: ClassDirichlet, stream: np.random.RandomState
 ) -> tuple[list[np.ndarray], int]:
     """Return the clients' samples before the test part is cut off, and the number of draws."""
-    samples = sum(len(index) for index in by_class)
-    if clients * options.minimum > samples:
-        raise DataError(
-            f"{clients} clients with at least {options.minimum} samples each need more than the"
-            f" {samples:,} there are"
-        )
-    if int(options.test_share * options.minimum) == 0:
-        raise DataError(
-            f"a client of {options.minimum} samples would have no test sample: raise minimum or"
-            " test_share"
-        )
     for attempt in range(1, MAX_ATTEMPTS + 1):
         parts: list[list[np.ndarray]] = [[] for _ in range(clients)]
         for index in by_class:
@@ -103,7 +113,17 @@ class ClientDirichlet:
     test: int = Field(default=100, ge=1, description="test samples per client")
 
 
-@partitioner("client-dirichlet", ClientDirichlet)
+def _check_client_dirichlet(facts: Facts, clients: int, options: ClientDirichlet) -> None:
+    facts.require_splits()
+    for split, size in (("train", options.train), ("test", options.test)):
+        if size > facts.splits[split]:
+            raise DataError(
+                f"{split} = {size:,} is more per client than the {facts.splits[split]:,} {split}"
+                " samples there are"
+            )
+
+
+@partitioner("client-dirichlet", ClientDirichlet, check=_check_client_dirichlet)
 def client_dirichlet(pool: Pool, clients: int, seed: int, options: ClientDirichlet) -> ClientSplits:
     """FedPURIN's partition: every client draws a class distribution and then its samples.
 
@@ -111,10 +131,6 @@ def client_dirichlet(pool: Pool, clients: int, seed: int, options: ClientDirichl
     and test come from two calls with the same seed; the class distributions are drawn first, so
     they are the same in both.
     """
-    if not {"train", "test"} <= set(pool.splits):
-        raise DataError(
-            "the rule samples from official train and test splits, which this dataset does not have"
-        )
     parts = {}
     for split, size in (("train", options.train), ("test", options.test)):
         by_class = pool.by_class(pool.splits[split])
@@ -165,7 +181,19 @@ class PairwiseDirichlet:
     )
 
 
-@partitioner("pairwise-dirichlet", PairwiseDirichlet)
+def _check_pairs(facts: Facts, clients: int, options: PairwiseDirichlet) -> None:
+    samples = sum(facts.splits.values())
+    step = int(1 / clients * samples)
+    if clients % 2:
+        raise DataError("clients come in pairs: use an even number")
+    if step < 2 * facts.classes:
+        raise DataError(
+            f"{samples:,} samples leave {step} per client, too few to cut {facts.classes} classes"
+            " in three: use fewer clients"
+        )
+
+
+@partitioner("pairwise-dirichlet", PairwiseDirichlet, check=_check_pairs)
 def pairwise_dirichlet(
     pool: Pool, clients: int, seed: int, options: PairwiseDirichlet
 ) -> ClientSplits:
@@ -176,13 +204,6 @@ def pairwise_dirichlet(
     """
     samples = len(pool.labels)
     step = int(1 / clients * samples)
-    if clients % 2:
-        raise DataError("clients come in pairs: use an even number")
-    if step < 2 * pool.classes:
-        raise DataError(
-            f"{samples:,} samples leave {step} per client, too few to cut {pool.classes} classes in"
-            " three: use fewer clients"
-        )
     stream = np.random.RandomState(seed)
     rows = np.arange(samples)
     stream.shuffle(rows)

@@ -7,7 +7,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.partition import OPTIONS, ClientSplits, Pool, partitioner
+from repfl.datasets.core.partition import OPTIONS, ClientSplits, Facts, Pool, partitioner
 
 
 @dataclass(frozen=True, config=OPTIONS)
@@ -19,13 +19,16 @@ class Domain:
     )
 
 
-@partitioner("domain", Domain)
+def _check(facts: Facts, clients: int, options: Domain) -> None:
+    if not facts.groups:
+        raise DataError("the rule needs a dataset with domains, such as office_home")
+    if clients != len(facts.groups):
+        raise DataError(f"there is one client per domain: set clients = {len(facts.groups)}")
+
+
+@partitioner("domain", Domain, check=_check)
 def domain(pool: Pool, clients: int, seed: int, options: Domain) -> ClientSplits:
     """Give each client all samples of one domain; a random share of each class is for testing."""
-    if pool.groups is None:
-        raise DataError("the rule needs a dataset with domains, such as office_home")
-    if clients != len(pool.group_names):
-        raise DataError(f"there is one client per domain: set clients = {len(pool.group_names)}")
     parts = [
         pool.train_and_test(seed, options.test_share, np.flatnonzero(pool.groups == group))
         for group in range(clients)

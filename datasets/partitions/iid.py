@@ -7,7 +7,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.partition import OPTIONS, ClientSplits, Pool, partitioner
+from repfl.datasets.core.partition import OPTIONS, ClientSplits, Facts, Pool, partitioner
 from repfl.datasets.core.rng import generator
 
 
@@ -23,7 +23,11 @@ class Iid:
     )
 
 
-@partitioner("iid", Iid)
+def _check(facts: Facts, clients: int, options: Iid) -> None:
+    facts.check_test_share(options.test_share)
+
+
+@partitioner("iid", Iid, check=_check)
 def iid(pool: Pool, clients: int, seed: int, options: Iid) -> ClientSplits:
     """Shuffle each split and cut it into parts of equal size, to within one sample."""
     parts: list[list[np.ndarray]] = []

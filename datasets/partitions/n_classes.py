@@ -15,7 +15,14 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.partition import MAX_ATTEMPTS, OPTIONS, ClientSplits, Pool, partitioner
+from repfl.datasets.core.partition import (
+    MAX_ATTEMPTS,
+    OPTIONS,
+    ClientSplits,
+    Facts,
+    Pool,
+    partitioner,
+)
 
 
 @dataclass(frozen=True, config=OPTIONS)
@@ -29,19 +36,21 @@ class NClasses:
     )
 
 
-@partitioner("n-cls", NClasses)
+def _check(facts: Facts, clients: int, options: NClasses) -> None:
+    facts.require_splits()
+    train = facts.splits["train"]
+    size = train // clients - options.truncate
+    if options.classes > facts.classes:
+        raise DataError(f"a client cannot hold {options.classes} of {facts.classes} classes")
+    if size < options.classes:
+        raise DataError(f"{train:,} train samples leave {size} per client: use fewer clients")
+
+
+@partitioner("n-cls", NClasses, check=_check)
 def n_classes(pool: Pool, clients: int, seed: int, options: NClasses) -> ClientSplits:
     """Give clients of equal size a fixed number of random classes."""
-    if not {"train", "test"} <= set(pool.splits):
-        raise DataError(
-            "the rule needs official train and test splits, which this dataset does not have"
-        )
     train, test = pool.splits["train"], pool.splits["test"]
     size = len(train) // clients - options.truncate
-    if options.classes > pool.classes:
-        raise DataError(f"a client cannot hold {options.classes} of {pool.classes} classes")
-    if size < options.classes:
-        raise DataError(f"{len(train):,} train samples leave {size} per client: use fewer clients")
     if min(map(len, pool.by_class(train))) < 2 or min(map(len, pool.by_class(test))) < 1:
         raise DataError("every class needs at least two train samples and one test sample")
     python_stream, stream = random.Random(seed), np.random.RandomState(seed)

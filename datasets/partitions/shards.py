@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from repfl.datasets.core.errors import DataError, suggest
-from repfl.datasets.core.partition import OPTIONS, ClientSplits, Pool, partitioner
+from repfl.datasets.core.partition import OPTIONS, ClientSplits, Facts, Pool, partitioner
 from repfl.datasets.core.rng import generator
 
 
@@ -26,7 +26,11 @@ class Shards:
     )
 
 
-@partitioner("shards", Shards)
+def _check_shards(facts: Facts, clients: int, options: Shards) -> None:
+    facts.check_test_share(options.test_share)
+
+
+@partitioner("shards", Shards, check=_check_shards)
 def shards(pool: Pool, clients: int, seed: int, options: Shards) -> ClientSplits:
     """McMahan's partition: sort by label, cut into N x s shards, give s to each client.
 
@@ -73,7 +77,18 @@ class ClassShards:
     )
 
 
-@partitioner("class-shards", ClassShards)
+def _check_class_shards(facts: Facts, clients: int, options: ClassShards) -> None:
+    if clients * options.classes % facts.classes:
+        raise DataError(
+            f"{clients} clients x {options.classes} blocks must be a multiple of the"
+            f" {facts.classes} classes"
+        )
+    facts.check_test_share(options.test_share)
+    if _has_corruptions(facts.groups):
+        _corruptions(facts.groups, clients, options)
+
+
+@partitioner("class-shards", ClassShards, check=_check_class_shards)
 def class_shards(pool: Pool, clients: int, seed: int, options: ClassShards) -> ClientSplits:
     """FedSelect's partition: cut classes into blocks in dataset order, give a few to each client.
 
@@ -85,19 +100,14 @@ def class_shards(pool: Pool, clients: int, seed: int, options: ClassShards) -> C
     CIFAR-10-C, the photographs of the CIFAR-10 test set are partitioned, and each client sees its
     own through one corruption, so no photograph is in both a train and a test part.
     """
-    if clients * options.classes % pool.classes:
-        raise DataError(
-            f"{clients} clients x {options.classes} blocks must be a multiple of the {pool.classes}"
-            " classes"
-        )
-    if pool.source_ids is None or not any("/" in name for name in pool.group_names):
+    if pool.source_ids is None or not _has_corruptions(pool.group_names):
         splits = pool.train_and_test(seed, options.test_share)
         return ClientSplits.of(*_draw_blocks(pool, splits, clients, seed, options))
     photos = _photographs(pool, pool.source_ids)
     splits = photos.train_and_test(seed, options.test_share, np.arange(len(photos.labels)))
     views = [
         _view(pool, pool.source_ids, name, options.severity)
-        for name in _corruptions(pool, clients, options)
+        for name in _corruptions(pool.group_names, clients, options)
     ]
     parts = _draw_blocks(photos, splits, clients, seed, options)
     return ClientSplits.of(
@@ -164,9 +174,13 @@ def _photographs(pool: Pool, source_ids: np.ndarray) -> Pool:
     return Pool(pool.labels[first], {"all": range(len(first))}, pool.classes)
 
 
-def _corruptions(pool: Pool, clients: int, options: ClassShards) -> list[str]:
+def _has_corruptions(groups: tuple[str, ...]) -> bool:
+    return any("/" in name for name in groups)
+
+
+def _corruptions(groups: tuple[str, ...], clients: int, options: ClassShards) -> list[str]:
     """Return one corruption per client."""
-    known = list(dict.fromkeys(name.split("/")[0] for name in pool.group_names))
+    known = list(dict.fromkeys(name.split("/")[0] for name in groups))
     chosen = options.corruptions if options.corruptions is not None else known[:clients]
     for name in chosen:
         if name not in known:

@@ -146,7 +146,7 @@ def _metrics(cell: pd.Series) -> Mapping[str, Any]:
 
 HALF = "half"
 """A number that was computed here in half precision."""
-TIERS = (HALF, "measured", "recomputed", "confirmed")
+TIERS = (HALF, "measured", "confirmed")
 """How well a number is founded, the weakest first; most that were computed here have none."""
 STALE = "stale"
 

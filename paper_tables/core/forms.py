@@ -1,65 +1,229 @@
-"""The forms that most artefacts have: a table of accuracies, and curves of accuracy by round."""
+"""The forms that most artefacts have. A paper's modules say which cells, labels and printed numbers
+go into one, and what is truly the paper's own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, curves, figures, tables
-from repfl.paper_tables.core.accuracy import accuracy_table
-from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.result import Column, Figure, Sheet, Table
+from repfl.paper_tables.core import captions, figures, ranking, tables
+from repfl.paper_tables.core.evidence import Arrays, Evidence, places, why_missing
+from repfl.paper_tables.core.published import Printing
+from repfl.paper_tables.core.result import Absent, Claim, Column, Figure, Sheet, Table
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.core.verdict import Printing
+
+Key = tuple[str, str]
+"""A paper and the name of its table or figure."""
+Draw = Callable[[Sheet], Canvas]
 
 
 def table(
     evidence: Evidence,
-    key: tuple[str, str],
+    key: Key,
     title: str,
     what: str,
     *,
-    number: str,
     rows: Sequence[Row],
     columns: Sequence[Column],
-    places: Mapping[str, Place],
+    number: str = "",
+    places: Mapping[str, Place] | None = None,
     printing: Printing | None = None,
-    notes: tuple[str, ...] = (),
+    frame: pd.DataFrame | None = None,
+    scored: pd.DataFrame | None = None,
+    against: str = "",
+    competing: Sequence[str] = (),
+    notes: Sequence[str] = (),
+    claims: Callable[[pd.DataFrame], Sequence[Claim]] = lambda _: (),
+    caption: str = "",
+    **layout: Any,
 ) -> Table:
-    """The artefact `key`, of a paper and by a name: printed beside ours, with verdicts, floor and
-    orders. `number` is what the csv calls the table, `places` tells where in it each column stands.
+    """Return printed numbers beside ours, with verdicts, floor and orders.
+
+    `number` is what the csv calls the table, `places` tells where in it each column stands; both
+    are not needed if the long `frame` is given. Statistics over all columns are `against` a row, if
+    one is named, and of the `scored` part of the frame. Orders are among the `competing` rows.
     """
-    rows = tables.with_guests(rows, evidence)
-    frame = tables.accuracy_frame(evidence, number, rows, columns, places, printing)
-    return accuracy_table(evidence, key, title, what, (frame, rows, columns), notes=notes)
+    if frame is None:
+        rows = tables.with_guests(rows, evidence)
+        at = places or {column.key: Place("", "") for column in columns}
+        frame = tables.accuracy_frame(evidence, number, rows, columns, at, printing)
+    orders = ranking.orderings(frame[frame["row"].isin(competing)] if competing else frame, columns)
+    full = evidence.scale == "paper"
+    ranked = frame if scored is None else scored
+    return Table(
+        *key,
+        title,
+        caption or captions.caption(evidence, what),
+        evidence.scale,
+        tuple(notes if full or not orders else (ranking.another_order(orders), *notes)),
+        tuple(claims(frame)),
+        tables.done_ids(evidence),
+        frame,
+        tables.layout_of(frame, rows, columns, **layout),
+        orders if full else (),
+        ranking.summary(evidence, ranked, rows, against=against) if against else pd.DataFrame(),
+    )
+
+
+def figure(
+    evidence: Evidence,
+    key: Key,
+    title: str,
+    what: str,
+    draw: Draw,
+    data: pd.DataFrame,
+    *,
+    notes: Sequence[str] = (),
+    claims: Sequence[Claim] = (),
+    alt: str = "",
+    accuracy: bool = False,
+    **options: Any,
+) -> Figure:
+    """Return a figure from how it is drawn and its data. `what` begins its caption, which also says
+    what accuracy is if the figure shows any.
+    """
+    return Figure(
+        *key,
+        title,
+        captions.caption(evidence, what, floor=False, accuracy=accuracy),
+        evidence.scale,
+        tuple(notes),
+        tuple(claims),
+        tables.done_ids(evidence),
+        draw=draw,
+        data=data,
+        alt=alt or what,
+        **{"stamp": captions.stamp(evidence), **options},
+    )
+
+
+def absent(
+    evidence: Evidence, key: Key, title: str, what: str, reason: str, claims: Sequence[Claim] = ()
+) -> Absent:
+    """Return the reason why there is no figure."""
+    why = f"{captions.caption(evidence, what, accuracy=False)} No figure: {reason}."
+    return Absent(*key, title, why, evidence.scale, claims=tuple(claims))
+
+
+CURVES = ["column", "label", "round", "mean", "low", "high", "seeds"]
+
+
+def accuracy_curves(
+    evidence: Evidence, labels: Sequence[str], columns: Sequence[str], name: str
+) -> pd.DataFrame:
+    """Return mean, lowest and highest value over seeds per round, in percent, of one stored curve
+    such as `pre_agg/mean`.
+    """
+    cells = evidence.cells
+    shown = (cells["status"] == "done") & cells["row"].isin(labels) & cells["column"].isin(columns)
+    done = cells.loc[shown, ["id", "row", "column"]].drop_duplicates()
+    values = done.merge(evidence.rounds(list(done["id"]), name), on="id")
+    if values.empty:
+        return pd.DataFrame(columns=CURVES)
+    lines = 100 * values.groupby(["column", "row", "round"])["value"].agg(["mean", "min", "max"])
+    seeds = values.groupby(["column", "row"])["id"].nunique().rename("seeds")
+    known = lines.rename(columns={"min": "low", "max": "high"}).reset_index()
+    known = known.merge(seeds.reset_index(), on=["column", "row"])
+    order = pd.DataFrame(
+        [(c, label) for c in columns for label in labels], columns=["column", "row"]
+    )
+    return order.merge(known, on=["column", "row"]).rename(columns={"row": "label"})[CURVES]
 
 
 def by_round(
     evidence: Evidence,
-    key: tuple[str, str],
+    key: Key,
     title: str,
     what: str,
     *,
     rows: Sequence[str],
     columns: Sequence[Column],
     curve: str = "post_agg/mean",
+    data: pd.DataFrame | None = None,
+    own: str = "",
+    reported: Mapping[tuple[str, str], float] | None = None,
+    notes: Sequence[str] = (),
+    claims: Sequence[Claim] = (),
+    **options: Any,
 ) -> Figure:
-    """The artefact `key`: one panel per column, a line per row, bands from the lowest to the
-    highest seed.
+    """Return accuracy by round: a panel per column, a line per row, bands from the lowest to the
+    highest seed. `own` is the paper's own method; `reported` are values by column and row, shown at
+    the right of their panel unless the data are digits.
     """
-    data = curves.accuracy_curves(evidence, rows, [column.key for column in columns], curve)
+    panels = {column.key: column.name for column in columns}
+    data = accuracy_curves(evidence, rows, list(panels), curve) if data is None else data
+    printed = {} if evidence.scale == "smoke" else dict(reported or {})
+    if printed:
+        what += " Diamonds at the right: the reported values, of full runs."
+    return figure(
+        evidence,
+        key,
+        title,
+        what,
+        lambda sheet: figures.curve_panels(sheet, data, panels, rows, own, printed),
+        data,
+        notes=(*notes, *missing(evidence, rows, list(panels))),
+        claims=claims,
+        accuracy=True,
+        **options,
+    )
 
-    def draw(sheet: Sheet) -> Canvas:
-        canvas = sheet(3.4 * min(3, len(columns)), 2.8 * -(-len(columns) // 3))
-        for axes, column in zip(figures.panels(canvas, len(columns), 3), columns, strict=False):
-            figures.curves(axes, data[data["column"] == column.key], list(rows), band=True)
-            axes.set_title(figures.literal(column.label))
-            axes.set_xlabel("round")
-            axes.set_ylabel("accuracy in %")
-        figures.legend_below(canvas, axes)
-        return canvas
 
-    caption = captions.caption(evidence, what, floor=False)
-    ids = tables.done_ids(evidence)
-    return Figure(*key, title, caption, evidence.scale, ids=ids, draw=draw, data=data, alt=caption)
+MANY = 6
+"""Lines that are named one by one in a note."""
+
+
+def missing(evidence: Evidence, rows: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+    """Return one note per reason for which lines are absent or rest on fewer seeds."""
+    planned, nothing = places(evidence), evidence.cells.iloc[:0]
+    found: dict[str, list[str]] = {}
+    for column in columns:
+        for row in rows:
+            reason = why_missing(planned.get((row, column), nothing), evidence.scale)
+            if reason:
+                found.setdefault(reason, []).append(f"{row} on {column}")
+    total = len(rows) * len(columns)
+    return tuple(f"{_named(lines, total)}: {reason}" for reason, lines in found.items())
+
+
+def _named(lines: Sequence[str], total: int) -> str:
+    if len(lines) == total:
+        return "All lines"
+    if len(lines) <= MANY:
+        return ", ".join(lines)
+    return f"{', '.join(lines[:4])} and {len(lines) - 4} other lines"
+
+
+def at_scale(evidence: Evidence, **notes: str) -> tuple[str, ...]:
+    """Return the note of the evidence's scale, if there is one."""
+    return (notes[evidence.scale],) if evidence.scale in notes else ()
+
+
+def spans(arrays: Arrays) -> dict[str, slice]:
+    """Return the part of every tensor in the flat arrays of a run."""
+    fields = (arrays[f"layout/{field}"].tolist() for field in ("names", "starts", "stops"))
+    return {str(name): slice(start, stop) for name, start, stop in zip(*fields, strict=True)}
+
+
+Value = Callable[[pd.Series, pd.DataFrame], float]
+"""From a finished cell and its curves to a number."""
+
+
+def from_rounds(
+    evidence: Evidence, planned: pd.DataFrame, value: Value, *names: str
+) -> dict[str, Any]:
+    """Return our side of a table cell whose numbers are read off stored curves of these names."""
+    done = planned[planned["status"] == "done"]
+    rounds = evidence.rounds(list(done["id"]), *names)
+    values = [value(cell, rounds[rounds["id"] == cell["id"]]) for _, cell in done.iterrows()]
+    return tables.gather(planned, evidence.scale, values)
+
+
+def per_round(rounds: pd.DataFrame, *lines: str) -> pd.Series:
+    """Return the bytes of some lines of the ledger by round, over all clients."""
+    kept = rounds[rounds["name"].isin([f"traffic/{line}" for line in lines])]
+    return kept.groupby("round")["value"].sum()

@@ -37,14 +37,12 @@ CELL_FIELDS = (
     "source",
     "ids",
     "by_seed",
-    "readings",
 )
 """Columns of `Table.frame`. Values are in the unit of their table column; `low` and `high` bound
 ours with `df` degrees of freedom, `gap_low` and `gap_high` the difference; `kind` is what kind of
 number the published one is, `mark` what stands beside its verdict, `basis` what that rests on;
 `tier` how well ours is founded where it came with the code; `source` is the file and line of the
-published number, `ids` the cells that ours was computed from, `by_seed` each seed's share in it,
-`readings` the verdict by each reading of a printed ±.
+published number, `ids` the cells that ours was computed from, `by_seed` each seed's share in it.
 """
 
 
@@ -216,9 +214,7 @@ class Figure(Result):
     alt: str = ""
     """What a reader who cannot see the figure is told."""
     lines: tuple[str, ...] = ()
-    """The columns of `data` that name a line; empty if `draw_data` draws nothing."""
-    draw_data: Callable[[Sheet, pd.DataFrame], Canvas] = lambda sheet, _: sheet(4, 3)
-    """Draws lines of several scales, which a column `scale` tells apart."""
+    """The columns of `data` that name a line, if those of a lower scale may complete them."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from repfl.paper_tables.core import tables
-from repfl.paper_tables.core.accuracy import accuracy_table
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.claims import best, cell, every, near, sentence
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import told
@@ -19,9 +18,9 @@ from repfl.paper_tables.fedobp.settings import (
     OURS,
     PAPER,
     PRINTED,
+    SAME_DATA,
     SINGLE,
     key,
-    smoke_note,
 )
 
 LEVEL = "Dirichlet level not printed (author logs: Dir(0.1))"
@@ -53,17 +52,23 @@ EMA = (
 
 def table5(evidence: Evidence) -> Table:
     """Four normalisations on eight data sets."""
-    rows = tables.with_guests(ROWS, evidence)
-    frame = tables.accuracy_frame(evidence, "V", rows, COLUMNS, PLACES, SINGLE)
-    return accuracy_table(
+    return forms.table(
         evidence,
         (PAPER, "table5"),
         "Table V: normalisation of the score",
         "FedOBP under four normalisations of its score; the paper has data sets as rows.",
-        (frame, rows, COLUMNS),
+        number="V",
+        rows=ROWS,
+        columns=COLUMNS,
+        places=PLACES,
+        printing=SINGLE,
         against=NORMS[2],
-        notes=(TWICE, CLS, EMA, *smoke_note(evidence.scale)),
-        claims=(*claims(evidence, frame), same_masks(evidence), layer_norm(evidence, frame)),
+        notes=(TWICE, CLS, EMA, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        claims=lambda frame: (
+            *claims(evidence, frame),
+            same_masks(evidence),
+            layer_norm(evidence, frame),
+        ),
         corner="Score",
     )
 

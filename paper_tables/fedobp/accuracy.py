@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import nan
 
 import pandas as pd
 
-from repfl.paper_tables.core import tables
-from repfl.paper_tables.core.accuracy import accuracy_table
+from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.result import Claim, Column, Table
 from repfl.paper_tables.core.statistics import spread
 from repfl.paper_tables.core.tables import Place, Row
 from repfl.paper_tables.core.verdict import Kind, Verdict
-from repfl.paper_tables.fedobp.claims import protocol_claims, table3_claims, table4_claims
+from repfl.paper_tables.fedobp.claims import table3_claims, table4_claims
 from repfl.paper_tables.fedobp.settings import (
     DATASETS,
     LOG_ROWS,
@@ -26,6 +25,7 @@ from repfl.paper_tables.fedobp.settings import (
     PAPER,
     PLACES,
     PRINTING,
+    SAME_DATA,
     SHORT_LOG_ROWS,
     SHORT_ROWS,
     TABLE3,
@@ -34,7 +34,6 @@ from repfl.paper_tables.fedobp.settings import (
     TABLE4_ROWS,
     columns,
     key,
-    smoke_note,
 )
 
 LOGS = "author logs (momentum 0.7)"
@@ -102,19 +101,14 @@ def table3(evidence: Evidence) -> Table:
             tables.accuracy_frame(evidence, "III", SHORT_ROWS, shown[:1], PLACES),
         ]
     )
-    frame = pd.concat(
-        [
-            tables.accuracy_frame(evidence, "III", paper_rows, shown, PLACES, PRINTING),
-            # at desk scale these are of another partition than their column
-            short.assign(floor=nan) if evidence.scale == "desk" else short,
-            logged(evidence, LOG_ROWS, shown[:1], LOG_PLACES),
-        ],
-        ignore_index=True,
-    )
-    frame = explained(frame)
-    claims = (*protocol_claims(evidence, frame), *table3_claims(evidence, frame))
-    notes = (COMPAT, MEAN, CALIBRATION, STILL, ONE_PARTITION, *smoke_note(evidence.scale))
-    return _table(evidence, "table3", "Table III", TABLE3, (frame, rows, shown), notes, claims)
+    parts = [
+        tables.accuracy_frame(evidence, "III", paper_rows, shown, PLACES, PRINTING),
+        # at desk scale these are of another partition than their column
+        short.assign(floor=nan) if evidence.scale == "desk" else short,
+        logged(evidence, LOG_ROWS, shown[:1], LOG_PLACES),
+    ]
+    notes = (COMPAT, MEAN, CALIBRATION, STILL, ONE_PARTITION)
+    return _table(evidence, ("table3", "Table III"), TABLE3, rows, parts, notes, table3_claims)
 
 
 def table4(evidence: Evidence) -> Table:
@@ -122,24 +116,12 @@ def table4(evidence: Evidence) -> Table:
     shown = columns(TABLE4)
     rows = tables.with_guests((*TABLE4_ROWS, *SHORT_LOG_ROWS), evidence)
     paper_rows = tuple(row for row in rows if row not in SHORT_LOG_ROWS)
-    frame = pd.concat(
-        [
-            tables.accuracy_frame(evidence, "IV", paper_rows, shown, PLACES, PRINTING),
-            logged(evidence, SHORT_LOG_ROWS, shown, SHORT_LOG_PLACES),
-        ],
-        ignore_index=True,
-    )
-    frame = explained(frame)
-    notes = (CONSTANT, COMPAT, MEAN, CALIBRATION, STILL, ONE_PARTITION, *smoke_note(evidence.scale))
-    return _table(
-        evidence,
-        "table4",
-        "Table IV",
-        TABLE4,
-        (frame, rows, shown),
-        notes,
-        table4_claims(evidence, frame),
-    )
+    parts = [
+        tables.accuracy_frame(evidence, "IV", paper_rows, shown, PLACES, PRINTING),
+        logged(evidence, SHORT_LOG_ROWS, shown, SHORT_LOG_PLACES),
+    ]
+    notes = (CONSTANT, COMPAT, MEAN, CALIBRATION, STILL, ONE_PARTITION)
+    return _table(evidence, ("table4", "Table IV"), TABLE4, rows, parts, notes, table4_claims)
 
 
 def logged(
@@ -157,31 +139,30 @@ def explained(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(reason=frame["reason"].mask(off & known.notna(), known))
 
 
-Parts = tuple[pd.DataFrame, tuple[Row, ...], tuple[Column, ...]]
-
-
 def _table(
     evidence: Evidence,
-    name: str,
-    title: str,
-    shorts: Sequence[str],
-    parts: Parts,
+    heading: tuple[str, str],
+    shorts: tuple[str, ...],
+    rows: Sequence[Row],
+    parts: Sequence[pd.DataFrame],
     notes: tuple[str, ...],
-    claims: tuple[Claim, ...],
+    claims: Callable[[Evidence, pd.DataFrame], tuple[Claim, ...]],
 ) -> Table:
-    made = accuracy_table(
+    name, number = heading
+    smoke = evidence.scale == "smoke"
+    made = forms.table(
         evidence,
         (PAPER, name),
-        f"{title}: test accuracy on {', '.join(DATASETS[short] for short in shorts)}",
-        (
-            "100 clients, a tenth of them per round."
-            if evidence.scale != "smoke"
-            else "Ten clients, half of them per round."
-        ),
-        parts,
+        f"{number}: test accuracy on {', '.join(DATASETS[short] for short in shorts)}",
+        "Ten clients, half of them per round."
+        if smoke
+        else "100 clients, a tenth of them per round.",
+        rows=rows,
+        columns=columns(shorts),
+        frame=explained(pd.concat(parts, ignore_index=True)),
         against=OURS,
-        notes=notes,
-        claims=claims,
+        notes=(*notes, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        claims=lambda frame: claims(evidence, frame),
         competing=METHODS,
     )
     return replace(made, summary=with_averages(evidence, made.summary))

@@ -143,7 +143,7 @@ def table3_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
         best(OURS, BASELINES, everywhere),
         scale=evidence.scale,
     )
-    return lead, *margins(evidence, frame, TABLE3)
+    return *protocol_claims(evidence, frame), lead, *margins(evidence, frame, TABLE3)
 
 
 def table4_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:

@@ -7,26 +7,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure as Canvas
 from scipy.signal import savgol_filter
 
-from repfl.paper_tables.core import captions, figures, tables
-from repfl.paper_tables.core.curves import accuracy_curves
-from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
+from repfl.paper_tables.core import figures, forms
+from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import stated, told
-from repfl.paper_tables.core.result import Claim, Figure, Sheet
+from repfl.paper_tables.core.result import Claim, Figure
 from repfl.paper_tables.core.verdict import MARGIN
 from repfl.paper_tables.fedobp import ablation, accuracy, logs
-from repfl.paper_tables.fedobp.settings import (
-    BASELINES,
-    DATASETS,
-    DRAWN,
-    OURS,
-    PAPER,
-    PRINTED,
-    key,
-    smoke_note,
-)
+from repfl.paper_tables.fedobp.settings import DATASETS, DRAWN, OURS, PAPER, PRINTED, SAME_DATA, key
 
 WINDOW, ORDER = 20, 2
 COHORT = (
@@ -34,7 +23,6 @@ COHORT = (
     " Savitzky-Golay filter of 20 rounds and order 2, as the published script does; ten clients are"
     " a noisy sample of a hundred. The tables score all clients. README, 30."
 )
-SHORT = f"Runs of fewer than {WINDOW} rounds are drawn unsmoothed."
 ROUND = "round"
 
 
@@ -46,44 +34,78 @@ def smooth(values: np.ndarray) -> np.ndarray:
 def cohort_curves(
     evidence: Evidence, labels: Sequence[str], columns: Sequence[str]
 ) -> pd.DataFrame:
-    """Column, label, round, value as stored, and smoothed as drawn."""
-    data = accuracy_curves(evidence, labels, columns, "start/pooled").rename(
-        columns={"mean": "value"}
+    """Return column, label, round, value as stored, and smoothed as drawn."""
+    data = forms.accuracy_curves(evidence, labels, columns, "start/pooled")
+    data = data.rename(columns={"mean": "value"}).drop(columns=["low", "high"])
+    data = data.sort_values(["column", "label", ROUND], kind="stable")
+    if data.empty:
+        return data.assign(mean=[])
+    lines = data.groupby(["column", "label"])["value"]
+    smoothed = lines.transform(lambda part: smooth(part.to_numpy(float)))
+    return data.assign(mean=smoothed).reset_index(drop=True)
+
+
+def beside_logs(ours: pd.DataFrame, alpha: str, names: Mapping[str, str]) -> pd.DataFrame:
+    """Return our curves, and those of the authors' logs under our labels; both with their data
+    set.
+    """
+    shorts = {key(short, alpha, tail): short for short in DATASETS for tail in ("", "-m0.7")}
+    logged = logs.curves(f"Dir({alpha})")
+    logged = logged[logged["method"].isin(list(names))]
+    places = {printed: short for short, printed in PRINTED.items()}
+    logged = logged.assign(
+        kind=figures.LOG, short=logged["dataset"].map(places), label=logged["method"].map(names)
     )
-    data = data.drop(columns=["low", "high"]).sort_values(["column", "label", ROUND], kind="stable")
-    data["mean"] = (
-        data.groupby(["column", "label"])["value"].transform(
-            lambda part: smooth(part.to_numpy(dtype=float))
-        )
-        if len(data)
-        else []
-    )
-    return data.reset_index(drop=True)
+    own = ours.assign(short=ours["column"].map(shorts))
+    own = own if "kind" in own else own.assign(kind="ours")
+    both = pd.concat([own, logged.drop(columns=["dataset", "method"])], ignore_index=True)
+    return both.sort_values(["kind", "short", "label", ROUND], kind="stable", ignore_index=True)
 
 
-def gaps(evidence: Evidence, labels: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
-    """One note per reason for which lines are absent."""
-    cells = evidence.cells
-    planned, done = cells.groupby(["row", "column"]).indices, (cells["status"] == "done").to_numpy()
-    found: dict[str, list[str]] = {}
-    for column in columns:
-        for label in labels:
-            places = planned.get((label, column), ())
-            if not len(places) or not done[places].all():
-                found.setdefault(why_missing(cells.iloc[list(places)], evidence.scale), []).append(
-                    f"{label} on {column}"
-                )
-    total = len(labels) * len(columns)
-    return tuple(f"{_listed(lines, total)}: {reason}" for reason, lines in found.items())
+LINES = ("short", "kind", "label")
+LOGGED = (
+    "Hollow: the authors' logs, accuracy of all clients at the four evaluations of 400 rounds, with"
+    " momentum 0.7, one seed (`author_logs.csv`). Ours is accuracy of a round's participants: the"
+    " two are not to be subtracted."
+)
+SHORT = (
+    f"Runs of fewer than {WINDOW} scored rounds are not smoothed; of those below the paper scale,"
+    " which are far shorter than 400 rounds, lines of two points are in the data and not drawn."
+)
 
 
-def _listed(lines: Sequence[str], total: int) -> str:
-    if len(lines) == total:
-        return "All lines"
-    return (
-        ", ".join(lines)
-        if len(lines) <= 6
-        else f"{', '.join(lines[:4])} and {len(lines) - 4} other lines"
+def _figure(
+    evidence: Evidence,
+    name: str,
+    title: str,
+    what: str,
+    data: pd.DataFrame,
+    styles: Mapping[str, Mapping[str, Any]],
+    *,
+    notes: Sequence[str],
+    claims: Sequence[Claim] = (),
+) -> Figure:
+    """A panel per data set with the authors' logs and ours in the same axes."""
+    defined = data["kind"].str.endswith("as defined")
+    drawn = data.assign(label=data["label"] + np.where(defined, ", as defined", ""))
+    if evidence.scale == "smoke":  # digits stand beside no log
+        drawn = drawn[drawn["kind"] != figures.LOG]
+    else:
+        points = drawn.groupby(list(LINES))[ROUND].transform("size")
+        drawn = drawn[(drawn["kind"] == figures.LOG) | (points > 2)]
+    labels = list(styles)
+    return forms.figure(
+        evidence,
+        (PAPER, name),
+        title,
+        what,
+        lambda sheet: figures.curve_panels(
+            sheet, drawn, DATASETS, labels, by="short", styles=styles
+        ),
+        data,
+        notes=(COHORT, LOGGED, SHORT, *forms.at_scale(evidence, smoke=SAME_DATA), *notes),
+        claims=claims,
+        lines=LINES,
     )
 
 
@@ -100,108 +122,24 @@ def fig3(evidence: Evidence) -> Figure:
     return _convergence(evidence, "fig3", "0.5", fig3_claims)
 
 
-Claims = Callable[[Evidence, pd.DataFrame], tuple[Claim, ...]]
-"""From the evidence and the curves as drawn to what the text says of them."""
-
-
-def _convergence(evidence: Evidence, name: str, alpha: str, claims: Claims) -> Figure:
+def _convergence(
+    evidence: Evidence,
+    name: str,
+    alpha: str,
+    claims: Callable[[Evidence, pd.DataFrame], tuple[Claim, ...]],
+) -> Figure:
     columns = [key(short, alpha) for short in DATASETS]
     ours = cohort_curves(evidence, DRAWN, columns)
-    data = beside_logs(ours, alpha, {method: method for method in DRAWN})
-    what = f"{OURS} and eleven baselines at Dir({alpha}), ours and in the authors' logs."
-    return Figure(
-        PAPER,
+    return _figure(
+        evidence,
         name,
         f"Figure {name[-1]}: convergence at Dir({alpha})",
-        captions.caption(evidence, what, accuracy=False),
-        evidence.scale,
-        (
-            COHORT,
-            LOGGED,
-            SHORT,
-            accuracy.COMPAT,
-            *smoke_note(evidence.scale),
-            *gaps(evidence, DRAWN, columns),
-        ),
-        claims(evidence, ours),
-        tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw_panels(sheet, data, look),
-        draw_data=lambda sheet, data: draw_panels(sheet, data, look),
-        lines=LINES,
-        data=data,
-        alt=(
-            f"Accuracy against rounds at Dir({alpha}), one line per method: a panel per data set"
-            " for the authors' logs, and one for ours where there are runs."
-        ),
+        f"{OURS} and eleven baselines at Dir({alpha}), ours and in the authors' logs.",
+        beside_logs(ours, alpha, {method: method for method in DRAWN}),
+        figures.looks(DRAWN, OURS),
+        notes=(accuracy.COMPAT, *forms.missing(evidence, DRAWN, columns)),
+        claims=claims(evidence, ours),
     )
-
-
-def beside_logs(ours: pd.DataFrame, alpha: str, names: Mapping[str, str]) -> pd.DataFrame:
-    """Our curves, and those of the authors' logs under our labels; both with their data set."""
-    shorts = {key(short, alpha, tail): short for short in DATASETS for tail in ("", "-m0.7")}
-    logged = logs.curves(f"Dir({alpha})")
-    logged = logged[logged["method"].isin(list(names))]
-    places = {printed: short for short, printed in PRINTED.items()}
-    logged = logged.assign(
-        kind=THEIRS, short=logged["dataset"].map(places), label=logged["method"].map(names)
-    )
-    own = ours.assign(short=ours["column"].map(shorts))
-    own = own if "kind" in own else own.assign(kind=MINE)
-    return pd.concat(
-        [own, logged.drop(columns=["dataset", "method"])], ignore_index=True
-    ).sort_values(["kind", "short", "label", ROUND], kind="stable", ignore_index=True)
-
-
-THEIRS, MINE = "authors' log", "ours"
-LINES = ("short", "kind", "label")
-LOGGED = (
-    "The authors' logs: accuracy of all clients at the four evaluations of 400 rounds, with"
-    " momentum 0.7, one seed (`author_logs.csv`). Ours is accuracy of a round's participants, below"
-    " the paper scale also of shorter runs: the two stand beside each other, not to be subtracted."
-)
-
-
-def look(label: str, _: str = "") -> dict[str, Any]:
-    """FedOBP stands out in black; baselines have a colour and a dash each."""
-    if label == OURS:
-        return {"color": "black", "linestyle": "-", "linewidth": 2.0, "zorder": 5}
-    return {**figures.look(BASELINES.index(label)), "linewidth": 1.1}
-
-
-def draw_panels(
-    sheet: Sheet, data: pd.DataFrame, style: Callable[[str, str], dict[str, Any]]
-) -> Canvas:
-    """Draw a panel per data set for the logs, and below one per scale for ours, where there are
-    runs.
-    """
-    own = data[data["kind"] != THEIRS]
-    parts = {"authors' logs": data[data["kind"] == THEIRS], "ours": own}
-    if "scale" in data and own["scale"].nunique() > 1:
-        del parts["ours"]
-        parts |= {f"ours, {scale} scale": part for scale, part in own.groupby("scale", sort=False)}
-    blocks = [
-        (f"{label}, {whose}", lines[lines["short"] == short])
-        for whose, lines in parts.items()
-        for short, label in DATASETS.items()
-        if (lines["short"] == short).any()
-    ]
-    canvas = sheet(12, 2.6 * -(-len(blocks) // 4) + 0.9)
-    axes = figures.panels(canvas, len(blocks), 4)
-    for panel, (title, lines) in zip(axes, blocks, strict=True):
-        for (kind, label), line in lines.groupby(["kind", "label"], sort=False):
-            few = {"marker": "o", "markersize": 3} if len(line) <= figures.FEW else {}
-            looks = {**style(str(label), str(kind)), **few}
-            way = ", as defined" if str(kind).endswith("as defined") else ""
-            panel.plot(line[ROUND], line["mean"], label=f"{label}{way}", **looks)
-        panel.set_title(title)
-        panel.set_ylim(*figures.limits(lines["mean"].to_numpy(dtype=float)))
-        panel.set_xlabel("Round")
-    for panel in axes[::4]:
-        panel.set_ylabel("Accuracy (%)")
-    missing = [label for short, label in DATASETS.items() if not (own["short"] == short).any()]
-    figures.legend_of(canvas, axes, columns=7, missing=missing)
-    return canvas
 
 
 BOUNDS = {
@@ -310,6 +248,10 @@ def fig3_claims(evidence: Evidence, _: pd.DataFrame) -> tuple[Claim, ...]:
 # -- figure 5 --------------------------------------------------------------------------------------
 
 
+WIDE = {"linewidth": 3.2, "alpha": 0.45}
+"""So that NoNorm shows on both sides of GlobalNorm, which lies on top of it."""
+
+
 def fig5(evidence: Evidence) -> Figure:
     """The runs of Table V."""
     as_logged, defined = list(ablation.AS_LOGGED.values()), [key(short) for short in DATASETS]
@@ -322,45 +264,17 @@ def fig5(evidence: Evidence) -> Figure:
         ignore_index=True,
     )
     ours["label"] = ours["label"].replace(rows)
-    data = beside_logs(ours, "0.1", {f"{OURS} {name}": name for name in ablation.NORMS})
-    what = (
-        "FedOBP under four normalisations, in the authors' logs and ours. Solid: as logged by the"
-        " authors; dashed: as defined. NoNorm and GlobalNorm coincide."
-    )
-    return Figure(
-        PAPER,
+    return _figure(
+        evidence,
         "fig5",
         "Figure 5: convergence under four normalisations",
-        captions.caption(evidence, what, accuracy=False),
-        evidence.scale,
-        (
-            COHORT,
-            LOGGED,
-            SHORT,
-            ablation.TWICE,
-            *smoke_note(evidence.scale),
-            *gaps(evidence, ablation.NORMS, as_logged),
-        ),
-        ids=tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw_panels(sheet, data, look_of_norm),
-        draw_data=lambda sheet, data: draw_panels(sheet, data, look_of_norm),
-        lines=LINES,
-        data=data,
-        alt="Accuracy against rounds for four normalisations of the score, per data set.",
+        "FedOBP under four normalisations, in the authors' logs and ours. Solid: as logged by the"
+        " authors; dashed: as defined. NoNorm and GlobalNorm coincide.",
+        beside_logs(ours, "0.1", {f"{OURS} {name}": name for name in ablation.NORMS}),
+        {
+            f"{name}{way}": {**figures.look(place, dash), **(WIDE if place == 0 else {})}
+            for dash, way in enumerate(("", ", as defined"))
+            for place, name in enumerate(ablation.NORMS)
+        },
+        notes=(ablation.TWICE, *forms.missing(evidence, ablation.NORMS, as_logged)),
     )
-
-
-WIDTHS = {"NoNorm": 3.2, "LayerNorm": 1.3, "GlobalNorm w/o CLS": 1.1, "GlobalNorm with CLS": 1.3}
-"""The wide NoNorm line shows on both sides of the thin GlobalNorm line on top of it."""
-
-
-def look_of_norm(label: str, kind: str) -> dict[str, Any]:
-    """A colour per normalisation."""
-    index = ablation.NORMS.index(label)
-    return {
-        "color": figures.PALETTE[index],
-        "linestyle": (0, (4, 2)) if kind == "ours, as defined" else "-",
-        "linewidth": WIDTHS[label],
-        "alpha": 0.45 if index == 0 else 1.0,
-    }

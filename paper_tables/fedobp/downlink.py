@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import isfinite, nan
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core import figures, forms
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import Claim, Figure, Sheet
 from repfl.paper_tables.fedobp import points, sweeps
-from repfl.paper_tables.fedobp.settings import DATASETS, PAPER, SWEPT, smoke_note
+from repfl.paper_tables.fedobp.settings import DATASETS, PAPER, SAME_DATA, SWEPT
 
 BILLED = (
     "The ratio is measured: float values that the ledger billed downwards, over all rounds, as a"
@@ -36,80 +34,45 @@ STABLE = 0.9
 def fig7(evidence: Evidence) -> Figure:
     """The I_O sweep of figure 4 against its measured downlink."""
     data = points.planned(evidence).sort_values(["column", "q"], kind="stable", ignore_index=True)
-    logged = points.logs(evidence).query("score == 'I_O'")
-    labels, columns = (
-        list(dict.fromkeys(evidence.cells["row"])),
-        list(dict.fromkeys(evidence.cells["column"])),
-    )
-    return Figure(
-        PAPER,
-        "fig7",
+    smoke = evidence.scale == "smoke"
+    logged = points.logs(evidence).query("score == 'I_O'").iloc[: 0 if smoke else None]
+    return forms.figure(
+        evidence,
+        (PAPER, "fig7"),
         "Figure 7: accuracy against the downlink",
-        captions.caption(
-            evidence,
-            "FedOBP's I_O at Dir(0.1): accuracy against the share of a full model that goes down.",
-            accuracy=False,
-        ),
-        evidence.scale,
-        (
+        "FedOBP's I_O at Dir(0.1): accuracy against the share of a full model that goes down.",
+        lambda sheet: draw(sheet, data, logged),
+        data.drop(columns=["score", "version", *points.OURS_ALONE]),
+        notes=(
             BILLED,
             NOT_SAVED,
             WHOLE,
-            *smoke_note(evidence.scale),
-            *sweeps.absent(evidence, labels, columns),
+            *forms.at_scale(evidence, smoke=SAME_DATA),
+            *sweeps.absent(evidence),
         ),
-        claims(evidence, data),
-        tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw(sheet, data, logged),
-        data=data.drop(columns=["score", "version", *points.OURS_ALONE]),
-        alt=(
-            "Accuracy against the share of the model that is sent to clients, over the whole range"
-            " and near one, one line per data set."
-        ),
+        claims=claims(evidence, data),
+        alt="Accuracy against the share of the model that is sent to clients, a line per data set.",
     )
 
 
 def draw(sheet: Sheet, data: pd.DataFrame, logged: pd.DataFrame) -> Canvas:
-    """The whole range, then the end where almost everything is sent: by ratio, and by what stays
-    behind. Hollow marks: the authors' logged sweep, whose ratio is q.
-    """
-    canvas = sheet(12, 4.6)
-    whole, tenth, near = axes = figures.panels(canvas, 3, 3)
+    """Draw a line per data set. Hollow: the authors' logged sweep, whose ratio is q."""
+    canvas = sheet(8, 5)
+    axes = canvas.subplots()
     for place, short in enumerate(SWEPT):
-        base = {"color": figures.PALETTE[place], "marker": figures.MARKERS[place], "markersize": 5}
+        style = figures.look(place, 0) | {"markersize": 5}
         line = data[(data["column"] == short) & data["ours"].notna()]
         if len(line):
-            style = {**base, "linewidth": 1.4, "label": f"{DATASETS[short]}, ours"}
-            whole.plot(line["ratio"], line["ours"], **style)
-            end = line[line["ratio"] >= STABLE]
-            tenth.plot(end["ratio"], end["ours"], **style)
-            near.plot(sweeps.near_one(line["q"]), line["ours"], **style)
+            axes.plot(sweeps.nines(line["ratio"]), line["ours"], label=DATASETS[short], **style)
         there = logged[logged["column"] == short].sort_values("q")
-        hollow = {**base, "markerfacecolor": "none", "linestyle": "none", "markeredgewidth": 0.8}
-        hollow["label"] = f"{DATASETS[short]}, logged"
-        whole.plot(there["q"], there["published"], **hollow)
-        end = there[there["q"] >= STABLE]
-        tenth.plot(end["q"], end["published"], **hollow)
-        near.plot(sweeps.near_one(there["q"]), there["published"], **hollow)
-    _finish(axes)
-    missing = [DATASETS[s] for s in SWEPT if not (data["column"] == s).any()]
-    figures.legend_of(canvas, axes, columns=4, missing=missing)
+        if len(there):
+            hollow = style | {"markerfacecolor": "white", "linewidth": 0.6}
+            label = f"{DATASETS[short]}, authors' logs"
+            axes.plot(sweeps.nines(there["q"]), there["published"], label=label, **hollow)
+    axes.set_ylabel("Accuracy (%)")
+    sweeps.nines_axis(axes, "downlink, as a share of a full model")
+    figures.legend_below(canvas, [axes], columns=3)
     return canvas
-
-
-def _finish(axes: Sequence[Axes]) -> None:
-    whole, tenth, near = axes
-    for panel, title in zip(
-        axes, ("Whole range", "Nine tenths and more", "By what stays behind"), strict=True
-    ):
-        panel.set_title(title)
-        panel.set_xlabel("Downlink ratio")
-    near.set_xlabel("1 − q")
-    whole.set_xlim(-0.03, 1.03)
-    tenth.set_xlim(STABLE - 0.003, 1.003)
-    whole.set_ylabel("Accuracy (%)")
-    sweeps.log_axis(near)
 
 
 # -- section V-G -----------------------------------------------------------------------------------

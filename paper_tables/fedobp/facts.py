@@ -13,11 +13,11 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import tables
+from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import stated, told
-from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table, TableLayout
-from repfl.paper_tables.core.tables import Place
+from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
+from repfl.paper_tables.core.tables import Place, Row
 from repfl.paper_tables.core.verdict import Kind, Verdict
 from repfl.paper_tables.fedobp.settings import ALPHAS, DATASETS, OURS, PAPER, PRINTED
 
@@ -27,6 +27,30 @@ FACTS = (
     Column("resolution", "side in pixels", unit="", digits=0, best=None),
     Column("year", "year", unit="", digits=0, best=None),
 )
+
+
+DATA_ROWS = tuple(Row(label) for label in DATASETS.values())
+SOURCES = (
+    "Ours: sizes and years as the data sets' own publications state them (tests hold the sizes"
+    " against the data sets' descriptions), classes and resolution as the models of our runs have"
+    " them. README, 29."
+)
+SHARED_LINE = (
+    "CIFAR-10 and CIFAR-100, and OrganAMNIST and OrganCMNIST, share a line in the paper; here each"
+    " has its own."
+)
+ROUNDED_UP = (
+    "N is the size of the model that ran; personal is (N − 1)(1 − q) rounded up, which is what"
+    " linear interpolation of the quantile and a strict comparison leave above it, and here equals"
+    " N (1 − q) rounded up. The paper's own definition of a quantile, and its prose, round down."
+    " README, 6."
+)
+IN_MASKS = (
+    "In masks: entries above the quantile in real masks of the true model (second round, mean over"
+    " three clients). Scores that tie at the quantile stay global, so a mask may have an entry"
+    " fewer."
+)
+INPUT = "The quantile q is an input; a test holds that the runs of tables III and IV use it."
 
 
 @cache
@@ -51,27 +75,19 @@ def table1(evidence: Evidence) -> Table:
     """Samples, classes, resolution and year of eight data sets."""
     cells = [_fact(evidence, short, column.key) for short in DATASETS for column in FACTS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
-    notes = (
-        (
-            "Ours: sizes and years as the data sets' own publications state them (tests hold the"
-            " sizes against the data sets' descriptions), classes and resolution as the models of"
-            " our runs have them. README, 29."
-        ),
-        (
-            "CIFAR-10 and CIFAR-100, and OrganAMNIST and OrganCMNIST, share a line in the paper;"
-            " here each has its own."
-        ),
-    )
-    return Table(
-        PAPER,
-        "table1",
+    return forms.table(
+        evidence,
+        (PAPER, "table1"),
         "Table I: statistics of the data sets",
-        "What the paper prints about its data sets, and what they are. Exact at every scale.",
-        evidence.scale,
-        notes,
-        ids=tables.done_ids(evidence),
+        "",
+        rows=DATA_ROWS,
+        columns=FACTS,
         frame=frame,
-        layout=TableLayout(tuple(DATASETS.values()), FACTS, corner="Data set", floor=False),
+        notes=(SOURCES, SHARED_LINE),
+        caption="What the paper prints about its data sets, and what they are. Exact at every"
+        " scale.",
+        corner="Data set",
+        floor=False,
     )
 
 
@@ -131,31 +147,20 @@ def table2(evidence: Evidence) -> Table:
     """The quantile of every setting, and how many entries lie above it."""
     cells = [_count(evidence, short, column) for short in DATASETS for column in COUNTS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
-    notes = (
-        (
-            "N is the size of the model that ran; personal is (N − 1)(1 − q) rounded up, which is"
-            " what linear interpolation of the quantile and a strict comparison leave above it, and"
-            " here equals N (1 − q) rounded up. The paper's own definition of a quantile, and its"
-            " prose, round down. README, 6."
-        ),
-        (
-            "In masks: entries above the quantile in real masks of the true model (second round,"
-            " mean over three clients). Scores that tie at the quantile stay global, so a mask may"
-            " have an entry fewer."
-        ),
-        "The quantile q is an input; a test holds that the runs of tables III and IV use it.",
-    )
-    return Table(
-        PAPER,
-        "table2",
+    return forms.table(
+        evidence,
+        (PAPER, "table2"),
         "Table II: quantiles and numbers of personal parameters",
-        "How many of N parameters stay personal at the paper's quantiles. Exact at every scale.",
-        evidence.scale,
-        notes,
-        table2_claims(evidence, frame),
-        tables.done_ids(evidence),
-        frame,
-        TableLayout(tuple(DATASETS.values()), COUNTS, corner="Data set", floor=False),
+        "",
+        rows=DATA_ROWS,
+        columns=COUNTS,
+        frame=frame,
+        notes=(ROUNDED_UP, IN_MASKS, INPUT),
+        claims=lambda frame: table2_claims(evidence, frame),
+        caption="How many of N parameters stay personal at the paper's quantiles. Exact at every"
+        " scale.",
+        corner="Data set",
+        floor=False,
     )
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from math import ceil, nan
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core import figures, forms
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import stated, told
-from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
-from repfl.paper_tables.fedobp.settings import DATASETS, OURS, PAPER, PRINTED, key, smoke_note
+from repfl.paper_tables.core.result import Claim, Result, Sheet
+from repfl.paper_tables.fedobp.settings import DATASETS, OURS, PAPER, PRINTED, SAME_DATA, key
 
 NOTE = "note/personal"
 FILES = "author files (Fig 6)"
+CLASSIFIER, FILED = "classifier", "the authors' files, end"
 LATE = 0.25
 """The part of a run that counts as late."""
 ROLLING = 3
@@ -29,40 +29,34 @@ FIXED = (
     " 30), which is not that of Table II. The runs here use the quantiles that give these numbers."
     " README, 27."
 )
-DOTTED = (
-    "Dotted: shares in the last 100 records of the authors' files, classifier and first"
-    " convolution."
+ENDS = (
+    "Diamonds at the right: shares in the last 100 records of the authors' files, classifier and"
+    " first convolution."
 )
 
 
 def fig6(evidence: Evidence) -> Result:
     """Shares of the layers in eight panels."""
-    data, title = shares(evidence), "Figure 6: where personal parameters lie"
-    caption = captions.caption(
-        evidence,
-        "Share of each layer in the personal parameters, against rounds, at Dir(0.1).",
-        accuracy=False,
-    )
+    data, key_ = shares(evidence), (PAPER, "fig6")
+    title = "Figure 6: where personal parameters lie"
+    what = "Share of each layer in the personal parameters, against rounds, at Dir(0.1)."
     claims = (*late_claims(evidence, data), fixed(evidence), axis(evidence), trend(evidence, data))
     if data.empty:
-        why = f"{caption} No figure: {why_missing(evidence.cells, evidence.scale)}."
-        return Absent(PAPER, "fig6", title, why, evidence.scale, claims=claims)
+        reason = why_missing(evidence.cells, evidence.scale)
+        return forms.absent(evidence, key_, title, what, reason, claims)
     filed = files(evidence)
-    return Figure(
-        PAPER,
-        "fig6",
+    if evidence.scale == "smoke":  # digits stand beside no file
+        filed = filed.iloc[:0]
+    return forms.figure(
+        evidence,
+        key_,
         title,
-        caption,
-        evidence.scale,
-        (AXIS, FIXED, DOTTED, *smoke_note(evidence.scale)),
-        claims,
-        tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw(sheet, data, filed),
-        data=data,
-        alt=(
-            "Share of each layer in the personal parameters against rounds, one panel per data set."
-        ),
+        what,
+        lambda sheet: draw(sheet, data, filed),
+        data,
+        notes=(AXIS, FIXED, ENDS, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        claims=claims,
+        alt="Share of each layer in the personal parameters against rounds, a panel per data set.",
     )
 
 
@@ -110,44 +104,29 @@ def files(evidence: Evidence) -> pd.DataFrame:
 
 
 def draw(sheet: Sheet, data: pd.DataFrame, filed: pd.DataFrame) -> Canvas:
-    """One panel per data set that has runs; the last layer is the classifier."""
+    """Draw one panel per data set that has runs; the last layer is the classifier."""
     shown = [short for short in DATASETS if (data["column"] == short).any()]
     canvas = sheet(3 * min(4, max(2, len(shown))), 2.8 * -(-len(shown) // 4) + 0.9)
     axes = figures.panels(canvas, len(shown), 4)
     for panel, short in zip(axes, shown, strict=True):
-        _layers(panel, data[data["column"] == short])
-        for layer, index in (("classifier", 0), ("conv1", 1)):
-            panel.axhline(
-                filed[layer].get(PRINTED[short], nan),
-                color=figures.PALETTE[index],
-                linestyle=(0, (1, 3)),
-                linewidth=1.3,
-                label="the authors' files, end" if index == 0 else None,
-            )
+        lines = data[data["column"] == short].sort_values("round", kind="stable")
+        rolled = lines.groupby("layer")["share"].rolling(ROLLING, min_periods=1).mean()
+        layers = list(dict.fromkeys(data.loc[data["column"] == short, "layer"]))
+        names = {layers[-1]: CLASSIFIER} | {layer: layer for layer in layers[:-1]}
+        styles = figures.looks(list(names.values()))
+        drawn = lines.assign(mean=rolled.droplevel(0), label=lines["layer"].map(names))
+        figures.curves(panel, drawn, styles)
+        ends = {layer: filed[layer].get(PRINTED[short], nan) for layer in (CLASSIFIER, "conv1")}
+        known = {layer: end for layer, end in ends.items() if end == end and layer in styles}
+        figures.at_the_end(panel, max(2, int(lines["round"].max())), known, styles, FILED)
         panel.set_title(DATASETS[short])
-        panel.set_xlim(1, max(2, int(data["round"].max())))
         panel.set_ylim(-0.03, 1.03)
         panel.set_xlabel("Round")
     for panel in axes[::4]:
         panel.set_ylabel("Share of personal parameters")
     missing = [label for short, label in DATASETS.items() if short not in shown]
-    figures.legend_of(canvas, axes, columns=6, missing=missing)
+    figures.legend_below(canvas, axes, 6, f"Not run: {', '.join(missing)}" if missing else "")
     return canvas
-
-
-def _layers(panel: Axes, lines: pd.DataFrame) -> None:
-    """Lines of the layers, the classifier first, then from the input on."""
-    names = list(dict.fromkeys(lines["layer"]))
-    for index, name in enumerate([*names[-1:], *names[:-1]]):
-        line = lines[lines["layer"] == name].sort_values("round")
-        smooth = line["share"].rolling(ROLLING, min_periods=1).mean()
-        panel.plot(
-            line["round"],
-            smooth,
-            label="classifier" if index == 0 else name,
-            linewidth=1.5,
-            **figures.look(index),
-        )
 
 
 # -- section V-F -----------------------------------------------------------------------------------

@@ -1,19 +1,20 @@
-"""Tables 1 and 2, and figure 2, which draws Table 1."""
+"""Tables 1 and 2, figure 2, which draws Table 1, and the curves of figures 3 and 4."""
 
 from __future__ import annotations
 
-from math import nan
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, figures, tables
-from repfl.paper_tables.core.accuracy import accuracy_table
+from repfl.paper_tables.core import figures, forms, tables
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.result import Figure, Sheet, Table
+from repfl.paper_tables.core.result import Claim, Figure, Sheet, Table
 from repfl.paper_tables.fedpurin import claims
 from repfl.paper_tables.fedpurin.settings import (
     ALPHAS,
+    BN_ROWS,
+    CIFAR10,
     COLUMNS,
     DATASETS,
     KEYS,
@@ -22,9 +23,10 @@ from repfl.paper_tables.fedpurin.settings import (
     PAPER,
     PLACES,
     PRINTING,
+    SAME_DATA,
     TABLE1_ROWS,
     TABLE2_ROWS,
-    smoke_note,
+    TAU_ROWS,
 )
 
 SCORED = (
@@ -42,90 +44,125 @@ ROWS_LOST = (
     " rows 1 and 3 share the drop that the prose blames on the approximated gradient; only the"
     " order of rows 1 and 3 rests on counting in binary."
 )
+GRADIENT = "Which gradient these runs use is not stated; ours use the exact one, as the tables do."
+BN_ARM = (
+    "“w/ BN” may mean that BN weights are masked like all others (primary), or sent in full; the"
+    " code has both, and both are drawn."
+)
 
 
 def table1(evidence: Evidence) -> Table:
     """Seven methods on nine settings."""
-    rows = tables.with_guests(TABLE1_ROWS, evidence)
-    frame = tables.accuracy_frame(evidence, "1", rows, COLUMNS, PLACES, PRINTING)
-    return accuracy_table(
+    return forms.table(
         evidence,
         (PAPER, "table1"),
         "Table 1: test accuracy of seven methods on nine settings",
         "Personalised accuracy under client-wise Dirichlet heterogeneity.",
-        (frame, rows, COLUMNS),
+        number="1",
+        rows=TABLE1_ROWS,
+        columns=COLUMNS,
+        places=PLACES,
+        printing=PRINTING,
         against=OURS,
-        notes=(SCORED, LATTICE, *smoke_note(evidence.scale)),
-        claims=claims.table1(frame, evidence.scale),
+        notes=(SCORED, LATTICE, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        claims=lambda frame: claims.table1(frame, evidence.scale),
     )
 
 
 def table2(evidence: Evidence) -> Table:
     """FedPURIN with the two gradients, with and without the Hessian term."""
-    rows = tables.with_guests(TABLE2_ROWS, evidence)
-    frame = tables.accuracy_frame(evidence, "2", rows, COLUMNS, PLACES, PRINTING)
-    return accuracy_table(
+    return forms.table(
         evidence,
         (PAPER, "table2"),
         "Table 2: accuracy under different gradient and Hessian terms",
         "FedPURIN's perturbation score with the last batch's exact gradient g or the round's change"
         " Δθ in its place.",
-        (frame, rows, COLUMNS),
+        number="2",
+        rows=TABLE2_ROWS,
+        columns=COLUMNS,
+        places=PLACES,
+        printing=PRINTING,
         against="exact g, H off",
-        notes=(ROWS_LOST, SCORED.split(";")[0] + ".", *smoke_note(evidence.scale)),
-        claims=claims.table2(frame, evidence.scale),
+        notes=(ROWS_LOST, SCORED.split(";")[0] + ".", *forms.at_scale(evidence, smoke=SAME_DATA)),
+        claims=lambda frame: claims.table2(frame, evidence.scale),
         corner="g, H",
     )
 
 
 def fig2(evidence: Evidence) -> Figure:
     """Table 1 as a picture, one panel per data set."""
-    rows, full = TABLE1_ROWS[: len(METHODS)], evidence.scale == "paper"
+    rows = TABLE1_ROWS[: len(METHODS)]
     frame = tables.accuracy_frame(evidence, "1", rows, COLUMNS, PLACES, PRINTING)
-    data = frame[["row", "column", "ours", "std", "published"]].reset_index(drop=True)
-    printed = "Diamonds: the paper's Table 1. " if full else ""
-    what = (
-        "Marks: ours, with the deviation over seeds where there are several. Dashed: FedPURIN."
-        f" {printed}The paper draws bars; marks need no axis from zero."
-    )
-    return Figure(
-        PAPER,
-        "fig2",
+    fields = ["row", "column", "ours", "std", "published", "published_std"]
+    shown = frame[fields].reset_index(drop=True)
+    if evidence.scale == "smoke":  # digits stand beside no reported number
+        shown = shown.drop(columns=["published", "published_std"])
+    return forms.figure(
+        evidence,
+        (PAPER, "fig2"),
         "Figure 2: the accuracies of Table 1",
-        captions.caption(evidence, what, floor=False),
-        evidence.scale,
-        (*smoke_note(evidence.scale), *tables.remarks(frame, COLUMNS)),
-        ids=tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw_dots(sheet, data if full else data.assign(published=nan)),
-        data=data,
+        "Hollow: reported, with the reported deviation. Filled: ours, with the deviation over"
+        " seeds if there are several. The paper draws bars; marks need no axis from zero.",
+        lambda sheet: draw_dots(sheet, shown),
+        frame[fields[:-1]].reset_index(drop=True),
+        notes=(*forms.at_scale(evidence, smoke=SAME_DATA), *tables.remarks(frame, COLUMNS)),
         alt="Test accuracy with its deviation per method and α, one panel per data set.",
+        accuracy=True,
     )
 
 
 def draw_dots(sheet: Sheet, data: pd.DataFrame) -> Canvas:
-    """One panel per data set that has runs; FedPURIN's height goes across as a dashed line, as in
-    the paper.
-    """
-    canvas, wide = sheet(11, 3.8), data.set_index(["row", "column"])
-    done = set(data.loc[data["ours"].notna(), "column"])
-    shown = {
-        short: [alpha for alpha in alphas if KEYS[short, alpha] in done]
-        for short, alphas in ALPHAS.items()
-    }
+    """Draw one panel per data set."""
+    canvas, values = sheet(11, 3.8), data.set_index(["row", "column"])
     axes = figures.panels(canvas, len(ALPHAS), 3)
-    for panel, (short, alphas) in zip(axes, shown.items(), strict=True):
-        keys = [KEYS[short, a] for a in alphas]
-        figures.dots(panel, wide, keys, METHODS)
+    for panel, (short, alphas) in zip(axes, ALPHAS.items(), strict=True):
+        figures.dots(panel, values, [KEYS[short, a] for a in alphas], figures.looks(METHODS, OURS))
         panel.set_xticks(range(len(alphas)), [f"α = {a}" for a in alphas])
         panel.set_title(DATASETS[short])
-        if not keys:
-            figures.not_run(panel)
-        for place, key in enumerate(keys):
-            height = wide["ours"].get((OURS, key), nan)
-            panel.hlines(
-                height, place - 0.46, place + 0.46, colors="0.25", linestyles="--", linewidth=0.9
-            )
-    axes[0].set_ylabel("Test accuracy (%)")
-    figures.legend_below(canvas, figures.fullest(axes), columns=8)
+    axes[0].set_ylabel("Accuracy (%)")
+    if "published" in data:
+        figures.hollow(axes[0], "hollow: reported")
+    figures.legend_below(canvas, axes)
     return canvas
+
+
+def fig3(evidence: Evidence) -> Figure:
+    """BN weights kept local, masked and shared, or shared in full."""
+    title, notes = "Figure 3: BN kept local or collaborated", (BN_ARM, GRADIENT)
+    return _curves(evidence, "fig3", title, BN_ROWS, BN_ROWS[0], notes, claims.batch_norm)
+
+
+def fig4(evidence: Evidence) -> Figure:
+    """Five shares of critical parameters."""
+    title, notes = "Figure 4: the share τ of critical parameters", (GRADIENT,)
+    return _curves(evidence, "fig4", title, TAU_ROWS, TAU_ROWS[3], notes, claims.sparsity)
+
+
+def _curves(
+    evidence: Evidence,
+    name: str,
+    title: str,
+    rows: Sequence[str],
+    table1: str,
+    notes: tuple[str, ...],
+    judge: Callable[[pd.DataFrame, str], tuple[Claim, ...]],
+) -> Figure:
+    """Variants on CIFAR-10 by round; one of them, `table1`, is FedPURIN of Table 1."""
+    printed = {
+        key: tables.published_row(evidence.published, "1", PLACES[key], OURS) for key in CIFAR10
+    }
+    return forms.by_round(
+        evidence,
+        (PAPER, name),
+        title,
+        "Lines: mean over seeds; bands: lowest to highest.",
+        rows=rows,
+        columns=[column for column in COLUMNS if column.key in CIFAR10],
+        curve="pre_agg/mean",
+        reported={
+            (key, table1): float(row["value"]) for key, row in printed.items() if row is not None
+        },
+        notes=notes,
+        claims=judge(tables.lines_frame(evidence, rows, CIFAR10), evidence.scale),
+        alt=f"Test accuracy against rounds on CIFAR-10 for {', '.join(rows)}; one panel per α.",
+    )

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core import figures, forms
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
-from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
+from repfl.paper_tables.core.result import Claim, Result, Sheet
 from repfl.paper_tables.fedpurin.settings import OURS, PAPER
 
 COLUMN = "cifar10-dir0.1"
@@ -70,35 +70,27 @@ def _part(shape: tuple[int, ...]) -> int:
 
 
 def tallies(arrays: Arrays) -> Arrays:
-    """What the figures show of the tallies of all parameters of all clients; nothing where there
-    are none.
+    """Reduce the tallies of all parameters of all clients to what the figures show; nothing if
+    there are none.
     """
     if not {"mask", "server", "layout/names"} <= set(arrays):
         return {}
-    names, starts, stops = (
-        arrays[f"layout/{field}"].tolist() for field in ("names", "starts", "stops")
-    )
-    texts = dict(zip(names, arrays["layout/shapes"].tolist(), strict=True))
-    spans = {
-        name: slice(start, stop) for name, start, stop in zip(names, starts, stops, strict=True)
-    }
-    chosen = {
-        name: spans[name] for name in shown({name: _shape(text) for name, text in texts.items()})
-    }
-    exchanged = [
-        arrays["mask"][:, span] for span in spans.values() if arrays["mask"][:, span].any()
-    ]
+    mask, spans = arrays["mask"], forms.spans(arrays)
+    texts = dict(zip(spans, arrays["layout/shapes"].tolist(), strict=True))
+    chosen = shown({name: _shape(text) for name, text in texts.items()})
+    exchanged = [mask[:, span] for span in spans.values() if mask[:, span].any()]
     never = sum(int((~counts.any(axis=0)).sum()) for counts in exchanged)
     kept = {
         "shapes": np.array([texts[name] for name in chosen]),
         "names": np.array(list(chosen)),
-        "agreement": np.array([_agreement(arrays["mask"][:, span]) for span in chosen.values()]),
+        "agreement": np.array([_agreement(mask[:, spans[name]]) for name in chosen]),
         "silent": np.array(never / max(1, sum(counts.shape[1] for counts in exchanged))),
     }
-    for name, span in chosen.items():
-        part = slice(span.start, span.start + _part(_shape(texts[name])))
+    for name in chosen:
+        start = spans[name].start
+        part = slice(start, start + _part(_shape(texts[name])))
         kept[f"counts/{name}"] = np.vstack(
-            [arrays["mask"][:SHOWN_CLIENTS, part], arrays["server"][None, part]]
+            [mask[:SHOWN_CLIENTS, part], arrays["server"][None, part]]
         )
     return kept
 
@@ -131,68 +123,59 @@ def _shape(text: str) -> tuple[int, ...]:
 
 def fig5(evidence: Evidence) -> Result:
     """Ridge plots of activation frequencies."""
+    title = "Figure 5: how often each parameter is critical"
     what = (
         "Distribution over parameters of the share of rounds in which each was critical (clients)"
         " or non-zero in the global mean (S)."
     )
-    return _figure(
-        evidence, "fig5", "Figure 5: how often each parameter is critical", what, draw_ridges
-    )
+    return _figure(evidence, "fig5", title, what, draw_ridges, claims)
 
 
 def fig6(evidence: Evidence) -> Result:
     """Heat maps of activation counts."""
+    title = "Figure 6: activation counts, parameter by parameter"
     what = (
         "Rounds in which each parameter was critical (clients) or non-zero in the global mean (S);"
         " darker is more often."
     )
-    return _figure(
-        evidence, "fig6", "Figure 6: activation counts, parameter by parameter", what, draw_heat
-    )
+    return _figure(evidence, "fig6", title, what, draw_heat, lambda *_: ())
 
 
 def _figure(
-    evidence: Evidence, name: str, title: str, what: str, draw: Callable[[Sheet, Tally], Canvas]
+    evidence: Evidence,
+    name: str,
+    title: str,
+    what: str,
+    draw: Callable[[Sheet, Tally], Canvas],
+    judge: Callable[[Tally | None, str], tuple[Claim, ...]],
 ) -> Result:
-    tally = read(evidence)
-    caption = captions.caption(evidence, what, accuracy=False)
+    tally, key = read(evidence), (PAPER, name)
     if isinstance(tally, str):
-        judged = claims(None, evidence.scale) if name == "fig5" else ()
-        return Absent(
-            PAPER, name, title, f"{caption} No figure: {tally}.", evidence.scale, claims=judged
-        )
-    return Figure(
-        PAPER,
-        name,
+        return forms.absent(evidence, key, title, what, tally, judge(None, evidence.scale))
+    return forms.figure(
+        evidence,
+        key,
         title,
-        caption,
-        evidence.scale,
-        (UNSTATED, SLICES),
-        claims(tally, evidence.scale) if name == "fig5" else (),
-        tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw(sheet, tally),
-        data=data(tally),
+        what,
+        lambda sheet: draw(sheet, tally),
+        data(tally),
+        notes=(UNSTATED, SLICES),
+        claims=judge(tally, evidence.scale),
         alt=f"{title}: {', '.join(shown(tally.shapes).values())} for three clients and the server.",
     )
 
 
 def data(tally: Tally) -> pd.DataFrame:
-    """What both figures draw: tensor, who (client number or S), entry, rounds."""
-    parts = []
-    for name, label in shown(tally.shapes).items():
-        for who, counts in zip(tally.rows, tally.counts[name], strict=True):
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "tensor": label,
-                        "who": who,
-                        "entry": np.arange(len(counts)),
-                        "rounds": counts.astype(int),
-                    }
-                )
-            )
-    return pd.concat(parts, ignore_index=True)
+    """Return what both figures draw: tensor, who (client number or S), entry, rounds."""
+    parts = [
+        pd.DataFrame({"rounds": counts.astype(int)})
+        .rename_axis("entry")
+        .reset_index()
+        .assign(tensor=label, who=who)
+        for name, label in shown(tally.shapes).items()
+        for who, counts in zip(tally.rows, tally.counts[name], strict=True)
+    ]
+    return pd.concat(parts, ignore_index=True)[["tensor", "who", "entry", "rounds"]]
 
 
 def draw_ridges(sheet: Sheet, tally: Tally) -> Canvas:
@@ -221,7 +204,7 @@ def draw_heat(sheet: Sheet, tally: Tally) -> Canvas:
             if column == 0:
                 panel.set_ylabel(who, rotation=0, labelpad=10, va="center")
         axes[0, column].set_title(label)
-    colours = figures.counts_scale(tally.rounds)
+    colours = figures.heat_scale(tally.rounds)
     canvas.colorbar(colours, ax=axes.ravel().tolist(), label="Rounds", shrink=0.9, pad=0.01)
     return canvas
 

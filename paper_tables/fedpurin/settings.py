@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import Column
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.core.verdict import Printing
 
 PAPER = "fedpurin"
 OURS = "FedPURIN"
@@ -23,6 +23,8 @@ COLUMNS = tuple(
 PLACES = {key: Place(DATASETS[short], f"alpha={alpha}") for (short, alpha), key in KEYS.items()}
 PRINTING = Printing(runs=3, rule="max")
 """Three seeds, each with a partition of its own; the best round of the run on the test images."""
+DEVIATIONS = {"1": PLACES}
+"""The tables that print deviations."""
 CIFAR10 = tuple(KEYS["cifar10", alpha] for alpha in ALPHAS["cifar10"])
 CIFAR100 = tuple(KEYS["cifar100", alpha] for alpha in ALPHAS["cifar100"])
 
@@ -70,8 +72,3 @@ SAME_DATA = (
     "At the smoke scale all three data sets are the embedded digits, so columns with the same α are"
     " the same cells, run once."
 )
-
-
-def smoke_note(scale: str) -> tuple[str, ...]:
-    """What a reader must know about several columns of one data set."""
-    return (SAME_DATA,) if scale == "smoke" else ()

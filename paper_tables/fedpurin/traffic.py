@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import tables
+from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, setting
 from repfl.paper_tables.core.published import told
-from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table, TableLayout
-from repfl.paper_tables.core.tables import Place
+from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
+from repfl.paper_tables.core.tables import Place, Row
 from repfl.paper_tables.core.verdict import Kind
 from repfl.paper_tables.fedpurin.settings import DATASETS, OURS, PAPER, PRINTING
 
@@ -101,58 +101,58 @@ NOTES = (
 
 def table3(evidence: Evidence) -> Table:
     """Bytes of FedAvg, FedCAC and FedPURIN, before and after β."""
-    cells, lines = [], lines_of(evidence)
-    for line in lines:
-        for column in COLUMNS:
-            short, way = column.key.split("/")
-            planned, billed = _source(evidence, line.method, short)
-            found = _published(evidence, line, short) if way == PAPER_WAY else None
-            cell = {
-                "row": line.label,
-                "column": column.key,
-                **tables.printed_fields(found),
-                **_measure(evidence, line, way, planned),
-            }
-            if line.exact is None or (line.dead and short == "cifar100"):
-                cell = tables.conclude(cell, "MiB", Kind.COST, printing=PRINTING)
-            else:
-                cell = tables.conclude(cell, "MiB", Kind.CLOSED, rounding=line.exact)
-            slip = SLIPS.get((line.label, column.key), "")
-            cell["reason"] = "; ".join(
-                r
-                for r in (cell["reason"], slip, "billing run on embedded images" if billed else "")
-                if r
-            )
-            cells.append(cell)
+    lines = lines_of(evidence)
+    cells = [_cell(evidence, line, column.key) for line in lines for column in COLUMNS]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
-    return Table(
-        PAPER,
-        "table3",
+    return forms.table(
+        evidence,
+        (PAPER, "table3"),
         "Table 3: bytes per client and round",
-        _caption(evidence),
-        evidence.scale,
-        NOTES,
-        claims(evidence, frame),
-        tables.done_ids(evidence),
-        frame,
-        TableLayout(tuple(line.label for line in lines), COLUMNS, floor=False),
+        "",
+        rows=[Row(line.label) for line in lines],
+        columns=COLUMNS,
+        frame=frame,
+        notes=NOTES,
+        claims=lambda frame: claims(evidence, frame),
+        caption=(
+            "MiB per client and round at α = 0.1, averaged over clients, rounds of the phase, and"
+            f" seeds; read from the ledger that every message passes. Scale {evidence.scale}:"
+            f" {setting(evidence.cells)}. The rows of FedAvg and FedCAC are closed-form and held to"
+            " the printed digits, but for CIFAR-100 after β."
+        ),
+        floor=False,
     )
 
 
 def lines_of(evidence: Evidence) -> tuple[Line, ...]:
-    """The paper's rows, and two for every method that somebody adds."""
+    """Return the paper's rows, and two for every method that somebody adds."""
     known = {line.method for line in LINES}
     guests = [row for row in dict.fromkeys(evidence.cells["row"]) if row not in known]
     return (*LINES, *(Line(guest, direction) for guest in guests for direction in ("up", "down")))
 
 
-def _caption(evidence: Evidence) -> str:
-    return (
-        "MiB per client and round at α = 0.1, averaged over clients, rounds of the phase, and"
-        f" seeds; read from the ledger that every message passes. Scale {evidence.scale}:"
-        f" {setting(evidence.cells)}. The rows of FedAvg and FedCAC are closed-form and held to the"
-        " printed digits, but for CIFAR-100 after β."
+def _cell(evidence: Evidence, line: Line, column: str) -> dict[str, Any]:
+    """One line on one data set, counted one way."""
+    short, way = column.split("/")
+    planned, billed = _source(evidence, line.method, short)
+    found = _published(evidence, line, short) if way == PAPER_WAY else None
+    cell = {
+        "row": line.label,
+        "column": column,
+        **tables.printed_fields(found),
+        **forms.from_rounds(
+            evidence, planned, lambda cell, rounds: _mib(cell, rounds, line, way), "traffic/"
+        ),
+    }
+    closed = line.exact is not None and not (line.dead and short == "cifar100")
+    cell = (
+        tables.conclude(cell, "MiB", Kind.CLOSED, rounding=line.exact or 0.0)
+        if closed
+        else tables.conclude(cell, "MiB", Kind.COST, printing=PRINTING)
     )
+    slip = SLIPS.get((line.label, column), "")
+    remarks = (cell["reason"], slip, "billing run on embedded images" if billed else "")
+    return cell | {"reason": "; ".join(filter(None, remarks))}
 
 
 def _source(evidence: Evidence, method: str, short: str) -> tuple[pd.DataFrame, bool]:
@@ -175,27 +175,16 @@ def _published(evidence: Evidence, line: Line, short: str) -> pd.Series | None:
     return tables.published_row(evidence.published, "3", place, line.method)
 
 
-def _measure(evidence: Evidence, line: Line, way: str, planned: pd.DataFrame) -> dict[str, Any]:
-    """MiB per client and round of one line."""
-    done = planned[planned["status"] == "done"]
-    rounds = evidence.rounds(list(done["id"]), "traffic/")
-    values = [
-        _mib(cell, rounds[rounds["id"] == cell["id"]], line, way) for _, cell in done.iterrows()
-    ]
-    return tables.gather(planned, evidence.scale, values)
-
-
 def _mib(cell: pd.Series, rounds: pd.DataFrame, line: Line, way: str) -> float:
     """Mean over the rounds of the phase."""
-    names = [f"traffic/{line.direction}_values"]
+    names = [f"{line.direction}_values"]
     if line.direction == "up" or way == WIRE:
-        names.append(f"traffic/{line.direction}_codes")
-    per_round = rounds[rounds["name"].isin(names)].groupby("round")["value"].sum()
+        names.append(f"{line.direction}_codes")
+    sent = forms.per_round(rounds, *names)
     if line.phase != "all_rounds":
-        beta = int(cell["hp.beta"])
-        late = per_round.index > beta
-        per_round = per_round[late if line.phase == "post_beta" else ~late]
-    return float(per_round.mean()) / int(cell["recipe.clients"]) / MIB if len(per_round) else nan
+        late = sent.index > int(cell["hp.beta"])
+        sent = sent[late if line.phase == "post_beta" else ~late]
+    return float(sent.mean()) / int(cell["recipe.clients"]) / MIB if len(sent) else nan
 
 
 # -- the savings that the text states --------------------------------------------------------------

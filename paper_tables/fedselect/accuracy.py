@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pandas as pd
 
-from repfl.paper_tables.core import tables
-from repfl.paper_tables.core.accuracy import accuracy_table
+from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.claims import best, cell, every, mean, sentence, some
 from repfl.paper_tables.core.evidence import Evidence, places
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
@@ -28,9 +25,9 @@ from repfl.paper_tables.fedselect.settings import (
     MINI,
     OURS,
     PAPER,
+    SAME_DATA,
     folded,
     printed_table,
-    smoke_note,
 )
 
 SCORED = (
@@ -97,18 +94,19 @@ def table1(evidence: Evidence) -> Table:
     """Ten methods on four data sets."""
     evidence = folded(evidence)
     rows = tables.with_guests(TABLE1_ROWS, evidence)
-    frame = printed_table(evidence, "1", rows)
     best_alpha = f"FedSelect has the paper's best α of each column. {ALPHA_LOST}"
-    return accuracy_table(
+    return forms.table(
         evidence,
         (PAPER, "table1"),
         "Table 1: personalised accuracy of ten methods on four data sets",
         "Accuracy under label shift (CIFAR-10, Mini-ImageNet), both shifts (CIFAR10-C) and feature"
         " shift.",
-        (frame, rows, COLUMNS),
+        rows=rows,
+        columns=COLUMNS,
+        frame=printed_table(evidence, "1", rows),
         against=OURS,
-        notes=(SCORED, PASSES, CODE, best_alpha, *smoke_note(evidence.scale)),
-        claims=table1_claims(evidence, frame),
+        notes=(SCORED, PASSES, CODE, best_alpha, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        claims=lambda frame: table1_claims(evidence, frame),
     )
 
 
@@ -161,23 +159,24 @@ def table2(evidence: Evidence) -> Table:
     rows = tables.with_guests(TABLE2_ROWS, evidence)
     accuracy = printed_table(evidence, "2", rows)
     shares = personal_shares(evidence, accuracy)
-    columns = (*(Column(c.key, c.label, "Accuracy") for c in COLUMNS), *SHARES)
     shown = (
         "Personal at the end: percent of the maskable parameters, mean over clients, after the last"
         " growth; the paper prints none."
     )
-    made = accuracy_table(
+    return forms.table(
         evidence,
         (PAPER, "table2"),
         "Table 2: FedSelect under four personalisation limits",
         "FedSelect for four limits α on the share of a tensor that may be personal.",
-        (accuracy, rows, columns),
+        rows=rows,
+        columns=(*(Column(c.key, c.label, "Accuracy") for c in COLUMNS), *SHARES),
+        frame=pd.concat([accuracy, shares], ignore_index=True),
+        scored=accuracy,
         against="α = 0.50",
-        notes=(ALPHA_LOST, shown, CODE, *smoke_note(evidence.scale)),
-        claims=table2_claims(evidence, accuracy, shares),
+        notes=(ALPHA_LOST, shown, CODE, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        claims=lambda _: table2_claims(evidence, accuracy, shares),
         corner="α",
     )
-    return replace(made, frame=pd.concat([accuracy, shares], ignore_index=True))
 
 
 def personal_shares(evidence: Evidence, accuracy: pd.DataFrame) -> pd.DataFrame:
@@ -226,28 +225,26 @@ def table2_claims(
 def table3(evidence: Evidence) -> Table:
     """Personalising what moves least, one layer, or anything."""
     rows = tables.with_guests(TABLE3_ROWS, evidence)
-    frame = printed_table(evidence, "3", rows)
-    notes = (
-        (
-            "Layers A to D are lost with the appendix. Ours, evenly spaced from first to last: of a"
-            " ResNet-18 the stem, the last convolution of the first block of stage 2, the first of"
-            " the last block of stage 3, and the classifier (README, 24)."
-        ),
-        (
-            "The share of the rows Personalize Least and Random is not stated. Ours is α = 0.30;"
-            " the added rows have 0.50 (README, 25)."
-        ),
-        ALPHA_LOST,
+    layers = (
+        "Layers A to D are lost with the appendix. Ours, evenly spaced from first to last: of a"
+        " ResNet-18 the stem, the last convolution of the first block of stage 2, the first of the"
+        " last block of stage 3, and the classifier (README, 24)."
     )
-    return accuracy_table(
+    share = (
+        "The share of the rows Personalize Least and Random is not stated. Ours is α = 0.30; the"
+        " added rows have 0.50 (README, 25)."
+    )
+    return forms.table(
         evidence,
         (PAPER, "table3"),
         "Table 3: what is personalised",
         "FedSelect with other rules for what becomes personal.",
-        (frame, rows, COLUMNS),
+        rows=rows,
+        columns=COLUMNS,
+        frame=printed_table(evidence, "3", rows),
         against="FedSelect, α = 0.30",
-        notes=(*notes, *smoke_note(evidence.scale)),
-        claims=table3_claims(evidence, frame),
+        notes=(layers, share, ALPHA_LOST, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        claims=lambda frame: table3_claims(evidence, frame),
         corner="Variant",
     )
 

@@ -8,24 +8,24 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core import figures, forms, tables
 from repfl.paper_tables.core.claims import best, cell, near, sentence
-from repfl.paper_tables.core.curves import accuracy_curves
-from repfl.paper_tables.core.evidence import Evidence, pick, scores, why_missing
+from repfl.paper_tables.core.evidence import Evidence, pick, scores
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim, Figure, Sheet
 from repfl.paper_tables.core.statistics import spread
 from repfl.paper_tables.core.verdict import MARGIN
 from repfl.paper_tables.fedselect.settings import (
     CIFAR10,
+    COLUMNS,
     DATASETS,
     METHODS,
     OURS,
     PAPER,
     PLACES,
+    SAME_DATA,
     TUNED,
     folded,
-    smoke_note,
 )
 
 AFTER = ("FedAvg", *TUNED)
@@ -38,91 +38,42 @@ SIZES_LOST = (
 )
 
 
-def gaps(evidence: Evidence, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """One note per line that is absent or rests on fewer seeds."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for key in columns:
-        for row in METHODS:
-            if reason := why_missing(pick(evidence, row=row, column=key), evidence.scale):
-                found.setdefault((key, reason), []).append(row)
-    return tuple(
-        f"{key}: {'all methods' if len(rows) == len(METHODS) else ', '.join(rows)}: {reason}"
-        for (key, reason), rows in found.items()
-    )
-
-
 # -- figure 2 --------------------------------------------------------------------------------------
 
 
 def fig2(evidence: Evidence) -> Figure:
-    """One panel per data set, one line per method, the last round's printed value beside it."""
+    """One panel per data set, one line per method, the reported value of Table 1 beside it."""
     evidence = folded(evidence)
     data = round_curves(evidence)
-    full = evidence.scale == "paper"
-    printed = {key: _printed(evidence, key) for key in DATASETS if full}
-    what = "Lines: mean over seeds. FedAvg + FT and FedBABU are scored after fine-tuning, rarely."
-    if full:
-        what += " Dots on the right: the paper's Table 1, in the colour of their line."
-    return Figure(
-        PAPER,
-        "fig2",
+    printed = {
+        (key, name): tables.published_row(evidence.published, "1", place, name)
+        for key, place in PLACES.items()
+        for name in METHODS
+    }
+    return forms.by_round(
+        evidence,
+        (PAPER, "fig2"),
         "Figure 2: accuracy against rounds",
-        captions.caption(evidence, what, floor=False),
-        evidence.scale,
-        (UNSTATED, *gaps(evidence, tuple(DATASETS)), *smoke_note(evidence.scale)),
-        (smoothness(data, evidence.scale),),
-        tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw_rounds(sheet, data, printed),
+        "Lines: mean over seeds. FedAvg + FT and FedBABU are scored after fine-tuning, rarely.",
+        rows=METHODS,
+        columns=COLUMNS,
         data=data,
+        own=OURS,
+        reported={place: float(row["value"]) for place, row in printed.items() if row is not None},
+        notes=(UNSTATED, *forms.at_scale(evidence, smoke=SAME_DATA)),
+        claims=(smoothness(data, evidence.scale),),
         alt="Test accuracy against communication rounds for ten methods, one panel per data set.",
     )
 
 
 def round_curves(evidence: Evidence) -> pd.DataFrame:
-    """Mean accuracy per round, after local training, or of the global or fine-tuned model."""
+    """Return accuracy by round, after local training, or of the global or fine-tuned model."""
     before = [name for name in METHODS if name not in AFTER]
     parts = [
-        accuracy_curves(evidence, labels, tuple(DATASETS), f"{point}/mean")
+        forms.accuracy_curves(evidence, labels, tuple(DATASETS), f"{point}/mean")
         for labels, point in ((before, "pre_agg"), (AFTER, "post_agg"))
     ]
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
-
-
-def _printed(evidence: Evidence, key: str) -> dict[str, float]:
-    found = {
-        name: tables.published_row(evidence.published, "1", PLACES[key], name) for name in METHODS
-    }
-    return {name: float(row["value"]) for name, row in found.items() if row is not None}
-
-
-def draw_rounds(sheet: Sheet, data: pd.DataFrame, printed: dict[str, dict[str, float]]) -> Canvas:
-    """One panel per data set that has been run."""
-    shown = [key for key in DATASETS if (data["column"] == key).any()] or list(DATASETS)[:1]
-    canvas = sheet(6.2 * min(2, len(shown)), 3.4 * -(-len(shown) // 2) + 0.9)
-    axes = figures.panels(canvas, len(shown), 2)
-    for panel, key in zip(axes, shown, strict=True):
-        lines = data[data["column"] == key]
-        figures.curves(panel, lines, METHODS)
-        if lines.empty:
-            figures.not_run(panel)
-        else:
-            last = max(2.0, float(lines["round"].max()))
-            panel.set_xlim(1, 1 + (last - 1) * 1.06)
-            for place, method in enumerate(METHODS):
-                panel.plot(
-                    [1 + (last - 1) * 1.04],
-                    [printed.get(key, {}).get(method, nan)],
-                    "o",
-                    color=figures.PALETTE[place % len(figures.PALETTE)],
-                    markersize=4,
-                    label="_published",
-                )
-        panel.set_title(DATASETS[key])
-        panel.set_xlabel("Round")
-        panel.set_ylabel("Test accuracy (%)")
-    figures.legend_below(canvas, figures.fullest(axes), columns=5)
-    return canvas
 
 
 def roughness(line: pd.DataFrame) -> float:
@@ -170,23 +121,21 @@ def fig3(evidence: Evidence) -> Figure:
     """Ten methods, three or four numbers of training images per client."""
     evidence = folded(evidence)
     data = size_curves(evidence)
-    return Figure(
-        PAPER,
-        "fig3",
+    return forms.figure(
+        evidence,
+        (PAPER, "fig3"),
         "Figure 3: accuracy against the number of training images",
-        captions.caption(
-            evidence,
-            "CIFAR-10, training images per client from few to many; mean over seeds.",
-            floor=False,
+        "CIFAR-10, training images per client from few to many; mean over seeds.",
+        lambda sheet: draw_sizes(sheet, data),
+        data,
+        notes=(
+            SIZES_LOST,
+            *forms.missing(evidence, METHODS, SIZES),
+            *forms.at_scale(evidence, smoke=SAME_DATA),
         ),
-        evidence.scale,
-        (SIZES_LOST, *gaps(evidence, SIZES), *smoke_note(evidence.scale)),
-        size_claims(evidence),
-        tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw_sizes(sheet, data),
-        data=data,
+        claims=size_claims(evidence),
         alt="Test accuracy on CIFAR-10 against training images per client, one line per method.",
+        accuracy=True,
     )
 
 
@@ -214,29 +163,17 @@ def size_curves(evidence: Evidence) -> pd.DataFrame:
 
 
 def draw_sizes(sheet: Sheet, data: pd.DataFrame) -> Canvas:
-    """One line per method on a logarithmic axis."""
+    """Draw one line per method on a logarithmic axis."""
     canvas = sheet(7.5, 4.6)
     axes = canvas.subplots()
-    for place, label in enumerate(METHODS):
-        line = data[data["label"] == label].sort_values("images")
-        marker = figures.MARKERS[place % len(figures.MARKERS)]
-        width = 2.2 if label == OURS else 1.2
-        axes.plot(
-            line["images"],
-            line["mean"],
-            label=label,
-            marker=marker,
-            markersize=5,
-            linewidth=width,
-            **figures.look(place),
-        )
-    axes.set_xscale("log")
+    figures.curves(axes, data, figures.looks(METHODS, OURS), x="images")
+    figures.focus(axes, data)
     sizes = sorted(data["images"].unique())
+    axes.set_xscale("log")
     axes.set_xticks(sizes, [str(size) for size in sizes], minor=False)
     axes.minorticks_off()
-    axes.set_xlabel("Training images per client")
-    axes.set_ylabel("Test accuracy (%)")
-    figures.legend_below(canvas, axes, columns=5)
+    axes.set(xlabel="Training images per client", ylabel="Accuracy (%)")
+    figures.legend_below(canvas, [axes], columns=5)
     return canvas
 
 

@@ -10,10 +10,10 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
-from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core import figures, forms
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
-from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
-from repfl.paper_tables.fedselect.settings import ALPHA_LOST, CIFAR10, LIMITS, PAPER, smoke_note
+from repfl.paper_tables.core.result import Claim, Result, Sheet
+from repfl.paper_tables.fedselect.settings import ALPHA_LOST, CIFAR10, LIMITS, PAPER, SAME_DATA
 
 MEASURE = (
     "Overlap of two clients: parameters personal to both, as a share of those personal to either."
@@ -58,20 +58,14 @@ class Overlap:
 
 
 def overlaps(arrays: Arrays) -> Arrays:
-    """From a run's mask tallies to its comparison; nothing where it kept none."""
+    """Reduce a run's mask tallies to its comparison; nothing if it kept none."""
     if not {"mask", "class_counts", "layout/names"} <= set(arrays):
         return {}
     # masks only grow, so what was ever personal is personal at the end
-    spans = zip(
-        arrays["layout/names"].tolist(),
-        arrays["layout/starts"].tolist(),
-        arrays["layout/stops"].tolist(),
-        strict=True,
-    )
     kept = [
-        arrays["mask"][:, start:stop] > 0
-        for name, start, stop in spans
-        if not str(name).endswith(STATISTICS)
+        arrays["mask"][:, span] > 0
+        for name, span in forms.spans(arrays).items()
+        if not name.endswith(STATISTICS)
     ]
     return compare_masks(np.concatenate(kept, axis=1), arrays["class_counts"])
 
@@ -112,33 +106,26 @@ def read(evidence: Evidence) -> list[Overlap] | str:
 
 def fig4(evidence: Evidence) -> Result:
     """Heat maps of pairwise overlap, one per α."""
+    key, title = (PAPER, "fig4"), "Figure 4: how much the clients' masks overlap"
     what = "Overlap of the clients' final masks on CIFAR-10 for four limits α."
-    name, title, caption = (
-        "fig4",
-        "Figure 4: how much the clients' masks overlap",
-        captions.caption(evidence, what, accuracy=False),
-    )
     found = read(evidence)
     if isinstance(found, str):
-        why = f"{caption} No figure: {found}."
-        return Absent(PAPER, name, title, why, evidence.scale, claims=claims([], evidence.scale))
-    missing = tuple(
-        f"{row}: {reason}"
-        for row in LIMITS
-        if (reason := why_missing(pick(evidence, row=row, column=CIFAR10), evidence.scale))
-    )
-    return Figure(
-        PAPER,
-        name,
+        return forms.absent(evidence, key, title, what, found, claims([], evidence.scale))
+    return forms.figure(
+        evidence,
+        key,
         title,
-        caption,
-        evidence.scale,
-        (MEASURE, ORDER, ALPHA_LOST, *missing, *smoke_note(evidence.scale)),
-        claims(found, evidence.scale),
-        tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw(sheet, found),
-        data=pd.concat([o.pairs for o in found], ignore_index=True),
+        what,
+        lambda sheet: draw(sheet, found),
+        pd.concat([o.pairs for o in found], ignore_index=True),
+        notes=(
+            MEASURE,
+            ORDER,
+            ALPHA_LOST,
+            *forms.missing(evidence, LIMITS, [CIFAR10]),
+            *forms.at_scale(evidence, smoke=SAME_DATA),
+        ),
+        claims=claims(found, evidence.scale),
         alt=(
             "Heat maps of the pairwise overlap of ten clients' masks, ordered by labels, one per α."
         ),

@@ -9,9 +9,10 @@ import pandas as pd
 
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.evidence import Changed, Evidence
+from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import Column
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.core.verdict import Printing, Verdict
+from repfl.paper_tables.core.verdict import Verdict
 
 PAPER = "fedselect"
 OURS = "FedSelect"
@@ -55,11 +56,6 @@ SAME_DATA = (
     "At the smoke scale all data sets are the embedded digits; CIFAR-10 and CIFAR10-C are the same"
     " cells there, run once."
 )
-
-
-def smoke_note(scale: str) -> tuple[str, ...]:
-    """What a reader must know about several columns of one data set."""
-    return (SAME_DATA,) if scale == "smoke" else ()
 
 
 def folded(evidence: Evidence) -> Changed:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from math import isfinite, nan
+from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core import figures, forms, tables
 from repfl.paper_tables.core.claims import cell, every, led_by, sentence
-from repfl.paper_tables.core.curves import accuracy_curves
-from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
+from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim, Figure, Sheet
 from repfl.paper_tables.core.verdict import MARGIN
@@ -48,38 +46,29 @@ def fig4(evidence: Evidence) -> Figure:
 
 
 def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
-    labels = [
-        row
-        for row in dict.fromkeys(evidence.cells["row"])
-        if not pick(evidence, row=row, column=short).empty
-    ]
-    data = accuracy_curves(evidence, labels, [short], "post_agg/mean")
-    data = data.assign(
-        work=data["round"]
-        * data["label"].map({label: per_round(evidence, label, short) for label in labels})
-    )
-    printed = nan
-    what = "Lines: mean over seeds. Left against rounds, right against work."
-    if evidence.scale == "paper":
-        metric = {"metric": "personalized_test_accuracy", "dataset": DATASETS[short]}
-        printed = stated(told(evidence.published, method=best, **metric))
-        what += f" Dotted: the value printed for {best}."
-    return Figure(
-        PAPER,
-        name,
+    cells = evidence.cells[evidence.cells["column"] == short]
+    labels = list(dict.fromkeys(cells["row"]))
+    data = forms.accuracy_curves(evidence, labels, [short], "post_agg/mean")
+    epochs = {label: per_round(evidence, label, short) for label in labels}
+    data = data.assign(work=data["round"] * data["label"].map(epochs))
+    metric = {"metric": "personalized_test_accuracy", "dataset": DATASETS[short]}
+    printed = stated(told(evidence.published, method=best, **metric))
+    shown = {} if evidence.scale == "smoke" else {best: printed}
+    return forms.figure(
+        evidence,
+        (PAPER, name),
         f"Figure {name[3:]}: accuracy against rounds on {DATASETS[short]}",
-        captions.caption(evidence, what, floor=False),
-        evidence.scale,
-        (INFERRED, WORK, *scale_note(evidence.scale), *_gaps(evidence, labels, short)),
-        claims(evidence, short),
-        tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw_curves(sheet, data, labels, (best, printed)),
-        data=data,
+        "Lines: mean over seeds. Left against rounds, right against work. Diamond: the value that"
+        f" the paper reports for {best}, of 500 rounds.",
+        lambda sheet: draw_curves(sheet, data, labels, shown),
+        data,
+        notes=(INFERRED, WORK, *scale_note(evidence), *forms.missing(evidence, labels, [short])),
+        claims=claims(evidence, short),
         alt=(
             f"Test accuracy on {DATASETS[short]} against communication rounds and against"
             " client-epochs, one line per method."
         ),
+        accuracy=True,
     )
 
 
@@ -97,36 +86,23 @@ def per_round(evidence: Evidence, label: str, short: str) -> float:
     return cohort * epochs
 
 
-def _gaps(evidence: Evidence, labels: list[str], short: str) -> tuple[str, ...]:
-    """One note per line that is absent or rests on fewer seeds."""
-    reasons = {
-        label: why_missing(pick(evidence, row=label, column=short), evidence.scale)
-        for label in labels
-    }
-    return tuple(f"{label}: {reason}" for label, reason in reasons.items() if reason)
-
-
 def draw_curves(
-    sheet: Sheet, data: pd.DataFrame, labels: list[str], printed: tuple[str, float]
+    sheet: Sheet, data: pd.DataFrame, labels: list[str], printed: Mapping[str, float]
 ) -> Canvas:
-    """Two panels with one legend."""
-    canvas = sheet(10.5, 4.3)
-    left, right = figures.panels(canvas, 2, 2, sharey=True)
-    who, value = printed
-    for panel, axis in ((left, "round"), (right, "work")):
-        lines = data if axis == "round" else data.assign(round=data["work"])
-        figures.curves(panel, lines, labels)
-        if isfinite(value):
-            panel.axhline(
-                value, color="0.35", linestyle=":", linewidth=1.1, label=f"{who}, as printed"
-            )
-        if lines.empty:
+    """Draw two panels with one legend."""
+    canvas, styles = sheet(10.5, 4.3), figures.looks(labels, OURS)
+    left, right = axes = figures.panels(canvas, 2, 2, sharey=True)
+    if data.empty:
+        for panel in axes:
             figures.not_run(panel)
-    left.set(xlabel="Round", ylabel="Test accuracy (%)")
-    right.set(xlabel="Client-epochs", xscale="log" if len(data) else "linear")
-    if len(data):
-        left.set_ylim(*figures.limits(np.append(data["mean"].to_numpy(dtype=float), value)))
-    figures.legend_below(canvas, left, columns=4)
+        return canvas
+    for panel, x in ((left, "round"), (right, "work")):
+        figures.curves(panel, data, styles, x=x)
+    figures.at_the_end(left, float(data["round"].max()), printed, styles)
+    figures.focus(left, figures.with_ends(data, printed))
+    left.set(xlabel="Round", ylabel="Accuracy (%)")
+    right.set(xlabel="Client-epochs", xscale="log")
+    figures.legend_below(canvas, axes)
     return canvas
 
 

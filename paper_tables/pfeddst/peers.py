@@ -7,21 +7,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import exp, inf
 
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core import figures, forms
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import told
-from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
+from repfl.paper_tables.core.result import Claim, Result, Sheet
 from repfl.paper_tables.pfeddst.settings import PAPER, protocol, scale_note
 
 SELECTIONS = {"random": "(a) random selection", "header": "(b) selection by the header score"}
 PREFIX = "note/peers/"
-SHOWN = 10
-"""Rounds that the bars show, evenly spread over the run."""
 LATER = 2
 """Claims leave out the first round, in which all models are equal."""
 UNSTATED = (
@@ -34,42 +30,33 @@ FIELDS = ["selection", "round", "peer", "accuracy"]
 
 def fig2(evidence: Evidence) -> Result:
     """Accuracy of each chosen peer's model and of the client's own."""
-    title = "Figure 2: what chosen peers' models are worth at one client"
-    data = read(evidence)
+    key, title = (PAPER, "fig2"), "Figure 2: what chosen peers' models are worth at one client"
     what = (
-        "Bars: models of the chosen peers on client 0's test images, by descending score. Diamonds"
-        " and lines: its own model."
+        "Circles: models of the chosen peers on client 0's test images. Dashed: their mean. Black:"
+        " its own model. The paper draws bars; most of ours would have no height."
     )
-    caption = captions.caption(evidence, what, accuracy=False)
+    data = read(evidence)
+    judged = claims(evidence, data)
     if data.empty:
-        return Absent(
-            PAPER,
-            "fig2",
-            title,
-            f"{caption} No figure: {why_missing(evidence.cells, evidence.scale)}.",
-            evidence.scale,
-            claims=claims(evidence, data),
-        )
-    gaps = [
-        f"{name}: {reason}"
-        for name in SELECTIONS
-        if (reason := why_missing(pick(evidence, row=name), evidence.scale))
-    ]
-    return Figure(
-        PAPER,
-        "fig2",
+        reason = why_missing(evidence.cells, evidence.scale)
+        return forms.absent(evidence, key, title, what, reason, judged)
+    columns = list(dict.fromkeys(evidence.cells["column"]))
+    return forms.figure(
+        evidence,
+        key,
         title,
-        caption,
-        evidence.scale,
-        (UNSTATED, *scale_note(evidence.scale), *gaps),
-        claims(evidence, data),
-        tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw_peers(sheet, data),
-        data=data,
+        what,
+        lambda sheet: draw_peers(sheet, data),
+        data,
+        notes=(
+            UNSTATED,
+            *scale_note(evidence),
+            *forms.missing(evidence, list(SELECTIONS), columns),
+        ),
+        claims=judged,
         alt=(
-            "Bars of peer models' accuracies per round for random and header-based selection, and"
-            " their means over all rounds."
+            "Accuracies of peers' models per round for random and header-based selection, and of"
+            " the client's own model."
         ),
     )
 
@@ -103,65 +90,29 @@ def split(data: pd.DataFrame, selection: str) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def draw_peers(sheet: Sheet, data: pd.DataFrame) -> Canvas:
-    """Bars for both selections, and means over all rounds."""
-    canvas = sheet(11, 3.8)
-    axes = figures.panels(canvas, 3, 3, sharey=True)
-    for index, (name, title) in enumerate(SELECTIONS.items()):
+    """Draw a panel per selection."""
+    canvas = sheet(9.5, 3.8)
+    axes = figures.panels(canvas, 2, 2, sharey=True)
+    for panel, (name, title) in zip(axes, SELECTIONS.items(), strict=True):
         peers, own = split(data, name)
-        draw_bars(axes[index], peers, own, figures.PALETTE[3])
-        axes[index].set_title(title)
-        axes[2].plot(
-            peers.index,
-            peers.mean(axis=1),
-            label=f"peers, {name}",
-            linewidth=1.4,
-            **figures.look(index),
-        )
-        axes[2].plot(
-            own.index,
-            own,
-            label=f"own, {name}",
-            linewidth=1.0,
-            alpha=0.8,
-            **figures.look(index + 2),
-        )
+        colour = figures.PALETTE[3]
+        for peer in peers:
+            panel.plot(
+                peers.index,
+                peers[peer],
+                "o",
+                color=colour,
+                markerfacecolor="none",
+                markersize=4.5,
+                label="models of chosen peers" if peer == peers.columns[0] else "_peers",
+            )
+        mean = peers.mean(axis=1)
+        panel.plot(peers.index, mean, color=colour, linestyle="--", label="their mean")
+        panel.plot(own.index, own, color="black", marker="s", markersize=3.5, label="own model")
+        panel.set(title=title, xlabel="Round", ylim=(-3, 103))
     axes[0].set_ylabel("Accuracy on client 0 (%)")
-    axes[0].set_ylim(-3, 105)
-    axes[2].set(title="Means over the chosen peers", xlabel="Round")
-    axes[2].legend(loc="upper left", bbox_to_anchor=(0.0, -0.16), ncols=2)
+    figures.legend_below(canvas, axes)
     return canvas
-
-
-def draw_bars(panel: Axes, peers: pd.DataFrame, own: pd.Series, colour: str) -> None:
-    """A group of bars per shown round."""
-    shown = (
-        peers.index[np.unique(np.linspace(0, len(peers) - 1, SHOWN).round().astype(int))]
-        if len(peers)
-        else peers.index
-    )
-    places, width = np.arange(len(shown), dtype=float), 0.8 / max(1, peers.shape[1])
-    for column, peer in enumerate(peers.columns):
-        x = places + (column - (peers.shape[1] - 1) / 2) * width
-        panel.bar(
-            x,
-            peers.loc[shown, peer],
-            0.9 * width,
-            color=colour,
-            label="chosen peers" if column == 0 else "_peers",
-        )
-    panel.plot(
-        places,
-        own.reindex(shown),
-        "D",
-        color=figures.PALETTE[2],
-        markersize=5,
-        markeredgecolor="black",
-        label="own model",
-    )
-    panel.set_xticks(places, [str(round_) for round_ in shown])
-    panel.set_xlabel("Round")
-    panel.grid(axis="x", visible=False)
-    panel.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16), ncols=2)
 
 
 # -- sentences -------------------------------------------------------------------------------------

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.published import stated, told
+from repfl.paper_tables.core.published import Printing, stated, told
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.tables import Row
-from repfl.paper_tables.core.verdict import Printing
 
 PAPER = "pfeddst"
 OURS = "PFedDST"
@@ -79,9 +79,9 @@ DESK = (
 )
 
 
-def scale_note(scale: str) -> tuple[str, ...]:
-    """What a reader must know about a scale."""
-    return {"smoke": (SAME_DATA,), "desk": (DESK,)}.get(scale, ())
+def scale_note(evidence: Evidence) -> tuple[str, ...]:
+    """Return what a reader must know about a scale."""
+    return forms.at_scale(evidence, smoke=SAME_DATA, desk=DESK)
 
 
 # -- sentences that state the protocol -------------------------------------------------------------

@@ -4,18 +4,18 @@ text says what it was for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import nan
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core import ranking, tables
-from repfl.paper_tables.core.accuracy import accuracy_table
+from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.claims import best, sentence
 from repfl.paper_tables.core.evidence import Evidence, pick
+from repfl.paper_tables.core.forms import Value
 from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
 from repfl.paper_tables.core.tables import Row
@@ -60,8 +60,6 @@ NOTES = (
     ),
     "Mixed models are scored between gossip and training, where the code of DFedPGP scores.",
 )
-Curve = Callable[[pd.Series, pd.DataFrame], float]
-"""From a finished cell and its curves to a number."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class Quantity:
     unit: str
     digits: int
     best: Any
-    curve: Curve | None = None
+    curve: Value | None = None
     """None: an accuracy out of the record."""
     rule: str | None = None
 
@@ -92,7 +90,7 @@ def mean_over_rounds(_: pd.Series, rounds: pd.DataFrame) -> float:
     return float(np.interp(steps, curve.index.to_numpy(dtype=float), curve.to_numpy()).mean())
 
 
-def first_at(level: float) -> Curve:
+def first_at(level: float) -> Value:
     """The first scored round at or above a level; none where a run never gets there."""
 
     def first(_: pd.Series, rounds: pd.DataFrame) -> float:
@@ -105,8 +103,8 @@ def first_at(level: float) -> Curve:
 
 def received(cell: pd.Series, rounds: pd.DataFrame) -> float:
     """MB that a client receives in a round, on average over clients and rounds."""
-    kept = rounds[rounds["name"].isin(["traffic/down_values", "traffic/down_codes"])]
-    return float(kept.groupby("round")["value"].sum().mean()) / int(cell["recipe.clients"]) / MB
+    sent = forms.per_round(rounds, "down_values", "down_codes")
+    return float(sent.mean()) / int(cell["recipe.clients"]) / MB
 
 
 def quantities(short: str) -> tuple[Quantity, ...]:
@@ -134,97 +132,53 @@ COLUMNS = tuple(
 CURVES = ("post_agg/mean", "traffic/down_values", "traffic/down_codes")
 
 
-@dataclass
-class Runs:
-    """The curves of an artefact's cells, each read once."""
-
-    evidence: Evidence
-    _known: dict[str, pd.DataFrame] = field(default_factory=dict)
-
-    def of(self, cell: str) -> pd.DataFrame:
-        """One cell's curves."""
-        if not self._known:
-            ids = list(tables.done_ids(self.evidence))
-            self._known = (
-                {str(key): rows for key, rows in self.evidence.rounds(ids, *CURVES).groupby("id")}
-                if ids
-                else {}
-            )
-        return self._known.get(cell, pd.DataFrame(columns=["id", "round", "name", "value"]))
-
-
 def table2(evidence: Evidence) -> Table:
     """Seven methods on two data sets, and how what is open in the paper matters."""
-    rows, runs = tables.with_guests(ROWS, evidence), Runs(evidence)
+    rows = tables.with_guests(ROWS, evidence)
     cells = [
         cell
         for row in rows
         for short in DATASETS
         if not row.only or short in row.only
-        for cell in _cells(evidence, runs, row, short)
+        for cell in _cells(evidence, row, short)
     ]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
-    made = accuracy_table(
+    return forms.table(
         evidence,
         (PAPER, "table2"),
         "Table 2: accuracy and speed of convergence",
         "Personalised accuracy, the rounds that it takes, and what clients receive.",
-        (frame, rows, COLUMNS),
+        rows=rows,
+        columns=COLUMNS,
+        frame=frame,
+        scored=frame[frame["column"].str.endswith("/last")],
         against=OURS,
-        notes=(*NOTES, *scale_note(evidence.scale)),
-        claims=claims(evidence, frame),
+        notes=(*NOTES, *scale_note(evidence)),
+        claims=lambda frame: claims(evidence, frame),
     )
-    return replace(made, summary=_summary(evidence, frame, rows))
 
 
-def _cells(evidence: Evidence, runs: Runs, row: Row, short: str) -> list[dict[str, Any]]:
+def _cells(evidence: Evidence, row: Row, short: str) -> Iterator[dict[str, Any]]:
     """One row on one data set."""
     planned = pick(evidence, row=row.source or row.label, column=row.recipes.get(short, short))
-    found_rows = told(
-        evidence.published,
-        metric="personalized_test_accuracy",
-        dataset=DATASETS[short],
-        method=row.printed,
-    )
-    printed = found_rows.iloc[0] if len(found_rows) else None
-    if planned.empty and printed is None:
-        return []
-    cells = []
+    metric = {"metric": "personalized_test_accuracy", "dataset": DATASETS[short]}
+    reported = told(evidence.published, method=row.printed, **metric)
+    if planned.empty and reported.empty:
+        return
     for quantity in quantities(short):
         if row.point and quantity.curve:
             continue
-        found = printed if quantity.name == "last" else None
+        found = reported.iloc[0] if quantity.name == "last" and len(reported) else None
         if quantity.curve:
-            ours = _from_curves(planned, evidence.scale, runs, quantity.curve)
+            ours = forms.from_rounds(evidence, planned, quantity.curve, *CURVES)
+            done = int((planned["status"] == "done").sum())
+            if 0 < ours["seeds"] < done:
+                ours["reason"] = f"reached in {ours['seeds']} of {done} runs"
         else:
             ours = tables.measure(evidence, planned, row.point, quantity.rule)
-        cell = {
-            "row": row.label,
-            "column": f"{short}/{quantity.name}",
-            **tables.printed_fields(found),
-            **ours,
-        }
-        cells.append(tables.conclude(cell, quantity.unit, printing=PRINTING))
-    return cells
-
-
-def _from_curves(planned: pd.DataFrame, scale: str, runs: Runs, curve: Curve) -> dict[str, Any]:
-    """A quantity that is read off the stored curves."""
-    done = planned[planned["status"] == "done"]
-    found = tables.gather(
-        planned, scale, [curve(cell, runs.of(str(cell["id"]))) for _, cell in done.iterrows()]
-    )
-    short = 0 < found["seeds"] < len(done)
-    return found | ({"reason": f"reached in {found['seeds']} of {len(done)} runs"} if short else {})
-
-
-def _summary(evidence: Evidence, frame: pd.DataFrame, rows: tuple[Row, ...]) -> pd.DataFrame:
-    """Statistics over the accuracies of the last round."""
-    last = frame[
-        frame["column"].str.endswith("/last")
-        & ~frame["row"].isin([row.label for row in rows if row.aside])
-    ]
-    return ranking.summary(evidence, last, [row for row in rows if not row.aside], against=OURS)
+        cell = {"row": row.label, "column": f"{short}/{quantity.name}"}
+        cell |= tables.printed_fields(found) | ours
+        yield tables.conclude(cell, quantity.unit, printing=PRINTING)
 
 
 # -- sentences -------------------------------------------------------------------------------------

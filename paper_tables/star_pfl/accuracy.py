@@ -7,12 +7,12 @@ from math import isfinite
 import pandas as pd
 from scipy.special import beta
 
-from repfl.paper_tables.core import tables
-from repfl.paper_tables.core.accuracy import accuracy_table
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.claims import at_least, best, cell, every, mean, near, sentence
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim, Table
+from repfl.paper_tables.core.tables import Place
 from repfl.paper_tables.core.verdict import MARGIN
 from repfl.paper_tables.star_pfl.settings import (
     ALPHAS,
@@ -49,18 +49,19 @@ MILD = (
 def table2(evidence: Evidence) -> Table:
     """Six methods on six settings."""
     evidence = in_percent(evidence)
-    rows, shown = tables.with_guests(ROWS, evidence), columns(evidence)
-    places = PLACES | {STAND_IN: tables.Place("", "")}
-    frame = tables.accuracy_frame(evidence, "2", rows, shown, places, PRINTING)
-    return accuracy_table(
+    return forms.table(
         evidence,
         (PAPER, "table2"),
         "Table 2: test accuracy under different data heterogeneities",
         "Personalised accuracy of six methods under pairwise Dirichlet heterogeneity.",
-        (frame, rows, shown),
+        number="2",
+        rows=ROWS,
+        columns=columns(evidence),
+        places=PLACES | {STAND_IN: Place("", "")},
+        printing=PRINTING,
         against=OURS,
         notes=(SCORED, VARIED, MILD, *scale_note(evidence)),
-        claims=claims(evidence, frame),
+        claims=lambda frame: claims(evidence, frame),
     )
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import ranking, tables
+from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.evidence import Evidence, pick, setting
-from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table, TableLayout
+from repfl.paper_tables.core.forms import Value
+from repfl.paper_tables.core.result import CELL_FIELDS, Column, Table
+from repfl.paper_tables.core.tables import Row
 from repfl.paper_tables.core.verdict import Kind
 from repfl.paper_tables.star_pfl import savings
 from repfl.paper_tables.star_pfl.settings import (
@@ -49,12 +51,9 @@ ELEMENTWISE = (
     " of layers, without biases, normalisation, activations and updates, and come to 0.9 % less"
 )
 
-MODEL, BILLING = "lenet5", "billing"
+MODEL, BILLING, CURVE = "lenet5", "billing", "pre_agg/mean"
 CLOSED = {"comm": ("FedAvg", "FedBN", "FedAP"), "flops": (LOCAL, "FedAvg", "FedBN", "FedAP")}
 """The rows of a quantity that follow from sizes alone."""
-
-Value = Callable[[pd.Series, pd.DataFrame], float]
-"""From a finished cell and its curves to a number."""
 
 
 @dataclass(frozen=True)
@@ -74,40 +73,34 @@ class Quantity:
     """
 
 
-def uplink(_: str) -> Value:
-    """MiB that 20 clients upload in a round, values only: the paper's convention."""
-    return lambda cell, rounds: CLIENTS * _per_client(cell, rounds, "up_values")
+def wire(direction: str, *, clients: int = 1, codes: bool = True) -> Callable[[str], Value]:
+    """Return how many MiB so many clients send or receive in a round, by default with masks.
 
+    FedAP's preparation, in round 1, is no part of a round.
+    """
+    lines = [f"{direction}_values", *([f"{direction}_codes"] if codes else [])]
 
-def wire(direction: str) -> Callable[[str], Value]:
-    """MiB that one client sends or receives in a round, masks included."""
-    return lambda _: (
-        lambda cell, rounds: _per_client(cell, rounds, f"{direction}_values", f"{direction}_codes")
-    )
+    def mean(cell: pd.Series, rounds: pd.DataFrame) -> float:
+        if cell["method"] == "local":
+            return nan
+        sent = forms.per_round(rounds, *lines)
+        if cell["method"] == "fedap" and len(sent) > 1:
+            sent = sent[sent.index > 1]
+        return clients * float(sent.mean()) / int(cell["recipe.clients"]) / MIB
 
-
-def _per_client(cell: pd.Series, rounds: pd.DataFrame, *lines: str) -> float:
-    """Mean over rounds; FedAP's preparation, in round 1, is no part of a round."""
-    if cell["method"] == "local":
-        return nan
-    kept = rounds[rounds["name"].isin([f"traffic/{line}" for line in lines])]
-    per_round = kept.groupby("round")["value"].sum()
-    if cell["method"] == "fedap" and len(per_round) > 1:
-        per_round = per_round[per_round.index > 1]
-    return float(per_round.mean()) / int(cell["recipe.clients"]) / MIB
+    return lambda _: mean
 
 
 def operations(task: str) -> Value:
-    """1e10 operations of one client's training in a round of the paper's size.
+    """Return 1e10 operations of one client's training in a round of the paper's size.
 
     Two per multiplication, in the forward pass, for the inputs' gradients and for the gradients of
     those weights that train.
     """
 
     def count(cell: pd.Series, rounds: pd.DataFrame) -> float:
-        shares = (
-            rounds[rounds["name"].str.startswith("note/active/")].groupby("name")["value"].mean()
-        )
+        notes = rounds[rounds["name"].str.startswith("note/active/")]
+        shares = notes.groupby("name")["value"].mean()
         if cell["method"] in FREEZING and shares.empty:
             return nan
         trained = sum(
@@ -118,38 +111,29 @@ def operations(task: str) -> Value:
     return count
 
 
-def _curve(rounds: pd.DataFrame) -> pd.Series:
-    return rounds[rounds["name"] == "pre_agg/mean"].set_index("round")["value"].sort_index()
-
-
-def convergence(_: str) -> Value:
-    """The first round that reaches 99 % of the best."""
+def first_at(share: float) -> Callable[[str], Value]:
+    """Return the first round whose accuracy reaches a share of the run's best."""
 
     def first(_: pd.Series, rounds: pd.DataFrame) -> float:
-        curve = _curve(rounds)
-        return float(curve.index[curve >= CONVERGED * curve.max()][0]) if len(curve) else nan
+        curve = rounds[rounds["name"] == CURVE].set_index("round")["value"].sort_index()
+        return float(curve.index[curve >= share * curve.max()][0]) if len(curve) else nan
 
-    return first
-
-
-def best_round(_: str) -> Value:
-    """The round of the best accuracy."""
-    return lambda _, rounds: _top(_curve(rounds))
+    return lambda _: first
 
 
-def _top(curve: pd.Series) -> float:
-    return float(curve.index[curve == curve.max()][0]) if len(curve) else nan
-
-
+UPLINK = wire("up", clients=CLIENTS, codes=False)
+"""What 20 clients upload in a round, values only: the paper's convention."""
 QUANTITIES = (
-    Quantity("comm", "Comm (MiB, 20 clients)", "MiB", 3, uplink, "comm_per_round"),
+    Quantity("comm", "Comm (MiB, 20 clients)", "MiB", 3, UPLINK, "comm_per_round"),
     Quantity(
         "flops", "FLOPs (1e10)", "1e10 FLOPs", 3, operations, "local_training_flops_per_round"
     ),
-    Quantity("rounds", "Round", "rounds", 0, convergence, "rounds_to_convergence", of_model=False),
+    Quantity(
+        "rounds", "Round", "rounds", 0, first_at(CONVERGED), "rounds_to_convergence", of_model=False
+    ),
     Quantity("up", "one client ↑, on the wire", "MiB", 3, wire("up")),
     Quantity("down", "one client ↓, on the wire", "MiB", 3, wire("down")),
-    Quantity("best", "Round of the best", "rounds", 0, best_round, of_model=False),
+    Quantity("best", "Round of the best", "rounds", 0, first_at(1.0), of_model=False),
 )
 COLUMNS = tuple(
     Column(
@@ -195,41 +179,31 @@ NOTES = (
 
 def table3(evidence: Evidence) -> Table:
     """What a round costs, and how many there are."""
-    added = tuple(row for row in dict.fromkeys(evidence.cells["row"]) if row not in METHODS)
-    rows = (*METHODS, *added)
+    added = [row for row in dict.fromkeys(evidence.cells["row"]) if row not in METHODS]
+    rows = [*(Row(name) for name in METHODS), *(Row(name, aside=True) for name in added)]
     cells = [
-        _cell(evidence, row, task, quantity)
-        for row in rows
-        for task in TASKS
-        for quantity in QUANTITIES
+        _cell(evidence, row.label, task, q) for row in rows for task in TASKS for q in QUANTITIES
     ]
     frame = pd.DataFrame(cells, columns=list(CELL_FIELDS))
-    orders = ranking.orderings(frame, COLUMNS)
-    full = evidence.scale == "paper"
-    order = (ranking.another_order(orders),) if orders and not full else ()
-    return Table(
-        PAPER,
-        "table3",
-        "Table 3: resource consumption at α = 0.1",
-        _caption(evidence),
-        evidence.scale,
-        (*order, *NOTES, *scale_note(evidence), *savings.totals(frame)),
-        savings.claims(evidence, frame),
-        tables.done_ids(evidence),
-        frame,
-        TableLayout(rows, COLUMNS, floor=False, aside=added),
-        orders if full else (),
-    )
-
-
-def _caption(evidence: Evidence) -> str:
     main = evidence.cells[evidence.cells["column"] != BILLING]
-    return (
-        f"Costs of six methods per round, averaged over rounds and seeds. Scale {evidence.scale}:"
-        f" {setting(main)}. Comm of FedAvg, FedBN and FedAP is closed-form, and held to the printed"
-        " digits at every scale. FLOPs of the methods that train all weights are a count at the"
-        " paper's sizes; it leaves out element-wise work, and the paper does not say what it"
-        " counts."
+    return forms.table(
+        evidence,
+        (PAPER, "table3"),
+        "Table 3: resource consumption at α = 0.1",
+        "",
+        rows=rows,
+        columns=COLUMNS,
+        frame=frame,
+        notes=(*NOTES, *scale_note(evidence), *savings.totals(frame)),
+        claims=lambda frame: savings.claims(evidence, frame),
+        caption=(
+            f"Costs of six methods per round, averaged over rounds and seeds. Scale"
+            f" {evidence.scale}: {setting(main)}. Comm of FedAvg, FedBN and FedAP is closed-form,"
+            " and held to the printed digits at every scale. FLOPs of the methods that train all"
+            " weights are a count at the paper's sizes; it leaves out element-wise work, and the"
+            " paper does not say what it counts."
+        ),
+        floor=False,
     )
 
 
@@ -238,8 +212,9 @@ def _cell(evidence: Evidence, row: str, task: str, quantity: Quantity) -> dict[s
     cells, whence = _source(evidence, row, task, quantity.of_model)
     place = tables.Place(PLACES[KEYS[task, "0.1"]].dataset, "alpha=0.1", quantity.metric)
     found = tables.published_row(evidence.published, "3", place, row) if quantity.metric else None
+    value, names = quantity.value(task), (CURVE, "note/active/", "traffic/")
     cell = {"row": row, "column": f"{task}/{quantity.name}", **tables.printed_fields(found)}
-    cell |= _measure(evidence, cells, quantity.value(task))
+    cell |= forms.from_rounds(evidence, cells, value, *names)
     exact = row in CLOSED.get(quantity.name, ())
     slip = _slip(row, task, quantity.name)
     cell = tables.conclude(
@@ -281,14 +256,3 @@ def _slip(row: str, task: str, quantity: str) -> str:
     if quantity != "flops" or row not in METHODS:
         return ""
     return SAGITTAL_SLIP if task == "sagittal" else ELEMENTWISE
-
-
-def _measure(evidence: Evidence, cells: pd.DataFrame, value: Value) -> dict[str, Any]:
-    """Our side of a cell."""
-    done = cells[cells["status"] == "done"]
-    rounds = evidence.rounds(list(done["id"]), "pre_agg/mean", "note/active/", "traffic/")
-    return tables.gather(
-        cells,
-        evidence.scale,
-        [value(cell, rounds[rounds["id"] == cell["id"]]) for _, cell in done.iterrows()],
-    )

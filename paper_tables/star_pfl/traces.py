@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
-from repfl.paper_tables.core import captions, figures, tables
+from repfl.paper_tables.core import figures, forms
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
-from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet
+from repfl.paper_tables.core.result import Claim, Result, Sheet
 from repfl.paper_tables.star_pfl.settings import PAPER, STAND_IN_NAME
 
 PREFIX = "note/trace/"
@@ -25,13 +26,10 @@ UNSTATED = (
     " FedAvg, two entries of each weight tensor, at one and two thirds of its length."
 )
 STABILITY = (
-    f"Stability: |sum of updates| / sum of |updates| over the last {RECENT} rounds (fewer where"
-    " there were fewer); an update is what a client's training makes of the global value."
+    f"Drift, which the paper calls stability: |sum of updates| / sum of |updates| over the last"
+    f" {RECENT} rounds; 0 is settled, 1 moves one way. An update is what a client's training makes"
+    " of the global value."
 )
-
-
-MARKED = {"most stable": "tab:orange", "least stable": "tab:blue"}
-"""The paper's colours."""
 
 
 @dataclass(frozen=True)
@@ -91,44 +89,51 @@ def read(evidence: Evidence) -> Traces | str:
     )
 
 
+def _figure(
+    evidence: Evidence,
+    name: str,
+    title: str,
+    what: str,
+    draw: Callable[[Sheet, Traces], Canvas],
+    data: Callable[[Traces], pd.DataFrame],
+    judge: Callable[[Traces | None, str], Claim],
+) -> Result:
+    traces, key = read(evidence), (PAPER, name)
+    if isinstance(traces, str):
+        claim = judge(None, evidence.scale)
+        return forms.absent(evidence, key, title, what, traces, (claim,))
+    moving = float((traces.stability > MOVING).mean())
+    still = (
+        f"{100 * moving:.0f} % of these entries drift one way (above {MOVING}) after"
+        f" {len(traces.values)} rounds: what settles later is not seen yet."
+    )
+    return forms.figure(
+        evidence,
+        key,
+        title,
+        what,
+        lambda sheet: draw(sheet, traces),
+        data(traces),
+        notes=(f"Drawn from: {traces.run}.", still, UNSTATED, STABILITY),
+        claims=(judge(traces, evidence.scale),),
+    )
+
+
+MOVING = 0.9
+"""An entry of this drift or more is said to move one way."""
+
+
 # -- figure 1 --------------------------------------------------------------------------------------
 
 
 def fig1(evidence: Evidence) -> Result:
-    """Values of one client's parameters, and whether large ones are stable ones."""
+    """Values of one client's parameters, and whether large ones are settled ones."""
     title = "Figure 1: fluctuation of single parameters of a local model"
     what = (
-        "Left: some parameters of one client's model after local training; the most and the least"
-        " stable one in colour. Right: size against stability, for all clients."
+        "Left: some parameters of one client's model after local training; the one that drifts most"
+        " and the one that drifts least in colour. Right: size against drift, for all clients."
     )
-    traces = read(evidence)
-    caption = captions.caption(evidence, what, accuracy=False)
-    if isinstance(traces, str):
-        return Absent(
-            PAPER,
-            "fig1",
-            title,
-            f"{caption} No figure: {traces}.",
-            evidence.scale,
-            claims=(size_claim(None, evidence.scale),),
-        )
-    return Figure(
-        PAPER,
-        "fig1",
-        title,
-        caption,
-        evidence.scale,
-        (f"Drawn from: {traces.run}.", UNSTATED, STABILITY),
-        (size_claim(traces, evidence.scale),),
-        tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw_traces(sheet, traces),
-        data=trace_data(traces),
-        alt=(
-            "Lines of parameter values against rounds, and a scatter of stability against absolute"
-            " value."
-        ),
-    )
+    return _figure(evidence, "fig1", title, what, draw_traces, trace_data, size_claim)
 
 
 def trace_data(traces: Traces) -> pd.DataFrame:
@@ -162,42 +167,37 @@ def _points(traces: Traces) -> pd.DataFrame:
 
 
 def draw_traces(sheet: Sheet, traces: Traces) -> Canvas:
-    """Trajectories beside a scatter."""
-    canvas = sheet(9.5, 3.5)
+    """Draw trajectories beside a scatter."""
+    canvas = sheet(10, 3.6)
     left, right = figures.panels(canvas, 2, 2)
     own = traces.stability[SHOWN]
-    marked = {int(own.argmin()): "most stable", int(own.argmax()): "least stable"}
+    marked = {int(own.argmax()): ("drifts most", 0), int(own.argmin()): ("drifts least", 1)}
     steps = np.arange(1, len(traces.values) + 1)
-    for place in range(len(traces.entries)):
-        if place not in marked:
-            left.plot(steps, traces.values[:, SHOWN, place], color="0.75", linewidth=0.9)
-    for place, word in marked.items():
-        label = f"{traces.entries[place]} ({word}, {own[place]:.2f})"
-        left.plot(
-            steps, traces.values[:, SHOWN, place], label=label, linewidth=1.6, color=MARKED[word]
-        )
+    for place, name in enumerate(traces.entries):
+        style: dict[str, Any] = {"color": "0.75", "linewidth": 0.9}
+        if place in marked:
+            word, colour = marked[place]
+            style = {"color": figures.PALETTE[colour], "linewidth": 1.8}
+            style |= {"label": f"{name}: {word} ({own[place]:.2f})", "zorder": 3}
+        left.plot(steps, traces.values[:, SHOWN, place], **style)
     left.set(xlabel="Round", ylabel=f"Value at client {SHOWN}", title="Values after local training")
     left.legend(loc="upper left", bbox_to_anchor=(0.0, -0.16))
-    draw_points(right, traces)
-    return canvas
-
-
-def draw_points(panel: Axes, traces: Traces) -> None:
-    """Stability against absolute value, one mark per tensor."""
-    sizes, stability = np.abs(traces.values[-1]), traces.stability
-    tensors = [name.split("[")[0] for name in traces.entries]
+    sizes, tensors = np.abs(traces.values[-1]), [name.split("[")[0] for name in traces.entries]
     for index, tensor in enumerate(dict.fromkeys(tensors)):
         columns = [place for place, name in enumerate(tensors) if name == tensor]
-        x, y = sizes[:, columns].ravel(), stability[:, columns].ravel()
-        style = {
-            "color": figures.PALETTE[index],
-            "markersize": 3.5,
-            "alpha": 0.75,
-            "label": tensor.removesuffix(".weight"),
-        }
-        panel.plot(x, y, figures.MARKERS[index], **style)
-    panel.set(xlabel="Absolute value", ylabel="Stability", title="All clients", ylim=(-0.03, 1.03))
-    panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        right.plot(
+            sizes[:, columns].ravel(),
+            traces.stability[:, columns].ravel(),
+            figures.MARKERS[index],
+            color=figures.PALETTE[index],
+            markersize=3.5,
+            alpha=0.75,
+            label=tensor.removesuffix(".weight"),
+        )
+    right.set(xlabel="Absolute value", title="All clients", ylim=(-0.03, 1.03))
+    right.set_ylabel("Drift (0 settled, 1 moves one way)")
+    right.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return canvas
 
 
 def size_claim(traces: Traces | None, scale: str) -> Claim:
@@ -231,65 +231,39 @@ def stands_in(traces: Traces | None) -> bool:
 
 
 def fig2(evidence: Evidence) -> Result:
-    """Stability per parameter and client, clients with the same label side by side."""
+    """Drift per parameter and client, clients with the same label side by side."""
     title = "Figure 2: parameter stability among clients"
     what = (
-        "Every client holds images of one class; clients are ordered by it. Light: settled; dark:"
+        "Every client holds images of one class; clients are ordered by it. Dark: settled; light:"
         " moves one way."
     )
-    traces = read(evidence)
-    caption = captions.caption(evidence, what, accuracy=False)
-    if isinstance(traces, str):
-        return Absent(
-            PAPER,
-            "fig2",
-            title,
-            f"{caption} No figure: {traces}.",
-            evidence.scale,
-            claims=(label_claim(None, evidence.scale),),
-        )
-    order = np.argsort(traces.labels, kind="stable")
-    return Figure(
-        PAPER,
-        "fig2",
-        title,
-        caption,
-        evidence.scale,
-        (f"Drawn from: {traces.run}.", UNSTATED, STABILITY),
-        (label_claim(traces, evidence.scale),),
-        tables.done_ids(evidence),
-        stamp=captions.stamp(evidence),
-        draw=lambda sheet: draw_stability(sheet, traces, order),
-        data=_points(traces).assign(label=np.repeat(traces.labels, len(traces.entries))),
-        alt=(
-            "A heat map of stability: clients in rows, grouped by their class, parameters in"
-            " columns."
-        ),
-    )
+    return _figure(evidence, "fig2", title, what, draw_stability, labelled_points, label_claim)
 
 
-def draw_stability(sheet: Sheet, traces: Traces, order: np.ndarray) -> Canvas:
-    """A heat map with a line between classes."""
+def labelled_points(traces: Traces) -> pd.DataFrame:
+    """Return every client's size and drift per entry, and its class."""
+    return _points(traces).assign(label=np.repeat(traces.labels, len(traces.entries)))
+
+
+def draw_stability(sheet: Sheet, traces: Traces) -> Canvas:
+    """Draw a heat map with a line between classes: what is settled stands out."""
     canvas = sheet(7.5, 5.2)
     (panel,) = figures.panels(canvas, 1, 1)
+    order = np.argsort(traces.labels, kind="stable")
     labels = traces.labels[order]
-    figures.heat(panel, traces.stability[order], top=1.0)
-    panel.set_xticks(
-        range(len(traces.entries)),
-        [name.replace(".weight", "") for name in traces.entries],
-        rotation=40,
-        ha="right",
-    )
+    figures.heat(panel, 1 - traces.stability[order], top=1.0)
+    names = [name.replace(".weight", "") for name in traces.entries]
+    panel.set_xticks(range(len(names)), names, rotation=40, ha="right")
     starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
     for start in starts[1:]:
-        panel.axhline(start - 0.5, color="white", linewidth=2)
+        panel.axhline(start - 0.5, color="0.8", linewidth=1)
     stops = [*starts[1:], len(labels)]
     panel.set_yticks(
         [(a + b - 1) / 2 for a, b in zip(starts, stops, strict=True)],
         [f"class {labels[a]}" for a in starts],
     )
     panel.set_xlabel("Parameter")
-    canvas.colorbar(figures.counts_scale(1.0), ax=panel, label="Stability", shrink=0.9)
+    canvas.colorbar(figures.heat_scale(1.0), ax=panel, label="1 − drift: settled", shrink=0.9)
     return canvas
 
 

@@ -16,6 +16,7 @@ from repfl.algorithms.engine.client import Client, Extras
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.rng import Streams, cohort, flbench_cohort
 from repfl.algorithms.models.layers import BatchNorm2d
+from repfl.datasets.core.recipe import FromTorch
 from tests.algorithms import toys
 
 
@@ -202,6 +203,31 @@ def test_a_pull_adds_the_gradient_of_the_distance(stack: int) -> None:
     torch.testing.assert_close(pulled, fed.train(start, loss=near, models={"goal": anchor}))
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_step_of_torch_optim_is_that_of_the_engine(scaled: bool, frozen: bool) -> None:
+    fed = federation("tiny-bn", momentum=0.9, weight_decay=0.1)
+    start = fed.new_model().expand(fed.N, -1)
+    half = torch.from_numpy(fed.streams.at("mask").random((fed.N, fed.D)) < 0.5)
+
+    def step(client: Client, batch: Batch) -> None:
+        scale = client.extras["scale"] if scaled else None
+        client.update(client.grad(batch), scale=scale)
+
+    own, torchs = (
+        fed.train_with(
+            step,
+            {"params": start},
+            extras={"scale": torch.full((fed.N,), 0.3, dtype=fed.dtype)},
+            trainable=half if frozen else None,
+            options=options,
+        ).params
+        for options in ({}, {"foreach": False})
+    )
+    torch.testing.assert_close(own, torchs)
+    assert not torch.equal(own, start)
+
+
 def test_any_optimiser_of_torch_leaves_frozen_entries_alone() -> None:
     fed = federation(sizes=(25, 16), weight_decay=0.1)
     start = fed.new_model().expand(fed.N, -1)
@@ -212,6 +238,16 @@ def test_any_optimiser_of_torch_leaves_frozen_entries_alone() -> None:
 
 
 # -- randomness ------------------------------------------------------------------------------------
+
+
+def test_a_schedule_sets_the_learning_rate_of_every_round() -> None:
+    steps = FromTorch("MultiStepLR", {"milestones": [2, 3], "gamma": 0.1})
+    fed = federation(rounds=4, lr=0.05, scheduler=steps)
+    rates = []
+    for round_ in range(1, 5):
+        fed.begin(round_)
+        rates.append(fed.lr)
+    assert rates == pytest.approx([0.05, 0.05, 0.005, 0.0005])
 
 
 def test_draws_depend_on_their_address_only() -> None:

@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 from repfl.bench.evidence.artefacts import make
+from repfl.bench.evidence.changes import compare
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
-from repfl.bench.evidence.review import review
+from repfl.bench.evidence.measured import Measured, read
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Planned, Selection, plan, unique
 from repfl.bench.store.store import Store
@@ -31,7 +32,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("board") / "results"
     where = ["--results", str(folder), "--executor", "inline"]
-    assert call(["board", "run", "--small", *FEW, *where]) == 0
+    assert call(["board", "run", "--scale", "smoke", *FEW, *where]) == 0
     return folder
 
 
@@ -89,9 +90,9 @@ def test_costs_are_those_of_the_chosen_runs(made: dict[str, Table | Figure]) -> 
 
 def test_a_board_of_nothing_is_drawn_empty_and_says_what_to_run(here: Here, tmp_path: Path) -> None:
     with chdir(tmp_path):
-        said = here("board", "--small")
+        said = here("board", "--scale", "smoke")
     assert (said.code, said.err) == (0, "")
-    assert said.out.endswith("\nnothing computed yet: repfl board run --small\n")
+    assert said.out.endswith("\nnothing computed yet: repfl board run --scale smoke\n")
     assert "problem" not in said.out
     assert "| FedOBP | – |" in (tmp_path / "report" / "board" / "table1.md").read_text()
 
@@ -100,7 +101,7 @@ def test_a_method_that_joins_stands_tuned_beside_itself_as_printed(
     here: Here, results: Path, tmp_path: Path
 ) -> None:
     said = here(
-        "board", "reproduce", "--small", "--method", "ditto", "--executor", "inline",
+        "board", "reproduce", "--scale", "smoke", "--method", "ditto", "--executor", "inline",
         "--results", results, "--out", tmp_path,
     )  # fmt: skip
     assert (said.code, "problem" in said.out) == (0, False)
@@ -125,22 +126,21 @@ def test_lines_of_a_method_that_joined_can_be_sent_and_are_kept_where_it_is_unkn
     monkeypatch.setattr("repfl.bench.store.provenance.commit", lambda: clean)
     path, lines, store = tmp_path / "joined.py", tmp_path / "lines", Store(tmp_path / "results")
     path.write_text(JOINED)
-    (none := tmp_path / "none").mkdir()
     joined = Selection(papers=["board"], methods=["test-joined"])
     with forgotten():
         said = here(
-            "board", "run", "--small", "--method", "test-joined", "--plugin", path,
+            "board", "run", "--scale", "smoke", "--method", "test-joined", "--plugin", path,
             "--results", store.root, "--executor", "inline", "--seed", "1",
         )  # fmt: skip
         assert said.code == 0, said.err
         assert [counts for _, *counts in collect(plan(joined), store, lines).files] == [[3, 0]]
-        found = review(str(none), str(lines))
-        assert {change.remark for change in found.changes} == {"the first of its cell"}
+        changes = [*compare(Measured(), read("board", "smoke", lines))]
+        assert {change.remark for change in changes} == {"the first of its cell"}
     own = plan(Selection(papers=["board"]))  # from here on the method is not registered
     assert collect(own, Store(tmp_path / "empty"), lines).files[0][1:] == (0, 3)
     assert not make(own, Library(Store(tmp_path / "empty")), lines).problems
-    remarks = {change.remark for change in review(str(none), str(lines)).changes}
-    assert remarks == {"unknown method test-joined"}
+    changes = [*compare(Measured(), read("board", "smoke", lines))]
+    assert {change.remark for change in changes} == {"no grid plans this cell"}
 
 
 @pytest.fixture
@@ -186,9 +186,9 @@ def test_rows_of_the_first_addendum_are_the_same_trials_scored_elsewhere(
 
 
 def test_a_method_of_ones_own_has_the_same_budget(here: Here, tmp_path: Path) -> None:
-    said = here("board", "plan", "--small", "--method", "fedavg[weighting=uniform]")
+    said = here("board", "plan", "--scale", "smoke", "--method", "fedavg[weighting=uniform]")
     assert said.code == 2
-    own = here("board", "plan", "--small", "--method", "ditto")
+    own = here("board", "plan", "--scale", "smoke", "--method", "ditto")
     assert re.search(r"board/table1 +4 ", own.out), own.out
 
 
@@ -197,7 +197,7 @@ def test_a_method_that_looks_at_test_images_is_refused(here: Here, tmp_path: Pat
     path.write_text(PEEKING)
     with forgotten():
         said = here(
-            "board", "run", "--small", "--method", "test-peeking", "--plugin", path,
+            "board", "run", "--scale", "smoke", "--method", "test-peeking", "--plugin", path,
             "--results", tmp_path / "results",
         )  # fmt: skip
     assert said.code == 2

@@ -45,6 +45,10 @@ def refused(**changes: Any) -> str:
         ({"training": {**RECIPE["training"], "momntum": 1}}, ["training.momntum", "momentum"]),
         ({"training": {"rounds": 1}}, ["training.epochs", "is missing", "more"]),
         (
+            {"training": {"rounds": 1, "epochs": 1, "lr": 0.1, "batchsize": 16}},
+            ["unknown field 'training.batchsize'; did you mean batch", "(and 1 more)"],
+        ),
+        (
             {"partition": {"rule": "client-dirichlet", "options": {"alhpa": 1}}},
             ["no option 'alhpa'", "did you mean alpha"],
         ),
@@ -81,7 +85,7 @@ def test_a_wrong_method_is_refused_in_one_line(text: str, words: list[str]) -> N
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize("seed", [-1, 1.5, "1", True])
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", True, 10**20])
 def test_a_wrong_seed_is_refused(seed: Any) -> None:
     with pytest.raises(UserError, match="whole number >= 0"):
         build_cell("local", {}, recipe(), seed)

@@ -155,9 +155,11 @@ def test_client_dirichlet_s_train_and_test_follow_one_distribution() -> None:
 
 
 def test_client_dirichlet_repeats_samples_only_of_an_exhausted_class() -> None:
-    samples = pool([5] * 3, [5] * 3)
-    splits = split(samples, "client-dirichlet", 4, alpha=100.0, train=30, test=15)
-    assert all(len(part) == 30 for part in splits.train)
+    samples = pool([2, 2, 60], [10] * 3)
+    splits = split(samples, "client-dirichlet", 4, alpha=100.0, train=60, test=15)
+    for part in splits.train:
+        assert len(part) == 60
+        assert len(np.unique(part[samples.labels[part] == 2])) == (samples.labels[part] == 2).sum()
 
 
 @quick
@@ -449,7 +451,13 @@ REFUSALS: list[tuple[str, int, dict[str, Any], str]] = [
     ("client-dirichlet", 3, {"alpha": "0.1"}, "option alpha"),
     ("client-dirichlet", 3, {"alpah": 0.1}, "no option 'alpah': did you mean alpha"),
     ("class-dirichelt", 3, {"alpha": 0.1}, "did you mean class-dirichlet"),
-    ("client-dirichlet", 3, {"alpha": 1e-300}, "not a number"),
+    ("client-dirichlet", 3, {"alpha": 1e-300, "train": 30}, "not a number"),
+    (
+        "client-dirichlet",
+        3,
+        {"alpha": 1.0, "train": 30, "test": 101},
+        "test = 101 is more per client than",
+    ),
 ]
 
 

@@ -278,7 +278,7 @@ def test_every_inconsistency_that_a_note_refers_to_stands_in_the_readme(paper: P
     readme = (paper.folder / "README.md").read_text("utf-8")
     known = {int(n) for n in re.findall(r"^\| (\d+) \|", readme, flags=re.MULTILINE)}
     expected = EXPECTED[paper.name]
-    assert known == set(range(1, 1 + expected.known))
+    assert known >= set(range(1, 1 + expected.known))
     results = [result for scale in ("smoke", "paper") for result in paper.all(scale)]
     texts = [text for r in results for text in (*r.notes, *reasons(r))]
     texts += [claim.detail for r in results for claim in r.claims]

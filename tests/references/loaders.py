@@ -16,8 +16,11 @@ Batches = list[tuple[Tensor, Tensor]]
 class Passes:
     """A data loader whose every pass has batches of its own."""
 
-    def __init__(self, passes: Iterable[Batches]) -> None:
-        self.passes = iter(passes)
+    def __init__(self, passes: Iterable[Batches], size: int = 0) -> None:
+        self.passes, self.size = iter(passes), size
+
+    def __len__(self) -> int:
+        return self.size
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         return iter(next(self.passes))
@@ -25,6 +28,5 @@ class Passes:
 
 def epochs(fed: Federation, client: int, round_: int, stream: str = "batches") -> Passes:
     """A client's data loader for a round, whose every pass is the next epoch."""
-    return Passes(
-        plain.batches(fed, client, round_, 1, first=epoch, stream=stream) for epoch in count()
-    )
+    passes = (plain.batches(fed, client, round_, 1, first=e, stream=stream) for e in count())
+    return Passes(passes, len(plain.batches(fed, client, round_, 1, stream=stream)))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import repfl
-from repfl.bench.cli import status
+from repfl.bench.evidence import status
 from repfl.bench.evidence.measured import read
 from repfl.bench.grid.plan import Selection, plan, unique
 from repfl.bench.store.store import Store

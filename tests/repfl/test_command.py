@@ -20,7 +20,7 @@ def test_it_tells_its_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("repfl re", {"recipes", "report", "reproduce", "review"}),
+        ("repfl re", {"report", "reproduce"}),
         ("repfl data i", {"import"}),
         ("repfl plan --sc", {"--scale"}),
     ],

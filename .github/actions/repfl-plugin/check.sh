@@ -5,27 +5,20 @@ set -u
 
 asked=()
 for file in $PLUGIN; do asked+=(--plugin "$file"); done
-part="$PAGE.part"
-code=0
-: > "$PAGE"
-
-for name in $METHODS; do
-  rm -f "$part"
-  repfl methods "$name" ${asked[@]+"${asked[@]}"} --contract --markdown "$part" || code=$?
-  if [ -f "$part" ]; then cat "$part" >> "$PAGE"; fi
-done
-
 for name in $METHODS; do asked+=(--method "$name"); done
-asked+=(--reference "$REFERENCE")
+gate=(--reference "$REFERENCE")
+code=0
+rm -f "$PAGE"
+
 if [ -f "$REFERENCE" ]; then
-  rm -f "$part"
-  repfl check "${asked[@]}" --markdown "$part" || code=$?
-  if [ -f "$part" ]; then cat "$part" >> "$PAGE"; fi
+  repfl check "${asked[@]}" "${gate[@]}" --markdown "$PAGE" || code=$?
 else
+  repfl check "${asked[@]}" --markdown "$PAGE" || code=$?
   {
+    echo
     echo "## Accuracy gate: no reference"
     echo
-    echo "Make one, and commit it: \`repfl check ${asked[*]} --accept --reason \"first\"\`"
+    echo "Make one, and commit it: \`repfl check ${asked[*]} ${gate[*]} --accept --reason \"first\"\`"
   } | tee -a "$PAGE" >> "${GITHUB_STEP_SUMMARY:-/dev/null}"
 fi
 if [ ! -s "$PAGE" ]; then echo "Nothing was compared; see the log of the job." > "$PAGE"; fi

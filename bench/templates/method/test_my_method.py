@@ -11,7 +11,7 @@ FILE = str(Path(__file__).with_name("my_method.py"))
 
 
 def test_my_method_keeps_the_contract() -> None:
-    assert call(["methods", "my-method", "--contract", "--plugin", FILE]) == 0
+    assert call(["check", "--method", "my-method", "--plugin", FILE]) == 0
 
 
 def test_my_method_learns_more_than_the_most_frequent_class(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from repfl.bench.check.gate.compare import CLOSE, Move, difference
 from repfl.bench.check.regress import Regression
-from repfl.bench.cli.moves import escaped, markdown, regression
+from repfl.bench.cli.check import _show_regression, regression_page
+from repfl.bench.cli.printing import escaped
 
 KEY = "fedobp[norm=none] everybody 1"
 ENTRY: dict[str, Any] = {
@@ -137,7 +138,7 @@ def test_names_come_out_as_they_are(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    assert regression(FOUND) == 1
+    assert _show_regression(FOUND) == 1
     out = capsys.readouterr().out
     assert "fedobp[norm=none]" in out
     assert "2 -> 3" in out
@@ -146,7 +147,7 @@ def test_names_come_out_as_they_are(
 
 
 def test_markdown_keeps_names_and_columns() -> None:
-    page = markdown(FOUND)
+    page = regression_page(FOUND)
     (row,) = [line for line in page.splitlines() if line.startswith("| fedobp")]
     assert row.replace("\\", "").count("fedobp[norm=none]") == 1
     assert row.replace("\\|", "").count("|") == 9

@@ -88,6 +88,20 @@ class Control(FedAvg):
         return new | {"control": 0.1 * (new["theta"] - state["theta"])}
 
 
+@slip("test-client-control")
+class ClientControl(FedAvg):
+    "A client vector that the server averages without a message."
+
+    def init(self, fed):
+        return super().init(fed) | {"control": torch.zeros(fed.N, fed.D, dtype=fed.dtype)}
+
+    def round(self, state, fed):
+        before = state["control"][fed.active].mean(0)
+        new = super().round(state, fed)
+        own = fed.scatter_rows(state["control"], fed.trained)
+        return new | {"theta": new["theta"] + 0.1 * before, "control": own}
+
+
 @slip("test-one-scalar")
 class OneScalar(FedAvg):
     "Uploads prototypes and bills one number."
@@ -209,6 +223,7 @@ FOUND = [
     ("test-no-upload", "unsent", 1.0, "learns from a client what no message carries"),
     ("test-half-upload", "unsent", 1.0, "learns from a client what no message carries"),
     ("test-control", "unreceived", 1.0, "a part of the server's state that no message carries"),
+    ("test-client-control", "unsent", 1.0, "'theta' learns from a client what no message carries"),
     ("test-one-scalar", "unsent", 1.0, "'prototypes' learns from a client"),
     ("test-first-rows", "absent", 0.5, "index the rows of a state with"),
     ("test-peeks-when-scored", "blind", 0.5, "scored models depend on test images"),
@@ -234,7 +249,9 @@ def test_a_slip_is_seen(
     slips: Path, name: str, promise: str, participation: float, said: str
 ) -> None:
     keeps = getattr(contract, promise)
-    model = "tiny" if name in ("test-one-scalar", "test-control") else "tiny-bn"
+    model = (
+        "tiny" if name in ("test-one-scalar", "test-control", "test-client-control") else "tiny-bn"
+    )
     with pytest.raises(Broken, match=said):
         keeps(Situation(name, model, participation))
     keeps(Situation("fedavg", model, participation))

@@ -247,7 +247,7 @@ def test_a_plugin_that_changes_the_process_is_refused(
     torch.set_num_threads(1)
     plugin = tmp_path / "plugin.py"
     plugin.write_text(HEADER + line)
-    said = refused(here, "methods", "--plugin", plugin)
+    said = refused(here, "list", "methods", "--plugin", plugin)
     assert f"--plugin {plugin}: changes" in said
     assert setting in said
     assert str(plugin) not in plugins._loaded
@@ -375,4 +375,4 @@ def test_a_methods_own_words_are_printed_as_they_are(
         HEADER + FEDAVG.format(name="x-y").replace('"x"', '"[bold] [/] x"')
     )
     plugged(tmp_path / "plugin.py")
-    assert "[bold] [/] x" in here("methods", "x-y").out
+    assert "[bold] [/] x" in here("info", "x-y").out

@@ -148,7 +148,7 @@ def test_infeasible_data_are_refused_with_code_2_and_the_rest_is_done(
         (["run", "--shard", "3/2"], ["--shard '3/2'"]),
         (["run", "--plugin", "/nowhere.py"], ["/nowhere.py", "no such file"]),
         (["run", "--grid", "/nowhere.toml"], ["/nowhere.toml", "cannot be read"]),
-        (["methods", "fedprn"], ["unknown method 'fedprn'", "fedpurin"]),
+        (["info", "fedprn"], ["unknown name 'fedprn'", "fedpurin"]),
         (["show", "zz"], ["zz"]),
         (["verify", "--results", "/nowhere"], ["/nowhere", "does not exist"]),
         (["verify", "--paper", "fedobp"], ["verify --paper", "--measured"]),
@@ -177,7 +177,7 @@ def test_wrong_input_is_one_line_and_code_2(
 def test_a_broken_plugin_is_named_with_its_line(here: Here, tmp_path: Path, text: str) -> None:
     path = tmp_path / "plugin.py"
     path.write_text(f"\n{text}\n")
-    said = here("methods", "--plugin", path)
+    said = here("list", "methods", "--plugin", path)
     assert said.code == 2
     assert f"{path}:2:" in said.err
     assert said.err.count("\n") == 1
@@ -189,15 +189,15 @@ def test_a_plugin_may_not_take_the_name_of_a_method(here: Here, tmp_path: Path) 
         "from repfl.algorithms.core.method import Method, register\n@register('fedavg', title='',"
         " paper='', year=1, family='', sends='')\nclass Mine(Method):\n    pass\n"
     )
-    said = here("methods", "--plugin", path)
+    said = here("list", "methods", "--plugin", path)
     assert (said.code, "registered twice" in said.err) == (2, True)
 
 
 def test_a_plugin_is_a_method_like_any_other(
     here: Here, faulty: Path, grid: Path, tmp_path: Path
 ) -> None:
-    assert "test-slow" in here("methods", "--plugin", FAULTY).out
-    facts = json.loads(here("methods", "test-slow", "--plugin", FAULTY, "--json").out)
+    assert "test-slow" in here("list", "methods", "--plugin", FAULTY).out
+    facts = json.loads(here("info", "test-slow", "--plugin", FAULTY, "--json").out)
     assert facts["rule"] == "Takes its time and is right."
     options = ("--plugin", FAULTY, "--results", tmp_path / "r", "--executor", "inline")
     done = here("run", "--grid", grid, "--method", "test-slow[seconds=0]", *options)
@@ -205,25 +205,19 @@ def test_a_plugin_is_a_method_like_any_other(
 
 
 def test_lists_are_json(here: Here) -> None:
-    for command in ("methods", "models", "datasets", "artefacts", "doctor"):
-        assert json.loads(here(command, "--json").out), command
-    for command in (
-        "methods",
-        "models",
-        "datasets",
-        "artefacts",
-        "methods fedpurin",
-        "",
-        "--help",
-        "run --help",
-    ):
+    from repfl.bench.cli.catalog import TABLES
+
+    for command in (*(f"list {kind}" for kind in TABLES), "info iid", "doctor"):
+        assert json.loads(here(*command.split(), "--json").out), command
+        assert here(*command.split()).out, command
+    for command in ("info fedpurin", "info digits", "", "--help", "run --help"):
         said = here(*command.split())
         assert said.code == 0, command
         assert said.out
 
 
 def test_artefacts_tell_what_came_measured_with_the_code(here: Here, tmp_path: Path) -> None:
-    asked = ("artefacts", "--results", tmp_path / "none")
+    asked = ("list", "artefacts", "--results", tmp_path / "none")
     table = next(
         each
         for each in json.loads(here(*asked, "--json").out)
@@ -239,7 +233,7 @@ def test_a_package_of_another_project_with_a_folders_name_changes_nothing(tmp_pa
     (tmp_path / "datasets" / "__init__.py").write_text("foreign = True")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import datasets; "
-        "assert datasets.foreign; from repfl.bench.cli.main import main; main(['methods'])"
+        "assert datasets.foreign; from repfl.bench.cli.main import main; main(['list', 'methods'])"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(
@@ -281,10 +275,10 @@ def test_a_full_disk_is_no_fault_of_ours(
 
 
 def test_listing_imports_no_heavy_library() -> None:
-    heavy = ("pandas", "matplotlib", "torchvision", "pyarrow")
+    heavy = ("torch", "pandas", "matplotlib", "torchvision", "pyarrow")
     code = (
-        "import sys; from repfl.bench.cli.main import call; call(['methods']); print([m for m in"
-        f" {heavy} if m in sys.modules])"
+        "import sys; from repfl.bench.cli.main import call; call(['list', 'methods']);"
+        f" print([m for m in {heavy} if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cli import status
+from repfl.bench.evidence import status
 from repfl.bench.grid import cell as cells
 from repfl.bench.grid import grid, recipes
 from repfl.bench.store import store

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cli import status
-from repfl.bench.evidence.lines import AXES, Line
+from repfl.bench.evidence import status
+from repfl.bench.evidence.line import Line
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.store import versions
@@ -29,8 +29,7 @@ def lines(grid: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
         made = {"versions": versions.of_cell(item.cell.json), "dirty": False}
         if item.cell.method == "fedavg":
             made["versions"]["engine"] = 0
-        axes = dict.fromkeys(AXES, "") | {"method": item.cell.method, "hp": item.cell.hp}
-        found.add(Line(Record(item.cell.id, {}, "done", "", {"value": 0.5}, made), axes))
+        found.add(Line(Record(item.cell.id, item.cell.json, "done", "", {"value": 0.5}, made)))
     monkeypatch.setattr(status, "read", lambda paper, scale: found)
     return found
 

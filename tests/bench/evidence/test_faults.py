@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure as Canvas
 
-from repfl.bench.evidence import measured
 from repfl.bench.grid import grid as grids
 from repfl.paper_tables.core.result import Figure, Sheet
 from repfl.paper_tables.star_pfl import artefacts
-from tests.bench.conftest import ROOT
 
 PAPER = "star-pfl"
 
@@ -75,32 +73,11 @@ def test_a_bad_measured_line_is_named(
 ) -> None:
     folder = copy / "measured"
     folder.mkdir()
-    (folder / "smoke.csv").write_text("id,value\n")
+    (folder / "smoke.jsonl").write_text('{"id": "x"}\n')
     said, files = report()
     assert said.code == 1
-    assert "smoke.csv:1: columns are id, value" in " ".join(said.out.split())
+    assert "smoke.jsonl:1: not as it was collected" in " ".join(said.out.split())
     assert "table2.csv" in files
-
-
-@pytest.fixture
-def kept(copy: Path) -> Path:
-    """The paper's measured values, where a test may spoil them too."""
-    return shutil.copytree(ROOT / "paper_tables" / "star_pfl" / "measured", copy / "measured")
-
-
-@pytest.mark.parametrize("part", ["smoke", "smoke-origins", "smoke-curves", "index"])
-def test_a_measured_file_that_is_no_text_costs_one_line(kept: Path, part: str) -> None:
-    path = kept / f"{part}.csv"
-    path.write_bytes(path.read_bytes()[:-9] + b"\xff\n")
-    (problem,) = measured.read(PAPER, "smoke").problems
-    assert problem.startswith(f"{path}: cannot be read: 'utf-8' codec can't decode byte 0xff")
-
-
-def test_an_index_without_a_number_costs_one_line(kept: Path) -> None:
-    path = kept / "index.csv"
-    path.write_text(path.read_text().replace("smoke.csv,", "smoke.csv,x"))
-    (problem,) = measured.read(PAPER, "smoke").problems
-    assert "lines, and index.csv says x" in problem
 
 
 def test_an_artefact_that_fails_says_why_in_its_place(

@@ -1,12 +1,10 @@
-"""Measured values: what artefacts read of a store travels with the code, stands in for it, and can
-be computed again.
+"""Published results: what tables and figures read of a store travels with the code and stands in
+for it.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,24 +12,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from repfl.bench.errors import Corrupt, UserError
-from repfl.bench.evidence import measured, packing, recheck, tiers
+from repfl.bench.errors import Corrupt
+from repfl.bench.evidence import measured
 from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
-from repfl.bench.evidence.tiers import Tier
+from repfl.bench.evidence.line import Counts, Curve, Line, parse
 from repfl.bench.grid.plan import Planned, Selection, plan
 from repfl.bench.report import render
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.run.work import run_task
-from repfl.bench.store.digest import of_file
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Absent, Result, Table
 
 Compute = Callable[..., Outcome]
+Small = tuple[list[Planned], Store, Path]
+COMMITTED = {"commit": "c" * 40, "dirty": False}
 
 
 def planned(grid: Path) -> list[Planned]:
@@ -40,13 +37,20 @@ def planned(grid: Path) -> list[Planned]:
 
 @pytest.fixture
 def small(
-    grid: Path, compute: Compute, store: Store, tmp_path: Path
-) -> tuple[list[Planned], Store, Path]:
-    """A grid with three finished cells of four seeds and recipes, collected."""
+    grid: Path, compute: Compute, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Small:
+    """A grid with three finished cells, and a folder to collect into."""
+    monkeypatch.setattr("repfl.bench.store.provenance.commit", lambda: COMMITTED)
     items = planned(grid)
     for item in (items[0], items[2], next(item for item in items if item.kind == "figure")):
         compute(Task(item.cell))
     return items, store, tmp_path / "papers"
+
+
+def lines_of(root: Path) -> list[Line]:
+    found = measured.read("tests", "smoke", root)
+    assert found.problems == []
+    return found.lines
 
 
 def forms(results: list[Result]) -> dict[str, Any]:
@@ -56,57 +60,45 @@ def forms(results: list[Result]) -> dict[str, Any]:
         assert not isinstance(r, Absent), r.caption
         if isinstance(r, Table):  # a line is marked by how well it is founded, a record is not
             r = replace(r, frame=r.frame.assign(tier=""))
-        assert isinstance(r, Table) or hasattr(r, "data")
-        texts[r.key] = (
-            render.csv(r),
-            render.markdown(r) if isinstance(r, Table) else "",
-            r.caption,
-            r.notes,
-            r.claims,
-        )  # type: ignore[arg-type]
+        page = render.markdown(r) if isinstance(r, Table) else ""
+        texts[r.key] = (render.csv(r), page, r.caption, r.notes, r.claims)  # type: ignore[arg-type]
     return texts
 
 
-def test_files_of_before_a_field_was_kept_still_hold(
-    small: tuple[list[Planned], Store, Path],
-) -> None:
-    items, store, root = small
-    (path, *_), *_ = collect(items, store, root).files
-    now = measured.read("tests", "smoke", root)
-    rows = [line.split(",") for line in path.read_text().splitlines()]
-    assert rows[0][-2:] == ["work", "checksum"]
-    assert not any(row[-2] for row in rows[1:])
-    path.write_text("".join(",".join([*row[:-2], row[-1]]) + "\n" for row in rows))
-    early = measured.read("tests", "smoke", root)
-    assert not early.problems
-    assert [line.checksum for line in early.lines] == [line.checksum for line in now.lines]
-    before = path.read_bytes()
-    assert collect(items, store, root).files == [(path, 0, 3)]
-    assert path.read_bytes() == before
-
-
-def test_a_line_says_by_which_versions_it_was_made(
-    small: tuple[list[Planned], Store, Path],
-) -> None:
+def test_a_line_comes_back_from_its_file(small: Small) -> None:
+    """Values, curves, counts and arrays of every type and shape."""
     items, store, root = small
     collect(items, store, root)
-    known = recheck.of(items, root)
+    known = measured.read("tests", "smoke", root)
     (line, *_) = known.lines
-    assert line.standing.current
-    earlier = {**line.record.provenance["versions"], "engine": 0}
-    made = {**line.record.provenance, "versions": earlier}
-    known.add(replace(line, record=replace(line.record, provenance=made)))
+    arrays = {
+        "share": np.array(0.1 + 0.2),
+        "names": np.array(["a", "bcd"]),
+        "counts": np.arange(6, dtype=np.uint16).reshape(2, 3),
+        "few": np.float32([1 / 3, np.nan, np.inf]),
+        "none": np.zeros((0, 4), bool),
+    }
+    rich = replace(line, arrays={"reduced": arrays})
+    rich.curves["extra"] = Curve(np.arange(3), np.array([1e-300, np.nan, 1 / 3]))  # type: ignore[index]
+    known.add(rich)
     measured.write(known)
-    again = recheck.of(items, root)
-    assert not again.problems
-    (other,) = again.cells[line.cell].values()
-    assert other.standing.reason == "made by engine 0 (today 1)"
-    assert other.origin_key != line.origin_key
+    (back,) = (each for each in lines_of(root) if each.key == rich.key)
+    assert back.record == replace(rich.record, files={}, provenance=back.record.provenance)
+    assert back.json["provenance"] == rich.json["provenance"]
+    for name, array in arrays.items():
+        kept = back.arrays["reduced"][name]
+        assert (kept.dtype, kept.shape) == (array.dtype, array.shape)
+        np.testing.assert_array_equal(kept, array)
+    for name, curve in rich.curves.items():
+        assert all(map(lambda a, b: a.tobytes() == b.tobytes(), back.curves[name], curve))
+    assert isinstance(back.counts, Counts)
+    assert all(map(np.array_equal, back.counts, rich.counts or ()))
+    before = known.file.read_bytes()
+    measured.write(measured.read("tests", "smoke", root))
+    assert known.file.read_bytes() == before
 
 
-def test_collected_values_stand_in_for_records(
-    small: tuple[list[Planned], Store, Path], tmp_path: Path
-) -> None:
+def test_collected_values_stand_in_for_records(small: Small, tmp_path: Path) -> None:
     items, store, root = small
     with_records = make(items, Library(store), root)
     collect(items, store, root)
@@ -117,95 +109,84 @@ def test_collected_values_stand_in_for_records(
     assert forms(without.results) == forms(with_records.results)
 
 
-def test_collecting_says_what_is_added_and_what_is_kept(
-    small: tuple[list[Planned], Store, Path],
-) -> None:
+def test_collecting_says_what_is_added_and_what_is_kept(small: Small, tmp_path: Path) -> None:
     items, store, root = small
-    file = root / "tests" / "measured" / "smoke.csv"
-    cell = items[0].cell.id
-    some = [item for item in items if item.cell.id == cell]
+    file = root / "tests" / "measured" / "smoke.jsonl"
+    some = [item for item in items if item.cell.id == items[0].cell.id]
     assert collect(some, store, root).files == [(file, 1, 0)]
     assert collect(items, store, root).files == [(file, 2, 1)]
-    assert collect(items, store, root).files == [(file, 0, 3)]
+    before = file.read_bytes()
+    assert collect(items[::-1], store, root).files == [(file, 0, 3)]
+    collect(items, Store(tmp_path / "empty"), root)
+    assert file.read_bytes() == before
 
 
 def test_of_curves_only_those_are_kept_that_values_come_from_or_artefacts_read(
-    small: tuple[list[Planned], Store, Path],
+    small: Small,
 ) -> None:
     items, store, root = small
     collect(items, store, root)
-    known = measured.read("tests", "smoke", root)
-    assert {name for line in known.lines for name in line.curves} == {"post_agg/mean"}
-    for line in known.lines:
+    lines = lines_of(root)
+    assert {name for line in lines for name in line.curves} == {"post_agg/mean"}
+    for line in lines:
         rounds, values = line.curves["post_agg/mean"]
         assert values[rounds.tolist().index(line.record.metrics["round"])] == line.value
         assert line.counts is not None
         assert (line.counts.correct / line.counts.total).mean() == pytest.approx(line.value)
 
 
-def test_collecting_again_changes_nothing_and_an_empty_store_takes_nothing_away(
-    small: tuple[list[Planned], Store, Path], tmp_path: Path
-) -> None:
-    items, store, root = small
-    collect(items, store, root)
-    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    collect(items[::-1], store, root)
-    collect(items, Store(tmp_path / "empty"), root)
-    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
-
-
 def test_a_run_that_diverged_can_be_collected_again(
-    grid: Path, store: Store, compute: Compute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    grid: Path, small: Small, compute: Compute, tmp_path: Path
 ) -> None:
-    committed = {"commit": "a" * 40, "dirty": False}
-    monkeypatch.setattr("repfl.bench.store.provenance.commit", lambda: committed)
     grid.write_text(grid.read_text().replace("lr = 0.1", "lr = 1e30"))
     items = planned(grid)
     assert compute(Task(items[0].cell)).status == "diverged"
-    first, again = (collect(items, store, tmp_path / "papers") for _ in range(2))
+    first, again = (collect(items, small[1], tmp_path / "papers") for _ in range(2))
     (file, *_), *_ = first.files
     assert (first.files, again.files) == ([(file, 1, 0)], [(file, 0, 1)])
     assert again.conflicts == []
 
 
-def test_the_index_keeps_the_lines_of_other_scales(
-    small: tuple[list[Planned], Store, Path],
+def test_independent_runs_of_a_cell_stand_side_by_side(small: Small) -> None:
+    items, store, root = small
+    collect(items[:1], store, root, "founders")
+    collect(items[:1], store, root, "visitor")
+    assert [line.contributor for line in lines_of(root)] == ["founders", "visitor"]
+    assert len(measured.read("tests", "smoke", root).records) == 1
+
+
+def test_a_run_that_contradicts_a_line_of_the_same_versions_is_not_taken(small: Small) -> None:
+    items, store, root = small
+    collect(items[:1], store, root)
+    known = measured.read("tests", "smoke", root)
+    (before,) = known.lines
+    said = {**before.record.provenance, "digests": {**before.digests, "state": "f" * 64}}
+    known.add(replace(before, record=replace(before.record, provenance=said)))
+    measured.write(known)
+    (conflict,) = collect(items, store, root).conflicts
+    assert "came out otherwise from the same versions" in conflict
+    (kept,) = (line for line in lines_of(root) if line.cell == before.cell)
+    assert kept.digests["state"] == "f" * 64
+
+
+@pytest.mark.parametrize(("fresh", "left"), [(False, True), (True, False)])
+def test_lines_of_an_older_version_go_once_the_method_is_collected_again(
+    small: Small, tmp_path: Path, fresh: bool, left: bool
 ) -> None:
     items, store, root = small
     collect(items, store, root)
     known = measured.read("tests", "smoke", root)
-    measured.write(replace(known, scale="desk"))
-    assert measured.read("tests", "smoke", root).problems == []
-    assert measured.read("tests", "desk", root).problems == []
-
-
-def test_lines_of_an_older_version_of_a_method_go_once_the_method_is_collected_again(
-    small: tuple[list[Planned], Store, Path], tmp_path: Path
-) -> None:
-    items, store, root = small
-    collect(items, store, root)
-    known, old = measured.read("tests", "smoke", root), "0" * 64
-    line = known.lines[0]
-    aged = replace(
-        line,
-        record=replace(line.record, id=old),
-        axes={**line.axes, "version": "0"},
-        arrays={"masks": ""},
-    )
-    place = known.place_of(aged, "masks")
-    place.parent.mkdir()
-    np.savez(place, mask=np.ones(3))
-    known.add(replace(aged, arrays={"masks": of_file(place)}))
+    (line, *_) = known.lines
+    older = replace(next(i.cell for i in items if i.cell.id == line.cell), version=0)
+    aged = replace(line, record=replace(line.record, id=older.id, cell=older.json))
+    known.add(aged)
     measured.write(known)
-    for at, left in ((Store(tmp_path / "empty"), True), (store, False)):
-        collect(items, at, root)
-        assert (old in measured.read("tests", "smoke", root).cells) == place.exists() == left
-    assert len(measured.read("tests", "smoke", root).cells) == len(known.cells) - 1
+    collect(items, store if fresh else Store(tmp_path / "empty"), root)
+    assert (aged.key in {each.key for each in lines_of(root)}) == left
+    assert line.key in {each.key for each in lines_of(root)}
 
 
-def test_several_people_share_a_grid_by_leaving_out_what_is_measured(
-    small: tuple[list[Planned], Store, Path],
-) -> None:
+def test_several_people_share_a_grid_by_leaving_out_what_is_measured(small: Small) -> None:
     items, store, root = small
     assert measured.unmeasured(items, root) == items
     collect(items, store, root)
@@ -213,63 +194,61 @@ def test_several_people_share_a_grid_by_leaving_out_what_is_measured(
     assert {item.cell.id for item in items} - {item.cell.id for item in left} == set(store.ids())
 
 
-BROKEN = [
-    ("smoke.csv", lambda text: "id,method\n", r"smoke\.csv:1: columns"),
-    ("smoke.csv", lambda text: text + "1,2\n", r"smoke\.csv:5: has not"),
-    (
-        "index.csv",
-        lambda text: text.replace("smoke.csv", "desk.csv"),
-        r"smoke\.csv: is not listed in index\.csv",
+BROKEN: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
+    "cut short": (lambda lines: [*lines[:2], lines[2][:-9]], "smoke.jsonl:3: "),
+    "no text": (lambda lines: [lines[0][:-9] + b"\xff\n", *lines[1:]], "smoke.jsonl:1: 'utf-8'"),
+    "edited": (
+        lambda lines: [*lines[:2], lines[2].replace(b'"done"', b'"gone"')],
+        "smoke.jsonl:3: not as it was collected",
     ),
-    ("smoke.csv", lambda text: text.replace('"{""floor', '"{floor', 1), r"smoke\.csv:2: "),
-    ("smoke-curves.csv", lambda text: text + "a,b,1:2:1,x\n", r"smoke-curves\.csv:\d+: "),
-    (
-        "smoke-origins.csv",
-        lambda text: text.splitlines()[0] + "\n",
-        r"smoke\.csv: cell \w{12}: has origin",
-    ),
-]
+    "a conflict of git": (lambda lines: [b"<<<<<<< HEAD\n", *lines], "smoke.jsonl:1: "),
+    "twice": (lambda lines: [*lines, lines[0]], "stands twice for platform"),
+    "nested without end": (lambda lines: [*lines, b"[" * 100_000], "smoke.jsonl:4: "),
+}
 
 
-@pytest.mark.parametrize(("name", "change", "words"), BROKEN)
+@pytest.mark.parametrize("fault", BROKEN)
 def test_a_broken_line_is_named_and_the_others_are_used(
-    small: tuple[list[Planned], Store, Path],
-    tmp_path: Path,
-    name: str,
-    change: Callable[[str], str],
-    words: str,
+    small: Small, tmp_path: Path, fault: str
 ) -> None:
     items, store, root = small
     collect(items, store, root)
-    path = root / "tests" / "measured" / name
-    path.write_text(change(path.read_text()))
+    change, words = BROKEN[fault]
+    path = root / "tests" / "measured" / "smoke.jsonl"
+    path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
     made = make(items, Library(Store(tmp_path / "empty")), root)
-    assert any(re.search(words, problem) for problem in made.problems)
-    assert len(made.results) == 2
+    (problem,) = made.problems
+    assert words in problem
+    assert len(made.measured) >= 2
+    before = path.read_bytes()
     with pytest.raises(Corrupt, match="or its other lines would be lost"):
         collect(items, store, root)
+    assert path.read_bytes() == before
 
 
-@given(
-    st.lists(
-        st.one_of(st.integers(-(10**12), 10**12).map(float), st.floats(-1e6, 1e6, width=32)),
-        max_size=30,
-    )
+@pytest.mark.parametrize("text", ["[]", "{}", "1", '{"id": 3}', "", "not json"])
+def test_what_is_no_line_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("variables", "name"),
+    [
+        ({"REPFL_CONTRIBUTOR": "Ada Lovelace"}, "ada-lovelace"),
+        ({"CI": "true"}, "ci"),
+        ({"REPFL_CONTRIBUTOR": "../../x"}, "x"),
+        ({"REPFL_CONTRIBUTOR": "/"}, "anonymous"),
+    ],
 )
-def test_packed_numbers_come_back(values: list[float]) -> None:
-    assert packing.unpack(packing.pack(np.array(values))).tolist() == values
-
-
-@given(st.sets(st.integers(1, 500), min_size=1, max_size=40))
-def test_packed_rounds_come_back(rounds: set[int]) -> None:
-    assert packing.unpack_rounds(packing.pack_rounds(np.array(sorted(rounds)))).tolist() == sorted(
-        rounds
-    )
-
-
-def test_even_rounds_and_repeated_numbers_are_short() -> None:
-    assert packing.pack_rounds(np.arange(5, 401, 5)) == "5:400:5"
-    assert packing.pack(np.full(400, 1234567.0)) == "1234567*400"
+def test_contributors_have_plain_names(
+    variables: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("CI", "REPFL_CONTRIBUTOR"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in variables.items():
+        monkeypatch.setenv(variable, value)
+    assert measured.contributor() == name
 
 
 # -- the real papers -------------------------------------------------------------------------------
@@ -287,24 +266,22 @@ READERS = (
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Planned], Store, Path]]:
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
     """One cell of each of these artefacts at the smoke scale, computed and collected."""
     folder = tmp_path_factory.mktemp("real")
     store, items = Store(folder / "results"), plan(Selection(artefacts=READERS))
     store.open()
     first = {item.key: item.cell for item in reversed(items)}
     for cell in {cell.id: cell for cell in first.values()}.values():
-        assert (
-            run_task(Task(cell), Options(str(store.root)), lambda *_: None, lambda: False).status
-            == "done"
-        )
+        how = Options(str(store.root))
+        assert run_task(Task(cell), how, lambda *_: None, lambda: False).status == "done"
     collect(items, store, folder / "papers")
     yield items, store, folder / "papers"
     shutil.rmtree(folder)
 
 
 def test_masks_bytes_notes_and_traces_are_all_that_artefacts_need(
-    real: tuple[list[Planned], Store, Path], tmp_path: Path
+    real: Small, tmp_path: Path
 ) -> None:
     items, store, root = real
     with_records = make(items, Library(store), tmp_path / "none")
@@ -312,40 +289,4 @@ def test_masks_bytes_notes_and_traces_are_all_that_artefacts_need(
     assert [r.key for r in without.results] == list(READERS)
     assert len(without.measured) >= 5
     assert forms(without.results) == forms(with_records.results)
-    assert sum(path.stat().st_size for path in root.rglob("*.*")) < 200_000
-
-
-def test_a_measured_line_comes_out_again_and_that_can_be_kept(
-    real: tuple[list[Planned], Store, Path], tmp_path: Path
-) -> None:
-    root = tmp_path / "papers"
-    shutil.copytree(real[2], root)
-    found = recheck.verify(["fedobp"], rerun=1, root=root, keep=True)
-    assert (found.findings, found.rerun) == ([], 1)
-    known = measured.read("fedobp", "smoke", root)
-    (again,) = known.reruns
-    by_key = {line.key: line.cell for line in known.lines}
-    assert Counter(tiers.tiers(known).values()) == {
-        Tier.RECOMPUTED: 1,
-        Tier.MEASURED: len(by_key) - 1,
-    }
-    assert tiers.tiers(known)[by_key[again]] is Tier.RECOMPUTED
-
-
-def test_lines_of_cells_that_no_grid_plans_are_noted(
-    real: tuple[list[Planned], Store, Path], tmp_path: Path
-) -> None:
-    root = tmp_path / "papers"
-    shutil.copytree(real[2], root)
-    known = measured.read("fedobp", "smoke", root)
-    line = known.lines[0]
-    known.add(replace(line, record=replace(line.record, id="0" * 64)))
-    measured.write(known)
-    found = recheck.verify(["fedobp"], root=root)
-    assert found.findings == []
-    assert "1 lines are of cells that no grid plans any more" in found.notes[0]
-
-
-def test_nothing_measured_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no measured values"):
-        recheck.verify(["fedobp"], root=tmp_path)
+    assert sum(path.stat().st_size for path in root.rglob("*.*")) < 300_000

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from repfl.bench.cli.starting import write
+from repfl.bench.cli.new import write
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
 
@@ -44,7 +44,7 @@ def test_a_sixth_paper_gets_from_its_start_to_verdicts(here: Here, paper: Path) 
     assert len(printed) == 4
     assert set(printed["verdict"]) <= {"differs", "undecided", "reproduced"}
     assert list((paper.parent / "report").rglob("fig1.png"))
-    assert "sixth-one" in here("artefacts", "--plugin", paper, "--json").out
+    assert "sixth-one" in here("list", "artefacts", "--plugin", paper, "--json").out
     collected = ("--plugin", paper, "--paper", "sixth-one", "--scale", "paper")
     assert here("collect", *collected, "--results", paper.parent / "r").code == 0
     assert (paper / "measured" / "paper.csv").exists()

@@ -13,7 +13,7 @@ import pytest
 
 from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Known
-from repfl.bench.evidence.packing import Curve
+from repfl.bench.evidence.line import Curve
 from repfl.bench.evidence.selection import Choice, choices, settled
 from repfl.bench.grid.plan import Planned, Selection, plan
 from repfl.bench.store.store import Record
@@ -142,20 +142,21 @@ def test_the_command_chooses_from_a_store(here: Here, tmp_path: Path) -> None:
     where = ["--grid", path, "--artefact", "tests/rates", "--seed", "0"]
     store = ["--results", tmp_path / "results"]
     assert here("run", *where, *store, "--executor", "inline").code == 0
-    said = here("best", *where, *store)
+    asked = ["show", "tests/rates", "--grid", path]
+    said = here(*asked, *store)
     assert said.code == 0, said.err
     assert "training.lr = " in said.out
-    (found,) = json.loads(here("best", *where, *store, "--json").out)
+    (found,) = json.loads(here(*asked, *store, "--json").out)
     best = next(trial for trial in found["trials"] if trial["row"] == found["best"])
     assert best["val"] == max(trial["val"] for trial in found["trials"])
-    assert "missing" in here("best", *where, "--results", tmp_path / "none").out
+    assert "missing" in here(*asked, "--results", tmp_path / "none").out
 
 
 def test_the_command_chooses_from_the_values_that_came_with_the_code(
     here: Here, tmp_path: Path
 ) -> None:
-    where = ["--artefact", "board/table1", "--method", "local", "--dataset", "fashion_mnist"]
-    found = json.loads(here("board", "best", *where, "--results", tmp_path, "--json").out)
+    found = json.loads(here("show", "board/table1", "--results", tmp_path, "--json").out)
+    found = [c for c in found if c["method"] == "local" and c["recipe"].startswith("Fashion")]
     assert [choice["study"] for choice in found] == [1, 2, 3]
     assert all(choice["best"] for choice in found)
 

@@ -22,7 +22,6 @@ from repfl.bench.grid.cell import (
     unmet,
 )
 from repfl.bench.grid.plan import matches
-from repfl.bench.grid.recipes import recipe_from
 from tests.bench.conftest import RECIPE, recipe, task
 
 
@@ -93,22 +92,6 @@ def test_a_stored_cell_reopens_as_itself() -> None:
 
 
 NEWCOMERS = {"share": 0.1, "samples": 10, "epochs": 1}
-
-
-def test_fields_that_came_later_are_part_of_a_cell_only_where_they_say_something() -> None:
-    before = task().cell
-    assert "newcomers" not in before.recipe
-    assert "val_share" not in before.recipe["partition"]
-    assert before.id == "8b074201981c043b1c8a676de6d5955b8625faa2518380cb8bf1455613d1c174"
-    none = {**RECIPE, "newcomers": None, "partition": {**RECIPE["partition"], "val_share": None}}
-    assert build_cell("fedavg", {}, recipe_from(none, "here"), 0).id == before.id
-    changed = [
-        task(newcomers=NEWCOMERS).cell,
-        task(partition={**RECIPE["partition"], "val_share": 0.1}).cell,
-    ]
-    assert len({before.id, *(cell.id for cell in changed)}) == 3
-    for cell in changed:
-        assert reopen(json.loads(json.dumps(cell.json))).id == cell.id
 
 
 @pytest.mark.parametrize(

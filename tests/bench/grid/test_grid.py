@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from repfl.bench.errors import UserError, line_of
 from repfl.bench.grid.grid import Grid
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.grid.recipes import merge
+from repfl.bench.grid.recipes import merge, nested
 from tests.bench.conftest import GRID
 
 
@@ -32,6 +33,11 @@ def test_later_tables_win_and_a_new_rule_drops_old_options() -> None:
         "options": {"alpha": 3, "beta": 2},
     }
     assert merge(base, {"partition": {"rule": "y"}})["partition"] == {"rule": "y"}
+    same = {"rule": "x", "options": {"beta": 4}}
+    assert merge(base, {"partition": same})["partition"] == same
+    assert nested({"partition.options.a": 1, "partition.rule": "z"}) == {
+        "partition": {"options": {"a": 1}, "rule": "z"}
+    }
     assert base["partition"]["options"] == {"alpha": 1, "beta": 2}  # type: ignore[index]
 
 
@@ -72,6 +78,76 @@ scales = ["desk"]
     assert planned[0].cell.recipe["evaluation"]["tallies"] == ["mask"]
 
 
+CHILDREN = """
+[recipes.parent]
+inherit = "two"
+partition = { rule = "iid", seed = 3, val_share = 0.2, options = { test_share = 0.3 } }
+newcomers = { share = 0.5, samples = 5, epochs = 1 }
+[recipes.complete]
+inherit = "parent"
+partition = { rule = "class-dirichlet", options = { alpha = 0.5, minimum = 20 } }
+[recipes.changed]
+inherit = "complete"
+partition.options.alpha = 0.1
+[recipes.replaced]
+inherit = "complete"
+partition = { rule = "class-dirichlet", options = { alpha = 0.2 } }
+[recipes.fewer]
+inherit = "replaced"
+unset = ["newcomers", "partition.val_share"]
+"""
+
+
+def test_a_child_changes_replaces_or_unsets_what_it_inherits(tmp_path: Path) -> None:
+    grid = Grid(write(tmp_path, GRID + CHILDREN))
+    whole, changed, replaced, fewer = (
+        grid.recipe(name, "smoke") for name in ("complete", "changed", "replaced", "fewer")
+    )
+    assert whole.partition.options == {"alpha": 0.5, "minimum": 20}
+    assert changed.partition.options == {"alpha": 0.1, "minimum": 20}
+    assert replaced.partition.options == {"alpha": 0.2}
+    assert (whole.partition.seed, whole.partition.val_share) == (3, 0.2)
+    assert replaced.newcomers is not None
+    assert (fewer.newcomers, fewer.partition.val_share, fewer.partition.seed) == (None, None, 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('unset = ["newcomer"]', "unknown field 'newcomer'; did you mean"),
+        ('unset = "newcomers"', "unset = 'newcomers' is not valid; valid: a list"),
+    ],
+)
+def test_a_wrong_unset_is_refused(tmp_path: Path, line: str, words: str) -> None:
+    text = CHILDREN.replace('unset = ["newcomers", "partition.val_share"]', line)
+    with pytest.raises(UserError, match=words):
+        Grid(write(tmp_path, GRID + text)).recipe("fewer", "smoke")
+
+
+@pytest.mark.parametrize(
+    ("partition", "words"),
+    [
+        ('{ rule = "iid", options = { test_share = 0.2 } }', "test_share .*: leave it out"),
+        (
+            '{ rule = "client-dirichlet", options = { alpha = 1, train = 100000 } }',
+            "train = 100,000 is more per client than the 1,\\d+ train samples",
+        ),
+        (
+            '{ rule = "class-dirichlet", options = { alpha = 1, minimum = 9000 } }',
+            "need more than the",
+        ),
+        ('{ rule = "domain" }', "needs a dataset with domains"),
+        ('{ rule = "class-shards", options = { classes = 3 } }', "must be a multiple of the 10"),
+        ('{ rule = "n-cls", options = { classes = 11 } }', "cannot hold 11 of 10 classes"),
+    ],
+)
+def test_a_plan_refuses_cells_that_cannot_run(tmp_path: Path, partition: str, words: str) -> None:
+    text = re.sub("partition = .*", f"partition = {partition}", GRID, count=1)
+    with pytest.raises(UserError, match=words) as caught:
+        plan(Selection(files=[write(tmp_path, text)]))
+    assert "tests.toml:" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -83,6 +159,8 @@ scales = ["desk"]
         ('inherit = "two"', 'inherit = "three"', ["inherits from itself"]),
         ("seeds = [0, 1]", "seeds = [-1]", ["seeds.0 = -1", "valid: a whole number >= 0"]),
         ("seeds = [0, 1]", "seeds = []", ["seeds"]),
+        ("seeds = [0, 1]", f"seeds = [{10**20}]", ["seeds.0 = 1000", "< 4294967296"]),
+        ("batch = 10", "batch_size = 10", ["unknown field 'training.batch_size'", "mean batch"]),
         (
             'recipes = ["two", "three"]',
             'recipes = ["two", "thre"]',

@@ -28,6 +28,8 @@ def test_selectors_narrow(grid: Path) -> None:
     assert {item.cell.method for item in planned(grid, methods=["local"])} == {"local"}
     assert {item.cell.seed for item in planned(grid, seeds=[1])} == {1}
     assert len(planned(grid, datasets=["digits"])) == 10
+    for column in ("three", "three clients"):
+        assert {item.column for item in planned(grid, columns=[column])} == {"three"}
     chosen = planned(grid)[3].cell.id
     assert {item.cell.id for item in planned(grid, cells=[chosen[:9]])} == {chosen}
 
@@ -45,6 +47,7 @@ def test_selectors_narrow(grid: Path) -> None:
         ({"methods": ["loca"]}, "unknown method 'loca'; did you mean local"),
         ({"datasets": ["digit"]}, "--dataset digit: no cell of .* has it; did you mean digits"),
         ({"seeds": [7]}, "--seed 7: no cell of .* has it; valid: 0, 1"),
+        ({"columns": ["thre"]}, "--column thre: no cell of .* has it; did you mean three"),
         ({"cells": ["zz"]}, "--cell zz"),
         ({"scale": "smoek"}, "unknown scale 'smoek'; did you mean smoke"),
         ({"scale": "desk"}, "has no cells at scale desk"),

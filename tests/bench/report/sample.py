@@ -15,6 +15,7 @@ from repfl.bench.report import latex, render
 from repfl.paper_tables.core import captions, figures, ranking, tables
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.noise import UNKNOWN
+from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import (
     Absent,
     Canvas,
@@ -26,7 +27,6 @@ from repfl.paper_tables.core.result import (
     Table,
 )
 from repfl.paper_tables.core.tables import Place, Row
-from repfl.paper_tables.core.verdict import Printing
 
 GOLDEN = Path(__file__).parent / "golden"
 COLUMNS = (
@@ -178,7 +178,7 @@ def small_figure() -> Figure:
     def draw(sheet: Sheet) -> Canvas:
         canvas = sheet(4, 3)
         (axes,) = figures.panels(canvas, 1, 1)
-        figures.curves(axes, data, ["a", "b"])
+        figures.curves(axes, data, figures.looks(["a", "b"]))
         axes.set_xlabel("Round")
         return canvas
 

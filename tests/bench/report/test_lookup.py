@@ -27,17 +27,17 @@ SMALLER = [
 
 
 def test_a_claim_has_its_numbers_at_both_scales_and_the_command_for_each(here: Here) -> None:
-    said = here("evidence", f"{PAPER}/{CLAIM}")
+    said = here("show", f"{PAPER}/{CLAIM}")
     assert said.code == 0
     for scale in lookup.SCALES:
         (claim,) = (c for r in lookup.made(PAPER, scale) for c in r.claims if c.id == CLAIM)
         assert claim.detail in said.out
         assert f"repfl report --scale {scale} --artefact {PAPER}/" in said.out
-    assert here("evidence", f"{PAPER}/{claim.sources[0]}").out == said.out
+    assert here("show", f"{PAPER}/{claim.sources[0]}").out == said.out
 
 
 def test_a_number_is_re_run_from_its_own_cells_alone(here: Here) -> None:
-    said = here("evidence", "fedpurin/table1#fedpurin.cifar10-dir0.1")
+    said = here("show", "fedpurin/table1#fedpurin.cifar10-dir0.1")
     assert said.code == 0
     paper = said.out.partition("at the paper scale (fedpurin/table1)")[2].partition(" at the ")[0]
     asked = paper.partition("  re-run: repfl reproduce")[2].split()
@@ -49,13 +49,13 @@ def test_a_number_is_re_run_from_its_own_cells_alone(here: Here) -> None:
 
 @pytest.mark.parametrize("artefact", [f"{PAPER}/table2", "fedobp/fig4"])
 def test_an_artefact_lists_its_numbers_with_addresses_that_work(here: Here, artefact: str) -> None:
-    said = here("evidence", artefact)
+    said = here("show", artefact)
     assert said.code == 0
     line, anchor, *_ = next(x for x in said.out.splitlines() if ".csv:" in x).split()
-    shown = here("evidence", anchor.rstrip(":")).out
+    shown = here("show", anchor.rstrip(":")).out
     assert shown.startswith(f"{line} at the paper scale ({artefact})\n")
-    assert shown == here("evidence", line).out
-    assert shown == here("evidence", anchor.rstrip(":").replace("#", ".html#")).out
+    assert shown == here("show", line).out
+    assert shown == here("show", anchor.rstrip(":").replace("#", ".html#")).out
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_an_artefact_lists_its_numbers_with_addresses_that_work(here: Here, arte
 def test_a_wrong_name_costs_one_line_with_the_nearest_and_code_2(
     here: Here, name: str, words: str
 ) -> None:
-    said = here("evidence", name)
+    said = here("show", name)
     assert (said.code, said.out) == (2, "")
     assert words in said.err
     assert said.err.count("\n") == 1

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from repfl.bench.check import arithmetic
-from repfl.bench.check.verify import verify
+from repfl.bench.evidence import arithmetic
+from repfl.bench.evidence.verify import of_store
 from repfl.bench.grid.recipes import residents
 from repfl.bench.run import cost
 from repfl.bench.run.clients import clients_of
@@ -56,7 +56,7 @@ def test_the_record_has_their_score_and_holds(
     assert points["newcomers"]["max"]["round"] == cell.cell.rounds
     assert points["post_agg"]["best_val"] is not None
     assert arithmetic.of_partition(record, cell.cell) == []
-    assert verify(store, rerun=1).findings == []
+    assert of_store(store, rerun=1).findings == []
     clients = store.frame(record, "clients.parquet")
     assert clients is not None
     sizes = clients.groupby("point")["client"].nunique()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cli.one import sparkline
+from repfl.bench.cli.show import sparkline
 from repfl.bench.grid.plan import Selection, plan, unique
 from repfl.bench.run import progress
 from repfl.bench.run.task import Outcome

@@ -91,7 +91,7 @@ def test_without_locks_of_the_file_system_marker_files_do(
 
 def test_the_marker_of_another_machine_is_heeded_and_reported(store: Store) -> None:
     """Also by a machine whose view of the file system has locks."""
-    from repfl.bench.cli.status import (
+    from repfl.bench.evidence.status import (
         Statuses,  # here, so that the processes of other tests start without it
     )
     from repfl.bench.run.task import Options

@@ -8,7 +8,7 @@ import pandas as pd
 
 from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import Claim, Result
-from repfl.paper_tables.fedobp import ablation, accuracy, curves, downlink, facts, layers, optima
+from repfl.paper_tables.fedobp import ablation, claims, curves, downlink, facts, layers, optima
 from repfl.paper_tables.fedobp.settings import PRINTED
 from tests.paper_tables.doctored import Case, Doctored, as_it_is, frame, giving
 
@@ -130,7 +130,7 @@ CASES = (
     Case(
         "table3",
         ("protocol", "eight-compared"),
-        lambda evidence, result, extra: accuracy.protocol_claims(evidence, frame(result)),
+        lambda evidence, result, extra: claims.protocol_claims(evidence, frame(result)),
         lambda e: e.state(lambda v: v + 4, metric="number_of_compared_methods"),
         lambda e: e.move("recipe.clients", 1),
     ),

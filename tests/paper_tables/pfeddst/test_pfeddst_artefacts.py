@@ -25,7 +25,7 @@ def holds(name: str, scale: str, words: str) -> bool | None:
 def test_one_of_two_runs_of_figure_2_still_draws_and_leaves_its_claims_open() -> None:
     found = make("fig2", fails=lambda item: item.row == "random")
     assert isinstance(found, Figure)
-    assert "random: failed (seed 0): out of memory" in found.notes
+    assert "random on cifar10: failed (seed 0): out of memory" in found.notes
     assert [c.holds for c in found.claims if "peers chosen" in c.text or "own model" in c.text] == [
         None,
         None,

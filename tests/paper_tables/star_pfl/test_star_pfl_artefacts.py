@@ -129,8 +129,8 @@ def test_a_round_counts_as_converged_at_99_percent_of_the_best() -> None:
         {"round": [1, 2, 3, 4], "name": "pre_agg/mean", "value": [0.5, 0.895, 0.9, 0.85]}
     )
     cell = pd.Series({"method": "fedavg"})
-    assert costs.convergence("axial")(cell, rounds) == 2
-    assert costs.best_round("axial")(cell, rounds) == 3
+    assert costs.first_at(costs.CONVERGED)("axial")(cell, rounds) == 2
+    assert costs.first_at(1.0)("axial")(cell, rounds) == 3
 
 
 def test_at_the_paper_scale_billing_runs_tell_nothing_of_what_freezing_saves() -> None:

@@ -84,7 +84,7 @@ def test_twenty_clients_upload_what_the_closed_form_says(method: str, expected: 
     """Star-PFL starts with everything active, so its first round is FedAvg's."""
     found = run(method, costs.BILLING, 2)
     held = rows(found) if method != "star-pfl" else rows(found).query("round == 1")
-    assert costs.uplink("axial")(
+    assert costs.UPLINK("axial")(
         pd.Series({"method": method, "recipe.clients": 20}), held
     ) == pytest.approx(expected, abs=5e-5)
 

@@ -1,0 +1,285 @@
+"""`repfl list KIND` and `repfl info NAME`: what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from repfl.bench.cli.options import AsJson, Grids, PaperScale, Plugins, Results
+from repfl.bench.cli.printing import leaves, print_json, screen, table
+from repfl.bench.errors import unknown
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Facts = Mapping[str, Any]
+
+
+def list_kind(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="methods, datasets, partitions, models, recipes, artefacts (tables and figures)"
+            " or claims"
+        ),
+    ],
+    scale: PaperScale = "paper",
+    grid: Grids = None,
+    plugin: Plugins = None,
+    results: Results = None,
+    as_json: AsJson = False,
+) -> int:
+    """List everything of a kind. `--scale` and `--grid` are about recipes, `--results` about
+    artefacts.
+    """
+    from repfl.bench.grid import catalog
+
+    if kind == "methods":
+        facts = catalog.method_summaries(plugin or ())
+    else:
+        facts = _facts(kind, scale, grid or (), plugin or (), results)
+    print_json(facts) if as_json else screen().print(TABLES[kind](facts))
+    if kind == "artefacts" and not as_json:
+        print("per scale: done here / published with this code / cells")
+    return 0
+
+
+def _facts(
+    kind: str, scale: str, grids: Sequence[Path], paths: Sequence[str], results: Path | None
+) -> list[dict[str, Any]]:
+    from repfl.bench.grid import catalog, plugins
+
+    if kind not in TABLES:
+        raise unknown("kind", kind, TABLES)
+    plugins.load(paths)
+    if kind == "models":
+        from repfl.algorithms.models import MODELS
+
+        return [catalog.model_facts(name) for name in MODELS]
+    if kind == "partitions":
+        from repfl.datasets.core.partition import partitioners
+
+        return [catalog.partition_facts(name) for name in partitioners()]
+    if kind == "datasets":
+        return catalog.all_dataset_facts()
+    if kind == "recipes":
+        return catalog.all_recipe_facts(scale, grids)
+    if kind == "claims":
+        from repfl.bench.report import lookup
+
+        return lookup.all_claims()
+    from repfl.bench.evidence import status
+    from repfl.bench.store.store import Store
+
+    return status.artefact_facts(Store(results))
+
+
+# -- one of them -----------------------------------------------------------------------------------
+
+
+def info(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="a method, data set, partition rule or model; PAPER/NAME of a recipe, an artefact"
+            " or a claim"
+        ),
+    ],
+    scale: PaperScale = "paper",
+    plugin: Plugins = None,
+    as_json: AsJson = False,
+) -> int:
+    """Describe what has this name: of a method its update rule, hyper-parameters and traffic, of a
+    recipe all its fields.
+    """
+    from repfl.bench.grid import plugins
+
+    plugins.load(plugin or ())
+    found = _described(name, scale)
+    if not found:
+        from repfl.bench.cli.show import statement
+
+        if "/" not in name:
+            raise unknown("name", name, _names())
+        return statement(name)
+    if as_json:
+        print_json(dict(found))
+    for kind, facts in () if as_json else found:
+        SHOWN.get(kind, _show_fields)(facts)
+    return 0
+
+
+def _names() -> list[str]:
+    from repfl.bench.grid.plugins import registries
+
+    return [name for registry in registries().values() for name in registry]
+
+
+def _described(name: str, scale: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the facts on everything of this name, with its kind."""
+    from dataclasses import asdict
+
+    from repfl.bench.grid import catalog
+    from repfl.bench.grid.plugins import registries
+
+    known = registries()
+    found: list[tuple[str, dict[str, Any]]] = []
+    if name in known["method"]:
+        found.append(("method", catalog.method_facts(name)))
+    if name in known["dataset"]:
+        found.append(("dataset", catalog.dataset_facts(known["dataset"][name])))
+    if name in known["model"]:
+        found.append(("model", catalog.model_facts(name)))
+    if name in known["partition"]:
+        found.append(("partition", catalog.partition_facts(name)))
+    if name in catalog.recipes():
+        _, recipe, seed = catalog.find_recipe(name, scale)
+        found.append(("recipe", {"name": name, **asdict(recipe), "first seed": seed}))
+    return found
+
+
+def _show_method(facts: Facts) -> None:
+    """Print a method: rule, hyper-parameters, traffic."""
+    from rich.text import Text
+
+    out = screen()
+    known = f"{facts['title']} ({facts['family']}, {facts['year']}, version {facts['version']})"
+    out.print(Text.assemble((facts["name"], "bold"), ": ", known))
+    out.print(f"{facts['paper']}\n\n{facts['rule']}\n")
+    _show_options("hyper-parameter", facts["hyperparameters"])
+    out.print(f"\nsends: {facts['sends']}")
+    if facts["needs"]:
+        out.print(f"needs: {', '.join(facts['needs'])}")
+    if facts["variants"]:
+        out.print(f"variants: {'; '.join(facts['variants'])}")
+
+
+def _show_partition(facts: Facts) -> None:
+    """Print a partition rule and its options."""
+    screen().print(f"partition rule {facts['name']}, version {facts['version']}")
+    screen().print(f"\n{facts['rule']}\n")
+    _show_options("option", facts["options"])
+
+
+def _show_options(head: str, options: Sequence[Facts]) -> None:
+    rows = table(head, "default", "papers", "valid", "meaning")
+    for each in options:
+        default, papers = _plain(each["default"]), _plain(each["paper"])
+        rows.add_row(each["name"], default, papers, each["valid"], each["meaning"])
+    screen().print(rows if options else f"no {head}s of its own")
+
+
+def _plain(value: Any) -> str:
+    return "-" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _show_fields(facts: Facts) -> None:
+    """Print every fact on a line of its own."""
+    values = {
+        name: ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+        for name, value in facts.items()
+        if name != "name" and value not in ("", None)
+    }
+    leaves(screen(), str(facts["name"]), values)
+
+
+SHOWN: dict[str, Callable[[Facts], None]] = {"method": _show_method, "partition": _show_partition}
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def _table(columns: Mapping[str, Callable[[Facts], Any]], right: Iterable[str] = ()) -> Any:
+    """Return a function that makes a table of facts, with a function of a fact per column."""
+
+    def made(facts: Sequence[Facts]) -> Table:
+        from rich.text import Text
+
+        rows = table(*columns, right=[list(columns).index(name) for name in right])
+        for each in facts:
+            rows.add_row(*(Text(str(value(each))) for value in columns.values()))
+        return rows
+
+    return made
+
+
+def _field(name: str) -> Callable[[Facts], Any]:
+    return lambda each: each[name]
+
+
+def _fields(*names: str) -> dict[str, Callable[[Facts], Any]]:
+    return {name: _field(name) for name in names}
+
+
+def _artefacts(facts: Sequence[Facts]) -> Table:
+    scales = list(facts[0]["scales"]) if facts else []
+    rows = table("artefact", "kind", *scales, "title", right=range(2, 2 + len(scales)))
+    for each in facts:
+        counts = [
+            f"{count['done']} / {count['measured']} / {count['cells']}"
+            for count in each["scales"].values()
+        ]
+        rows.add_row(f"{each['paper']}/{each['name']}", each["kind"], *counts, each["title"])
+    return rows
+
+
+def _option(option: Facts) -> str:
+    name, default = option["name"], option["default"]
+    return name if default is None else f"{name} = {default}"
+
+
+def _pairs(values: Facts) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items())
+
+
+TABLES: dict[str, Callable[[Sequence[Facts]], Table]] = {
+    "methods": _table(
+        {
+            **_fields("name", "family", "year", "version"),
+            "needs": lambda each: " ".join(each["needs"]),
+            "paper": _field("paper"),
+        },
+        right=("year", "version"),
+    ),
+    "datasets": _table(
+        {
+            "name": _field("name"),
+            "here": lambda each: "yes" if each["present"] else "no",
+            "classes": lambda each: len(each["classes"]),
+            "shape": lambda each: "x".join(map(str, each["shape"])),
+            "splits": lambda each: " ".join(f"{k} {v:,}" for k, v in each["splits"].items()),
+            "licence": _field("licence"),
+        },
+        right=("classes",),
+    ),
+    "partitions": _table(
+        {
+            "name": _field("name"),
+            "options": lambda each: ", ".join(map(_option, each["options"])),
+            "how samples are dealt": lambda each: " ".join(each["rule"].split()),
+        }
+    ),
+    "models": _table(
+        {
+            "name": _field("name"),
+            "input": lambda each: "x".join(map(str, each["input"])) or each["note"],
+            "classes": _field("classes"),
+            "parameters": lambda each: f"{each['parameters']:,}",
+            "statistics": lambda each: f"{each['statistics']:,}",
+        },
+        right=("classes", "parameters", "statistics"),
+    ),
+    "recipes": _table(
+        {
+            **_fields("name", "scale", "dataset", "model", "clients"),
+            "partition": lambda each: f"{each['partition']} {_pairs(each['options'])}".strip(),
+            "rounds": _field("rounds"),
+        },
+        right=("clients", "rounds"),
+    ),
+    "artefacts": _artefacts,
+    "claims": _table(_fields("claim", "standing", "text")),
+}

@@ -1,0 +1,324 @@
+"""`repfl check | verify | collect`: whether results can be trusted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from repfl.bench.cli.options import (
+    Artefacts,
+    Chosen,
+    Methods,
+    Papers,
+    PaperScale,
+    Plugins,
+    Results,
+    Workers,
+    select,
+)
+from repfl.bench.cli.printing import escaped, markdown_table, publish, screen, table, waiting
+from repfl.bench.errors import FINDING, FINE, UserError, unknown
+from repfl.datasets.core.paths import real_path
+
+if TYPE_CHECKING:
+    from repfl.bench.check.gate.compare import Move
+    from repfl.bench.check.regress import Regression
+    from repfl.bench.evidence.changes import Change
+
+
+def check(
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="only this method; repeatable")
+    ] = None,
+    promise: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--promise", help="only the contract, and of it only this promise; repeatable"
+        ),
+    ] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="file that the gate compares with (default: ours)")
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="take today's numbers as the reference")
+    ] = False,
+    reason: Annotated[str, typer.Option(help="why they are right; kept in the reference")] = "",
+    markdown: Annotated[
+        Path | None, typer.Option(help="also write what was found to this file")
+    ] = None,
+    workers: Workers = None,
+    plugin: Plugins = None,
+) -> int:
+    """Check the accuracy gate (has anything that methods compute moved?), and the contract of the
+    methods that are named or come from a plug-in (do they keep what every method must keep?).
+    """
+    from repfl.bench.check import regress
+    from repfl.bench.grid import plugins
+
+    own = _methods_of(plugin or ())
+    if plugin or method:  # without either, the gate is of our methods, whatever else is installed
+        plugins.load(plugin or ())
+    files = tuple(str(real_path(path)) for path in plugin or ())
+    if accept:
+        path = regress.accept(reference, reason, method or own, workers, files)
+        print(f"reference written: {path}")
+        return FINE
+    names = method or own
+    codes, pages = [], []
+    if names or promise:
+        code, page = _contract(names, promise or ())
+        codes.append(code)
+        pages.append(page)
+    if not promise and (not names or reference or _in_gate(names)):
+        regression = regress.check(reference, names, workers, files)
+        codes.append(_show_regression(regression))
+        pages.append(regression_page(regression))
+    publish("\n\n".join(pages) + "\n", markdown)
+    return max(codes)
+
+
+def _methods_of(paths: Sequence[str]) -> list[str]:
+    """Load plug-ins, and return the methods that they add."""
+    from repfl.bench.grid import plugins
+
+    if not paths:
+        return []
+    plugins.load(paths)
+    places = [real_path(path) for path in paths]
+    return [
+        name
+        for name in plugins.registries()["method"]
+        if (origin := plugins.origin("method", name)) is not None
+        and any(origin == place or place in origin.parents for place in places)
+    ]
+
+
+def _in_gate(names: Sequence[str]) -> bool:
+    """Return whether our reference has these methods: it has none of plug-ins."""
+    from repfl.bench.grid import plugins
+
+    if any(plugins.origin("method", name) is None for name in names):
+        return True
+    print("the gate has no numbers of plug-ins: keep yours in a file, --accept --reference FILE")
+    return False
+
+
+# -- the contract ----------------------------------------------------------------------------------
+
+Said = Mapping[tuple[str, str], Sequence[str]]
+"""What is wrong in every situation (empty: nothing), by method and promise."""
+
+
+def _contract(names: Sequence[str], promises: Sequence[str]) -> tuple[int, str]:
+    """Check the contract of methods; return the exit code and a page."""
+    from repfl.algorithms.core.method import methods
+    from repfl.bench.check.contract import CONTRACT
+    from repfl.bench.check.contract import check as check_contract
+    from repfl.bench.grid.cell import entry
+
+    known = {each.__name__: each for each in CONTRACT}
+    for promise in promises:
+        if promise not in known:
+            raise unknown("promise", promise, known)
+    names = list(names) or sorted(methods())
+    said: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        entry(name)
+        seen = Counter[str]()
+        with waiting(f"{name}: the contract") as status:
+            for promise, case, wrong in check_contract(name, [known[each] for each in promises]):
+                situation = f"{case.model}, participation {case.participation:g}"
+                status.update(f"{name}: {promise} ({situation}) ...")
+                said.setdefault((name, promise), []).append(wrong and f"{situation}: {wrong}")
+                seen[wrong] += 1
+                if seen[wrong] == 1 if wrong else len(names) == 1:
+                    verdict = f"BROKEN  {name}" if wrong else f"kept    {name}"
+                    end = f": {wrong}" if wrong else ""
+                    print(f"{verdict}: {promise} ({situation}){end}", flush=True)
+        for wrong, count in seen.items():
+            if wrong and count > 1:
+                print(f"        {name}: {count - 1} more times: {wrong}")
+    broken = sum(bool(wrong) for each in said.values() for wrong in each)
+    print(f"{len(names)} methods, {broken} broken promises")
+    return FINDING if broken else FINE, contract_page(said)
+
+
+def contract_page(said: Said) -> str:
+    """Return a section for the page of a pull request; of a broken promise the first finding."""
+    rows, broken = [], 0
+    for (name, promise), each in said.items():
+        wrong = [text for text in each if text]
+        verdict = f"broken in {len(wrong)} of {len(each)}" if wrong else "kept"
+        rows.append((name, promise, verdict, wrong[0] if wrong else ""))
+        broken += bool(wrong)
+    title = f"Contract: {broken} of {len(rows)} promises broken" if broken else "Contract: kept"
+    heads = ("method", "promise", "verdict", "situation and finding")
+    return f"## {title}\n\n{markdown_table(heads, rows)}"
+
+
+# -- the gate --------------------------------------------------------------------------------------
+
+HEADS = (
+    "method",
+    "recipe",
+    "seeds",
+    "version",
+    "reference",
+    "now",
+    "difference",
+    "what moved first",
+)
+NUMBERS = range(4, 7)
+"""Columns of numbers."""
+
+
+def _show_regression(found: Regression) -> int:
+    """Print what the gate found; anything is exit code 1."""
+    out = screen()
+    if found.moved:
+        rows = table(*HEADS, right=NUMBERS)
+        for line in map(_cells, found.moved):
+            rows.add_row(*map(Text, line))
+        out.print(rows)
+    for note in found.notes:
+        out.print(f"note: {note}")
+    out.print(_last_line(found))
+    return FINDING if found.moved else FINE
+
+
+def _cells(move: Move) -> tuple[str, ...]:
+    """Return the cells of a row."""
+    versions = dict.fromkeys(
+        str(version) for version in (move.version_then, move.version_now) if version is not None
+    )
+    gap = "" if move.then is None or move.now is None else f"{100 * (move.now - move.then):+.2f}"
+    numbers = ("-" if value is None else f"{100 * value:.2f}" for value in (move.then, move.now))
+    seeds = ", ".join(map(str, move.seeds))
+    return (move.spec, move.recipe, seeds, " -> ".join(versions), *numbers, gap, move.why)
+
+
+def _last_line(found: Regression) -> str:
+    moved = len(found.moved) or "nothing"
+    return (
+        f"{found.cells} cells of {found.methods} methods against {found.reference}: {moved} moved"
+    )
+
+
+def regression_page(found: Regression) -> str:
+    """Return a section for the page of a pull request."""
+    title = "Accuracy gate: " + (f"{len(found.moved)} moved" if found.moved else "nothing moved")
+    parts = [f"## {title}", escaped(_last_line(found))]
+    if found.moved:
+        parts.append(markdown_table(HEADS, map(_cells, found.moved), NUMBERS))
+    parts += [f"- {escaped(note)}" for note in found.notes]
+    return "\n\n".join(parts)
+
+
+# -- stored and published results ------------------------------------------------------------------
+
+
+def verify(
+    results: Results = None,
+    rerun: Annotated[
+        int, typer.Option(help="compute so many random cells again and compare", min=0)
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="of the choice of those cells", min=0)] = 0,
+    measured: Annotated[
+        bool, typer.Option("--measured", help="the published values instead of the store")
+    ] = False,
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMIT",
+            help="what the published values of this clone change in those of a commit; for a pull"
+            " request",
+        ),
+    ] = "",
+    paper: Papers = None,
+    plugin: Plugins = None,
+) -> int:
+    """Is every record as it was written, and is it reproduced?"""
+    from repfl.bench.evidence import verify as verification
+    from repfl.bench.grid import plugins
+    from repfl.bench.store.store import Store
+
+    plugins.load(plugin or ())
+    if against:
+        return _review(against)
+    if paper and not measured:
+        raise UserError("verify --paper needs --measured: the values that came with the code")
+    with waiting("checking"):
+        found = (
+            verification.of_published(paper or (), rerun, seed)
+            if measured
+            else verification.of_store(Store(results), rerun, seed)
+        )
+    for line in found.findings:
+        print(f"finding: {line}")
+    for line in found.notes:
+        print(f"note: {line}")
+    again = f", {found.rerun} computed again" if found.rerun else ""
+    count = len(found.findings)
+    print(f"{found.records} records checked{again}: {count or 'no'} finding{'s' * (count != 1)}")
+    return FINDING if found.findings else FINE
+
+
+def _review(commit: str) -> int:
+    """Print what the published lines of this clone change; a refused line is a finding."""
+    from repfl.bench.evidence import changes
+
+    with waiting("comparing published lines"):
+        found = changes.since(commit)
+    page = "\n".join(_review_lines(commit, found))
+    publish(f"{page}\n")
+    screen().print(page, soft_wrap=True)
+    return FINDING if any(change.refused for change in found) else FINE
+
+
+def _review_lines(commit: str, found: Sequence[Change]) -> Iterator[str]:
+    """Yield changes as Markdown, which a terminal shows as well; the refused ones first."""
+    counts = Counter(change.kind for change in found)
+    told = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing changed"
+    refused = sum(change.refused for change in found)
+    yield from (f"# Measured lines since {commit}", "", f"{told}; {refused or 'none'} refused.")
+    if found:
+        rows = [
+            (f"{'REFUSED' if change.refused else 'taken'}: {change.kind}", *change[1:-1])
+            for change in sorted(found, key=lambda change: not change.refused)
+        ]
+        yield ""
+        yield markdown_table(("", "paper", "scale", "line", "value", "remark"), rows)
+
+
+def collect(
+    paper: Papers = None,
+    artefact: Artefacts = None,
+    method: Methods = None,
+    scale: PaperScale = "paper",
+    results: Results = None,
+    plugin: Plugins = None,
+) -> int:
+    """Copy finished cells into paper_tables/<paper>/measured of this clone, where they travel with
+    the code. They are signed with REPFL_CONTRIBUTOR, or with the name that git knows.
+    """
+    from repfl.bench.evidence.collect import collect as write
+    from repfl.bench.store.store import Store
+
+    chosen = Chosen(paper=paper, artefact=artefact, method=method, scale=scale, plugin=plugin)
+    found = write(select(chosen, beside=True), Store(results), None)
+    for path, added, kept in found.files:
+        print(f"{path}: {added} line{'s' if added != 1 else ''} added, {kept} kept")
+    for line in found.conflicts:
+        print(f"finding: {line}")
+    if found.half:
+        print(f"{found.half} records of bfloat16 are left out: measured values are of float32")
+    for name, count in sorted(found.beside.items()):
+        print(f"{count} records of {name} are of no row of this grid: name it with --method")
+    if not found.files:
+        print("no finished cells to collect")
+    return FINDING if found.conflicts else FINE

@@ -1,0 +1,262 @@
+"""`repfl plan | run | report | reproduce | board`: from cells to tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from repfl.bench.cli.options import (
+    AsJson,
+    Chosen,
+    Launch,
+    Out,
+    Plugins,
+    Results,
+    Shard,
+    Stale,
+    Style,
+    Unmeasured,
+    again,
+    command,
+    grouped,
+    select,
+)
+from repfl.bench.cli.printing import print_json, waiting
+from repfl.bench.errors import FAILED, FINDING, UserError, unknown
+from repfl.datasets.core.paths import real_path
+
+if TYPE_CHECKING:
+    from repfl.bench.grid.plan import Planned
+    from repfl.bench.report import making
+    from repfl.bench.run.runner import Ending
+    from repfl.bench.run.task import Options
+    from repfl.bench.store.store import Store
+
+STYLES = ("report", "paper")
+
+
+@grouped
+def plan(
+    chosen: Chosen,
+    shard: Shard = None,
+    unmeasured: Unmeasured = False,
+    stale: Stale = False,
+    results: Results = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show which cells are done, which are missing and why, and what they would cost, cheapest
+    first.
+    """
+    from repfl.bench.cli import printing
+    from repfl.bench.evidence import status
+    from repfl.bench.store.store import Store
+
+    store = Store(results)
+    with waiting("planning"):
+        facts = status.overview(select(chosen, shard, unmeasured), store, only_stale=stale)
+    if as_json:
+        print_json(facts)
+    elif stale:
+        printing.show_stale(facts)
+    else:
+        printing.show_plan(facts, lambda name, *flags: command(name, chosen, store, *flags))
+    return 0
+
+
+@grouped
+def run(
+    chosen: Chosen,
+    launch: Launch,
+    shard: Shard = None,
+    unmeasured: Unmeasured = False,
+    stale: Stale = False,
+) -> int:
+    """Compute what is missing, or what is stale."""
+    from repfl.bench.evidence import status
+    from repfl.bench.store.store import Store
+
+    planned = select(chosen, shard, unmeasured)
+    if stale:  # a stale record would be taken as it is unless cells are computed again
+        planned = status.only_stale(planned, Store(launch.results))
+        launch = replace(launch, fresh=True)
+    return _compute(planned, launch, chosen).exit_code
+
+
+@grouped
+def report(
+    chosen: Chosen, results: Results = None, out: Out = Path("report"), style: Style = "report"
+) -> int:
+    """Write tables (csv, md, tex), figures (png, pdf) and pages from what is stored; without a
+    scale, the best evidence that there is for every number.
+    """
+    from repfl.bench.store.store import Store
+
+    runs, code = _report(chosen, results, out, style)
+    if not runs:
+        print(f"nothing computed yet: {command('run', chosen, Store(results))}")
+    return code
+
+
+@grouped
+def reproduce(chosen: Chosen, launch: Launch, out: Out = Path("report")) -> int:
+    """Run, then report. A method that joins tables is computed alone, and shown beside what is
+    known of their rows.
+    """
+    ending = _compute(select(chosen), launch, chosen)
+    if ending.signal:
+        return ending.exit_code
+    _, code = _report(chosen, launch.results, out)
+    return ending.exit_code or code
+
+
+# -- the board -------------------------------------------------------------------------------------
+
+ACTIONS = ("plan", "run", "report", "reproduce", "collect")
+
+
+def board(
+    context: typer.Context,
+    action: Annotated[str, typer.Argument(help=", ".join(ACTIONS))] = "report",
+    scale: Annotated[
+        str, typer.Option(metavar="SCALE", help="paper; smoke: embedded digits, to try it out")
+    ] = "paper",
+    plugin: Plugins = None,
+) -> int:
+    """Compare all methods, equally tuned: `repfl ACTION` for the board alone. Takes the action's
+    options; `--method NAME --plugin FILE` adds a method of your own, with the same budget.
+    """
+    from repfl.bench.cli.main import call
+
+    if action not in ACTIONS:
+        raise unknown("action", action, ACTIONS, "board")
+    if plugin and action in ("run", "reproduce"):
+        _admit(plugin)
+    plugins = [word for path in plugin or () for word in ("--plugin", path)]
+    return call([action, "--paper", "board", "--scale", scale, *plugins, *context.args])
+
+
+def _admit(paths: Sequence[str]) -> None:
+    """Refuse methods that look at test images, or at validation images without declaring it."""
+    from repfl.algorithms.core.method import methods
+    from repfl.bench.check.contract import blind, check
+    from repfl.bench.grid import plugins
+
+    plugins.load(paths)
+    for name, entry in methods().items():
+        if entry.cls.__module__.startswith("repfl."):
+            continue
+        for _, _, wrong in check(name, [blind]):
+            if wrong:
+                raise UserError(f"method {name} cannot stand on the board: {wrong}")
+
+
+# -- running ---------------------------------------------------------------------------------------
+
+
+def _compute(planned: Sequence[Planned], launch: Launch, chosen: Chosen) -> Ending:
+    """Run what is missing of the planned cells, and print what came of it."""
+    from repfl.bench.cli import printing
+    from repfl.bench.run import progress, runner
+    from repfl.bench.store.store import Store
+
+    options = options_of(launch, chosen.plugin or ())
+    ending = runner.run(planned, options, launch.executor, launch.workers, progress.make())
+    store = Store(launch.results)
+    printing.show_ending(
+        ending,
+        planned,
+        options,
+        lambda name, *flags: command(name, chosen, store, *flags),
+        again(chosen.plugin or (), store),
+    )
+    return ending
+
+
+def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
+    """Return what workers need to know; raise `UserError` for a value that is not valid."""
+    from repfl.algorithms.engine.precision import PRECISIONS
+    from repfl.bench.run import devices, runner
+    from repfl.bench.run.task import Options
+    from repfl.bench.store.store import Store
+
+    runner.check_executor(launch.executor, launch.workers)
+    if launch.precision not in PRECISIONS:
+        valid = ", ".join(PRECISIONS)
+        raise UserError(f"--precision {launch.precision!r} is not valid; valid: {valid}")
+    if launch.stack is not None and launch.stack < 1:
+        raise UserError(f"--stack {launch.stack} is not valid; valid: a whole number >= 1")
+    for name, value in (("--time-limit", launch.time_limit), ("--checkpoint", launch.checkpoint)):
+        if value is not None and not value > 0:
+            raise UserError(f"{name} {value:g} is not valid; valid: a number > 0")
+    device = runner.resolve_device(launch.device, launch.executor, launch.workers, launch.address)
+    workers = None if launch.executor == "ray" else launch.workers
+    return Options(
+        results=str(real_path(Store(launch.results).root)),
+        device=device,
+        per_gpu=devices.share(launch.per_gpu, workers, device),
+        address=launch.address,
+        stack=launch.stack or 0,
+        precision=launch.precision,
+        checkpoint_every=launch.checkpoint,
+        time_limit=launch.time_limit,
+        fresh=launch.fresh,
+        plugins=tuple(str(real_path(path)) for path in plugins),
+    )
+
+
+# -- reporting -------------------------------------------------------------------------------------
+
+
+def _report(
+    chosen: Chosen, results: Path | None, out: Path, style: str = "report"
+) -> tuple[int, int]:
+    """Write the report and print its tables; return the number of runs behind it, and the exit
+    code.
+    """
+    from repfl.bench.cli import printing
+    from repfl.bench.report import making
+    from repfl.bench.store.store import Store
+
+    if style not in STYLES:
+        raise unknown("style", style, STYLES)
+    store = Store(results)
+    with waiting("writing the report"):
+        asked = _asked(chosen, store)
+        asked = replace(asked, again=again(chosen.plugin or (), store), style=style)
+        found = making.report(asked, store, out)
+    printing.show_report(found)
+    return found.runs, FAILED if found.failed else FINDING if found.problems else 0
+
+
+def _asked(chosen: Chosen, store: Store) -> making.Asked:
+    """Return the cells to be shown. A method that joins tables, a grid of one's own, and a paper
+    of which nothing has been computed at a larger scale are shown at the scale smoke.
+    """
+    from repfl.bench.evidence import measured
+    from repfl.bench.report import making
+
+    if chosen.scale:
+        planned = select(chosen, beside=True)
+        return making.Asked(planned, planned if chosen.scale == "smoke" else ())
+    smoke, refused = _planned(chosen, "smoke")
+    if any(item.guest or item.file for item in smoke):
+        return making.Asked(smoke)
+    real = [item for scale in ("paper", "desk") for item in _planned(chosen, scale)[0]]
+    if not real and not smoke and refused:
+        raise refused
+    computed = {*store.ids(), *(cell for _, _, cell in measured.ids())}
+    if real and (not smoke or any(item.cell.id in computed for item in real)):
+        return making.Asked(real, smoke, best=True)
+    return making.Asked(smoke, smoke)
+
+
+def _planned(chosen: Chosen, scale: str) -> tuple[list[Planned], UserError | None]:
+    """Return the cells of a scale; none, and why, if the selection has none there."""
+    try:
+        return select(replace(chosen, scale=scale), beside=True), None
+    except UserError as error:
+        return [], error

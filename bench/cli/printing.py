@@ -1,0 +1,252 @@
+"""What commands print: tables, a plan, the end of a run, pages of a continuous integration."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from repfl.bench.errors import UserError
+from repfl.datasets.core.paths import real_path
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from repfl.bench.grid.plan import Planned
+    from repfl.bench.report.making import Reported
+    from repfl.bench.run.runner import Ending
+    from repfl.bench.run.task import Options
+
+Recommend = Callable[..., str]
+"""Given the name of a command and flags, the command for the same cells."""
+
+LONG = 600
+"""Seconds of computing from which half the time is worth a hint."""
+SUMMARY = "GITHUB_STEP_SUMMARY"
+"""The variable by which GitHub's runners name the page of a job."""
+
+
+def screen() -> Console:
+    """Return a terminal as wide as it is, or a wide page if there is none. Words in brackets are
+    printed as they are: users choose names.
+    """
+    width = None if Console().is_terminal else 140
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def waiting(text: str) -> Status:
+    """Return a context manager that shows a terminal that something takes its time."""
+    return Console(stderr=True).status(f"{text} ...")
+
+
+def table(*columns: str, right: Iterable[int] = ()) -> Table:
+    """Return a table without lines, with these headings."""
+    rows, numbers = (
+        Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0)),
+        {*right},
+    )
+    for index, column in enumerate(columns):
+        rows.add_column(column, justify="right" if index in numbers else "left")
+    return rows
+
+
+def leaves(out: Console, title: str, values: Mapping[str, Any]) -> None:
+    """Print a title and one line per value, nested ones under dotted names."""
+    from repfl.bench.evidence.library import flatten
+
+    out.print(titled(title, "" if values else "  none of its own"))
+    rows = table("", "")
+    rows.show_header = False
+    for name, value in flatten(values, "").items():
+        rows.add_row(f"  {name}", str(value))
+    out.print(rows)
+
+
+def titled(title: str, rest: str) -> Text:
+    return Text.assemble("\n", (title, "bold"), rest)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=1, ensure_ascii=False, default=str))
+
+
+def complain(problems: Iterable[str]) -> None:
+    for problem in problems:
+        print(f"problem: {problem}", file=sys.stderr)
+
+
+# -- plan and run ----------------------------------------------------------------------------------
+
+
+def show_plan(facts: Mapping[str, Any], recommend: Recommend) -> None:
+    """Print the plan: one line per artefact, the cheapest first, then totals over distinct cells,
+    then why cells are missing.
+    """
+    from repfl.bench.run.cost import duration, in_words
+
+    out = screen()
+    by_artefact: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for line in facts["cells"]:
+        by_artefact.setdefault(line["artefact"], {})[line["id"]] = line
+    order = ("done", "missing", "running", "failed", "diverged", "skipped")
+    names = [status for status in order if status in facts["statuses"]]
+    extra = ["published"] if facts["published"] else []
+    rows = table("artefact", "cells", *names, *extra, "to compute", right=range(1, len(names) + 4))
+    costs = {
+        artefact: sum(
+            line["seconds"] for line in cells.values() if line["status"] in ("missing", "failed")
+        )
+        for artefact, cells in by_artefact.items()
+    }
+    for artefact in sorted(costs, key=costs.__getitem__):
+        cells, seconds = by_artefact[artefact], costs[artefact]
+        counts = Counter(line["status"] for line in cells.values())
+        published = [str(sum(line["published"] for line in cells.values()))] if extra else []
+        rows.add_row(
+            artefact,
+            str(len(cells)),
+            *(str(counts[name]) for name in names),
+            *published,
+            duration(seconds) if seconds else "-",
+        )
+    rows.add_section()
+    rows.add_row(
+        "distinct cells",
+        str(facts["distinct"]),
+        *(str(facts["statuses"].get(name, 0)) for name in names),
+        *([str(facts["published"])] if extra else []),
+        duration(facts["seconds"]) if facts["seconds"] else "-",
+        style="bold",
+    )
+    out.print(rows)
+    for reason, count in sorted(facts["reasons"].items(), key=lambda pair: -pair[1]):
+        out.print(f"{count} to compute: {reason}")
+    if facts["published"] and facts["seconds"]:
+        rest = facts["unpublished_seconds"]
+        out.print(
+            f"{facts['published']} of these have a published value; without them"
+            f" (`{recommend('run', '--unmeasured')}`): {duration(rest) if rest else 'nothing'}",
+            soft_wrap=True,
+        )
+    if facts["stale"]:
+        values = "value is" if facts["stale"] == 1 else "values are"
+        out.print(
+            f"{facts['stale']} {values} stale: `{recommend('plan', '--stale')}` says why,"
+            f" `{recommend('run', '--stale')}` computes them again",
+            soft_wrap=True,
+        )
+    if facts["seconds"]:
+        out.print(in_words(facts["forecast"]), soft_wrap=True)
+    if facts["half"] and facts["seconds"] > LONG:
+        out.print(
+            "this processor computes bfloat16: `--precision bf16 --results FOLDER` may be quicker;"
+            " its numbers are kept apart (bench/SPEED.md)",
+            soft_wrap=True,
+        )
+
+
+def show_stale(facts: Mapping[str, Any]) -> None:
+    """Print every stale cell once, under its reason."""
+    from repfl.bench.run.cost import duration
+
+    out = screen()
+    reasons: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for line in facts["cells"]:
+        reasons.setdefault(f"{line['method']}: {line['stale']}", {})[line["id"]] = line
+    for reason, lines in sorted(reasons.items()):
+        out.print(f"\n{reason}", soft_wrap=True)
+        for line in lines.values():
+            place = f"{line['artefact']}, {line['row']}, {line['column']}, seed {line['seed']}"
+            out.print(f"    {line['id'][:12]} {place}: {duration(line['seconds'])}", soft_wrap=True)
+    if not reasons:
+        out.print("no value is stale: all are of today's versions")
+
+
+def show_ending(
+    ending: Ending, planned: Sequence[Planned], options: Options, recommend: Recommend, again: str
+) -> None:
+    """Print how a run ended, and what to do about what did not. `again` are the options by which
+    a command finds the same plug-ins and records.
+    """
+    from repfl.bench.store import versions
+
+    out = screen()
+    counts = Counter(outcome.status for outcome in ending.outcomes)
+    names = {"done": "computed", "cached": "there already"}
+    text = ", ".join(f"{count} {names.get(status, status)}" for status, count in counts.items())
+    out.print(f"{text or 'nothing to do'}; records in {options.results}", soft_wrap=True)
+    commands = {item.cell.id: item for item in planned}
+    for outcome in ending.of("failed", "diverged"):
+        item = commands[outcome.id]
+        out.print(
+            f"{outcome.status}: {item.cell}: {outcome.reason}\n"
+            f"    repeat: {item.command} --fresh --executor inline{again}",
+            soft_wrap=True,
+        )
+    standing = (versions.of_record(each.provenance, each.cell) for each in ending.there)
+    if stale := sum(not each.current for each in standing):
+        out.print(
+            f"made by other versions or with other data than today's: {stale};"
+            f" `{recommend('plan', '--stale')}` says which, `{recommend('run', '--stale')}`"
+            " computes them again",
+            soft_wrap=True,
+        )
+    for reason, count in Counter(outcome.reason for outcome in ending.of("refused")).items():
+        out.print(f"not run: {count} cells: {reason}", soft_wrap=True)
+    if ending.signal:
+        out.print(
+            "stopped by a signal; finished cells are stored, the others go on from their checkpoint"
+            " next time"
+        )
+
+
+def show_report(found: Reported) -> None:
+    """Print what was made, what went wrong, and where the page is."""
+    from repfl.bench.report import text
+
+    out = screen()
+    text.show(found.sheets, out)
+    for problem in found.problems:
+        out.print(f"problem: {problem}", soft_wrap=True)
+    out.print(f"\nreport: {real_path(found.page)}", soft_wrap=True)
+
+
+# -- Markdown, for pull requests -------------------------------------------------------------------
+
+
+def publish(markdown: str, file: Path | None = None) -> None:
+    """Write a page to a file of the user's, and to the summary of a continuous-integration job."""
+    places = [(file, "w", "--markdown")] if file is not None else []
+    if os.environ.get(SUMMARY):
+        places.append((Path(os.environ[SUMMARY]), "a", SUMMARY))
+    for path, mode, name in places:
+        try:
+            with path.open(mode, encoding="utf-8") as stream:
+                stream.write(markdown)
+        except OSError as error:
+            raise UserError(f"{name} {path}: cannot be written: {error.strerror}") from None
+
+
+def markdown_table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()
+) -> str:
+    """Return a Markdown table of plain texts."""
+    numbers = set(right)
+    rule = ["---:" if index in numbers else "---" for index in range(len(heads))]
+    lines = [list(heads), rule, *([escaped(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def escaped(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
+    return "".join(
+        f"\\{letter}" if letter in "\\`*_[]<>|#~$&" else letter for letter in " ".join(text.split())
+    )

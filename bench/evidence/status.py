@@ -1,0 +1,177 @@
+"""Where planned cells stand: done, missing and why, what the rest will cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+from repfl.bench.errors import Corrupt, UserError, one_line
+from repfl.bench.evidence.measured import Measured, ids, read
+from repfl.bench.grid import grid as grids
+from repfl.bench.grid.plan import Planned, Selection, plan, unique
+from repfl.bench.grid.recipes import data_absent
+from repfl.bench.run.cost import MAX_RECORDS, forecast, measured
+from repfl.bench.store import provenance, versions
+from repfl.bench.store.locks import held, holder
+from repfl.bench.store.store import FINAL, Store
+
+
+@dataclass(frozen=True)
+class Status:
+    """One cell's standing."""
+
+    status: str
+    reason: str = ""
+    stale: str = ""
+    """Why it need not be what would be computed today; empty: it is."""
+
+
+class Statuses:
+    """The standing of cells in a store, each looked up once."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        # most plans have the records that costs are learned from; larger ones are not kept whole
+        self.record = lru_cache(maxsize=2 * MAX_RECORDS)(store.get)
+        self._found: dict[str, Status] = {}
+
+    def of(self, cell: str) -> Status:
+        """What the store says about a cell; without a look at the planned cell itself."""
+        if cell not in self._found:
+            self._found[cell] = self._look(cell)
+        return self._found[cell]
+
+    def _look(self, cell: str) -> Status:
+        try:
+            record = self.record(cell)
+        except (Corrupt, UserError) as error:
+            return Status("missing", one_line(error))
+        if record is None:
+            if held(self.store, cell):
+                return Status("running", holder(self.store, cell) or "some runner is at it")
+            return Status("missing", "not computed yet")
+        stale = versions.of_record(record.provenance, record.cell).reason
+        return Status(record.status, record.reason, stale)
+
+    def planned(self, item: Planned) -> Status:
+        """The standing of a planned cell: what is missing says why."""
+        found = self.of(item.cell.id)
+        if found.status != "missing":
+            return found
+        if item.skip:
+            return Status("skipped", item.skip)
+        absent = data_absent(item.cell.recipe["dataset"])
+        return Status("missing", absent) if absent and found.reason == "not computed yet" else found
+
+
+Lines = Callable[[str, str], Measured]
+"""The published lines of a paper at a scale."""
+
+
+def stale(planned: Sequence[Planned], statuses: Statuses, lines_of: Lines = read) -> dict[str, str]:
+    """Return the cells whose number, in the store or else published, need not be what would be
+    computed today, with the reason.
+    """
+    found = {}
+    for item in planned:
+        if (status := statuses.of(item.cell.id)).status in FINAL:
+            found[item.cell.id] = status.stale
+        else:
+            lines = lines_of(item.paper, item.scale).cells.get(item.cell.id, ())
+            told = [line.standing for line in lines]
+            current = any(each.current for each in told)
+            found[item.cell.id] = "" if current or not told else told[0].reason
+    return {cell: reason for cell, reason in found.items() if reason}
+
+
+def only_stale(planned: Sequence[Planned], store: Store) -> list[Planned]:
+    """The cells to compute again, so that every number is today's."""
+    known = stale(planned, Statuses(store), cache(read))
+    return [item for item in planned if item.cell.id in known]
+
+
+def overview(
+    planned: Sequence[Planned], store: Store, *, only_stale: bool = False
+) -> dict[str, Any]:
+    """Return the plan as plain data: every cell once per place, the cheapest first, and totals
+    over distinct cells.
+    """
+    statuses, lines = Statuses(store), cache(read)
+    speeds = measured(store, statuses.record)
+    again = stale(unique(planned), statuses, lines)
+    planned = [item for item in planned if not only_stale or item.cell.id in again]
+    cells = unique(planned)
+    costs = {item.cell.id: speeds["cpu"].seconds(item.cell) for item in cells}
+    standing = {item.cell.id: statuses.planned(item) for item in cells}
+    open_cells = [
+        item for item in cells if standing[item.cell.id].status in ("missing", "failed", "running")
+    ]
+    published = {
+        item.cell.id for item in open_cells if item.cell.id in lines(item.paper, item.scale).cells
+    }
+    return {
+        "cells": [
+            _line(item, standing[item.cell.id], costs[item.cell.id])
+            | {"stale": again.get(item.cell.id, ""), "published": item.cell.id in published}
+            for item in sorted(planned, key=lambda item: costs[item.cell.id])
+        ],
+        "distinct": len(cells),
+        "statuses": dict(Counter(status.status for status in standing.values())),
+        "stale": len(again),
+        "reasons": dict(Counter(standing[item.cell.id].reason for item in open_cells)),
+        "published": len(published),
+        "seconds": sum(costs[item.cell.id] for item in open_cells),
+        "unpublished_seconds": sum(
+            costs[item.cell.id] for item in open_cells if item.cell.id not in published
+        ),
+        "forecast": forecast(open_cells, speeds),
+        "half": provenance.computes_half(),
+    }
+
+
+def _line(item: Planned, status: Status, seconds: float) -> dict[str, Any]:
+    return {
+        "id": item.cell.id,
+        "artefact": item.key,
+        "row": item.trial_row,
+        "column": item.column,
+        "scale": item.scale,
+        "method": item.cell.method,
+        "hp": dict(item.cell.hp),
+        "dataset": item.cell.recipe["dataset"],
+        "seed": item.cell.seed,
+        "status": status.status,
+        "reason": status.reason,
+        "seconds": round(seconds, 2),
+        "command": item.command,
+    }
+
+
+def artefact_facts(store: Store) -> list[dict[str, Any]]:
+    """Return every artefact with its cells per scale: needed, done here, and published."""
+    known, statuses = set(ids()), Statuses(store)
+    plans = {scale: plan(Selection(scale=scale)) for scale in grids.SCALES}
+    facts = []
+    for paper, path in grids.files().items():
+        for name, artefact in grids.read(path).file.artefacts.items():
+            scales = {}
+            for scale, planned in plans.items():
+                cells = {item.cell.id for item in planned if item.key == f"{paper}/{name}"}
+                scales[scale] = {
+                    "cells": len(cells),
+                    "done": sum(statuses.of(cell).status == "done" for cell in cells),
+                    "measured": sum((paper, scale, cell) in known for cell in cells),
+                }
+            facts.append(
+                {
+                    "paper": paper,
+                    "name": name,
+                    "kind": artefact.kind,
+                    "title": artefact.title,
+                    "scales": scales,
+                }
+            )
+    return facts

@@ -1,0 +1,272 @@
+"""What there is to choose from, as plain data: methods, models, partition rules, data sets and
+recipes.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repfl.bench.errors import UserError, choices, unknown
+from repfl.datasets.core.errors import DataError
+
+if TYPE_CHECKING:
+    from repfl.bench.grid.grid import Grid
+    from repfl.datasets.core.cache import Prepared
+    from repfl.datasets.core.recipe import Recipe
+    from repfl.datasets.core.registry import Dataset
+
+METHOD_FILES = Path(__file__).parents[2] / "algorithms"
+SUMMARY = {"family": "", "year": 0, "version": 1, "needs": (), "paper": "", "title": ""}
+"""What is listed of a method, with the values that `register` has by default."""
+
+
+# -- methods ---------------------------------------------------------------------------------------
+
+
+def method_summaries(paths: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return a few facts on every method. Those of this repository are read from the `register`
+    calls in their files, since importing the methods would import PyTorch, which takes seconds.
+    """
+    from repfl.bench.grid import plugins
+
+    if paths or any(plugins.entry_points(group=group) for group in plugins.GROUPS):
+        from repfl.algorithms.core.method import methods
+
+        plugins.load(paths)
+        found = {name: vars(entry) for name, entry in methods().items()}
+    else:
+        found = dict(pair for file in METHOD_FILES.glob("*.py") for pair in _registered(file))
+    return [
+        {"name": name, **{key: found[name].get(key, default) for key, default in SUMMARY.items()}}
+        for name in sorted(found)
+    ]
+
+
+def _registered(file: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Return the names and keyword arguments of the `@register` decorators in a file."""
+    classes = [node for node in ast.parse(file.read_bytes()).body if isinstance(node, ast.ClassDef)]
+    calls = [call for node in classes for call in node.decorator_list if isinstance(call, ast.Call)]
+    return [
+        (
+            ast.literal_eval(call.args[0]),
+            {str(each.arg): ast.literal_eval(each.value) for each in call.keywords},
+        )
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id == "register"
+    ]
+
+
+def method_facts(name: str) -> dict[str, Any]:
+    """Return everything that the registry says about a method."""
+    from repfl.bench.grid.cell import entry
+
+    known = entry(name)
+    return {
+        **{key: getattr(known, key) for key in ("name", "title", "paper", "year", "family")},
+        "version": known.version,
+        "needs": list(known.needs),
+        "sends": known.sends,
+        "variants": list(known.variants),
+        "rule": inspect.cleandoc(known.cls.__doc__ or ""),
+        "hyperparameters": option_facts(known.cls.HP),
+        "source": known.cls.__module__,
+    }
+
+
+def option_facts(cls: Any) -> list[dict[str, Any]]:
+    """Return name, default, the papers' values, valid range and meaning of every option of a
+    method or of a partition rule.
+    """
+    from pydantic import TypeAdapter
+
+    from repfl.bench.grid.search import told
+
+    properties = TypeAdapter(cls).json_schema().get("properties", {})
+    return [
+        {
+            "name": name,
+            "default": field.get("default"),
+            "paper": field.get("paper"),
+            "search": ", ".join(map(told, (field.get("search") or {}).items())),
+            "valid": choices(field) or field.get("type", ""),
+            "meaning": field.get("description", ""),
+        }
+        for name, field in properties.items()
+    ]
+
+
+# -- models and partition rules --------------------------------------------------------------------
+
+INPUTS = ((3, 32), (1, 28), (1, 8))
+"""Channels and size that a model is described for: CIFAR-10's, MNIST's, the digits'."""
+TINY = ("tiny", "tiny-bn")
+
+
+def model_facts(name: str) -> dict[str, Any]:
+    """Return the size of a model at the first input that it takes."""
+    from repfl.algorithms import models
+    from repfl.algorithms.engine.model import ModelError
+
+    facts: dict[str, Any] = {"name": name, "input": [], "classes": 10, "note": ""}
+    for channels, size in INPUTS[-1:] if name in TINY else INPUTS:
+        try:
+            params = models.build(name, channels=channels, size=size, classes=10).params
+        except ModelError as error:
+            facts["note"] = facts["note"] or str(error)
+            continue
+        return facts | {
+            "input": [channels, size, size],
+            "parameters": params.parameters,
+            "statistics": params.size - params.parameters,
+            "batch_norm": bool(params.stats.any()),
+            "note": "",
+        }
+    return facts | {"parameters": 0, "statistics": 0, "batch_norm": False}
+
+
+def partition_facts(name: str) -> dict[str, Any]:
+    """Return what a partition rule does, and its options."""
+    from repfl.datasets.core.partition import partitioners
+
+    function, options, version, _check = partitioners()[name]
+    return {
+        "name": name,
+        "rule": inspect.cleandoc(function.__doc__ or ""),
+        "version": version,
+        "options": option_facts(options),
+        "source": function.__module__,
+    }
+
+
+# -- data sets -------------------------------------------------------------------------------------
+
+
+def all_dataset_facts(root: Path | str | None = None) -> list[dict[str, Any]]:
+    """Return what is published about every data set, and its state under a data root."""
+    from repfl.datasets.core.registry import get, names
+
+    needs = _needed_by()
+    return [dataset_facts(get(name), needs.get(name, []), root) for name in names()]
+
+
+def dataset_facts(
+    dataset: Dataset, needed_by: Sequence[str] = (), root: Path | str | None = None
+) -> dict[str, Any]:
+    """Return what is published about a data set, and its state under a data root."""
+    from repfl.datasets.core.cache import how_to_get, open_dataset, prepared_path
+
+    prepared, problem = None, ""
+    try:
+        prepared = open_dataset(dataset.name, root)
+    except DataError as error:
+        problem = str(error) if prepared_path(dataset.name, root).exists() else ""
+    sizes = {split: len(span) for split, span in prepared.splits.items()} if prepared else None
+    return {
+        **{key: getattr(dataset, key) for key in ("name", "title", "homepage", "licence")},
+        "citation": dataset.citation,
+        "classes": list(dataset.classes),
+        "shape": list(dataset.shape),
+        "splits": sizes or dataset.splits,
+        "class_counts": {split: list(counts) for split, counts in (dataset.counts or {}).items()},
+        "fingerprints": prepared.fingerprints if prepared else dataset.fingerprints,
+        "editions": [edition.name for edition in dataset.editions],
+        "edition": prepared.edition if prepared else None,
+        "norms": {name: asdict(norm) for name, norm in dataset.norms.items()},
+        "groups": list(dataset.groups),
+        "present": prepared is not None,
+        "verified": _verified(dataset, prepared),
+        "bytes": prepared.path.stat().st_size if prepared and prepared.path else 0,
+        "download_bytes": dataset.size,
+        "path": str(prepared.path) if prepared and prepared.path else None,
+        "needed_by": list(needed_by),
+        "how": "" if prepared else how_to_get(dataset),
+        "note": problem or dataset.manual,
+    }
+
+
+def _verified(dataset: Dataset, prepared: Prepared | None) -> str:
+    """Return how the fingerprints taken when a data set was prepared compare with published ones:
+    absent, recorded (nothing is published), published (equal) or different.
+    """
+    if prepared is None:
+        return "absent"
+    known = {edition.name: edition.fingerprints for edition in dataset.editions}
+    published = known.get(prepared.edition)
+    if not published:
+        return "recorded"
+    equal = all(prepared.fingerprints[split] == mark for split, mark in published.items())
+    return "published" if equal else "different"
+
+
+def _needed_by() -> dict[str, list[str]]:
+    """Return the papers that use each data set at paper scale."""
+    from repfl.bench.grid import grid
+
+    needs: dict[str, list[str]] = {}
+    for paper, path in grid.files().items():
+        try:
+            file = grid.read(path)
+            used = {file.recipe(recipe, "paper").dataset for recipe in file.file.recipes}
+        except UserError:  # commands that run this grid will say what is wrong with it
+            continue
+        for name in used:
+            needs.setdefault(name, []).append(paper)
+    return needs
+
+
+# -- recipes ---------------------------------------------------------------------------------------
+
+
+def recipes(files: Sequence[Path] = ()) -> dict[str, tuple[Grid, str]]:
+    """Return the recipes of the papers' grids and of these files by `paper/recipe`."""
+    from repfl.bench.grid import grid
+
+    grids = [grid.read(path) for path in [*grid.files().values(), *files]]
+    return {f"{each.paper}/{name}": (each, name) for each in grids for name in each.file.recipes}
+
+
+def all_recipe_facts(scale: str, files: Sequence[Path] = ()) -> list[dict[str, Any]]:
+    """Return the main facts on every recipe at a scale, or at the largest one that its grid has."""
+    from repfl.bench.grid.grid import SCALES
+
+    if scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
+    facts = []
+    for full, (grid, name) in recipes(files).items():
+        at = max(grid.file.scales, key=lambda each: (each == scale, SCALES.index(each)))
+        recipe = grid.recipe(name, at)
+        facts.append(
+            {
+                "name": full,
+                "label": grid.label(name),
+                "scale": at,
+                "dataset": recipe.dataset,
+                "model": recipe.model,
+                "clients": recipe.clients,
+                "partition": recipe.partition.rule,
+                "options": dict(recipe.partition.options),
+                "rounds": recipe.training.rounds,
+            }
+        )
+    return facts
+
+
+def find_recipe(name: str, scale: str) -> tuple[str, Recipe, int]:
+    """Return a recipe by `paper/recipe`, or by its own name if that is unique, with its full name
+    and the first seed of the scale.
+    """
+    known = recipes()
+    found = [full for full in known if name in (full, full.partition("/")[2])]
+    if not found:
+        raise unknown("recipe", name, known)
+    if len(found) > 1:
+        raise UserError(f"recipe {name!r} is in several papers: say {' or '.join(found)}")
+    grid, recipe = known[found[0]]
+    if scale not in grid.file.scales:
+        raise unknown("scale", scale, grid.file.scales)
+    return found[0], grid.recipe(recipe, scale), grid.file.scales[scale].seeds[0]

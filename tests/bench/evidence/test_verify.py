@@ -1,0 +1,367 @@
+"""A number that somebody wrote does not pass for one that somebody computed.
+
+Every kind of edit is planted twice, by somebody who also computes the checksums again: in published
+lines, and in the store. Arithmetic finds what it can tell; the rest does not come out again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from repfl.bench.errors import UserError
+from repfl.bench.evidence import arithmetic, measured
+from repfl.bench.evidence.collect import collect
+from repfl.bench.evidence.line import Curve, Line
+from repfl.bench.evidence.verify import Verification, of_published, of_store
+from repfl.bench.grid.cell import reopen
+from repfl.bench.grid.plan import Planned, Selection, plan
+from repfl.bench.run.task import Options, Outcome, Task
+from repfl.bench.run.work import run_task
+from repfl.bench.store.store import Record, Store
+from repfl.datasets.core.cache import prepared_path
+from repfl.datasets.core.errors import DataError
+from tests.bench.conftest import rewrite, task
+
+PAPER, POINTS = "fedobp", 0.1
+Change = Callable[[dict[str, Any]], None]
+Compute = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Planned], Path]]:
+    """Two cells of one table, FedOBP and FedAvg, computed and collected."""
+    folder = tmp_path_factory.mktemp("edits")
+    items = plan(Selection(artefacts=["fedobp/table3"], seeds=[42], datasets=["digits"]))
+    items = [
+        item
+        for item in items
+        if item.column == "cifar10-dir0.1" and item.row in ("FedOBP", "FedAvg")
+    ]
+    store = Store(folder / "results")
+    store.open()
+    for item in items:
+        assert (
+            run_task(
+                Task(item.cell), Options(str(store.root)), lambda *_: None, lambda: False
+            ).status
+            == "done"
+        )
+    collect(items, store, folder / "papers", "founders")
+    yield items, folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def copy(original: tuple[list[Planned], Path], tmp_path: Path) -> Path:
+    """A folder in which a test may write what it likes."""
+    shutil.copytree(original[1], tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+# -- the edits, on what a line or a record says ----------------------------------------------------
+
+
+def everywhere(metrics: dict[str, Any], by: float) -> None:
+    """Move every accuracy of a summary."""
+    metrics["value"] += by
+    for point in metrics["points"].values():
+        for rule in ("last", "max"):
+            point[rule] |= {
+                name: value + by
+                for name, value in point[rule].items()
+                if name in ("mean", "pooled")
+            }
+
+
+def swapped(metrics: dict[str, Any]) -> None:
+    points = metrics["points"]
+    one, other = points
+    points[one], points[other] = points[other], points[one]
+
+
+EDITS: dict[str, Change] = {
+    "ten points more, everywhere": lambda said: everywhere(said["metrics"], POINTS),
+    "another value": lambda said: said["metrics"].update(value=0.9),
+    "7.5 as an accuracy": lambda said: said["metrics"].update(value=7.5),
+    "another round": lambda said: said["metrics"].update(round=1),
+    "less traffic": lambda said: said["metrics"]["traffic"].update(up_values=4),
+    "another floor": lambda said: said["metrics"]["floor"].update(clients=0.1, pooled=0.1),
+    "a smaller model": lambda said: said["metrics"].update(parameters=12),
+    "the summaries of two points swapped": lambda said: swapped(said["metrics"]),
+    "a zeroed digest": lambda said: said["provenance"]["digests"].update(state="0" * 64),
+    "another digest": lambda said: said["provenance"]["digests"].update(state="1" * 64),
+    "another partition": lambda said: said["provenance"].update(partition="2" * 64),
+    "other samples": lambda said: said["provenance"].update(samples=3),
+}
+"""Edits of metrics and provenance, which lines and records share."""
+BY_RERUN = {"another digest"}
+"""What nothing but computing the cell again can tell of a line."""
+BY_RERUN_IN_LINES = BY_RERUN | {"less traffic"}
+
+
+def victim(known: measured.Measured) -> Line:
+    """FedOBP's line: its bytes have no closed form."""
+    return next(line for line in known.lines if line.method == "fedobp")
+
+
+def edited(line: Line, change: Change) -> Line:
+    """A line after an edit, with every checksum computed again."""
+    said = json.loads(
+        json.dumps({"metrics": line.record.metrics, "provenance": line.record.provenance})
+    )
+    change(said)
+    return replace(line, record=replace(line.record, **said))
+
+
+def forge(root: Path, change: Callable[[Line], Line]) -> None:
+    """Put a changed line in the place of the victim's, with its checksum computed again."""
+    known = measured.read(PAPER, "smoke", root)
+    line = victim(known)
+    known.forget(line)
+    known.add(change(line))
+    measured.write(known)
+
+
+def said_of(found: Verification) -> str:
+    return " | ".join(found.findings)
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_forged_line_is_found_by_arithmetic_or_by_computing_it_again(
+    copy: Path, edit: str
+) -> None:
+    root = copy / "papers"
+    forge(root, lambda line: edited(line, EDITS[edit]))
+    told = of_published([PAPER], root=root)
+    assert bool(told.findings) == (edit not in BY_RERUN_IN_LINES), said_of(told)
+    if not told.findings:
+        assert "does not come out again" in said_of(of_published([PAPER], rerun=2, root=root))
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_forged_record_is_found_by_arithmetic_or_by_computing_it_again(
+    copy: Path, original: tuple[list[Planned], Path], edit: str
+) -> None:
+    store = Store(copy / "results")
+    record = _victim(store, original[0])
+    said = json.loads(json.dumps({"metrics": record.metrics, "provenance": record.provenance}))
+    EDITS[edit](said)
+    _rewrite(store, replace(record, **said))
+    told = of_store(store)
+    assert bool(told.findings) == (edit not in BY_RERUN), said_of(told)
+    if not told.findings:
+        assert "does not come out again" in said_of(of_store(store, rerun=2))
+
+
+def _victim(store: Store, items: list[Planned]) -> Record:
+    (cell,) = (item.cell.id for item in items if item.cell.method == "fedobp")
+    record = store.get(cell)
+    assert record is not None
+    return record
+
+
+def _rewrite(store: Store, record: Record) -> None:
+    """Write a record as its store would, its files as they are."""
+    siblings = {name: (store.folder(record.id) / name).read_bytes() for name in record.files}
+    store.put(record, siblings)
+
+
+# -- edits of curves and counts --------------------------------------------------------------------
+
+
+def lifted(line: Line) -> Line:
+    """One sample more in the counts, and the curve and the summary in step with them."""
+    name, counts = next(iter(line.curves)), line.counts
+    assert counts is not None
+    correct = counts.correct.copy()
+    correct[(correct < counts.total).argmax()] += 1
+    right = arithmetic.accuracies(correct, counts.total)
+    curve = line.curves[name]
+    values = curve.values.copy()
+    values[-1] = right["pooled"]
+
+    def change(said: dict[str, Any]) -> None:
+        point = said["metrics"]["points"][name.split("/")[0]]
+        point["last"] |= right
+        point["max"]["pooled"] = float(values.max())
+        said["metrics"]["value"] = right["pooled"]
+
+    own = edited(line, change)
+    curves = {name: Curve(curve.rounds, values)}
+    return replace(own, counts=counts._replace(correct=correct), curves=curves)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An edit of what stands beside a line's metrics."""
+
+    change: Callable[[Line], Line]
+    words: str
+    rerun: int = 0
+
+
+KEPT = {
+    "an edited curve": Kept(
+        lambda line: replace(
+            line, curves={n: Curve(c.rounds, c.values + POINTS) for n, c in line.curves.items()}
+        ),
+        "is not that of its curve",
+    ),
+    "edited counts": Kept(
+        lambda line: replace(
+            line, counts=line.counts and line.counts._replace(correct=line.counts.correct + 1)
+        ),
+        "is not that of its counts",
+    ),
+    "no curve": Kept(
+        lambda line: replace(line, curves={}), "the curve that its value is from is missing"
+    ),
+    "curve, counts and summary in step": Kept(lifted, "does not come out again", rerun=2),
+}
+
+
+@pytest.mark.parametrize("edit", KEPT)
+def test_forged_curves_and_counts_are_found(copy: Path, edit: str) -> None:
+    kept, root = KEPT[edit], copy / "papers"
+    forge(root, kept.change)
+    found = of_published([PAPER], rerun=kept.rerun, root=root)
+    assert any(kept.words in finding for finding in found.findings), said_of(found)
+
+
+def test_forged_curves_of_a_record_are_found(
+    copy: Path, original: tuple[list[Planned], Path]
+) -> None:
+    store = Store(copy / "results")
+    record = _victim(store, original[0])
+    frame = pd.read_parquet(store.folder(record.id) / "rounds.parquet")
+    frame.loc[frame["name"] == "post_agg/pooled", "value"] += POINTS
+    frame.to_parquet(store.folder(record.id) / "rounds.parquet")
+    _rewrite(store, record)
+    assert "digests.curves is not that of its curves" in said_of(of_store(store))
+
+
+def test_a_report_refuses_a_line_that_does_not_hold_and_shows_the_others(
+    copy: Path, original: tuple[list[Planned], Path]
+) -> None:
+    from repfl.bench.evidence.artefacts import make
+    from repfl.bench.evidence.library import Library
+
+    forge(copy / "papers", lambda line: edited(line, EDITS["another value"]))
+    made = make(original[0], Library(Store(copy / "none")), copy / "papers")
+    assert len(made.problems) == 1
+    assert "value is not that of its curve; not used" in made.problems[0]
+    assert len(made.measured) == 1
+
+
+def test_every_committed_line_holds() -> None:
+    found = of_published([])
+    assert found.findings == []
+    assert found.records > 2200
+
+
+def test_lines_of_cells_that_no_grid_plans_are_noted(copy: Path) -> None:
+    def other(line: Line) -> Line:
+        cell = replace(reopen(line.record.cell), version=0)
+        return replace(line, record=replace(line.record, id=cell.id, cell=cell.json))
+
+    forge(copy / "papers", other)
+    found = of_published([PAPER], root=copy / "papers")
+    assert found.findings == []
+    assert "1 cells are of no grid any more" in found.notes[0]
+
+
+def test_nothing_published_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no published results"):
+        of_published([PAPER], root=tmp_path)
+
+
+# -- a store ---------------------------------------------------------------------------------------
+
+
+def test_a_sound_store_has_no_findings(store: Store, compute: Compute) -> None:
+    for seed in range(3):
+        compute(task(seed=seed))
+    found = of_store(store, rerun=2)
+    assert (found.records, found.rerun, found.findings, found.notes) == (3, 2, [], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"partition": None}, "provenance.partition: field required"),
+        ({"partition": "0" * 64}, "partition is not that of the data here"),
+        ({"samples": 7}, "samples is not that of the data here"),
+    ],
+)
+def test_what_does_not_fit_is_a_finding(
+    store: Store, compute: Compute, changes: dict[str, object], words: str
+) -> None:
+    compute(task())
+    rewrite(store, task().cell.id, **changes)
+    found = of_store(store, rerun=1)
+    assert len(found.findings) == 1
+    assert words in found.findings[0]
+
+
+def test_data_that_changed_are_findings_split_by_split(store: Store, compute: Compute) -> None:
+    compute(task())
+    rewrite(store, task().cell.id, data={"digits/train": "0" * 64})
+    test, train = of_store(store).findings
+    assert "digits/test had fingerprint none, and here has" in test
+    assert "digits/train had fingerprint 000000000000, and here has" in train
+
+
+def test_data_that_are_no_longer_what_was_prepared_are_a_finding(
+    store: Store, compute: Compute, own: Callable[[float], Task]
+) -> None:
+    assert compute(own(0.0)).status == "done"
+    assert of_store(store).findings == []
+    with prepared_path("own").open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\x3f")
+    (finding,) = of_store(store).findings
+    assert finding.startswith("own: split test does not match its fingerprint")
+
+
+def test_what_was_made_on_a_gpu_is_not_computed_again_without_one(
+    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("repfl.bench.run.devices.gpus", lambda: 0)
+    compute(task())
+    rewrite(store, task().cell.id, device="cuda:3")
+    found = of_store(store, rerun=1)
+    assert found.findings == []
+    assert found.notes == ["1 record needs a GPU, not here; not computed again"]
+    assert found.rerun == 0
+
+
+def test_what_needs_absent_data_is_not_computed_again(
+    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute(task())
+
+    def absent(name: str) -> None:
+        raise DataError(f"{name} is not prepared")
+
+    monkeypatch.setattr("repfl.datasets.core.cache.open_dataset", absent)
+    found = of_store(store, rerun=1)
+    assert (found.findings, found.rerun) == ([], 0)
+    assert found.notes == ["1 record needs the data of digits, not here; not computed again"]
+
+
+def test_strangers_and_debris_are_told_apart(store: Store, compute: Compute) -> None:
+    compute(task())
+    (store.root / "notes.txt").touch()
+    (store.root / ("f" * 64)).mkdir()
+    (store.running / "x.lock").touch()
+    found = of_store(store)
+    assert len(found.findings) == 2
+    assert len(found.notes) == 1
