@@ -116,7 +116,7 @@ def _device() -> Iterator[Finding]:
 
 
 def _threads() -> Iterator[Finding]:
-    from repfl.bench.run.devices import processors
+    from repfl.bench.run.machine import processors
     from repfl.bench.store import provenance
 
     usable, present = processors(), os.cpu_count() or 1

@@ -179,7 +179,7 @@ def _compute(planned: Sequence[Planned], launch: Launch, chosen: Chosen) -> Endi
 def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
     """Return what workers need to know; raise `UserError` for a value that is not valid."""
     from repfl.algorithms.engine.precision import PRECISIONS
-    from repfl.bench.run import devices, runner
+    from repfl.bench.run import runner
     from repfl.bench.run.task import Options
     from repfl.bench.store.store import Store
 
@@ -189,15 +189,16 @@ def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
         raise UserError(f"--precision {launch.precision!r} is not valid; valid: {valid}")
     if launch.stack is not None and launch.stack < 1:
         raise UserError(f"--stack {launch.stack} is not valid; valid: a whole number >= 1")
+    if launch.per_gpu < 1:
+        raise UserError(f"--per-gpu {launch.per_gpu} is not valid; valid: a whole number >= 1")
     for name, value in (("--time-limit", launch.time_limit), ("--checkpoint", launch.checkpoint)):
         if value is not None and not value > 0:
             raise UserError(f"{name} {value:g} is not valid; valid: a number > 0")
     device = runner.resolve_device(launch.device, launch.executor, launch.workers, launch.address)
-    workers = None if launch.executor == "ray" else launch.workers
     return Options(
         results=str(real_path(Store(launch.results).root)),
         device=device,
-        per_gpu=devices.share(launch.per_gpu, workers, device),
+        per_gpu=launch.per_gpu,
         address=launch.address,
         stack=launch.stack or 0,
         precision=launch.precision,

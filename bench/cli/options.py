@@ -107,9 +107,7 @@ Address = Annotated[
         )
     ),
 ]
-PerGpu = Annotated[
-    int | None, typer.Option("--per-gpu", help="cells that share one GPU [default: 1]")
-]
+PerGpu = Annotated[int, typer.Option("--per-gpu", help="cells that share one GPU")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
 Stack = Annotated[
     int | None,
@@ -166,7 +164,7 @@ class Launch:
     executor: Executor = None
     workers: Workers = None
     device: Device = "auto"
-    per_gpu: PerGpu = None
+    per_gpu: PerGpu = 1
     address: Address = ""
     stack: Stack = None
     precision: Precision = "default"

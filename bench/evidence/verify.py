@@ -24,9 +24,9 @@ from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import Cell, canonical, reopen
 from repfl.bench.grid.plan import Planned, Selection, plan
-from repfl.bench.run.devices import like
+from repfl.bench.run.machine import like, prepare_process
 from repfl.bench.run.task import Options, Task
-from repfl.bench.run.work import prepare_process, run_task
+from repfl.bench.run.work import run_task
 from repfl.bench.store.provenance import data_moved
 from repfl.bench.store.store import Record, Store
 from repfl.datasets.core import prepare

@@ -11,7 +11,7 @@ from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.line import Counts, Curve
 from repfl.bench.grid.plan import Planned, unique
 from repfl.bench.run.metrics import TRAFFIC, judged
-from repfl.bench.run.products import as_made
+from repfl.bench.run.record import as_made
 from repfl.bench.store import versions
 from repfl.bench.store.store import Record
 

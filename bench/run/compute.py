@@ -11,11 +11,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from repfl.bench.errors import StoreError
-from repfl.bench.grid.cell import Cell
-from repfl.bench.run import products
-from repfl.bench.run.memory import forget_peak
+from repfl.bench.run import machine, record
 from repfl.bench.run.metrics import summarise
-from repfl.bench.run.norms import by_group, norms
 from repfl.bench.run.task import GRACE, Clocks, Options, Task, Tell
 from repfl.bench.store import checkpoint, provenance, versions
 from repfl.bench.store.store import Record, Store
@@ -36,62 +33,62 @@ class Limit(BaseException):
 def compute(
     task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]
 ) -> Record:
-    """From a cell to its stored record."""
+    """Compute a cell and store its record."""
     from repfl.bench.grid import plugins
     from repfl.bench.run.clients import clients_of, make
     from repfl.bench.run.counting import RoundCounter
     from repfl.datasets.core.cache import open_dataset
 
-    forget_peak()
-    begun, before = Clocks.now(), plugins.settings()
+    machine.clear(options.device)
+    begun, before, cell = Clocks.now(), plugins.settings(), task.cell
     with plugins.randomness_kept():  # a data set's own code imports what it likes
-        open_dataset(task.cell.recipe["dataset"])
-    clients = clients_of(task.cell)
-    run = make(task.cell, clients, options)
-    facts = checkpoint_facts(task.cell, clients, options)
+        open_dataset(cell.recipe["dataset"])
+    clients = clients_of(cell)
+    run = make(cell, clients, options)
+    facts = _facts(task, clients, options)
     with _alarm(options, begun.wall):
-        earlier, known = _begin(run, store, task.cell.id, facts)
-    tell(task.cell.id, run.round)
+        earlier, known = _begin(run, store, cell.id, facts)
+    tell(cell.id, run.round)
     saved = time.perf_counter()
-    sizes = [norms(run)] if options.norms else []
+    norms = [record.norms(run)] if options.norms else []
     counter = RoundCounter(run.fed.rounds if options.device == "cpu" else 0, known)
     while not run.done:
         with _alarm(options, begun.wall):
             counter.step(run)
-        sizes += [norms(run)] if options.norms else []
-        tell(task.cell.id, run.round)
-        spent, interrupted = earlier.since(begun), not run.done and stop()
-        late = options.time_limit is not None and spent.wall > options.time_limit and not run.done
-        due = time.perf_counter() - saved >= options.checkpoint_every and not run.done
-        if interrupted or late or due:
-            _save(run, store, task.cell.id, facts, spent, counter.known)
+        norms += [record.norms(run)] if options.norms else []
+        tell(cell.id, run.round)
+        if run.done:
+            break
+        spent, interrupted = earlier.since(begun), stop()
+        late = options.time_limit is not None and spent.wall > options.time_limit
+        if interrupted or late or time.perf_counter() - saved >= options.checkpoint_every:
+            _save(run, store, cell.id, facts, spent, counter.known)
             saved = time.perf_counter()
         if interrupted:
             raise Interrupted
         if late:
             raise Limit(
                 f"time limit of {options.time_limit:g} s reached after round {run.round} of"
-                f" {task.cell.rounds}"
+                f" {cell.rounds}"
             )
     if change := plugins.moved(before):
         raise StoreError(
-            f"method {task.cell.method!r} changes {change}: this process cannot be trusted with"
-            " another cell"
+            f"method {cell.method!r} changes {change}: this process cannot be trusted with another"
+            " cell"
         )
-    metrics = summarise(run.rows, task.cell.recipe, clients.floor, run.fed.params.parameters)
-    origin = products.origin(task, options) | products.measured(
-        run, clients, earlier.since(begun), options
-    )
-    work = counter.total(run.fed.K)
-    origin |= ({"norms": by_group(sizes)} if sizes else {}) | ({"work": work} if work else {})
-    record = Record(task.cell.id, task.cell.json, "done", "", metrics, origin)
-    return keep(store, record, products.siblings(run))
+    metrics = summarise(run.rows, cell.recipe, clients.floor, run.fed.params.parameters)
+    made = record.origin(task, options)
+    made |= record.measured(run, clients, earlier.since(begun), options)
+    made |= {"norms": record.by_group(norms)} if norms else {}
+    made |= {"work": work} if (work := counter.total(run.fed.K)) else {}
+    done = Record(cell.id, cell.json, "done", "", metrics, made)
+    return keep(store, done, record.siblings(run))
 
 
 def keep(
     store: Store, record: Record, siblings: dict[str, bytes], keep_checkpoint: bool = False
 ) -> Record:
-    """Put a record in its place; nobody needs its checkpoint any more."""
+    """Store a record; its checkpoint is then of no more use."""
     whole = store.put(record, siblings)
     if not keep_checkpoint:
         checkpoint.drop(store, record.id)
@@ -100,25 +97,23 @@ def keep(
 
 @contextmanager
 def _alarm(options: Options, begun: float) -> Iterator[None]:
-    """Break a method off that overruns the cell's time limit by far, where no other process does;
-    nothing is being written here.
+    """Break off a round that overruns the cell's time limit by far; nothing is being written here.
+
+    Signals reach the main thread alone: elsewhere, as in a notebook's thread, the limit holds
+    between rounds only.
     """
-    if (
-        options.time_limit is None
-        or not options.alarm
-        or threading.current_thread() is not threading.main_thread()
-    ):
+    limit, main = options.time_limit, threading.main_thread()
+    if limit is None or threading.current_thread() is not main:
         yield
         return
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise Limit(f"time limit of {options.time_limit:g} s reached within a round")
+        raise Limit(f"time limit of {limit:g} s reached within a round")
 
-    left = begun + options.time_limit + GRACE - time.perf_counter()
+    left = begun + limit + GRACE - time.perf_counter()
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(
-        signal.ITIMER_REAL, max(left, 0.001), 1.0
-    )  # and again, should something hold up the first
+    # and again every second, should something hold up the first
+    signal.setitimer(signal.ITIMER_REAL, max(left, 0.001), 1.0)
     try:
         yield
     finally:
@@ -126,34 +121,33 @@ def _alarm(options: Options, begun: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def checkpoint_facts(cell: Cell, clients: Clients, options: Options) -> dict[str, str]:
-    """What a checkpoint and the run that goes on from it must have in common, or the bits would
-    differ.
+# -- checkpoints -----------------------------------------------------------------------------------
+
+
+def _facts(task: Task, clients: Clients, options: Options) -> dict[str, str]:
+    """Return what a checkpoint and the run that goes on from it must have in common, or the bits
+    would differ.
     """
-    where = provenance.platform_of(options.device, options.precision)["fingerprint"]
-    return {
-        "cell": cell.id,
-        "stack": str(options.stack),
-        "platform": str(where),
-        **{name: str(version) for name, version in versions.of_cell(cell.json).items()},
-        **clients.fingerprints,
-    }
+    platform = provenance.platform_of(options.device, options.precision)["fingerprint"]
+    made_by = {name: str(value) for name, value in versions.of_cell(task.cell.json).items()}
+    how = {"cell": task.cell.id, "stack": str(options.stack), "platform": str(platform)}
+    return {**how, **made_by, **clients.fingerprints}
 
 
 def _begin(
     run: Run, store: Store, cell: str, facts: dict[str, str]
 ) -> tuple[Clocks, dict[int, int]]:
-    """From the last checkpoint, if there is a usable one, or from the start; returns the seconds
-    already spent, and what was counted, by round.
+    """Begin from the last checkpoint, if there is a usable one, or from the start; return the time
+    already spent, and the multiply-adds that were counted, by round.
     """
     tensors = checkpoint.load(store, cell, facts)
     if tensors is None:
         run.start()
         return Clocks(), {}
-    spent = Clocks.told(*tensors.pop("harness/seconds").flatten().tolist())
-    known = tensors.pop("harness/counted", None)
+    spent = Clocks(*tensors.pop("harness/seconds").tolist())
+    known = dict(tensors.pop("harness/counted").tolist())
     run.restore(tensors)
-    return spent, dict([] if known is None else known.tolist())
+    return spent, known
 
 
 def _save(
@@ -166,8 +160,7 @@ def _save(
 ) -> None:
     import torch
 
-    own = {
-        "harness/seconds": torch.tensor([spent.wall, spent.processor], dtype=torch.float64),
-        "harness/counted": torch.tensor(list(known.items()), dtype=torch.int64).reshape(-1, 2),
-    }
+    seconds = torch.tensor([spent.wall, spent.processor], dtype=torch.float64)
+    counted = torch.tensor(list(known.items()), dtype=torch.int64).reshape(-1, 2)
+    own = {"harness/seconds": seconds, "harness/counted": counted}
     checkpoint.save(store, cell, {**run.snapshot(), **own}, facts)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from math import exp, log
 from statistics import median
 from typing import Any
@@ -15,7 +15,8 @@ from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.grid.cell import Cell, canonical, known_entry, participants
 from repfl.bench.grid.plan import Planned
 from repfl.bench.grid.recipes import residents
-from repfl.bench.run import samples
+from repfl.bench.run import machine, memory, samples
+from repfl.bench.run.samples import multiply_adds
 from repfl.bench.store.store import Record, Store
 
 START = 0.05
@@ -37,6 +38,8 @@ ENOUGH = 1000
 MAX_RECORDS = 400
 """Records that are read for an estimate at most; ids are hashes, so the first ones are a sample."""
 DEVICES = ("cpu", "cuda")
+LARGE = 4 << 30
+"""Bytes of memory from which on a forecast names what a cell needs."""
 SPREAD = {"reference": 2.2, "machine": 1.6, "model": 1.4, "like": 1.25}
 """Factor to either side of an estimate, by what it rests on: the reference machine, records of this
 one, of the same model, of cells that differ in seed alone.
@@ -54,28 +57,6 @@ class Cost:
     def per(self, workers: int) -> Cost:
         """Return what each of so many workers has of it."""
         return Cost(self.seconds / workers, self.low / workers, self.high / workers)
-
-
-@lru_cache(maxsize=256)
-def multiply_adds(model: str, channels: int, size: int, classes: int) -> tuple[float, float, int]:
-    """Return multiply-adds per sample of scoring and of training, and the model's entries."""
-    import torch
-    from torch.utils.flop_counter import FlopCounterMode
-
-    from repfl.algorithms import models
-
-    built = models.build(model, channels=channels, size=size, classes=classes)
-    net = built.at("default", torch.device("meta"), torch.float32)
-    tensors = {s.name: torch.empty(s.shape, device="meta") for s in net.params}
-    for s in net.params.trained:
-        tensors[s.name].requires_grad_()
-    x = torch.empty(2, channels, size, size, device="meta")
-    with FlopCounterMode(display=False) as forward:
-        logits = net.bind(tensors)(x)
-    with FlopCounterMode(display=False) as backward:
-        logits.sum().backward()
-    scored = forward.get_total_flops() / 4
-    return scored, scored + backward.get_total_flops() / 4, net.params.size
 
 
 @dataclass(frozen=True)
@@ -147,9 +128,11 @@ class Speeds:
     """By level and by what cells have in common: the logarithm of measured over estimated."""
     models: frozenset[str] = frozenset()
     """Those that were measured."""
+    peaks: Mapping[str, int] = field(default_factory=dict)
+    """Memory that cells held at most, by what they have in common."""
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> Speeds:
+    def of(cls, records: Sequence[Record]) -> Speeds:
         """Learn from records by the CPU time of their cells (by the clock on a GPU)."""
         found: dict[str, dict[str, list[float]]] = {}
         models = set()
@@ -166,7 +149,7 @@ class Speeds:
             level: {key: median(errors) for key, errors in groups.items()}
             for level, groups in found.items()
         }
-        return cls(factors, frozenset(models))
+        return cls(factors, frozenset(models), memory.recorded(records))
 
     def _basis(self, cell: Cell) -> tuple[str, float]:
         """Return the closest level that records speak of, and its factor."""
@@ -219,7 +202,7 @@ def measured(store: Store, read: Callable[[str], Record | None] | None = None) -
     ids = store.ids()[:MAX_RECORDS]
     records = [r for cell in ids if (r := _telling(read or store.get, cell)) is not None]
     return {
-        kind: Speeds.of(r for r in records if r.provenance["device"].startswith(kind))
+        kind: Speeds.of([r for r in records if r.provenance["device"].startswith(kind)])
         for kind in DEVICES
     }
 
@@ -256,7 +239,8 @@ def forecast(planned: Sequence[Planned], speeds: Mapping[str, Speeds]) -> dict[s
         }
         for kind in DEVICES
     }
-    return {"cells": len(planned), **lines}
+    needs = [memory.needed(item.cell, "cpu", speeds["cpu"].peaks) for item in planned]
+    return {"cells": len(planned), **lines, "memory": max(needs, default=0.0)}
 
 
 def in_words(forecast: Mapping[str, Any]) -> str:
@@ -264,6 +248,10 @@ def in_words(forecast: Mapping[str, Any]) -> str:
     cells, cpu, gpu = forecast["cells"], forecast["cpu"], forecast["cuda"]
     text = f"{cells:,} cells to compute: about {between(Cost(*_ends(cpu)))} of one CPU worker"
     text += f" ({_basis(cells, cpu)})"
+    if (need := forecast["memory"]) > LARGE:
+        lacks = need > machine.room("cpu")[1]
+        more = ", which is more than this machine has" if lacks else ""
+        text += f"; up to {memory.in_words(need)} of memory for one of them{more}"
     if gpu["measured"]:
         share = "" if gpu["measured"] == cells else f" for the {gpu['measured']:,} whose models"
         return f"{text}; about {between(Cost(*_ends(gpu)))} of one GPU{share}, as measured here"

@@ -1,55 +1,107 @@
-"""A process's memory: what is freed is kept for the next step, and what a cell held at most is its
-own.
-
-A training step frees and asks for the same tensors over and over. By itself glibc maps every larger
-one afresh, and the system hands out thousands of zeroed pages a step; what that costs
-`bench/SPEED.md` tells. Blocks as large as a federation's models still come and go as they did.
+"""How much memory a cell needs: its method's state, the models of a round's clients, and what any
+process needs; or what cells like it have held, once some have run.
 """
 
 from __future__ import annotations
 
-import ctypes
-import sys
-from contextlib import suppress
-from pathlib import Path
+import json
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3
-"""The numbers of `mallopt`'s parameters in glibc's malloc.h."""
-SETTINGS = {MMAP_THRESHOLD: (64 << 20, 32 << 20), TRIM_THRESHOLD: (1 << 30,), TOP_PAD: (64 << 20,)}
-"""In bytes, the first of each that it takes: older releases of glibc allow no larger threshold for
-mapped blocks than the second. The models of ten clients with cnn4 lie between the two.
+from repfl.bench.grid.cell import Cell, canonical, entry, hyperparameters, participants
+from repfl.bench.grid.recipes import recipe_from, residents
+from repfl.bench.run import samples
+from repfl.bench.store.store import Record
+
+if TYPE_CHECKING:
+    from repfl.algorithms.engine.client_data import ClientData
+
+PROCESS = 500 << 20
+"""Bytes of a worker that are its own: Python, PyTorch, normalised images."""
+SHARED = 700 << 20
+"""Bytes of a recorded peak that all processes share: libraries and images on the disk."""
+COHORTS = 6
+"""Models of a round's clients that are held at once: received, trained, momentum, gradients,
+encoded, averaged.
 """
+SMALL = 1 << 30
+"""Bytes of models below which a method's state is not looked at more closely."""
+FEW = 7
+"""Clients of the federation whose state is looked at."""
 
 
-def keep_freed_memory() -> bool:
-    """Tell this process's allocator, where it is glibc's; whether it obeys."""
-    if not sys.platform.startswith("linux"):
-        return False
-    with suppress(OSError, AttributeError):  # another C library has no such call
-        tell = ctypes.CDLL(None).mallopt
-        obeyed = [
-            any(tell(name, value) == 1 for value in values) for name, values in SETTINGS.items()
-        ]
-        return all(obeyed)
-    return False
+def needed(cell: Cell, device: str, peaks: Mapping[str, int]) -> float:
+    """Return the bytes that a cell needs, by what cells like it have held if there are any."""
+    own, shared = (PROCESS, SHARED) if device == "cpu" else (0, 0)
+    if peak := peaks.get(_like(cell.method, cell.hp, cell.recipe)):
+        return max(peak - shared, own)
+    model = 4 * samples.multiply_adds(*samples.shape_of(cell.recipe))[2]
+    clients, cohort = residents(cell.recipe), participants(cell.method, cell.recipe)
+    if clients * model < SMALL:
+        state = 2.0 * clients * model
+    else:
+        state = state_bytes(cell.method, canonical(cell.hp), canonical(cell.recipe))
+    return own + state + COHORTS * cohort * model
 
 
-def forget_peak() -> None:
-    """Give back what earlier cells left, and begin to measure this process's peak anew, where the
-    system can.
+def recorded(records: Iterable[Record]) -> dict[str, int]:
+    """Return the highest peak of cells that differ in their seed and protocol alone."""
+    peaks: dict[str, int] = {}
+    for record in records:
+        key = _like(*(record.cell[name] for name in ("method", "hp", "recipe")))
+        peaks[key] = max(peaks.get(key, 0), record.provenance.get("peak_memory") or 0)
+    return peaks
+
+
+def _like(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
+    names = ("dataset", "model", "clients", "participation", "input", "newcomers")
+    return canonical([method, dict(hp), {name: recipe.get(name) for name in names}])
+
+
+@lru_cache(maxsize=256)
+def state_bytes(method: str, hp: str, recipe: str) -> float:
+    """Return the bytes of a method's state after a round of all clients of a recipe.
+
+    A round of a few clients with one sample each is computed. Every dimension that is as large as
+    their number grows with the clients.
     """
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
+    from repfl.algorithms import models
+    from repfl.algorithms.core.run import Run
+
+    values = json.loads(recipe)
+    model, channels, size, classes = samples.shape_of(values)
+    net = models.build(model, channels=channels, size=size, classes=classes)
+    built = entry(method).cls(hyperparameters(method, json.loads(hp)))
+    clients = residents(values)
+    run = Run(
+        built, recipe_from(values, "recipe"), _one_sample_each(channels, size, classes), net,
+        seed=0, device="cpu",
+    )  # fmt: skip
+    try:
+        run.start()
+        run.step()
+    except Exception:  # such as a graph of more neighbours than there are clients
+        return 8.0 * clients * net.params.size
+    return sum(
+        value.numel() * value.element_size() * (clients / FEW) ** list(value.shape).count(FEW)
+        for value in run.state.values()
+    )
 
 
-def peak() -> int:
-    """Bytes that this process held at most. Linux's other counter begins with the parent's."""
-    with suppress(OSError):
-        told = Path("/proc/self/status").read_text()
-        return 1024 * int(told.partition("VmHWM:")[2].split()[0])
-    import resource
+def _one_sample_each(channels: int, size: int, classes: int) -> ClientData:
+    import torch
 
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    from repfl.algorithms.engine.client_data import ClientData
+
+    index = [torch.arange(1)] * FEW
+    return ClientData(
+        torch.zeros(1, size, size, channels, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64),
+        index, index, [part[:0] for part in index],
+        torch.ones(channels), torch.zeros(channels), classes,
+    )  # fmt: skip
+
+
+def in_words(count: float) -> str:
+    """Return bytes in words."""
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"

@@ -1,5 +1,7 @@
 """Run a plan: what is missing, in the best order, by an executor, beside other runners, until every
 cell has ended.
+
+    plan -> runner -> executor -> work (one cell, faults become records) -> compute -> store
 """
 
 from __future__ import annotations
@@ -10,19 +12,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from types import FrameType
 from typing import TYPE_CHECKING
 
+import repfl.bench.run.executors.ray as on_ray
 from repfl.bench.errors import FAILED, FINE, INPUT, UserError
 from repfl.bench.grid.plan import Planned, unique
-from repfl.bench.run import devices
-from repfl.bench.run.executors import EXECUTORS, cluster
-from repfl.bench.run.products import now
+from repfl.bench.run import machine
+from repfl.bench.run.executors import EXECUTORS
+from repfl.bench.run.record import now
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.run.work import counts_as_done
 from repfl.bench.store import provenance
-from repfl.bench.store.debris import sweep
-from repfl.bench.store.locks import held
+from repfl.bench.store.locks import held, sweep
 from repfl.bench.store.store import Record, Store, stored_result
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ class Ending:
 
     outcomes: list[Outcome] = field(default_factory=list)
     signal: int = 0
-    """The signal that stopped it; 0: none did."""
+    """The signal that stopped it, or 0."""
     there: list[Record] = field(default_factory=list)
     """What was stored already."""
 
@@ -56,33 +59,32 @@ class Ending:
 
 
 class Stop:
-    """Turns SIGINT and SIGTERM into a wish to end after the current round, and says so at once; a
-    second signal ends at once.
+    """Turns SIGINT and SIGTERM into the wish to end after the current round; a second one ends at
+    once.
     """
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, note: Callable[[str], None]) -> None:
         self.signal = 0
-        self._say = say
+        self._note = note
 
     def __call__(self) -> bool:
         return self.signal != 0
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal:
             raise KeyboardInterrupt
         self.signal = number
-        told = "stopping: finishing the round; another Ctrl-C stops at once"
+        text = "stopping: finishing the round; another Ctrl-C stops at once"
         # from a thread, since the signal may have come in the middle of another line
-        threading.Thread(target=self._say, args=(told,), daemon=True).start()
+        threading.Thread(target=self._note, args=(text,), daemon=True).start()
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
-        if threading.current_thread() is not threading.main_thread():  # which signals go to
+        if threading.current_thread() is not threading.main_thread():  # which gets the signals
             yield self
             return
-        before = {
-            number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self._handle) for number in numbers}
         try:
             yield self
         finally:
@@ -90,40 +92,42 @@ class Stop:
                 signal.signal(number, handler)
 
 
-def resolve_device(
-    wanted: str, executor: str | None = None, workers: int | None = None, address: str = ""
-) -> str:
-    """The kind of device that cells run on, here or on the machines of a cluster."""
-    if executor == "ray" and wanted in ("auto", "cuda"):
-        return cluster.resolve_device(wanted, address, workers)
-    return devices.resolve(wanted)
-
-
-def check_executor(wanted: str | None, workers: int | None) -> None:
+def check_executor(executor: str | None, workers: int | None) -> None:
     """Refuse what cannot be meant, before anything is looked at."""
     if workers is not None and workers < 1:
         raise UserError(f"--workers {workers} is not valid; valid: a whole number >= 1")
-    if wanted == "inline" and workers not in (None, 1):
+    if executor == "inline" and workers not in (None, 1):
         raise UserError(
             f"--workers {workers}: --executor inline computes in one process; valid: 1, or"
             " --executor processes"
         )
-    if wanted is not None and wanted not in EXECUTORS:
-        raise UserError(f"--executor {wanted!r} is not valid; valid: {', '.join(EXECUTORS)}")
+    if executor is not None and executor not in EXECUTORS:
+        raise UserError(f"--executor {executor!r} is not valid; valid: {', '.join(EXECUTORS)}")
+
+
+def resolve_device(
+    device: str, executor: str | None = None, workers: int | None = None, address: str = ""
+) -> str:
+    """Return the kind of device that cells run on, here or on the machines of a cluster."""
+    if executor == "ray" and device in ("auto", "cuda"):
+        return on_ray.resolve_device(device, address, workers)
+    return machine.resolve(device)
 
 
 def choose_executor(
-    wanted: str | None, workers: int | None, pending: int, options: Options
+    executor: str | None, workers: int | None, pending: int, options: Options
 ) -> tuple[str, int]:
-    """The executor and its number of workers: processes where several cells may run side by side,
-    otherwise this process.
+    """Return the executor and its number of workers: processes if several cells may run side by
+    side, otherwise this process.
     """
-    if wanted == "ray":
-        return wanted, workers or cluster.capacity(options)
-    count = workers or devices.processes(options.device, options.per_gpu)
-    if wanted is None:
-        wanted = "processes" if workers is not None or (count > 1 and pending > 1) else "inline"
-    return wanted, 1 if wanted == "inline" else count
+    if executor == "ray":
+        return executor, workers or on_ray.capacity(options)
+    count = workers or machine.processors()
+    if options.device != "cpu":  # --per-gpu alone says how many cells share a GPU
+        count = min(workers or pending, machine.gpus() * options.per_gpu)
+    if executor is None:
+        executor = "processes" if workers is not None or (count > 1 and pending > 1) else "inline"
+    return executor, 1 if executor == "inline" else count
 
 
 def run(
@@ -133,49 +137,75 @@ def run(
     workers: int | None,
     progress: Progress,
 ) -> Ending:
-    """Bring every planned cell to its end."""
-    store, summary, stop = Store(options.results), Ending(), Stop(progress.note)
-    check_executor(executor, workers)
-    todo = unique(planned)
-    options = replace(options, began=options.began or now())
-    todo = [item for item in todo if not _finished(store, item, options, summary)]
-    if not todo:
-        sweep(store)
-        return summary
-    speeds, costs = _costs(store, todo, options.device)
-    # long ones first, so that no worker is left alone with one at the end
-    todo.sort(key=lambda item: -costs[item.cell.id])
-    store.open()
-    name, count = choose_executor(executor, workers, len(todo), options)
-    tasks = [Task(item.cell, item.command, item.skip, costs[item.cell.id]) for item in todo]
-    known = options.device == "cpu" or bool(
-        speeds.models
-    )  # what cells cost a CPU says nothing of what they cost a GPU
-    cells, side_by_side = [item.cell for item in todo], min(count, len(todo))
-    share = speeds.cost(cells).per(side_by_side)
-    done = len(summary.outcomes)
-    with stop.listening(), progress.running(cells, costs, done, side_by_side, known, share):
-        try:
-            _until_done(tasks, options, (name, count), progress, stop, summary)
-        except KeyboardInterrupt:
-            stop.signal = stop.signal or signal.SIGINT
-    summary.signal = stop.signal
-    sweep(store)
-    for outcome in summary.of("fatal"):
-        raise UserError(outcome.reason)
-    return summary
-
-
-def _costs(store: Store, todo: Sequence[Planned], device: str) -> tuple[Speeds, dict[str, float]]:
-    """Return how fast cells are here, and their seconds."""
+    """Compute all planned cells that are not stored yet."""
     from repfl.bench.run.cost import measured
 
-    speeds = measured(store)[device]
-    return speeds, {item.cell.id: speeds.seconds(item.cell) for item in todo}
+    store, ending, stop = Store(options.results), Ending(), Stop(progress.note)
+    check_executor(executor, workers)
+    options = replace(options, began=options.began or now())
+    todo = [item for item in unique(planned) if not _finished(store, item, options, ending)]
+    if todo:
+        store.open()
+        speeds, done = measured(store)[options.device], len(ending.outcomes)
+        costs = {item.cell.id: speeds.seconds(item.cell) for item in todo}
+        # long ones first, so that no worker is left alone with one at the end
+        todo.sort(key=lambda item: -costs[item.cell.id])
+        name, count = choose_executor(executor, workers, len(todo), options)
+        if name != "ray":  # which minds the memory of its machines itself
+            options = replace(options, memory=machine.room(options.device)[0])
+        tasks, refused = _tasks(todo, speeds, options)
+        count = min(count, len(tasks)) if name == "ray" else _fitting(tasks, count, options)
+        # what cells cost a CPU says nothing of what they cost a GPU
+        known = options.device == "cpu" or bool(speeds.models)
+        cells = [task.cell for task in tasks]
+        share = speeds.cost(cells).per(max(count, 1))
+        with stop.listening(), progress.running(cells, costs, done, count, known, share):
+            for outcome in refused:
+                ending.outcomes.append(outcome)
+                progress.finish(outcome)
+            try:
+                _until_done(tasks, options, (name, count), progress, stop, ending)
+            except KeyboardInterrupt:
+                stop.signal = stop.signal or signal.SIGINT
+        ending.signal = stop.signal
+    sweep(store)
+    for outcome in ending.of("fatal"):
+        raise UserError(outcome.reason)
+    return ending
 
 
-def _finished(store: Store, item: Planned, options: Options, summary: Ending) -> bool:
-    """Whether a cell has a usable record already."""
+def _tasks(
+    todo: Sequence[Planned], speeds: Speeds, options: Options
+) -> tuple[list[Task], list[Outcome]]:
+    """Return the tasks of planned cells, and refusals of those that no memory can hold."""
+    from repfl.bench.run.memory import in_words, needed
+
+    tasks, refused = [], []
+    total = inf if options.memory == inf else machine.room(options.device)[1]
+    for item in todo:
+        need = 0.0 if item.skip else needed(item.cell, options.device, speeds.peaks)
+        if need > total:
+            reason = (
+                f"needs about {in_words(need)} of memory, and there are {in_words(total)}; fewer"
+                " clients or a smaller model need less"
+            )
+            refused.append(Outcome(item.cell.id, "refused", reason))
+        else:
+            tasks.append(Task(item.cell, item.command, item.skip, need))
+    return tasks, refused
+
+
+def _fitting(tasks: Sequence[Task], workers: int, options: Options) -> int:
+    """Return how many workers are of use: as many as there are tasks, and memory for."""
+    count, need = min(workers, len(tasks)), sum(task.memory for task in tasks)
+    devices = 1 if options.device == "cpu" else machine.gpus()
+    if need == 0:
+        return count
+    return max(1, min(count, int(devices * options.memory * len(tasks) / need)))
+
+
+def _finished(store: Store, item: Planned, options: Options, ending: Ending) -> bool:
+    """Return whether a cell has a usable record already."""
     record = stored_result(store, item.cell.id)
     if record is None:
         return False
@@ -187,11 +217,10 @@ def _finished(store: Store, item: Planned, options: Options, summary: Ending) ->
         )
     if not counts_as_done(record, options):
         return False
-    summary.there.append(record)
+    ending.there.append(record)
     status = "diverged" if record.status == "diverged" else "cached"
-    summary.outcomes.append(
-        Outcome(record.id, status, record.reason, 0.0, record.metrics.get("value"))
-    )
+    value = record.metrics.get("value")
+    ending.outcomes.append(Outcome(record.id, status, record.reason, 0.0, value))
     return True
 
 
@@ -201,19 +230,18 @@ def _until_done(
     how: tuple[str, int],
     progress: Progress,
     stop: Stop,
-    summary: Ending,
+    ending: Ending,
 ) -> None:
-    """Execute; then wait for the cells that other runners had, and take over what they leave."""
-    execute, (_, workers) = EXECUTORS[how[0]], how
-    store, waiting = Store(options.results), list(tasks)
+    """Execute; then wait for the cells that other runners have, and take over what they leave."""
+    store, waiting, (name, workers) = Store(options.results), list(tasks), how
     while waiting:
         busy: dict[str, str] = {}
         by_id = {task.cell.id: task for task in waiting}
-        for outcome in execute(waiting, options, workers, progress.round, stop):
+        for outcome in EXECUTORS[name](waiting, options, workers, progress.round, stop):
             if outcome.status == "busy":
                 busy[outcome.id] = outcome.reason
                 continue
-            summary.outcomes.append(outcome)
+            ending.outcomes.append(outcome)
             progress.finish(outcome)
             if outcome.status == "fatal":
                 return

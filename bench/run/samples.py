@@ -1,8 +1,9 @@
-"""How much a cell trains and scores: samples, mini-batches, scoring passes; nothing is computed."""
+"""How much a cell trains and scores: the operations of its model, samples, batches, scorings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from math import ceil
 from typing import Any
 
@@ -24,6 +25,28 @@ def shape_of(recipe: Mapping[str, Any]) -> Shape:
     if recipe["input"]:
         channels, height = recipe["input"][0], recipe["input"][1]
     return recipe["model"], channels, height, recipe["classes"] or len(described.classes)
+
+
+@lru_cache(maxsize=256)
+def multiply_adds(model: str, channels: int, size: int, classes: int) -> tuple[float, float, int]:
+    """Return multiply-adds per sample of scoring and of training, and the model's entries."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from repfl.algorithms import models
+
+    built = models.build(model, channels=channels, size=size, classes=classes)
+    net = built.at("default", torch.device("meta"), torch.float32)
+    tensors = {s.name: torch.empty(s.shape, device="meta") for s in net.params}
+    for s in net.params.trained:
+        tensors[s.name].requires_grad_()
+    x = torch.empty(2, channels, size, size, device="meta")
+    with FlopCounterMode(display=False) as forward:
+        logits = net.bind(tensors)(x)
+    with FlopCounterMode(display=False) as backward:
+        logits.sum().backward()
+    scored = forward.get_total_flops() / 4
+    return scored, scored + backward.get_total_flops() / 4, net.params.size
 
 
 def trained_on(recipe: Mapping[str, Any]) -> float:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import nan
+from math import inf
 
 from repfl.bench.grid.cell import Cell
 
 GRACE = 15.0
-"""Seconds that cells get to write a checkpoint after the user asked to stop, and that one may
-overrun its time limit.
+"""Seconds that cells get to write a checkpoint after the user asked to stop, and that a round may
+overrun the time limit.
 """
 
 
@@ -22,8 +22,9 @@ class Task:
     cell: Cell
     command: str = ""
     skip: str = ""
-    cost: float = 0.0
-    """Estimated seconds of one worker; 0: nobody knows."""
+    """Why the cell makes no sense; it is stored as skipped."""
+    memory: float = 0.0
+    """Bytes that it needs, by estimate."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,6 @@ class Options:
     """Clients computed at once; 0: by the size of the model."""
     checkpoint_every: float = 60.0
     time_limit: float | None = None
-    alarm: bool = False
-    """Whether the process that computes sees to the limit within a round, too; elsewhere the one
-    that waits for it does.
-    """
     fresh: bool = False
     began: str = ""
     """When the run began, as `now` writes it: with `fresh`, and for failed cells, only what is
@@ -49,6 +46,8 @@ class Options:
     plugins: tuple[str, ...] = ()
     per_gpu: int = 1
     """Cells that share one GPU."""
+    memory: float = inf
+    """Bytes that the cells on one device may need together."""
     norms: bool = False
     """Keep the size of every group of state tensors after every round, for the regression gate."""
     address: str = ""
@@ -60,8 +59,8 @@ class Outcome:
     """How a task ended.
 
     Stored: done, failed, diverged, skipped. Not stored: cached (it was there already), busy
-    (another runner has it), refused (the data or the partition cannot be had), interrupted, fatal
-    (nothing more can be stored).
+    (another runner has it), refused (its data, partition or memory cannot be had), interrupted,
+    fatal (nothing more can be stored).
     """
 
     id: str
@@ -73,9 +72,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Clocks:
-    """Seconds by the clock on the wall and by the processor; the latter not a number where a part
-    of them was not measured.
-    """
+    """Seconds of the clock and of the processor."""
 
     wall: float = 0.0
     processor: float = 0.0
@@ -84,13 +81,8 @@ class Clocks:
     def now(cls) -> Clocks:
         return cls(time.perf_counter(), time.process_time())
 
-    @classmethod
-    def told(cls, wall: float, processor: float = nan) -> Clocks:
-        """Of a checkpoint; those of earlier days have no processor time."""
-        return cls(wall, processor)
-
     def since(self, begun: Clocks) -> Clocks:
-        """This much, and what has passed since then."""
+        """Return this much, and what has passed since then."""
         now = Clocks.now()
         return Clocks(
             self.wall + now.wall - begun.wall, self.processor + now.processor - begun.processor
@@ -98,4 +90,4 @@ class Clocks:
 
 
 Tell = Callable[[str, int], None]
-"""Told a cell's id and how many of its rounds are done."""
+"""Called with a cell's id and how many of its rounds are done."""

@@ -2,169 +2,53 @@
 
 from __future__ import annotations
 
-import os
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 
 from repfl.bench.errors import Corrupt, StoreError, UserError, one_line
-from repfl.bench.run import cost, products
+from repfl.bench.run import cost, machine, record
 from repfl.bench.run.compute import Interrupted, Limit, compute, keep
-from repfl.bench.run.memory import keep_freed_memory
 from repfl.bench.run.task import Options, Outcome, Task, Tell
-from repfl.bench.store import provenance
 from repfl.bench.store.locks import claim, holder
 from repfl.bench.store.provenance import data_here
 from repfl.bench.store.store import FINAL, Record, Store, stored_result
+from repfl.datasets.core.errors import DataError
 
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""What a process that computes cells must see before it imports its libraries."""
-
-
-def prepare_process(options: Options) -> None:
-    """Settings that all processes share, so that where a cell runs changes nothing: one thread,
-    deterministic kernels, an allocator that keeps what it has.
-    """
-    keep_freed_memory()
-    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    from repfl.bench.grid import plugins
-
-    torch.set_num_threads(1)
-    provenance.blas()  # loads what is to be limited
-    threadpool_limits(1)
-    if options.device.startswith("cuda"):
-        torch.cuda.set_device(
-            options.device
-        )  # whatever asks for no device in particular means this one
-        torch.backends.cudnn.benchmark = False
-        torch.backends.cudnn.deterministic = True
-    plugins.load(plugins.files(options.plugins))
-    for module in (
-        "repfl.algorithms.core.run",
-        "repfl.bench.run.clients",
-        "repfl.datasets.core.partition",
-        "repfl.datasets.core.cache",
-    ):
-        import_module(module)  # now, so that no cell's time has it
+REFUSALS = (UserError, DataError)
+"""The user has to mend something; nothing is stored."""
 
 
 def run_task(task: Task, options: Options, tell: Tell, stop: Callable[[], bool]) -> Outcome:
-    """Claim a cell, run it unless it is there already, and store its record."""
-    store, begun = Store(options.results), time.perf_counter()
+    """Claim a cell, compute it unless it is stored already, and store its record."""
+    store, begun, cell = Store(options.results), time.perf_counter(), task.cell.id
     try:
-        with claim(store, task.cell.id) as mine:
+        with claim(store, cell) as mine:
             if not mine:
-                return Outcome(task.cell.id, "busy", holder(store, task.cell.id))
-            store.recover(task.cell.id)
-            stored = stored_result(store, task.cell.id)
+                return Outcome(cell, "busy", holder(store, cell))
+            store.recover(cell)
+            stored = stored_result(store, cell)
             if stored is not None and counts_as_done(stored, options):
                 status = "cached" if stored.status in ("done", "skipped") else stored.status
-                return Outcome(
-                    task.cell.id, status, stored.reason, 0.0, stored.metrics.get("value")
-                )
-            record = _attempt(task, options, store, tell, stop)
+                return Outcome(cell, status, stored.reason, 0.0, stored.metrics.get("value"))
+            made = _attempt(task, options, store, tell, stop)
     except Interrupted:
-        return Outcome(task.cell.id, "interrupted", "stopped by the user")
+        return Outcome(cell, "interrupted", "stopped by the user")
     except StoreError as error:
-        return Outcome(task.cell.id, "fatal", one_line(error))
-    except (UserError, _refusals()) as error:
-        return Outcome(task.cell.id, "refused", one_line(error))
-    return Outcome(
-        record.id,
-        record.status,
-        record.reason,
-        time.perf_counter() - begun,
-        record.metrics.get("value"),
-    )
-
-
-def _refusals() -> type[Exception]:
-    """What data raise when they cannot be had; imported late, since listing methods needs no
-    data.
-    """
-    from repfl.datasets.core.errors import DataError
-
-    return DataError
+        return Outcome(cell, "fatal", one_line(error))
+    except REFUSALS as error:
+        return Outcome(cell, "refused", one_line(error))
+    seconds = time.perf_counter() - begun
+    return Outcome(cell, made.status, made.reason, seconds, made.metrics.get("value"))
 
 
 def counts_as_done(record: Record, options: Options) -> bool:
-    """Whether a stored record makes computing its cell needless; a failed cell is tried once in
-    every run.
+    """Return whether a stored record makes computing its cell needless; a failed cell is tried once
+    in every run.
     """
     newer = bool(options.began) and str(record.provenance.get("finished", "")) >= options.began
     return newer or (record.status in FINAL and not options.fresh)
-
-
-# -- faults become records -------------------------------------------------------------------------
-
-
-def _attempt(
-    task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]
-) -> Record:
-    """Run a cell and store what came of it; out of memory is tried again with half as many clients
-    at once.
-    """
-    from repfl.algorithms.core.run import Diverged
-
-    if task.skip:
-        return _without(task, options, store, "skipped", task.skip)
-    try:
-        options = replace(options, stack=options.stack or cost.stack_for(task.cell.recipe))
-        return compute(task, options, store, tell, stop)
-    except (Interrupted, UserError, _refusals()):
-        raise
-    except Diverged as error:
-        return _faulty(task, options, store, "diverged", error)
-    except Limit as error:
-        return _faulty(task, options, store, "failed", error, resumable=True)
-    except (
-        Exception,
-        SystemExit,
-    ) as error:  # a failing cell must not stop the grid, whatever it raises
-        if options.stack < 2 or not _out_of_memory(error):
-            return _faulty(task, options, store, "failed", error)
-    _free_memory(
-        options.device
-    )  # out here, where the exception no longer holds what the run had allocated
-    return _attempt(task, replace(options, stack=options.stack // 2), store, tell, stop)
-
-
-def _faulty(
-    task: Task,
-    options: Options,
-    store: Store,
-    status: str,
-    error: BaseException,
-    resumable: bool = False,
-) -> Record:
-    """The record of a cell that came to nothing, with its traceback and the command that repeats
-    it.
-    """
-    kind = "" if isinstance(error, Limit) or status == "diverged" else f"{type(error).__name__}: "
-    trace = "".join(traceback.format_exception(error))
-    return _without(task, options, store, status, kind + one_line(error), trace, resumable)
-
-
-def _without(
-    task: Task,
-    options: Options,
-    store: Store,
-    status: str,
-    reason: str,
-    trace: str = "",
-    resumable: bool = False,
-) -> Record:
-    """Store that a cell has no numbers, and why."""
-    made = products.origin(task, options) | ({"traceback": trace} if trace else {})
-    if status == "diverged":  # which is final, so its data must be told as a result's are
-        made["data"] = data_here(task.cell.recipe["dataset"])
-    record = Record(task.cell.id, task.cell.json, status, reason, {}, made)
-    return keep(store, record, {}, resumable)
 
 
 def crashed(task: Task, options: Options, reason: str) -> Outcome:
@@ -184,21 +68,59 @@ def crashed(task: Task, options: Options, reason: str) -> Outcome:
     return Outcome(task.cell.id, "failed", reason)
 
 
+# -- faults become records -------------------------------------------------------------------------
+
+
+def _attempt(
+    task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]
+) -> Record:
+    """Compute a cell and store what came of it; out of memory is tried again with half as many
+    clients at once.
+    """
+    from repfl.algorithms.core.run import Diverged
+
+    if task.skip:
+        return _without(task, options, store, "skipped", task.skip)
+    try:
+        options = replace(options, stack=options.stack or cost.stack_for(task.cell.recipe))
+        return compute(task, options, store, tell, stop)
+    except (Interrupted, *REFUSALS):
+        raise
+    except (Diverged, Limit) as error:
+        late = isinstance(error, Limit)
+        status, trace = "failed" if late else "diverged", _trace(error)
+        return _without(task, options, store, status, one_line(error), trace, resumable=late)
+    # a failing cell must not stop the grid, whatever it raises
+    except (Exception, SystemExit) as error:
+        if options.stack < 2 or not _out_of_memory(error):
+            reason = f"{type(error).__name__}: {one_line(error)}"
+            return _without(task, options, store, "failed", reason, _trace(error))
+    # out here, where the exception no longer holds what the run had allocated
+    machine.clear(options.device)
+    return _attempt(task, replace(options, stack=options.stack // 2), store, tell, stop)
+
+
+def _without(
+    task: Task,
+    options: Options,
+    store: Store,
+    status: str,
+    reason: str,
+    trace: str = "",
+    resumable: bool = False,
+) -> Record:
+    """Store that a cell has no numbers, and why."""
+    made = record.origin(task, options) | ({"traceback": trace} if trace else {})
+    if status == "diverged":  # final, so its data must be named as a result's are
+        made["data"] = data_here(task.cell.recipe["dataset"])
+    none = Record(task.cell.id, task.cell.json, status, reason, {}, made)
+    return keep(store, none, {}, resumable)
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
 def _out_of_memory(error: BaseException) -> bool:
-    text = str(error).lower()
-    return (
-        isinstance(error, MemoryError)
-        or "out of memory" in text
-        or "can't allocate memory" in text
-        or "not enough memory" in text
-    )
-
-
-def _free_memory(device: str) -> None:
-    import gc
-
-    gc.collect()
-    if device.startswith("cuda"):
-        import torch
-
-        torch.cuda.empty_cache()
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(each in str(error).lower() for each in words)

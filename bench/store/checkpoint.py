@@ -14,7 +14,7 @@ from repfl.bench.store.store import Store, writing
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = "1"
+FORMAT = "2"
 
 
 def path_of(store: Store, cell: str) -> Path:

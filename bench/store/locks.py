@@ -1,34 +1,48 @@
-"""One runner per cell.
+"""One runner per cell, and what killed runners leave.
 
-The lock is the operating system's own, not a file with a heartbeat: the kernel lets go of it the
-moment its process dies, whatever killed it, and never before. A heartbeat would have to guess, and
-a machine that sleeps or a process that is stopped would lose its cell while alive. On network file
-systems that support locks (NFS 4, Lustre, CephFS, GPFS) the server frees the locks of a lost client
-after its lease, by default 90 seconds: a bounded time. On a file system without locks, marker files
-do (`repfl.bench.store.file_lock`): there a cell that a lost machine was at is reported with file
-and host, and stays taken until somebody deletes the file.
+The lock is the operating system's own (`flock` through filelock), not a file with a heartbeat: the
+kernel lets go of it the moment its process dies, whatever killed it, and never before. On network
+file systems with locks (NFS 4, Lustre, CephFS, GPFS) the server frees those of a lost client after
+its lease, by default 90 seconds. A file system without locks says so in several ways; there,
+filelock's marker files do: whoever makes the file has the lock, and the file says who that is. A
+marker whose process died on this machine is taken over. That of a lost machine stays, and is
+reported with file and host, until somebody deletes it.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
 
-from filelock import Timeout
+from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
-from repfl.bench.store.file_lock import elsewhere, file_lock
-from repfl.bench.store.store import Store, writing
+from repfl.bench.errors import StoreError
+from repfl.bench.store import checkpoint
+from repfl.bench.store.store import FINAL, ID_LENGTH, Store, stored_result, writing
+
+ABSENT = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOLCK}
+"""What a file system without locks answers; ENOLCK: one of a network without a lock service."""
+
+
+def path_of(store: Store, cell: str) -> Path:
+    return store.running / f"{cell}.lock"
 
 
 @contextmanager
 def claim(store: Store, cell: str) -> Iterator[bool]:
-    """Try to become the one who computes a cell; false when another runner has it. The lock file
+    """Try to become the one who computes a cell; False if another runner has it. The lock file
     goes when the claim ends.
     """
-    path = store.running / f"{cell}.lock"
+    path = path_of(store, cell)
     with writing(store.root):
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = file_lock(path)
+        lock = _lock(path)
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -45,19 +59,67 @@ def claim(store: Store, cell: str) -> Iterator[bool]:
 
 
 def held(store: Store, cell: str) -> bool:
-    """Whether some runner is at this cell right now."""
-    path = store.running / f"{cell}.lock"
+    """Return whether some runner computes this cell right now."""
+    path = path_of(store, cell)
     if not path.exists():
         return False
     try:
-        with file_lock(path).acquire(timeout=0):
+        with _lock(path).acquire(timeout=0):
             return False
     except (Timeout, OSError):
         return True
 
 
 def holder(store: Store, cell: str) -> str:
-    """Whose marker file a held cell has, where that is a process of another machine; empty: a
-    living runner has it.
+    """Return whose marker file a cell has if that is a process of another machine, else nothing."""
+    path = path_of(store, cell)
+    try:
+        process, host, *_ = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except (OSError, ValueError):
+        return ""
+    if host.partition("?")[0] == os.uname().nodename:  # filelock adds the namespace of a container
+        return ""
+    return (
+        f"{path} says that process {process} on {host} is at it; delete the file if that machine is"
+        " gone"
+    )
+
+
+def _lock(path: Path) -> BaseFileLock:
+    """Return a lock on a file, not taken yet."""
+    try:
+        # left by somebody whose view of the file system has no locks: a real lock file is empty
+        marked = path.stat().st_size > 0
+    except OSError:
+        marked = False
+    return FileLock(path) if _has_locks(path.parent) and not marked else SoftFileLock(path)
+
+
+@lru_cache(maxsize=64)
+def _has_locks(folder: Path) -> bool:
+    """Return whether the file system under a folder has locks."""
+    with tempfile.TemporaryFile(dir=folder) as probe:
+        try:
+            fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            return error.errno not in ABSENT
+    return True
+
+
+def sweep(store: Store) -> None:
+    """Clear away what killed runners left: locks, halves of records, checkpoints of finished cells.
+    What belongs to a living runner, and checkpoints of unfinished cells, stay.
     """
-    return elsewhere(store.running / f"{cell}.lock")
+    # a folder that cannot be written, or is gone by now, keeps what it has
+    with suppress(OSError, StoreError):
+        names = {path.name.partition(".")[0] for path in store.running.iterdir()}
+        for cell in sorted(name for name in names if len(name) == ID_LENGTH):
+            with claim(store, cell) as mine:
+                if not mine:
+                    continue
+                store.recover(cell)
+                record = stored_result(store, cell)
+                if record is not None and record.status in FINAL:
+                    checkpoint.drop(store, cell)
+        for probe in store.running.glob("probe-*"):
+            probe.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
 from repfl.bench.check.toys import toy_recipe
-from repfl.bench.run import products
+from repfl.bench.run import record
 
 FEW, TESTED = 8, 4
 
@@ -69,8 +69,8 @@ def main(method: str, model: str, count: str, batch: str, participation: str, ro
     run.start()
     while not run.done:
         run.step()
-    products.probe(run)
-    products.digests(run)
+    record.probe(run)
+    record.digests(run)
     print(
         json.dumps(
             {"before": before, "peak": held("VmHWM"), "copy": 4 * int(count) * net.params.size}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.run.memory import keep_freed_memory
+from repfl.bench.run.machine import keep_freed_memory
 from tests.speed.clients import synchronise
 
 ROWS = pytest.StashKey[list[tuple[str, ...]]]()

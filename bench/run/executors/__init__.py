@@ -1,9 +1,9 @@
-"""Executors: how tasks meet processors. Each takes tasks and yields outcomes as they come; where a
+"""Executors: where tasks are computed. Each takes tasks and yields outcomes as they come; where a
 cell runs changes none of its bits.
 
-`inline` runs in this process. `processes` spawns workers of one thread each, over all GPUs where
-cells run on these; a worker that dies costs its cell a failed record and nothing else. `ray` hands
-cells to the machines of a Ray cluster.
+`inline` runs in this process. `processes` spawns workers of one thread each, over all GPUs if cells
+run on these; a worker that dies costs its cell a failed record and nothing else. `ray` hands cells
+to the machines of a Ray cluster.
 """
 
 from __future__ import annotations

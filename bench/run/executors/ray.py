@@ -1,45 +1,137 @@
 """Cells on the machines of a Ray cluster: one task per cell, a share of a GPU each, and another try
-where a machine is lost.
+if a machine is lost.
 
 All machines see the same results folder and the same clone: a cell whose machine dies goes on
-elsewhere from its checkpoint. Which cell is whose is decided by the store's locks, as between any
-two runners; Ray only says where a cell may be tried.
+elsewhere from its checkpoint. The store's locks decide who computes a cell, as between any two
+runners; Ray only decides where it is tried.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
 import socket
 import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from repfl.bench.errors import UserError, one_line
 from repfl.bench.grid.plugins import files
-from repfl.bench.run import devices
-from repfl.bench.run.executors.cluster import connect
+from repfl.bench.run import machine
 from repfl.bench.run.task import GRACE, Options, Outcome, Task, Tell
-from repfl.bench.run.work import crashed, prepare_process, run_task
-from repfl.bench.store.provenance import ROOT
+from repfl.bench.run.work import crashed, run_task
+from repfl.bench.store.provenance import KERNEL_VARIABLES, ROOT
 
 TRIES = 4
 """How often a cell is begun whose process dies; each time it goes on from its checkpoint."""
-SPEAK = 0.5
-"""Seconds between two words of a cell on how far it is."""
+PERIOD = 0.5
+"""Seconds between two messages of a cell on how far it is."""
+LOCAL_STORE = 100 << 20
+"""Bytes of Ray's object store on a cluster of our own: outcomes are small."""
+
+
+# -- the cluster -----------------------------------------------------------------------------------
+
+
+def connect(address: str = "", workers: int | None = None) -> Any:
+    """Join the cluster, or make one of this machine; return the module `ray`."""
+    try:
+        import ray
+    except ImportError:
+        raise UserError(
+            '--executor ray: Ray is not installed; pip install "repfl[ray]", or use --executor'
+            " processes"
+        ) from None
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    _check(address)
+    if ray.is_initialized():
+        return ray
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address == "local":
+        options |= {"num_cpus": workers, "include_dashboard": False}
+        options["object_store_memory"] = LOCAL_STORE
+    try:
+        with _own_signals():
+            ray.init(address=address, runtime_env={"env_vars": _variables()}, **options)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise _no_answer(address, error) from None
+    return ray
+
+
+def _check(address: str) -> None:
+    """Refuse what is no address or does not answer; Ray itself would go on trying for minutes."""
+    host, colon, port = address.rpartition(":")
+    if address in ("auto", "local"):
+        return
+    if not colon or not port.isdecimal() or "/" in host:
+        raise UserError(
+            f"--address {address!r} is not valid; run repfl on a machine of the cluster; valid:"
+            " auto, local, HOST:PORT"
+        )
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise _no_answer(address, error) from None
+
+
+def _no_answer(address: str, error: Exception) -> UserError:
+    return UserError(f"--address {address}: no Ray cluster answers there: {one_line(error)}")
+
+
+def _variables() -> dict[str, str]:
+    """Return what processes on all machines see: this clone, one thread, and whatever the user's
+    data and numeric kernels depend on.
+    """
+    names = {name for name in os.environ if name.startswith("REPFL_")} | set(KERNEL_VARIABLES)
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    passed = {name: os.environ[name] for name in names if name in os.environ}
+    return passed | {"PYTHONPATH": path} | machine.ONE_THREAD
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep our signal handlers: Ray installs one for SIGTERM."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            with suppress(ValueError):  # outside the main thread, where Ray installs none
+                signal.signal(number, handler)
+
+
+def resolve_device(device: str, address: str, workers: int | None) -> str:
+    """Return the kind of device: `auto` is the GPU if the cluster has one."""
+    present = connect(address, workers).cluster_resources().get("GPU", 0) > 0
+    if device == "cuda" and not present:
+        raise UserError(
+            "--device cuda: the Ray cluster has no GPU; use --device cpu, or see `ray status`"
+        )
+    return "cuda" if present else "cpu"
+
+
+def capacity(options: Options) -> int:
+    """Return how many cells the cluster runs side by side."""
+    resources = connect(options.address).cluster_resources()
+    count = resources.get("CPU", 1)
+    if options.device != "cpu":
+        count = min(count, resources.get("GPU", 0) * options.per_gpu)
+    return max(1, int(count))
 
 
 # -- on the machines -------------------------------------------------------------------------------
 
 
 class Board:
-    """Lives beside the driver, as an actor: cells write how far they are, and read whether they
-    should end.
-    """
+    """An actor beside the driver: cells write how far they are, and read whether to stop."""
 
     def __init__(self) -> None:
         self.rounds: dict[str, int] = {}
@@ -52,115 +144,93 @@ class Board:
     def read(self) -> dict[str, int]:
         return self.rounds
 
-    def forget(self, cell: str) -> None:
-        self.rounds.pop(cell, None)
-
     def stop(self) -> None:
         self.stopping = True
 
 
-class _Messenger:
-    """A cell's line to the board. It never waits: the answer to one word is read with the next."""
+class Messenger:
+    """Tells the board about a cell. It never waits: an answer is read with the next message."""
 
     def __init__(self, board: Any) -> None:
         self.board, self.last, self.stopping = board, 0.0, False
-        self.asked: Any = None
+        self.answer: Any = None
 
     def __call__(self, cell: str, rounds: int) -> None:
-        if time.monotonic() - self.last >= SPEAK:
+        if time.monotonic() - self.last >= PERIOD:
             self.last = time.monotonic()
             self.stop()
-            self.asked = self.board.tell.remote(cell, rounds)
+            self.answer = self.board.tell.remote(cell, rounds)
 
     def stop(self) -> bool:
-        """Whether the cell should end: because the user wants it, or because nobody is there to
-        hear of it.
-        """
+        """Return whether the cell should end: the user wants it, or the driver is gone."""
         import ray
 
-        if self.asked is not None and ray.wait([self.asked], timeout=0)[0]:
+        if self.answer is not None and ray.wait([self.answer], timeout=0)[0]:
             try:
-                self.stopping = self.stopping or bool(ray.get(self.asked))
+                self.stopping = self.stopping or bool(ray.get(self.answer))
             except ray.exceptions.RayError:
                 self.stopping = True
-            self.asked = None
+            self.answer = None
         return self.stopping
 
 
 def _compute(task: Task, options: Options, plugins: Mapping[str, str], board: Any) -> Outcome:
-    """One cell, on whichever machine Ray has chosen."""
+    """Compute one cell, on whichever machine Ray has chosen."""
     import ray
 
-    messenger = _Messenger(board)
+    messenger = Messenger(board)
     try:
         if ray.get(board.tell.remote(task.cell.id, 0)):
             return Outcome(task.cell.id, "interrupted", "stopped by the user")
-        options = replace(
-            options, device=devices.places(options.device)[0], plugins=_unpacked(plugins)
-        )
-        prepare_process(options)
+        own = tuple(_unpacked(path, text) for path, text in plugins.items())
+        options = replace(options, device=machine.places(options.device)[0], plugins=own)
+        machine.prepare_process(options)
     except UserError as error:
         return Outcome(task.cell.id, "fatal", f"{socket.gethostname()}: {one_line(error)}")
     return run_task(task, options, messenger, messenger.stop)
 
 
-def _unpacked(plugins: Mapping[str, str]) -> tuple[str, ...]:
-    """The user's files, as the driver has read them, under their own names on this machine."""
-    return tuple(
-        str(Path(_folder(original, text).name) / Path(original).name)
-        for original, text in plugins.items()
-    )
-
-
 @lru_cache(maxsize=64)
-def _folder(original: str, text: str) -> tempfile.TemporaryDirectory[str]:
-    """A folder with one file, for as long as this process lives."""
-    made = tempfile.TemporaryDirectory(prefix="repfl-plugin-")
-    (Path(made.name) / Path(original).name).write_text(text, encoding="utf-8")
-    return made
+def _unpacked(original: str, text: str) -> str:
+    """Write a user's file, as the driver has read it, under its own name on this machine."""
+    path = Path(tempfile.mkdtemp(prefix="repfl-plugin-"), Path(original).name)
+    path.write_text(text, encoding="utf-8")
+    return str(path)
 
 
 # -- in the driver ---------------------------------------------------------------------------------
 
 
-@dataclass
-class _Try:
-    """A task that Ray has."""
-
-    task: Task
-    number: int
-    begun: float | None = None
-    """When the cell first spoke; none while it waits for a place."""
-
-
 def execute(
     tasks: Sequence[Task], options: Options, workers: int, tell: Tell, stop: Callable[[], bool]
 ) -> Iterator[Outcome]:
-    """Hand tasks to the cluster, `workers` at a time, and tell what comes back."""
+    """Hand tasks to the cluster, `workers` at a time, and yield what comes back."""
     if not tasks:
         return
-    driver = _Driver(options, workers, tasks)
+    driver = Driver(options, tasks)
     try:
         while driver.tries or (driver.waiting and driver.deadline is None):
-            if stop():
-                driver.halt()
-            driver.submit()
+            if stop() and driver.deadline is None:
+                driver.deadline = time.monotonic() + GRACE
+                driver.ray.get(driver.board.stop.remote())
+            driver.submit(workers)
             yield from driver.collect()
             driver.listen(tell)
-            yield from driver.overdue()
+            if driver.deadline is not None and time.monotonic() > driver.deadline:
+                yield from driver.give_up()
     finally:
         driver.leave()
 
 
-class _Driver:
-    """What this process knows of the cluster's work."""
+class Driver:
+    """This process's view of what the cluster computes."""
 
-    def __init__(self, options: Options, workers: int, tasks: Sequence[Task]) -> None:
-        self.ray = connect(options.address, workers)
-        self.options, self.workers, self.read = options, workers, 0.0
+    def __init__(self, options: Options, tasks: Sequence[Task]) -> None:
+        self.ray, self.options, self.last = connect(options.address), options, 0.0
         self.deadline: float | None = None
         self.waiting = deque((task, 1) for task in tasks)
-        self.tries: dict[Any, _Try] = {}
+        self.tries: dict[Any, tuple[Task, int]] = {}
+        """Tasks that Ray has, and how often each was begun."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         here = NodeAffinitySchedulingStrategy(
@@ -170,100 +240,65 @@ class _Driver:
         self.plugins = self.ray.put(
             {path: Path(path).read_text(encoding="utf-8") for path in files(options.plugins)}
         )
-        share = {"num_gpus": 1 / max(options.per_gpu, 1)} if options.device == "cuda" else {}
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        # what cells need is host memory on a CPU alone
+        self.room = max(n.get("memory", 0) for n in nodes) if options.device == "cpu" else 0
+        share = {"num_gpus": 1 / options.per_gpu} if options.device == "cuda" else {}
         self.compute = self.ray.remote(_compute).options(num_cpus=1, max_retries=0, **share)
 
-    def submit(self) -> None:
-        while self.waiting and self.deadline is None and len(self.tries) < self.workers:
+    def submit(self, workers: int) -> None:
+        while self.waiting and self.deadline is None and len(self.tries) < workers:
             task, number = self.waiting.popleft()
-            self.tries[self.compute.remote(task, self.options, self.plugins, self.board)] = _Try(
-                task, number
-            )
+            # Ray begins a task where so much memory is not promised to others yet
+            compute = self.compute.options(memory=int(min(task.memory, self.room)))
+            reference = compute.remote(task, self.options, self.plugins, self.board)
+            self.tries[reference] = task, number
 
     def collect(self) -> Iterator[Outcome]:
-        """Outcomes that have come in within a moment; a lost process is followed by another, up to
-        a point.
-        """
+        """Yield outcomes that come in within a moment; try again what a lost process had."""
         if not self.tries:
             return
         ready, _ = self.ray.wait(list(self.tries), num_returns=len(self.tries), timeout=0.2)
         for reference in ready:
-            attempt = self.tries.pop(reference)
+            task, number = self.tries.pop(reference)
             try:
                 yield self.ray.get(reference)
             except self.ray.exceptions.RayError as error:
-                yield from self._lost(attempt, error)
+                if (outcome := self.lost(task, number, error)) is not None:
+                    yield outcome
 
-    def _lost(self, attempt: _Try, error: Any) -> Iterator[Outcome]:
-        """A task has come to no outcome: its process or its machine died, or repfl does not run
-        there at all.
-        """
-        cell, faults = attempt.task.cell.id, self.ray.exceptions
+    def lost(self, task: Task, number: int, error: Any) -> Outcome | None:
+        """Handle a task whose process or machine died, or that no machine can run."""
+        faults = self.ray.exceptions
         if self.deadline is not None:
-            yield Outcome(cell, "interrupted", "stopped by the user")
-        elif isinstance(error, faults.RayTaskError | faults.RuntimeEnvSetupError):
-            said = one_line(getattr(error, "cause", None) or error)
-            yield Outcome(
-                cell,
-                "fatal",
-                f"the machines of the Ray cluster cannot run repfl, is {ROOT} there? {said[:300]}",
-            )
-        elif attempt.number >= TRIES:
-            reason = f"{type(error).__name__}: {one_line(error)[:200]}"
-            yield crashed(
-                attempt.task,
-                self.options,
-                f"its process on the Ray cluster died {TRIES} times, last by {reason}",
-            )
-        else:
-            self.board.forget.remote(cell)
-            self.waiting.appendleft((attempt.task, attempt.number + 1))
+            return Outcome(task.cell.id, "interrupted", "stopped by the user")
+        if isinstance(error, faults.RayTaskError | faults.RuntimeEnvSetupError):
+            words = one_line(getattr(error, "cause", None) or error)[:300]
+            reason = f"the machines of the Ray cluster cannot run repfl, is {ROOT} there? {words}"
+            return Outcome(task.cell.id, "fatal", reason)
+        if number >= TRIES:
+            words = f"{type(error).__name__}: {one_line(error)[:200]}"
+            reason = f"its process on the Ray cluster died {TRIES} times, last by {words}"
+            return crashed(task, self.options, reason)
+        self.waiting.appendleft((task, number + 1))
+        return None
 
     def listen(self, tell: Tell) -> None:
         """Read the board, now and then."""
-        if time.monotonic() - self.read < SPEAK:
+        if time.monotonic() - self.last < PERIOD:
             return
-        self.read = time.monotonic()
+        self.last = time.monotonic()
         rounds = self.ray.get(self.board.read.remote())
-        for attempt in self.tries.values():
-            cell = attempt.task.cell.id
-            if cell in rounds:
-                attempt.begun = attempt.begun or time.monotonic()
-                tell(cell, rounds[cell])
+        for task, _ in self.tries.values():
+            if task.cell.id in rounds:
+                tell(task.cell.id, rounds[task.cell.id])
 
-    def halt(self) -> None:
-        """Take back what waits, and let what runs end after its round."""
-        if self.deadline is None:
-            self.deadline = time.monotonic() + GRACE
-            self.ray.get(self.board.stop.remote())
-            for reference, attempt in self.tries.items():
-                if attempt.begun is None:
-                    self.ray.cancel(reference)
-
-    def overdue(self) -> Iterator[Outcome]:
-        """Kill cells that do not come back: after the user asked to stop, or in a round that
-        outlasts the time limit.
-        """
-        now, limit = time.monotonic(), self.options.time_limit
-        for reference, attempt in list(self.tries.items()):
-            late = (
-                limit is not None
-                and attempt.begun is not None
-                and now - attempt.begun > limit + GRACE
-            )
-            if late or (self.deadline is not None and now > self.deadline):
-                self.ray.cancel(reference, force=True)
-                del self.tries[reference]
-                if late:
-                    yield crashed(
-                        attempt.task,
-                        self.options,
-                        f"time limit of {limit:g} s reached within a round",
-                    )
-                else:
-                    yield Outcome(
-                        attempt.task.cell.id, "interrupted", "stopped by the user within a round"
-                    )
+    def give_up(self) -> Iterator[Outcome]:
+        """Kill cells that do not come back after the user asked to stop."""
+        for reference, (task, _) in self.tries.items():
+            self.ray.cancel(reference, force=True)
+            yield Outcome(task.cell.id, "interrupted", "stopped by the user within a round")
+        self.tries = {}
 
     def leave(self) -> None:
         for reference in self.tries:

@@ -334,7 +334,7 @@ def test_data_that_are_no_longer_what_was_prepared_are_a_finding(
 def test_what_was_made_on_a_gpu_is_not_computed_again_without_one(
     store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("repfl.bench.run.devices.gpus", lambda: 0)
+    monkeypatch.setattr("repfl.bench.run.machine.gpus", lambda: 0)
     compute(task())
     rewrite(store, task().cell.id, device="cuda:3")
     found = of_store(store, rerun=1)

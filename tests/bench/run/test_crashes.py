@@ -21,9 +21,10 @@ from typing import Any
 import pytest
 
 from repfl.algorithms.core.method import methods
+from repfl.bench.run.machine import prepare_process
 from repfl.bench.run.task import Options, Task
-from repfl.bench.run.work import prepare_process, run_task
-from repfl.bench.store.debris import sweep
+from repfl.bench.run.work import run_task
+from repfl.bench.store.locks import sweep
 from repfl.bench.store.store import Store
 from tests.bench.conftest import task
 

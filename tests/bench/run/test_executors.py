@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from repfl.bench.errors import UserError
-from repfl.bench.run import devices, runner
-from repfl.bench.run.executors import EXECUTORS, processes, ray
+from repfl.bench.run import machine, runner
+from repfl.bench.run.executors import EXECUTORS, ray
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.store.store import Store
 from tests.bench.conftest import FAULTY, task
@@ -23,12 +24,11 @@ def execute(
     root: Path,
     workers: int,
     stop: Callable[[], bool] = lambda: False,
+    tell: Any = lambda *_: None,
     **options: Any,
 ) -> list[Outcome]:
     Store(root).open()
-    return list(
-        EXECUTORS[name](tasks, Options(str(root), **options), workers, lambda *_: None, stop)
-    )
+    return list(EXECUTORS[name](tasks, Options(str(root), **options), workers, tell, stop))
 
 
 def digests(root: Path) -> dict[str, dict[str, str]]:
@@ -38,10 +38,8 @@ def digests(root: Path) -> dict[str, dict[str, str]]:
 
 
 def test_executors_workers_and_order_change_no_bit(tmp_path: Path) -> None:
-    tasks = [task("fedavg", seed) for seed in range(3)] + [
-        task("fedpurin", model="tiny-bn"),
-        task("local", clients=4),
-    ]
+    tasks = [task("fedavg", seed) for seed in range(3)]
+    tasks += [task("fedpurin", model="tiny-bn"), task("local", clients=4)]
     for folder, name, workers, order in (("a", "inline", 1, 1), ("b", "processes", 2, -1)):
         outcomes = execute(name, tasks[::order], tmp_path / folder, workers)
         assert [outcome.status for outcome in outcomes] == ["done"] * 5
@@ -49,54 +47,24 @@ def test_executors_workers_and_order_change_no_bit(tmp_path: Path) -> None:
     assert len(digests(tmp_path / "a")) == 5
 
 
-@pytest.mark.skipif(not devices.gpus(), reason="needs a GPU")
+@pytest.mark.skipif(not machine.gpus(), reason="needs a GPU")
 def test_sharing_a_gpu_changes_no_bit(tmp_path: Path) -> None:
     tasks = [task("fedavg", seed, training={"rounds": 40}) for seed in range(4)]
     execute("inline", tasks, tmp_path / "alone", 1, device="cuda", stack=2)
-    execute(
-        "processes",
-        tasks,
-        tmp_path / "shared",
-        2 * devices.gpus(),
-        device="cuda",
-        stack=2,
-        per_gpu=2,
-    )
+    execute("processes", tasks, tmp_path / "shared", 2 * machine.gpus(), device="cuda", stack=2)
     assert len(digests(tmp_path / "alone")) == 4
     assert digests(tmp_path / "shared") == digests(tmp_path / "alone")
-    records = [Store(tmp_path / "shared").get(each.cell.id) for each in tasks]
-    assert {record.provenance["device"] for record in records if record is not None} <= set(
-        devices.places("cuda")
-    )
 
 
 def test_a_dying_worker_costs_its_cell_and_nothing_else(tmp_path: Path, faulty: Path) -> None:
     tasks = [task("test-die", hp={"at": 1}), task(seed=1), task(seed=2)]
-    outcomes = {
-        outcome.id: outcome
-        for outcome in execute("processes", tasks, tmp_path, 1, plugins=(str(faulty),))
-    }
-    assert [outcomes[each.cell.id].status for each in tasks] == ["failed", "done", "done"]
-    assert "SIGKILL" in outcomes[tasks[0].cell.id].reason
+    ended = {o.id: o for o in execute("processes", tasks, tmp_path, 1, plugins=(str(faulty),))}
+    assert [ended[each.cell.id].status for each in tasks] == ["failed", "done", "done"]
+    assert "SIGKILL" in ended[tasks[0].cell.id].reason
     record = Store(tmp_path).get(tasks[0].cell.id)
     assert record is not None
     assert record.status == "failed"
     assert list((tmp_path / ".running").iterdir()) == []
-
-
-def test_a_round_that_outlasts_the_time_limit_is_cut(
-    tmp_path: Path, faulty: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("repfl.bench.run.executors.processes.GRACE", 0.5)
-    tasks = [task("test-slow", hp={"seconds": 60.0}), task()]
-    outcomes = {
-        outcome.id: outcome
-        for outcome in execute(
-            "processes", tasks, tmp_path, 1, time_limit=8.0, plugins=(str(faulty),)
-        )
-    }
-    assert [outcomes[each.cell.id].status for each in tasks] == ["failed", "done"]
-    assert "time limit of 8 s" in outcomes[tasks[0].cell.id].reason
 
 
 @pytest.mark.parametrize("name", ["inline", "processes"])
@@ -105,42 +73,69 @@ def test_a_wish_to_stop_starts_no_further_cell(tmp_path: Path, name: str) -> Non
     assert Store(tmp_path).ids() == []
 
 
-def test_a_second_wish_to_stop_waits_no_longer_for_many_workers_than_for_one(
+def test_workers_in_the_middle_of_a_round_are_ended_at_once(tmp_path: Path, faulty: Path) -> None:
+    tasks = [task("test-slow", seed, hp={"seconds": 60.0}) for seed in range(2)]
+    begun: set[str] = set()
+
+    def tell(cell: str, rounds: int) -> None:
+        begun.add(cell)
+        if len(begun) == 2:
+            raise KeyboardInterrupt  # as a second Ctrl-C does
+
+    with pytest.raises(KeyboardInterrupt):
+        execute("processes", tasks, tmp_path, 2, tell=tell, plugins=(str(faulty),))
+    skipped = [replace(each, skip="their locks are free") for each in tasks]
+    assert [each.status for each in execute("inline", skipped, tmp_path, 1)] == ["skipped"] * 2
+
+
+def test_cells_that_do_not_fit_beside_each_other_run_one_after_the_other(tmp_path: Path) -> None:
+    tasks = [replace(task(seed=seed), memory=6.0) for seed in range(3)]
+    running: set[str] = set()
+    Store(tmp_path).open()
+    options = Options(str(tmp_path), memory=10.0)
+    begin, never = lambda cell, _: running.add(cell), lambda: False
+    for outcome in EXECUTORS["processes"](tasks, options, 2, begin, never):
+        assert running == {outcome.id}
+        running.clear()
+    assert len(digests(tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("workers", "device", "per_gpu", "expected"),
+    [
+        (None, "cpu", 1, ("processes", 8)),
+        (3, "cpu", 1, ("processes", 3)),
+        (None, "cuda", 1, ("processes", 2)),
+        (None, "cuda", 3, ("processes", 6)),
+        (4, "cuda", 3, ("processes", 4)),
+        (9, "cuda", 1, ("processes", 2)),
+    ],
+)
+def test_per_gpu_alone_says_how_many_cells_share_a_gpu(
+    workers: int | None,
+    device: str,
+    per_gpu: int,
+    expected: tuple[str, int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock, killed = [0.0], []
+    monkeypatch.setattr(machine, "gpus", lambda: 2)
+    monkeypatch.setattr(machine, "processors", lambda: 8)
+    options = Options(device=device, per_gpu=per_gpu)
+    assert runner.choose_executor(None, workers, 99, options) == expected
 
-    class Busy:
-        """A process in the middle of a round, which takes all the time that it is given."""
 
-        def join(self, timeout: float = 0.0) -> None:
-            clock[0] += timeout
-
-        def is_alive(self) -> bool:
-            return True
-
-        def kill(self) -> None:
-            killed.append(self)
-
-    pool = processes.WorkerPool(Options(), 8)
-    pipes = [pool.context.Pipe()[0] for _ in range(8)]
-    pool.workers = [processes._Worker(Busy(), pipe, Options()) for pipe in pipes]
-    monkeypatch.setattr(processes.time, "monotonic", lambda: clock[0])
-    pool.dismiss()
-    assert len(killed) == 8
-    assert clock[0] == 2.0
+def test_inline_promises_one_worker() -> None:
+    assert runner.choose_executor("inline", None, 10, Options()) == ("inline", 1)
+    with pytest.raises(UserError, match="computes in one process"):
+        runner.check_executor("inline", 2)
 
 
 def test_a_missing_ray_is_one_line_that_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UserError, match=r'pip install "repfl\[ray\]"'):
-        ray.connect()
-    with pytest.raises(UserError, match="repfl"):
         runner.resolve_device("auto", "ray")
 
 
 def test_plugins_reach_machines_that_do_not_have_the_file() -> None:
-    text = FAULTY.read_text()
-    (path,) = ray._unpacked({"/nowhere/at/all.py": text})
+    path = ray._unpacked("/nowhere/at/all.py", text := FAULTY.read_text())
     assert (Path(path).name, Path(path).read_text()) == ("all.py", text)
-    assert ray._unpacked({"/nowhere/at/all.py": text}) == (path,)

@@ -1,68 +1,52 @@
-"""A process that computes cells keeps freed memory for its next step."""
+"""What cells need is known before they run: by arithmetic, and by what cells like them held."""
 
 from __future__ import annotations
 
-import platform
-import subprocess
-import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-FAULTS = """
-import resource, sys
-import numpy as np
-from repfl.bench.run.memory import keep_freed_memory
+from repfl.bench.grid.cell import canonical
+from repfl.bench.run import machine, memory
+from repfl.bench.store.store import Record
+from tests.bench.conftest import GRID, Said, task
 
-kept = keep_freed_memory() if sys.argv[1] == "kept" else None
-step = lambda: [np.ones(1 << 20) for _ in range(4)]  # 8 MiB each, freed at once
-for _ in range(5):
-    step()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(5):
-    step()
-print(kept, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
+MODEL = 878538 * 4
+"""Bytes of cnn4 for 32 x 32 x 3 and 10 classes."""
 
 
-def faults(how: str) -> tuple[str, int]:
-    """Whether the allocator obeyed, and the pages that the system handed out afresh."""
-    found = subprocess.run(
-        [sys.executable, "-c", FAULTS, how], capture_output=True, text=True, check=True
-    ).stdout.split()
-    return found[0], int(found[1])
+@pytest.mark.parametrize(
+    ("method", "copies"), [("fedavg", 0), ("fedper", 5130 * 4 / MODEL), ("ditto", 1), ("local", 1)]
+)
+def test_a_methods_state_is_what_its_clients_own(method: str, copies: float) -> None:
+    cell = task(method, model="cnn4", dataset="cifar10", clients=10_000, participation=0.01).cell
+    state = memory.state_bytes(method, canonical(cell.hp), canonical(cell.recipe))
+    assert state == pytest.approx((10_000 * copies + 1) * MODEL, rel=0.02)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library: left as it is")
-def test_freed_memory_is_used_again_without_asking_the_system() -> None:
-    obeyed, few = faults("kept")
-    assert obeyed == "True"
-    assert 100 * few < faults("not")[1]
+def test_what_cells_like_it_have_held_is_believed() -> None:
+    cell = task(seed=1).cell
+    made = [{"device": "cpu", "peak_memory": peak << 30} for peak in (3, 9)]
+    peaks = memory.recorded([Record(cell.id, cell.json, "done", "", {}, each) for each in made])
+    assert memory.needed(task(seed=2).cell, "cpu", {}) < 1 << 30
+    assert 8 << 30 < memory.needed(task(seed=2).cell, "cpu", peaks) < 9 << 30
+    assert memory.needed(task(clients=4).cell, "cpu", peaks) < 1 << 30
 
 
-PEAKS = """
-import numpy as np
-from repfl.bench.run import memory
-
-memory.keep_freed_memory()
-big = [np.ones(1 << 20) for _ in range(30)]  # 8 MiB each
-del big
-high = memory.peak()
-memory.forget_peak()
-print(high - memory.peak())
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library: left as it is")
-def test_a_cell_is_not_charged_with_what_the_one_before_it_held() -> None:
-    told = subprocess.run(
-        [sys.executable, "-c", PEAKS], capture_output=True, text=True, check=True
-    ).stdout
-    assert int(told) > 200 << 20
-
-
-def test_a_process_is_not_charged_with_what_its_parent_held() -> None:
-    ask = "from repfl.bench.run import memory; print(memory.peak())"
-    held = bytearray(400 << 20)
-    held[:: 1 << 12] = b"1" * len(held[:: 1 << 12])
-    told = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
-    assert int(told.stdout) < len(held)
+def test_a_cell_that_no_memory_can_hold_is_refused_and_the_others_run(
+    here: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = tmp_path / "tests.toml"
+    grid.write_text(GRID)
+    three = "clients = 3"
+    monkeypatch.setattr(machine, "room", lambda device: (2 << 30, 4 << 30))
+    monkeypatch.setattr(
+        memory, "needed", lambda cell, *_: (9 if f"{cell.recipe['clients']}" in three else 1) << 30
+    )
+    said = here("run", "--grid", grid, "--results", tmp_path / "r", "--executor", "inline")
+    assert said.code == 2
+    assert "needs about 9.0 GiB of memory, and there are 4.0 GiB" in said.err
+    assert "4 computed" in said.out
+    planned = here("plan", "--grid", grid, "--results", tmp_path / "r")
+    assert "up to 9.0 GiB of memory for one of them, which is more than" in planned.out

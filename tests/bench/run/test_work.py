@@ -15,7 +15,7 @@ import pytest
 from repfl.algorithms.core import ENGINE
 from repfl.bench.run import clients
 from repfl.bench.run.executors.inline import execute
-from repfl.bench.run.products import now
+from repfl.bench.run.record import now
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.run.work import crashed
 from repfl.bench.store import checkpoint

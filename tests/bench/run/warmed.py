@@ -2,8 +2,8 @@
 for itself is known there already.
 """
 
+from repfl.bench.run.machine import prepare_process
 from repfl.bench.run.task import Options
-from repfl.bench.run.work import prepare_process
 from repfl.bench.store import provenance
 
 prepare_process(Options())

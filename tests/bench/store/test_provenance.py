@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from repfl.bench.errors import UserError
+from repfl.bench.run.machine import prepare_process
 from repfl.bench.run.task import Options
-from repfl.bench.run.work import prepare_process
 from repfl.bench.store import provenance
 
 

@@ -29,7 +29,7 @@ def repfl(method: str, seed: int, setting: Setting, ready: Callable[[], None]) -
     """A cell of ours, round by round, without its record."""
     from repfl.bench.run import cost
     from repfl.bench.run.clients import clients_of, make
-    from repfl.bench.run.memory import keep_freed_memory
+    from repfl.bench.run.machine import keep_freed_memory
     from repfl.bench.run.task import Options
     from tests.speed.peers.shares import cell
 

@@ -1,0 +1,163 @@
+"""What is stored of a run: where it comes from, what came out, and the files beside the record."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from math import sqrt
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from repfl.bench.run import cost, machine
+from repfl.bench.store import provenance, versions
+from repfl.bench.store.digest import of_arrays, of_curves, of_tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from repfl.algorithms.core.run import Run
+    from repfl.algorithms.engine.params import Slice
+    from repfl.bench.run.clients import Clients
+    from repfl.bench.run.task import Clocks, Options, Task
+
+PART = 1 << 24
+"""Values that are converted to double precision at once."""
+
+
+def now() -> str:
+    """Return the time, in a form that sorts."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def origin(task: Task, options: Options) -> dict[str, Any]:
+    """Return provenance that is known before the first round."""
+    made = {"device": options.device, "precision": options.precision, "chunk": options.stack}
+    plugins = "".join(f" --plugin {quote(path)}" for path in options.plugins)
+    return {
+        **provenance.commit(),
+        "versions": versions.of_cell(task.cell.json),
+        "libraries": provenance.libraries(),
+        "machine": provenance.machine(),
+        "platform": provenance.platform_of(options.device, options.precision),
+        **made,
+        "threads": 1,
+        "command": task.command + as_made(made, task.cell.recipe) + plugins,
+        "finished": now(),
+    }
+
+
+def as_made(made: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
+    """Return the options that repeat a run with the same bits, by its provenance."""
+    options = {"precision": made["precision"]} if made["precision"] != "default" else {}
+    if made["chunk"] and made["chunk"] != cost.stack_for(recipe):
+        options["stack"] = made["chunk"]
+    return "".join(f" --{name} {value}" for name, value in options.items())
+
+
+def measured(run: Run, clients: Clients, spent: Clocks, options: Options) -> dict[str, Any]:
+    """Return provenance that a finished run adds."""
+    seconds = {
+        name: sum(value for _, row, value in run.rows if row == f"time/{name}")
+        for name in ("train", "evaluate")
+    }
+    return {
+        "data": clients.fingerprints,
+        "partition": clients.digest,
+        "seconds": {"wall": spent.wall, "processor": spent.processor, **seconds},
+        "samples": clients.samples,
+        "peak_memory": machine.peak(options.device),
+        "digests": digests(run),
+        "probe": probe(run),
+    }
+
+
+def digests(run: Run) -> dict[str, str]:
+    """Return what must be equal when the cell is computed again."""
+    return {
+        "state": of_tensors(run.state),
+        "curves": of_curves(run.rows, run.client_rows),
+        "arrays": of_arrays(run.arrays),
+    }
+
+
+def probe(run: Run) -> dict[str, float]:
+    """Return what other platforms, whose bits differ, can be compared by."""
+    return {name: root_mean_square(v) for name, v in sorted(run.state.items()) if v.numel()}
+
+
+def siblings(run: Run) -> dict[str, bytes]:
+    """Return the files beside a record."""
+    import numpy as np
+
+    files = {
+        "rounds.parquet": _parquet(("round", "name", "value"), run.rows),
+        "clients.parquet": _parquet(
+            ("round", "point", "client", "correct", "total"), run.client_rows
+        ),
+    }
+    arrays: dict[str, Any] = run.arrays
+    if arrays:
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        files["arrays.npz"] = buffer.getvalue()
+    return files
+
+
+TYPES = {"name": "string", "point": "string", "value": "float64"}
+
+
+def _parquet(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> bytes:
+    """Return rows as the bytes of a parquet file."""
+    import pyarrow
+    from pyarrow import parquet
+
+    schema = pyarrow.schema([(name, TYPES.get(name, "int32")) for name in names])
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in names]
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.table(columns, schema=schema), sink)
+    return bytes(sink.getvalue())
+
+
+# -- how large tensors are -------------------------------------------------------------------------
+
+
+def root_mean_square(tensor: Tensor) -> float:
+    """Return the root mean square over what is finite."""
+    # part by part, since in double precision all clients' models are twice the run's memory
+    squares = sum(float(_squares(part).sum()) for part in tensor.flatten().split(PART))
+    return sqrt(squares / tensor.numel())
+
+
+def _squares(values: Tensor) -> Tensor:
+    import torch
+
+    values = values.double()
+    return torch.where(values.isfinite(), values, 0.0).square()
+
+
+def norms(run: Run) -> dict[str, float]:
+    """Return root mean squares of the state: of models by group, of other tensors as a whole."""
+    sizes: dict[str, float] = {}
+    for name, value in sorted(run.state.items()):
+        if value.numel() and value.shape[-1:] == (run.fed.params.size,):
+            columns = _squares(value.reshape(-1, run.fed.params.size)).mean(0)  # [D]
+            for group, parts in _groups(run.fed.params.slices):
+                total = sum(float(columns[part.start : part.stop].sum()) for part in parts)
+                sizes[f"{name}/{group}"] = sqrt(total / sum(part.size for part in parts))
+        elif value.numel():
+            sizes[name] = root_mean_square(value)
+    return sizes
+
+
+def _groups(params: Sequence[Slice]) -> Iterator[tuple[str, list[Slice]]]:
+    """Yield tensors by kind, the head's apart, in the order in which groups first appear."""
+    names = [f"head.{part.kind}" if part.head else part.kind for part in params]
+    for name in dict.fromkeys(names):
+        yield name, [part for part, its in zip(params, names, strict=True) if its == name]
+
+
+def by_group(rounds: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:
+    """Return one list per group: before the first round, then after each; None if absent."""
+    names = dict.fromkeys(name for sizes in rounds for name in sizes)
+    return {name: [sizes.get(name) for sizes in rounds] for name in names}

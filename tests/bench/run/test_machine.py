@@ -1,0 +1,85 @@
+"""A machine's devices and memory, and what a process that computes cells does with freed memory."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from repfl.bench.errors import UserError
+from repfl.bench.run import machine
+
+GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+
+
+def python(code: str, *arguments: str) -> list[str]:
+    """Return the words that a process of its own prints."""
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_devices_have_explicit_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "gpus", lambda: 3)
+    assert machine.places("cuda") == ["cuda:0", "cuda:1", "cuda:2"]
+    assert machine.places("cpu") == ["cpu"]
+    assert machine.resolve("auto") == "cuda"
+    assert [machine.like(n) for n in ("cuda:7", "cuda", "cpu")] == ["cuda:0", "cuda:0", "cpu"]
+    monkeypatch.setattr(machine, "gpus", lambda: 0)
+    assert machine.resolve("auto") == "cpu"
+    with pytest.raises(UserError, match="no GPU"):
+        machine.resolve("cuda")
+
+
+def test_the_room_of_this_machine_is_a_part_of_it() -> None:
+    free, total = machine.room("cpu")
+    assert 0 < free <= total
+
+
+FAULTS = """
+import resource, sys
+import numpy as np
+from repfl.bench.run.machine import keep_freed_memory
+
+kept = keep_freed_memory() if sys.argv[1] == "kept" else None
+step = lambda: [np.ones(1 << 20) for _ in range(4)]  # 8 MiB each, freed at once
+for _ in range(5):
+    step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5):
+    step()
+print(kept, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@GLIBC
+def test_freed_memory_is_used_again_without_asking_the_system() -> None:
+    accepted, few = python(FAULTS, "kept")
+    assert accepted == "True"
+    assert 100 * int(few) < int(python(FAULTS, "not")[1])
+
+
+PEAKS = """
+import numpy as np
+from repfl.bench.run import machine
+
+machine.keep_freed_memory()
+big = [np.ones(1 << 20) for _ in range(30)]  # 8 MiB each
+del big
+high = machine.peak("cpu")
+machine.clear("cpu")
+print(high - machine.peak("cpu"))
+"""
+
+
+@GLIBC
+def test_a_cell_is_not_charged_with_what_the_one_before_it_held() -> None:
+    assert int(python(PEAKS)[0]) > 200 << 20
+
+
+def test_a_process_is_not_charged_with_what_its_parent_held() -> None:
+    held = bytearray(400 << 20)
+    held[:: 1 << 12] = b"1" * len(held[:: 1 << 12])
+    peak = python("from repfl.bench.run import machine; print(machine.peak('cpu'))")
+    assert int(peak[0]) < len(held)
