@@ -9,7 +9,7 @@ from math import inf
 from repfl.bench.evidence import noise
 from repfl.bench.evidence.line import Line
 from repfl.bench.evidence.measured import Measured
-from repfl.paper_tables.core.statistics import half_width
+from repfl.paper_tables.core.statistics import half_width, pooled
 from repfl.paper_tables.core.verdict import MARGIN
 
 MEASURED, CONFIRMED = "measured", "confirmed"
@@ -48,5 +48,5 @@ def allowed(line: Line, known: Measured) -> float:
     """Return how far from a line another run of its cell may lie: half of the 95 % interval for the
     difference of two runs, by the one noise model.
     """
-    expected = noise.of_line(line, known)
+    expected = pooled(noise.of_line(line, known))
     return float(half_width(expected.variance, expected.df, 2.0)) / 100

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Planned, asked_beside, unique
@@ -17,6 +17,9 @@ from repfl.bench.report.sheet import Book, Sheet, as_json
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Store, writing
 from repfl.datasets.core.paths import real_path
+
+if TYPE_CHECKING:
+    from repfl.paper_tables.core.result import Result
 
 ASKED = 12
 """A command names as many cells at most; of more it names the artefact."""
@@ -153,10 +156,24 @@ def _part(
     part = {
         "sheets": [as_json().dump_python(each, mode="json") for each in sheets],
         "runs": told,
+        "readings": _readings(results),
         "problems": list(dict.fromkeys(problems)),
         "failed": list(dict.fromkeys([*failed, *undrawn])),
     }
     return part, [file for each in files.values() for file in each]
+
+
+def _readings(results: Iterable[Result]) -> list[list[str]]:
+    """Return how many verdicts come out how under each reading of a printed ±: a head and lines."""
+    from repfl.paper_tables.core.result import Table
+    from repfl.paper_tables.core.verdict import readings
+
+    found = readings(result.frame for result in results if isinstance(result, Table))
+    lines = [
+        [str(name), *map(str, line)]
+        for name, line in zip(found.index, found.to_numpy(), strict=True)
+    ]
+    return [["what the printed ± is taken for", *found.columns], *lines] if lines else []
 
 
 def _rising(planned: Iterable[Planned]) -> list[str]:
@@ -244,10 +261,7 @@ def _book(
     """Everything that the pages show."""
     import os
 
-    from repfl.bench.evidence import noise
-
     runs = {cell: run for part in parts for cell, run in part["runs"].items()}
-    judged = any(sheet.judged for sheet in sheets)
     names = sorted({item.cell.method for item in asked.planned})
     firsts: dict[str, Planned] = {}
     for item in asked.planned:
@@ -260,6 +274,6 @@ def _book(
         test,
         {name: facts.of_method(name) for name in names},
         facts.origins(runs),
-        noise.operating() if judged and len(parts) > 1 else (),
+        {part["sheets"][0]["paper"]: part["readings"] for part in parts if part["readings"]},
         Path(os.path.relpath(real_path(store.root), real_path(out))).as_posix(),
     )

@@ -47,7 +47,7 @@ def csv(result: Table | Figure) -> str:
 def _csv(frame: pd.DataFrame) -> str:
     # joined with a part that has no line, a column of numbers becomes one of objects, which would
     # be written in full
-    told = frame.drop(columns="by_seed", errors="ignore")
+    told = frame.drop(columns=["by_seed", "readings"], errors="ignore")
     return told.infer_objects().to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
 

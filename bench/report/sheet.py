@@ -185,6 +185,7 @@ class Book:
     """The self-test."""
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    operating: Sequence[Sequence[str]] = ()
+    readings: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    """By paper, verdicts counted by reading of its printed ±: a head and lines."""
     records: str = ""
     """The folder of records, relative to the report."""

@@ -51,7 +51,12 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
 
     yield page("index.html", "index.html.j2", **_first_screen(book, summaries))
     for summary in summaries:
-        yield page(f"{summary.paper}/index.html", "paper.html.j2", s=summary)
+        yield page(
+            f"{summary.paper}/index.html",
+            "paper.html.j2",
+            s=summary,
+            readings=book.readings.get(summary.paper),
+        )
     for sheet in book.sheets:
         yield page(sheet.page, "artefact.html.j2", **_artefact(sheet, book))
     for name, lines in _by_method(book).items():
@@ -69,7 +74,7 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
         shown = {"here": counts["here"], "cells": counts["planned"], "fell": counts["fell"]}
         yield page("selftest.html", "selftest.html.j2", learning=learning, **shown)
     known = {word: told.removeprefix(f"{word}: ") for word, told in numbers.MEANING.items()}
-    told = {"rule": RULE, "meanings": known, "operating": book.operating}
+    told = {"rule": RULE, "meanings": known}
     yield page("how.html", "how.html.j2", provenance=book.provenance, **told)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
-from repfl.paper_tables.core import captions, figures, ranking, tables
+from repfl.paper_tables.core import captions, figures, ranking, tables, verdict
 from repfl.paper_tables.core.evidence import Arrays, Evidence, places, why_missing
-from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import Absent, Claim, Column, Figure, Sheet, Table
 from repfl.paper_tables.core.tables import Place, Row
+from repfl.paper_tables.core.verdict import Printing
 
 Key = tuple[str, str]
 """A paper and the name of its table or figure."""
@@ -59,7 +59,9 @@ def table(
         title,
         caption or captions.caption(evidence, what),
         evidence.scale,
-        tuple(notes if full or not orders else (ranking.another_order(orders), *notes)),
+        (*notes, *discriminating(frame, columns))
+        if full or not orders
+        else (ranking.another_order(orders), *notes),
         tuple(claims(frame)),
         tables.done_ids(evidence),
         frame,
@@ -67,6 +69,25 @@ def table(
         orders if full else (),
         ranking.summary(evidence, ranked, rows, against=against) if against else pd.DataFrame(),
     )
+
+
+TELLING = 0.1
+"""A share of wrong pairs within the margin, above which a verdict hardly tells methods apart."""
+
+
+def discriminating(frame: pd.DataFrame, columns: Sequence[Column]) -> list[str]:
+    """Return a note for each column whose methods lie so close together that a verdict says little
+    about which of them was run.
+    """
+    lines = verdict.discrimination(frame).to_dict("index")
+    told = ((column.name, lines[column.key]) for column in columns if column.key in lines)
+    return [
+        f"{name}: of {each['pairs']} pairs of ours of one method and the printed number of another,"
+        f" {each['within the margin']} lie within one point, and {each['reproduced']} would be"
+        " called reproduced. A verdict says little there about which method was run."
+        for name, each in told
+        if each["within the margin"] > TELLING * each["pairs"]
+    ]
 
 
 def figure(

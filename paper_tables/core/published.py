@@ -25,33 +25,6 @@ LOGS = "author logs"
 """Tables print a number once; the logs of authors hold some runs twice."""
 
 
-@dataclass(frozen=True)
-class Printing:
-    """What a paper tells of the runs behind a table's accuracies, where the csv cannot say it."""
-
-    runs: int = 1
-    """Runs behind each mean; where the paper does not tell, one, which gives the widest interval.
-    """
-    rule: str = ""
-    """The rule by which it picked a round, as the text or the code tells: last or max; empty:
-    unknown.
-    """
-    own_partitions: bool = True
-    """Whether each of its runs drew a partition of its own; else they share one, which ours have
-    too.
-    """
-
-    def deviation(self, printed: float) -> float:
-        """A printed deviation as that of a sample. No paper says what it divides by; by n, as NumPy
-        does, it has to be widened.
-
-        One of 0.00 is no deviation: a single run, or one seed repeated.
-        """
-        return (
-            printed * (self.runs / (self.runs - 1)) ** 0.5 if self.runs > 1 and printed > 0 else nan
-        )
-
-
 class PublishedError(ValueError):
     """A published csv is wrong: one line that names the file and the row."""
 

@@ -37,12 +37,14 @@ CELL_FIELDS = (
     "source",
     "ids",
     "by_seed",
+    "readings",
 )
 """Columns of `Table.frame`. Values are in the unit of their table column; `low` and `high` bound
 ours with `df` degrees of freedom, `gap_low` and `gap_high` the difference; `kind` is what kind of
 number the published one is, `mark` what stands beside its verdict, `basis` what that rests on;
 `tier` how well ours is founded where it came with the code; `source` is the file and line of the
-published number, `ids` the cells that ours was computed from, `by_seed` each seed's share in it.
+published number, `ids` the cells that ours was computed from, `by_seed` each seed's share in it,
+`readings` the verdict by each reading of a printed ±.
 """
 
 

@@ -11,22 +11,32 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 LEVEL = 0.95
 FEWEST = 3
-"""Of fewer runs the deviation alone tells too little; see `noise.Expected` for what can be said of
-them.
-"""
+"""Of fewer runs the deviation alone says too little."""
 ENUMERATED = 12
 """Up to so many pairs all changes of signs are tried."""
 
 
+DEVIATIONS = np.linspace(-8.0, 8.0, 401)
+"""Where a posterior is evaluated, in standard deviations of its prior."""
+
+
 @dataclass(frozen=True)
-class Expected:
-    """A variance between runs, in squared points, and how many degrees of freedom its knowledge is
-    worth.
+class Prior:
+    """What is expected of the logarithm of a variance between runs, in squared points: a normal
+    distribution of this mean and variance.
     """
+
+    mean: float
+    spread: float
+
+
+@dataclass(frozen=True)
+class Variance:
+    """A variance between runs, and how many degrees of freedom its knowledge is worth."""
 
     variance: float
     df: float
@@ -49,10 +59,8 @@ class Spread:
     """Degrees of freedom of the interval."""
 
 
-def spread(values: Sequence[float], expected: Expected | None = None) -> Spread:
-    """Mean, deviation and interval of the finite values. What a noise model expects counts as
-    further degrees of freedom.
-    """
+def spread(values: Sequence[float], expected: Prior | None = None) -> Spread:
+    """Return mean, deviation and interval of the finite values, with what a noise model expects."""
     kept = np.asarray([v for v in values if np.isfinite(v)], dtype=float)
     if not len(kept):
         return Spread(nan, nan, nan, nan, 0)
@@ -64,14 +72,27 @@ def spread(values: Sequence[float], expected: Expected | None = None) -> Spread:
     return Spread(mean, std, mean - half, mean + half, len(kept), df)
 
 
-def pooled(expected: Expected | None, *known: tuple[float, float]) -> Expected:
-    """One variance out of several (variance, degrees of freedom), each weighted by its degrees of
-    freedom.
+def pooled(prior: Prior | None, *known: tuple[float, float]) -> Variance:
+    """Return one variance out of several (variance, degrees of freedom): each weighs by its degrees
+    of freedom, and moves the prior if there is one.
     """
     parts = [(variance, df) for variance, df in known if df > 0 and isfinite(variance)]
-    parts += [(expected.variance, expected.df)] if expected is not None else []
     df = sum(df for _, df in parts)
-    return Expected(sum(variance * df for variance, df in parts) / df if df else nan, df)
+    if prior is None:
+        return Variance(sum(variance * df for variance, df in parts) / df if df else nan, df)
+    grid = prior.mean + np.sqrt(prior.spread) * DEVIATIONS
+    squares = sum(variance * df for variance, df in parts)
+    share = special.softmax(-(DEVIATIONS**2 + df * grid + squares * np.exp(-grid)) / 2)
+    mean = float(share @ grid)
+    half = _inverse_trigamma(float(share @ (grid - mean) ** 2))
+    return Variance(float(np.exp(mean - np.log(half) + special.digamma(half))), 2 * half)
+
+
+def _inverse_trigamma(value: float) -> float:
+    """Return half of the degrees of freedom of a scaled inverse chi-square distribution whose
+    logarithm has this variance.
+    """
+    return float(optimize.brentq(lambda x: float(special.polygamma(1, x)) - value, 1e-2, 1e4))
 
 
 def half_width(variance: Any, df: Any, share: Any, level: float = LEVEL) -> Any:
@@ -82,20 +103,15 @@ def half_width(variance: Any, df: Any, share: Any, level: float = LEVEL) -> Any:
 
 
 def kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Kendall's tau-b between two rankings; none where one of them ranks nothing."""
-    if len(first) < 2 or len(set(first)) < 2 or len(set(second)) < 2:
-        return None
-    orders = [np.sign(np.subtract.outer(ranks, ranks)) for ranks in (first, second)]
-    pairs = [np.count_nonzero(order) / 2 for order in orders]
-    tau = np.prod(orders, axis=0).sum() / 2 / np.sqrt(pairs[0]) / np.sqrt(pairs[1])
-    return float(np.clip(tau, -1, 1))
+    """Return Kendall's tau-b between two rankings; None if one of them ranks nothing."""
+    tau = float(stats.kendalltau(first, second).statistic) if len(first) > 1 else nan
+    return tau if isfinite(tau) else None
 
 
 def interquartile_mean(values: Sequence[float]) -> float:
-    """The mean of the middle half."""
+    """Return the mean of the middle half."""
     kept = [v for v in values if np.isfinite(v)]
-    low, high = len(kept) // 4, len(kept) - len(kept) // 4
-    return float(np.partition(kept, (low, high - 1))[low:high].mean()) if kept else nan
+    return float(stats.trim_mean(kept, 0.25)) if kept else nan
 
 
 def average_ranks(wide: pd.DataFrame, best: str = "high") -> pd.Series:

@@ -23,11 +23,20 @@ from repfl.paper_tables.core.evidence import (
     why_missing,
 )
 from repfl.paper_tables.core.noise import pool
-from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, TableLayout
 from repfl.paper_tables.core.seeds import OfSeed, common_floor, mixed
-from repfl.paper_tables.core.statistics import Expected
-from repfl.paper_tables.core.verdict import EXACT, UNJUDGED, Kind, Runs, at_floor, judge
+from repfl.paper_tables.core.statistics import Prior
+from repfl.paper_tables.core.verdict import (
+    EXACT,
+    UNJUDGED,
+    Judgement,
+    Kind,
+    Printing,
+    Reading,
+    Runs,
+    at_floor,
+    judge,
+)
 
 FLOOR = "predicting each client's most frequent training class"
 AT_FLOOR, BEST_ROUND = "at the floor", "best round on test"
@@ -123,7 +132,7 @@ def _floors(done: pd.DataFrame, name: str) -> np.ndarray:
     return 100 * pd.to_numeric(done[name], errors="coerce").to_numpy(dtype=float)
 
 
-def expected(evidence: Evidence, cells: pd.DataFrame) -> Expected | None:
+def expected(evidence: Evidence, cells: pd.DataFrame) -> Prior | None:
     """What the noise model expects of the runs of one cell."""
     if cells.empty:
         return None
@@ -140,7 +149,7 @@ def gather(
     cells: pd.DataFrame,
     scale: str,
     values: Sequence[float],
-    expected: Expected | None = None,
+    expected: Prior | None = None,
     floor: str = "",
 ) -> dict[str, Any]:
     """Our side of a table cell, from whatever was read off its finished cells; `floor` is the name
@@ -196,6 +205,7 @@ NO_VERDICT = {
     "kind": "",
     "mark": "",
     "basis": "",
+    "readings": None,
 }
 
 
@@ -215,19 +225,22 @@ def conclude(
     if not cell["source"] or not isfinite(cell["published"]):
         return cell
     printing = printing or Printing()
-    ours, model = Runs(cell["ours"], cell["std"], max(1, cell["seeds"])), cell.get("expected")
-    printed = Runs(cell["published"], printing.deviation(cell["published_std"]), printing.runs)
+    ours = Runs(cell["ours"], cell["std"], max(1, cell["seeds"]))
     apart = apart or _other_rule(printing.rule, cell.get("rule", ""))
-    found = judge(
-        printed,
-        ours,
-        kind=kind,
-        scale=cell["scale"],
-        unit=unit,
-        expected=model,
-        rounding=rounding,
-        apart=apart,
-    )
+
+    def read(reading: Reading | None = None) -> Judgement:
+        return judge(
+            printing.side(cell["published"], cell["published_std"], reading),
+            ours,
+            kind=kind,
+            scale=cell["scale"],
+            unit=unit,
+            expected=cell.get("expected"),
+            rounding=rounding,
+            apart=apart,
+        )
+
+    found = read()
     alike = found.verdict not in UNJUDGED
     return cell | {
         "difference": cell["ours"] - cell["published"] if alike else nan,
@@ -237,6 +250,11 @@ def conclude(
         "kind": str(kind),
         "mark": _mark(cell, printing) if alike else "",
         "basis": found.basis,
+        "readings": {
+            reading: (read(reading).verdict, used) for reading, used in printing.readings.items()
+        }
+        if alike and kind == Kind.TRAINED
+        else None,
     }
 
 

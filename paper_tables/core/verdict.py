@@ -1,31 +1,32 @@
-"""What became of a published number: a word read off an interval, and what kind of number it is.
+"""The verdict on a published number.
 
-Ours and the printed number are both means over runs. The interval is Student's, for the difference
-ours - printed, from one variance between runs (`statistics.pooled`): our seeds, the printed
-deviation and the noise model each add what they know, weighted by their degrees of freedom. A
-number that needs no run is held to its printed digits. `bench/STATISTICS.md` tells why, and how
-often it errs.
+Ours and the printed number are means over runs. The verdict comes from the 95 % interval for the
+difference ours - printed: Student's, from one variance between runs. Our own seeds and the noise
+model, which knows our own seeds alone, say how large it is; a printed ± adds to them only as far as
+its paper's `Printing` trusts it. `bench/STATISTICS.md` has the rule and how often it errs.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite, nan, sqrt
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from repfl.paper_tables.core.statistics import FEWEST, Expected, half_width, pooled
+from repfl.paper_tables.core.statistics import FEWEST, Prior, half_width, pooled
 
 MARGIN = 1.0
-"""Points by which two accuracies may differ and still tell the same."""
+"""Points by which two accuracies may differ and still say the same."""
 RELATIVE = 0.01
 """Likewise for measured costs, as a share of the printed number."""
 FLOOR_POINTS = 1.0
-SLACK = (
-    1e-9  # numbers were rounded to decimals, and differences of decimals are not exact in binary
-)
+SLACK = 1e-9
+"""Decimals are not exact in binary."""
 ACCURACY_UNITS = frozenset({"%", "percent", "percentage points"})
 
 
@@ -40,6 +41,16 @@ class Verdict(StrEnum):
 
 
 UNJUDGED = frozenset({Verdict.OTHER_SCALE, Verdict.MISSING})
+RULE = (
+    "The verdict comes from the 95 % interval for ours minus the printed mean, and a margin of one"
+    " point to either side: *reproduced* if the interval lies inside the margin, *differs* if it"
+    " lies wholly outside, *undecided* otherwise, also if there are too few runs for an interval."
+    " *Not comparable*: ours is of a smaller scale, another rule or other data. *Not measured*:"
+    " there is no number of ours. Measured costs have a margin of 1 % of the printed value. Numbers"
+    " that are computed exactly are *reproduced* if they have the printed digits, else they differ."
+    " A mark beside the verdict says that the printed accuracy is not above a constant prediction,"
+    " or that both are the best round on the test images."
+)
 
 
 class Kind(StrEnum):
@@ -58,39 +69,80 @@ class Kind(StrEnum):
 
 
 EXACT = frozenset({Kind.CLOSED, Kind.LOOKUP})
-RULE = (
-    "The verdict comes from the 95 % interval for ours minus the printed mean, and a margin of one"
-    " point to either side: *reproduced* if the interval lies inside the margin, *differs* if it"
-    " lies wholly outside, *undecided* otherwise, also if there are too few runs for an interval."
-    " *Not comparable*: ours is of a smaller scale, another rule or other data. *Not measured*:"
-    " there is no number of ours. Measured costs have a margin of 1 % of the printed value. Numbers"
-    " that are computed exactly are *reproduced* if they have the printed digits, else they differ."
-    " A mark beside the verdict says that the printed accuracy is not above a constant prediction,"
-    " or that both are the best round on the test images."
-)
+
+
+class Reading(StrEnum):
+    """What a printed ± is taken for."""
+
+    OWN = "printed ± left out"
+    STATED = "printed ± as stated, a spread over the runs"
+    REPEATED = "printed ± as one run beside equal ones"
 
 
 @dataclass(frozen=True)
 class Runs:
-    """One side of a comparison: a mean over so many runs, and their deviation (n - 1; NaN where it
-    is not known).
+    """One side of a comparison: a mean over so many runs, and their deviation (n - 1; NaN if it is
+    unknown).
     """
 
     mean: float
     std: float = nan
-    count: int = 1
+    count: float = 1
+    """A mean of unequal weights counts as fewer runs."""
+    df: float | None = None
+    """Degrees of freedom of the deviation; None: one fewer than runs."""
 
     @property
     def known(self) -> tuple[float, float]:
         """Variance and degrees of freedom."""
-        return (self.std**2, self.count - 1.0) if isfinite(self.std) else (nan, 0.0)
+        df = self.count - 1.0 if self.df is None else self.df
+        return (self.std**2, df) if isfinite(self.std) else (nan, 0.0)
+
+
+@dataclass(frozen=True)
+class Printing:
+    """What a paper says about the runs behind a table's accuracies."""
+
+    runs: int = 1
+    """Runs behind each mean; one, which gives the widest interval, if the paper does not say."""
+    rule: str = ""
+    """The rule by which it picked a round, by its text or code: last or max; empty: unknown."""
+    own_partitions: bool = True
+    """Whether each of its runs drew a partition of its own; else they share one, as ours do."""
+    doubt: str = ""
+    """What speaks against reading its ± as a spread over these runs. A doubted ± enters no verdict,
+    and the mean counts as one run.
+    """
+    repeated: bool = False
+    """Whether one run beside equal ones is a documented other reading."""
+
+    @property
+    def readings(self) -> dict[Reading, bool]:
+        """The readings that are reported, and which one the verdicts use."""
+        stated = {} if self.runs == 1 else {Reading.STATED: not self.doubt}
+        other = {Reading.REPEATED: False} if self.repeated else {}
+        return {Reading.OWN: not stated.get(Reading.STATED, False)} | stated | other
+
+    def side(self, mean: float, printed: float, reading: Reading | None = None) -> Runs:
+        """Return a printed mean and ± as runs, as the verdicts read it or by another reading. No
+        paper says what its deviation divides by; it is widened as one that divides by n, NumPy's
+        way. A ± of 0.00 is none: a single run, or one seed repeated.
+        """
+        reading = reading or next(r for r, used in self.readings.items() if used)
+        n = self.runs
+        if reading == Reading.OWN:
+            return Runs(mean, count=1 if self.doubt else n)
+        if not printed > 0:
+            return Runs(mean, count=n if reading == Reading.STATED else 1)
+        if reading == Reading.STATED:
+            return Runs(mean, printed * sqrt(n / (n - 1)), n)
+        # n - 1 equal runs and one other: two values, of weights (n - 1) / n and 1 / n
+        return Runs(mean, printed * n / sqrt(2 * (n - 1)), n**2 / ((n - 1) ** 2 + 1), df=1)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, the interval for the difference that it was read off, and what the interval rests
-    on.
-    """
+    """A verdict, the interval for the difference, and what the interval rests on."""
 
     verdict: Verdict
     low: float = nan
@@ -99,41 +151,33 @@ class Judgement:
 
 
 def words(low: Any, high: Any, margin: Any = MARGIN) -> np.ndarray:
-    """The verdicts of many intervals."""
+    """Return the verdicts of many intervals."""
     low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-    reach = np.maximum(np.abs(low), np.abs(high)) - SLACK
-    choices = {
-        Verdict.REPRODUCED: reach <= margin,
-        Verdict.DIFFERS: (low > margin + SLACK) | (high < -margin - SLACK),
-    }
-    return np.select(
-        list(choices.values()), [str(verdict) for verdict in choices], str(Verdict.UNDECIDED)
-    )
+    inside = np.maximum(np.abs(low), np.abs(high)) <= margin + SLACK
+    outside = (low > margin + SLACK) | (high < -margin - SLACK)
+    said = str(Verdict.REPRODUCED), str(Verdict.DIFFERS)
+    return np.select([inside, outside], said, str(Verdict.UNDECIDED))
 
 
-def compare(
-    printed: Runs, ours: Runs, expected: Expected | None, margin: float = MARGIN
-) -> Judgement:
-    """The verdict on a mean over runs."""
-    sources = {"our seeds": ours.known, "the printed deviation": printed.known}
-    told = {name: df for name, (_, df) in sources.items() if df > 0} | (
-        {"the noise model": expected.df} if expected else {}
-    )
-    if sum(told.values()) < (1 if expected else FEWEST - 1):
+def compare(printed: Runs, ours: Runs, expected: Prior | None, margin: float = MARGIN) -> Judgement:
+    """Return the verdict on a mean over runs."""
+    sources = {"our seeds": ours.known, "the printed ±": printed.known}
+    if expected is None and sum(df for _, df in sources.values()) < FEWEST - 1:
         return Judgement(Verdict.UNDECIDED, basis="too few runs on either side to know their noise")
     known = pooled(expected, *sources.values())
     gap = ours.mean - printed.mean
     half = float(half_width(known.variance, known.df, 1 / ours.count + 1 / printed.count))
     counts = f"{_runs(ours.count)} of ours, {_runs(printed.count)} of theirs"
-    weights = ", ".join(f"{df:.2g} from {name}" for name, df in told.items())
-    basis = f"{counts}; deviation of a run {sqrt(known.variance):.2f}, degrees of freedom {weights}"
-    return Judgement(
-        Verdict(str(words(gap - half, gap + half, margin))), gap - half, gap + half, basis
-    )
+    named = [name for name, (_, df) in sources.items() if df > 0]
+    named += ["the noise model"] if expected else []
+    basis = f"{counts}; deviation of a run {sqrt(known.variance):.2f} by {', '.join(named)}"
+    basis += f", worth {known.df:.2g} degrees of freedom"
+    low, high = gap - half, gap + half
+    return Judgement(Verdict(str(words(low, high, margin))), low, high, basis)
 
 
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"
+def _runs(count: float) -> str:
+    return "1 run" if count == 1 else f"{count:g} runs"
 
 
 def judge(
@@ -143,11 +187,11 @@ def judge(
     kind: Kind = Kind.TRAINED,
     scale: str = "paper",
     unit: str = "%",
-    expected: Expected | None = None,
+    expected: Prior | None = None,
     rounding: float = 0.0,
     apart: str = "",
 ) -> Judgement:
-    """The verdict on one published number.
+    """Return the verdict on one published number.
 
     `rounding` is how far printed digits may round a number away that needs no run; `apart` says why
     the two sides are not comparable.
@@ -156,18 +200,65 @@ def judge(
         return Judgement(Verdict.MISSING)
     if kind in EXACT and not apart:
         same = abs(ours.mean - printed.mean) <= rounding + SLACK
-        return Judgement(
-            Verdict.REPRODUCED if same else Verdict.DIFFERS, basis="held to the printed digits"
-        )
+        verdict = Verdict.REPRODUCED if same else Verdict.DIFFERS
+        return Judgement(verdict, basis="held to the printed digits")
     if scale != "paper" or apart:
         return Judgement(Verdict.OTHER_SCALE, basis=apart or f"{scale} scale")
-    return compare(
-        printed, ours, expected, MARGIN if unit in ACCURACY_UNITS else RELATIVE * abs(printed.mean)
-    )
+    margin = MARGIN if unit in ACCURACY_UNITS else RELATIVE * abs(printed.mean)
+    return compare(printed, ours, expected, margin)
 
 
 def at_floor(printed: float, floor: float) -> bool:
-    """Whether a printed accuracy is not above what a constant prediction gives, by more than a
-    point.
-    """
+    """Return whether a printed accuracy is not a point above what a constant prediction gives."""
     return isfinite(floor) and printed <= floor + FLOOR_POINTS + SLACK
+
+
+# -- what verdicts depend on and what they tell ----------------------------------------------------
+
+
+def readings(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Count the verdicts on accuracies under each reading of the printed ±: one line per reading,
+    `used` for how many numbers the verdicts use it. A number to which a reading does not apply
+    keeps its verdict.
+    """
+    cells = [
+        (cell["verdict"], cell["readings"])
+        for frame in frames
+        for cell in frame.to_dict("records")
+        if cell["verdict"] in (Verdict.REPRODUCED, Verdict.DIFFERS, Verdict.UNDECIDED)
+        and cell["readings"]
+    ]
+    lines = {}
+    for reading in Reading:
+        if any(reading in told for _, told in cells):
+            said = Counter(told.get(reading, (verdict, False))[0] for verdict, told in cells)
+            used = sum(told.get(reading, ("", False))[1] for _, told in cells)
+            lines[str(reading)] = {
+                **{str(v): said[v] for v in Verdict if v not in UNJUDGED},
+                "used": used,
+            }
+    return pd.DataFrame.from_dict(lines, orient="index")
+
+
+def discrimination(frame: pd.DataFrame) -> pd.DataFrame:
+    """Count, per column, the pairs of ours of one row and the printed number of another: all
+    `pairs`, those within the margin, and those that would be called reproduced with the interval of
+    ours against its own number.
+    """
+    lines = {}
+    judged = frame["verdict"].isin([str(v) for v in Verdict if v not in UNJUDGED])
+    for column, cells in frame[frame["kind"] == Kind.TRAINED].groupby("column", sort=False):
+        ours = cells[judged.reindex(cells.index)]
+        gaps = np.subtract.outer(
+            ours["ours"].to_numpy(dtype=float), cells["published"].to_numpy(dtype=float)
+        )
+        others = np.not_equal.outer(ours["row"].to_numpy(), cells["row"].to_numpy())
+        half = (ours["gap_high"] - ours["gap_low"]).to_numpy(dtype=float)[:, None] / 2
+        lines[column] = {
+            "pairs": int(others.sum()),
+            "within the margin": int((others & (np.abs(gaps) <= MARGIN + SLACK)).sum()),
+            "reproduced": int(
+                (others & (words(gaps - half, gaps + half) == str(Verdict.REPRODUCED))).sum()
+            ),
+        }
+    return pd.DataFrame.from_dict(lines, orient="index")

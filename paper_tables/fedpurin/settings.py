@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import Column
 from repfl.paper_tables.core.tables import Place, Row
+from repfl.paper_tables.core.verdict import Printing
 
 PAPER = "fedpurin"
 OURS = "FedPURIN"
@@ -23,8 +23,6 @@ COLUMNS = tuple(
 PLACES = {key: Place(DATASETS[short], f"alpha={alpha}") for (short, alpha), key in KEYS.items()}
 PRINTING = Printing(runs=3, rule="max")
 """Three seeds, each with a partition of its own; the best round of the run on the test images."""
-DEVIATIONS = {"1": PLACES}
-"""The tables that print deviations."""
 CIFAR10 = tuple(KEYS["cifar10", alpha] for alpha in ALPHAS["cifar10"])
 CIFAR100 = tuple(KEYS["cifar100", alpha] for alpha in ALPHAS["cifar100"])
 

@@ -6,9 +6,10 @@ import pandas as pd
 
 from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.published import Printing, stated, told
+from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.tables import Row
+from repfl.paper_tables.core.verdict import Printing
 
 PAPER = "pfeddst"
 OURS = "PFedDST"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.evidence import Changed, Evidence
-from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import Column
 from repfl.paper_tables.core.tables import Place, Row
+from repfl.paper_tables.core.verdict import Printing
 
 PAPER = "star-pfl"
 OURS = "Star-PFL"

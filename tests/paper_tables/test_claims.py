@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import nan, sqrt
+from math import exp, log, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from repfl.paper_tables.core.claims import (
 )
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.seeds import OfSeed
-from repfl.paper_tables.core.statistics import Expected, spread
+from repfl.paper_tables.core.statistics import Prior, spread
 from repfl.paper_tables.fedobp import ablation
 from repfl.paper_tables.fedobp import claims as obp_claims
 from repfl.paper_tables.fedpurin import claims as purin_claims
@@ -259,11 +259,11 @@ def test_intervals_of_sums_of_cells_cover_as_often_as_they_say(
 ) -> None:
     """Cells of unequal noise, known by a model and by their runs, as tables print them."""
     rng, draws, covered = np.random.Generator(np.random.Philox(3)), 400, 0
-    models = [Expected(0.04 * 4**place, 5.0 + place) for place in range(len(weights))]
+    models = [Prior(log(0.04 * 4**place), 0.5) for place in range(len(weights))]
     rows = [str(place) for place in range(len(weights))]
     form = sum((cell(r, "c") * w for r, w in zip(rows, weights, strict=True)), Form({}))
     for _ in range(draws):
-        true = [model.df * model.variance / rng.chisquare(model.df) for model in models]
+        true = [exp(m.mean + sqrt(m.spread) * rng.standard_normal()) for m in models]
         found = [
             spread(list(sqrt(variance) * rng.standard_normal(runs)), model)
             for variance, model in zip(true, models, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import log
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,7 @@ from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid import grid as grids
 from repfl.bench.store.store import Record
 from repfl.paper_tables.core import noise as model
-from repfl.paper_tables.core.statistics import Expected
+from repfl.paper_tables.core.statistics import Prior
 from repfl.paper_tables.core.verdict import Runs, compare
 
 
@@ -47,20 +48,21 @@ def known(*lines: Line) -> Measured:
 
 
 SEEDS = [line(value, seed) for seed, value in enumerate((0.50, 0.52, 0.48, 0.51), 1)]
-DEVIATION, DF = 1.5, 30.0
+EXPECTED = Prior(2 * log(1.5) + 0.034, 0.0689)
+"""A deviation of 1.5 that is worth 30 degrees of freedom."""
 
 
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """A noise model by which two runs may lie 4.33 points apart."""
-    told = SimpleNamespace(expected=lambda *labels: Expected(DEVIATION**2, DF))
+    told = SimpleNamespace(expected=lambda *labels: EXPECTED)
     monkeypatch.setattr(noise, "fitted", lambda: told)
 
 
 @pytest.mark.usefixtures("quiet")
 def test_two_runs_may_lie_as_far_apart_as_the_interval_of_the_noise_model_reaches() -> None:
     two = Runs(50.0, count=1)
-    found = compare(two, two, Expected(DEVIATION**2, DF))
+    found = compare(two, two, EXPECTED)
     assert 100 * agreement.allowed(SEEDS[0], known(*SEEDS)) == pytest.approx(found.high)
     assert found.high == pytest.approx(4.33, abs=0.01)
 
@@ -105,14 +107,6 @@ def test_a_current_line_is_shown_before_a_stale_one_and_the_earliest_of_these() 
 def test_equal_bits_agree_whatever_the_noise() -> None:
     one, other = line(0.5, 1), line(0.5, 1, contributor="visitor")
     assert agreement.agree(one, other, known(one, other))
-
-
-def test_runs_of_the_same_clients_share_a_setting_and_other_inputs_do_not() -> None:
-    same = noise.same_clients()
-    assert same["fedobp/calibration-m0.7-mnist-dir0.1"] == "fedobp/mnist-dir0.1"
-    assert same["fedobp/cifar10-dir0.1-sweep"] == "fedobp/cifar10-dir0.1"
-    assert not {"fedobp/cifar10-dir0.1", "fedobp/organa-dir0.1-corrected"} & same.keys()
-    assert all(same.get(first, first) == first for first in same.values())
 
 
 def test_the_board_s_trials_are_no_runs_of_the_noise_model() -> None:

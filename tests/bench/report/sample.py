@@ -15,7 +15,6 @@ from repfl.bench.report import latex, render
 from repfl.paper_tables.core import captions, figures, ranking, tables
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.noise import UNKNOWN
-from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import (
     Absent,
     Canvas,
@@ -27,6 +26,7 @@ from repfl.paper_tables.core.result import (
     Table,
 )
 from repfl.paper_tables.core.tables import Place, Row
+from repfl.paper_tables.core.verdict import Printing
 
 GOLDEN = Path(__file__).parent / "golden"
 COLUMNS = (

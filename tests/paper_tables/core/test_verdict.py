@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from math import isnan, nan
+from math import exp, isnan, log, nan, sqrt
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from repfl.paper_tables.core.statistics import Expected
-from repfl.paper_tables.core.verdict import Kind, Runs, Verdict, at_floor, judge, words
+from repfl.paper_tables.core.statistics import Prior
+from repfl.paper_tables.core.verdict import (
+    MARGIN,
+    Kind,
+    Printing,
+    Reading,
+    Runs,
+    Verdict,
+    at_floor,
+    compare,
+    discrimination,
+    judge,
+    readings,
+    words,
+)
 
-QUIET, LOUD = Expected(0.04, 10.0), Expected(25.0, 10.0)
+QUIET, LOUD = Prior(log(0.04), 0.2), Prior(log(25.0), 0.2)
 
 
 @pytest.mark.parametrize(
@@ -129,3 +143,96 @@ def test_a_count_of_other_things_is_not_called_different() -> None:
     """A closed form that leaves out what the printed one may have in it."""
     found = judge(Runs(3.005), Runs(2.977), kind=Kind.CLOSED, apart="ours leaves some out")
     assert (found.verdict, found.basis) == (Verdict.OTHER_SCALE, "ours leaves some out")
+
+
+# -- how often the rule errs -----------------------------------------------------------------------
+
+KNOWN = (Prior(log(0.04), 6.7), Prior(log(0.25), 1.0), Prior(0.0, 0.3), Prior(log(4.0), 2.0))
+"""From quiet to loud, from hardly to well known."""
+DRAWS = 120
+
+
+def side(mean: float, deviation: float, runs: int, rng: np.random.Generator, told: bool) -> Runs:
+    """Invented runs, as a table has them."""
+    values = mean + deviation * rng.standard_normal(runs)
+    std = float(np.std(values, ddof=1)) if runs > 1 and told else nan
+    return Runs(float(values.mean()), std, runs)
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["no ±", "with ±"])
+@pytest.mark.parametrize("theirs", [1, 3, 5])
+@pytest.mark.parametrize("ours", [1, 3, 5])
+def test_the_rule_errs_in_at_most_five_per_cent(ours: int, theirs: int, told: bool) -> None:
+    rng = np.random.Generator(np.random.Philox(100 * ours + 10 * theirs + told))
+    said: dict[float, list[Verdict]] = {0.0: [], 0.9: [], MARGIN: []}
+    covered = []
+    for gap, verdicts in said.items():
+        for prior in KNOWN:
+            for _ in range(DRAWS):
+                deviation = exp((prior.mean + sqrt(prior.spread) * rng.standard_normal()) / 2)
+                mine = side(80 + gap, deviation, ours, rng, told=True)
+                printed = side(80, deviation, theirs, rng, told)
+                found = compare(printed, mine, prior)
+                verdicts.append(found.verdict)
+                covered.append(found.low <= gap <= found.high)
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.02)
+    for verdicts in said.values():
+        assert verdicts.count(Verdict.DIFFERS) <= 0.05 * len(verdicts)
+    assert said[MARGIN].count(Verdict.REPRODUCED) <= 0.05 * len(said[MARGIN])
+
+
+# -- readings of a printed ± -----------------------------------------------------------------------
+
+DOUBTED = Printing(runs=4, doubt="three of its runs seem equal", repeated=True)
+
+
+def test_a_printed_deviation_counts_unless_something_speaks_against_it() -> None:
+    trusted = Printing(runs=3).side(80.0, 1.0)
+    assert (trusted.std, trusted.count) == (pytest.approx(sqrt(1.5)), 3)
+    assert isnan(Printing(runs=3).side(80.0, 0.0).std)
+    doubted = DOUBTED.side(80.0, 1.0)
+    assert isnan(doubted.std)
+    assert doubted.count == 1
+
+
+def test_one_run_beside_equal_ones_has_the_deviation_of_two_values() -> None:
+    values, weights = np.array([1.0, 5.0]), np.array([0.75, 0.25])
+    found = DOUBTED.side(80.0, float(np.std([1.0, 1.0, 1.0, 5.0])), Reading.REPEATED)
+    assert found.std == pytest.approx(np.std(values, ddof=1))
+    assert found.count == pytest.approx(1 / (weights**2).sum())
+    assert found.known[1] == 1
+
+
+def table(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame({"column": "c", "kind": "trained accuracy", **columns})
+
+
+def test_verdicts_are_counted_by_reading() -> None:
+    told = [
+        {Reading.OWN: ("undecided", True), Reading.STATED: ("reproduced", False)},
+        {Reading.OWN: ("undecided", True)},  # a number without ±
+        None,
+    ]
+    found = readings([table(verdict=["undecided", "undecided", "not measured"], readings=told)])
+    assert found.loc[str(Reading.OWN)].to_dict() == {
+        "reproduced": 0,
+        "differs": 0,
+        "undecided": 2,
+        "used": 2,
+    }
+    assert found.loc[str(Reading.STATED), ["reproduced", "undecided", "used"]].tolist() == [1, 1, 0]
+    assert str(Reading.REPEATED) not in found.index
+
+
+def test_a_column_tells_how_many_wrong_pairs_its_margin_lets_through() -> None:
+    frame = table(
+        row=["a", "b", "far", "unmeasured"],
+        published=[80.0, 80.4, 90.0, 80.1],
+        ours=[80.1, 80.5, 90.1, nan],
+        gap_low=[-0.3, -0.3, -5.0, nan],
+        gap_high=[0.5, 0.5, 5.2, nan],
+        verdict=["reproduced", "reproduced", "undecided", "not measured"],
+    )
+    found = discrimination(frame).loc["c"]
+    assert found.tolist() == [9, 4, 4]
+    assert discrimination(frame.assign(gap_low=-2.0)).loc["c", "reproduced"] == 0

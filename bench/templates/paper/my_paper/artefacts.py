@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.published import Printing
 from repfl.paper_tables.core.result import Column, Figure, Result, Table
 from repfl.paper_tables.core.tables import Place, Row
+from repfl.paper_tables.core.verdict import Printing
 
 PAPER = "my-paper"
 ROWS = (Row("Local"), Row("FedAvg"), Row("FedPer"))
