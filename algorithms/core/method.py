@@ -201,8 +201,8 @@ def register(
     each. `cost` is what a training sample costs, as a multiple of FedAvg's: measured at batch 32 on
     cnn4, or on resnet8 where the method needs batch norm. `quick` are hyper-parameters with which a
     check of the contract does not take long; `gate` are those with which the gate's few rounds and
-    clients show both sides of every switch. `files` are those beside a plug-in's file that decide
-    its numbers too, such as weights: a change of any makes its results stale.
+    clients show both sides of every switch. `files` are those that the
+    method reads, such as weights, relative to its own file: their hashes are part of a cell's id.
     """
 
     def add(cls: type[M]) -> type[M]:

@@ -34,7 +34,7 @@ def method_summaries(paths: Sequence[str] = ()) -> list[dict[str, Any]]:
     """
     from repfl.bench.grid import plugins
 
-    if paths or any(plugins.entry_points(group=group) for group in plugins.GROUPS):
+    if paths or plugins.entry_points(group=plugins.GROUP):
         from repfl.algorithms.core.method import methods
 
         plugins.load(paths)

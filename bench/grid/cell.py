@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import UserError, unknown
@@ -66,27 +68,26 @@ class Cell:
     hp: Mapping[str, Any]
     recipe: Mapping[str, Any]
     seed: int
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the files that the method declares to read, by name."""
 
     @cached_property
     def json(self) -> dict[str, Any]:
         """Everything that distinguishes this cell from any other."""
-        return plain(
-            {
-                "method": self.method,
-                "version": self.version,
-                "hp": self.hp,
-                "recipe": self.recipe,
-                "seed": self.seed,
-            }
-        )
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if not self.inputs:
+            del values["inputs"]
+        return plain(values)
 
     @cached_property
     def id(self) -> str:
         """The SHA-256 of `canonical(self.json)`, put together from parts."""
         hp, recipe = _canonical_part(self.hp), _canonical_part(self.recipe)
         method, seed, version = map(canonical, (self.method, self.seed, self.version))
+        inputs = f'"inputs":{canonical(self.inputs)},' if self.inputs else ""
         text = (
-            f'{{"hp":{hp},"method":{method},"recipe":{recipe},"seed":{seed},"version":{version}}}'
+            f'{{"hp":{hp},{inputs}"method":{method},"recipe":{recipe},"seed":{seed},'
+            f'"version":{version}}}'
         )
         return sha256(text.encode()).hexdigest()
 
@@ -104,10 +105,16 @@ class Cell:
 
 
 def build_cell(
-    method: str, hp: Mapping[str, Any], recipe: Recipe, seed: int, place: str = ""
+    method: str,
+    hp: Mapping[str, Any],
+    recipe: Recipe,
+    seed: int,
+    place: str = "",
+    *,
+    inputs: Mapping[str, str] | None = None,
 ) -> Cell:
     """Return the cell of a method, its hyper-parameters, a recipe and a seed; refuse in one line
-    what is wrong.
+    what is wrong. `inputs` are the hashes of a stored cell's files; None: those of today.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < MAX_SEED:
         raise UserError(
@@ -118,7 +125,33 @@ def build_cell(
     if key not in _RESOLVED:
         checked = hyperparameters(method, hp, place)
         _RESOLVED[key] = adapter(checked.__class__).dump_python(checked, mode="json")
-    return Cell(method, entry(method).version, _RESOLVED[key], recipe_values(recipe), seed)
+    known = entry(method)
+    if inputs is None:
+        inputs = _input_hashes(known, place) if known.files else {}
+    return Cell(method, known.version, _RESOLVED[key], recipe_values(recipe), seed, inputs)
+
+
+def _input_hashes(known: Entry, place: str) -> dict[str, str]:
+    """Hash the files that a method declares, whose names count from the folder of its module."""
+    folder = Path(str(sys.modules[known.cls.__module__].__file__)).parent
+    try:
+        return {name: _hash(folder / name, _state(folder / name)) for name in known.files}
+    except OSError as error:
+        raise UserError(
+            f"{place + ': ' if place else ''}method {known.name!r} declares the file"
+            f" {error.filename}: {error.strerror}"
+        ) from None
+
+
+@lru_cache(maxsize=64)
+def _hash(path: Path, _state: tuple[int, ...]) -> str:
+    """Hash a file, again only if it has changed."""
+    return sha256(path.read_bytes()).hexdigest()
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 _RESOLVED: dict[tuple[Any, str], dict[str, Any]] = {}
@@ -128,12 +161,15 @@ seed.
 
 
 def reopen(values: Mapping[str, Any]) -> Cell:
-    """Return the cell of a record, if today's registry still has its method."""
+    """Return the cell of a record, with the input files it had, if today's registry still has its
+    method.
+    """
     try:
         method, hp, recipe, seed = (values[key] for key in ("method", "hp", "recipe", "seed"))
     except (KeyError, TypeError):
         raise UserError("a cell needs the fields method, hp, recipe and seed") from None
-    return build_cell(method, hp, recipe_from(recipe, "recipe of the record"), seed)
+    found = recipe_from(recipe, "recipe of the record")
+    return build_cell(method, hp, found, seed, inputs=values.get("inputs", {}))
 
 
 # -- methods and their hyper-parameters ------------------------------------------------------------

@@ -34,14 +34,14 @@ def compute(
     task: Task, options: Options, store: Store, tell: Tell, stop: Callable[[], bool]
 ) -> Record:
     """Compute a cell and store its record."""
-    from repfl.bench.grid import plugins
+    from repfl.bench.grid import process_state
     from repfl.bench.run.clients import clients_of, make
     from repfl.bench.run.counting import RoundCounter
     from repfl.datasets.core.cache import open_dataset
 
     machine.clear(options.device)
-    begun, before, cell = Clocks.now(), plugins.settings(), task.cell
-    with plugins.randomness_kept():  # a data set's own code imports what it likes
+    begun, before, cell = Clocks.now(), process_state.settings(), task.cell
+    with process_state.randomness_kept():  # a data set's own code imports what it likes
         open_dataset(cell.recipe["dataset"])
     clients = clients_of(cell)
     run = make(cell, clients, options)
@@ -71,7 +71,7 @@ def compute(
                 f"time limit of {options.time_limit:g} s reached after round {run.round} of"
                 f" {cell.rounds}"
             )
-    if change := plugins.moved(before):
+    if change := process_state.moved(before):
         raise StoreError(
             f"method {cell.method!r} changes {change}: this process cannot be trusted with another"
             " cell"

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from repfl.bench.grid import plugins
-from repfl.bench.grid.plugins import moved, settings
+from repfl.bench.grid.process_state import moved, settings
 from repfl.paper_tables.core import published
 from tests.bench.cli.test_fuzz import answered
 from tests.bench.conftest import GRID, ROOT, Said, repfl, task
@@ -206,7 +206,7 @@ def as_before() -> Iterator[None]:
     torch.set_default_dtype(torch.float32)
     torch.set_default_device(None)
     torch.backends.mkldnn.enabled = True  # type: ignore[assignment]
-    torch.backends.nnpack.set_flags(True)
+    torch.backends.cudnn.benchmark = False
     torch.use_deterministic_algorithms(False)
     torch.set_float32_matmul_precision("highest")
     torch.set_grad_enabled(True)
@@ -230,9 +230,9 @@ class FedAvg(Method):
             "the default dtype from torch.float32 to torch.float64",
         ),
         ("torch.set_default_device('meta')", "the default device from cpu to meta"),
-        ("torch.backends.mkldnn.enabled = False", "mkldnn_enabled from True to False"),
-        ("torch.backends.nnpack.set_flags(False)", "nnpack_enabled from True to False"),
-        ("torch.use_deterministic_algorithms(True)", "deterministic_algorithms from False to True"),
+        ("torch.backends.mkldnn.enabled = False", "mkldnn.enabled from True to False"),
+        ("torch.backends.cudnn.benchmark = True", "cudnn.benchmark from False to True"),
+        ("torch.use_deterministic_algorithms(True)", "deterministic algorithms from 0 to 2"),
         (
             "torch.set_float32_matmul_precision('medium')",
             "the precision of float32 matrix products",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
+from hashlib import sha256
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from runpy import run_path
@@ -18,6 +19,7 @@ from repfl.bench.cli.main import command_line
 from repfl.bench.cli.new import RUN, write
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
+from repfl.bench.grid.cell import reopen
 from repfl.bench.store import versions
 from repfl.bench.store.store import Store
 from repfl.datasets.core import prepare, registry
@@ -70,6 +72,11 @@ title = "A table"
 rows = [{ label = "Mine", method = "try-method" }]
 recipes = ["own"]
 """
+OWN_METHOD = (
+    GRID.replace("try-dataset", "digits")
+    .replace("try-model", "tiny")
+    .replace('"try-partition", options = { test_share = 0.3 }', '"iid"')
+)
 NET = """
 from torch import nn
 from repfl.algorithms.models import register
@@ -103,24 +110,28 @@ def load_again(files: Iterable[Path]) -> None:
     plugins.load([str(file) for file in files])
 
 
-def test_a_changed_file_that_a_plugin_declares_makes_its_numbers_stale(
-    here: Here, tmp_path: Path
-) -> None:
-    plugin, weights = start("method", tmp_path), tmp_path / "weights.pt"
+def test_the_files_that_a_method_declares_are_part_of_its_cells(here: Here, tmp_path: Path) -> None:
+    plugin, weights, results = start("method", tmp_path), tmp_path / "weights.pt", tmp_path / "r"
+    (tmp_path / "own.toml").write_text(OWN_METHOD)
+    asked = ("run", "--grid", tmp_path / "own.toml", "--plugin", plugin, "--results", results)
+    assert here(*asked, "--executor", "inline").code == 0
     text = plugin.read_text()
     plugin.write_text(text.replace("    sends=", '    files=("weights.pt",),\n    sends=', 1))
-    asked = ("run", "--plugin", plugin, "--results", tmp_path / "r", "--executor", "inline")
+    load_again([plugin])
     said = here(*asked)
     assert said.code == 2
-    assert "declares files = 'weights.pt', which is not in" in said.err
-    weights.write_bytes(b"one")
-    plugins.load([str(plugin)])
-    cell = {"method": "try-method", "recipe": {"dataset": "digits", "model": "tiny"}}
-    made = versions.of_cell(cell)
-    assert versions.standing(made, cell).current
-    weights.write_bytes(b"two")
-    load_again([plugin])
-    assert "has changed since" in versions.standing(made, cell).reason
+    assert "method 'try-method' declares the file" in said.err
+    for content in (b"one", b"two", b"one"):
+        weights.write_bytes(content)
+        assert here(*asked, "--executor", "inline").code == 0
+    store = Store(results)
+    records = [record for cell in store.ids() if (record := store.get(cell))]
+    inputs = [dict(record.cell.get("inputs", {})) for record in records]
+    assert len(inputs) == 3  # no file, one, two
+    assert {} in inputs
+    assert {"weights.pt": sha256(b"two").hexdigest()} in inputs
+    weights.unlink()
+    assert {reopen(record.cell).id for record in records} == set(store.ids())
 
 
 def test_a_changed_plugin_of_any_kind_makes_its_numbers_stale(here: Here, tmp_path: Path) -> None:
