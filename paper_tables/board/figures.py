@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.board import analysis, findings
-from repfl.paper_tables.board.view import View
-from repfl.paper_tables.core import figures, tables
+from repfl.paper_tables.board.view import ALONE, COMMON, View
+from repfl.paper_tables.core import figures, forms
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Figure, Sheet
 
@@ -20,7 +20,7 @@ PAPER = "board"
 
 
 def fig1(evidence: Evidence) -> Figure:
-    """Accuracies and average ranks, and which of them cannot be told apart from the best."""
+    """Accuracies and average ranks, and which of them are not significantly different."""
     view = View(evidence)
     ranks, critical = analysis.ranks(view.compared)
     order = list(ranks.sort_values(kind="stable").index)
@@ -36,17 +36,16 @@ def fig1(evidence: Evidence) -> Figure:
     ).rename_axis("method")
 
     def draw(sheet: Sheet) -> Canvas:
-        count = 1 + len(panels)
-        canvas = sheet(2 + 2.6 * count, 1.2 + 0.2 * max(6, len(order)))
+        cells = _beside(sheet, 1 + len(panels), 2.6, order)
         places = {name: -place for place, name in enumerate(order)}
-        cells = figures.panels(canvas, count, count, sharey=True)
         for axes, (panel, here) in zip(cells, data.groupby("panel", sort=False), strict=False):
             known = here.dropna(subset=["value"])
             if known.empty:
                 figures.not_run(axes)
                 continue
-            best = known["value"].min() if panel == "rank" else known["value"].max()
-            end = best + known["apart"].iloc[0] * (1 if panel == "rank" else -1)
+            rank = panel == "rank"
+            best = known["value"].min() if rank else known["value"].max()
+            end = best + known["apart"].iloc[0] * (1 if rank else -1)
             if np.isfinite(end):
                 axes.axvspan(best, end, color="0.5", alpha=0.18, linewidth=0)
             axes.errorbar(
@@ -58,19 +57,26 @@ def fig1(evidence: Evidence) -> Figure:
                 markersize=4,
                 linewidth=1,
             )
-            axes.set_yticks(list(places.values()), [figures.literal(str(m)) for m in places])
-            axes.set_title("average rank (1 is best)" if panel == "rank" else str(panel))
-            axes.set_xlabel("rank" if panel == "rank" else "accuracy in %")
-        return canvas
+            axes.set_title("average rank (1 is best)" if rank else str(panel))
+            axes.set_xlabel("rank" if rank else "accuracy in %")
+        return cells[0].figure  # type: ignore[return-value]
 
     told = f" ({critical:.1f})" if isfinite(critical) else ""
     what = (
-        "Average ranks over recipes and studies, and accuracies with 95 % intervals. Methods whose"
-        " point lies in the grey band are not told apart from the best one at 5 %: Nemenyi's"
-        f" critical difference of ranks{told}, Tukey's of accuracies."
+        "Average ranks over settings and studies, and accuracies with 95 % intervals. Methods whose"
+        " point lies in the grey band are not significantly different from the best one at 5 %:"
+        f" Nemenyi's critical difference of ranks{told}, Tukey's of accuracies."
     )
-    drawn = (draw, data.reset_index())
-    return _figure(view, "fig1", "Who leads, and who cannot be told apart", what, drawn)
+    return _figure(view, "fig1", "Who leads, and by how much", what, draw, data.reset_index())
+
+
+def _beside(sheet: Sheet, count: int, width: float, rows: list[str]) -> list[Axes]:
+    """Return panels beside each other whose common axis names rows, the first on top."""
+    canvas = sheet(2 + width * count, 1.2 + 0.2 * max(6, len(rows)))
+    cells = figures.panels(canvas, count, count, sharey=True)
+    names = [figures.literal(name) for name in rows]
+    cells[0].set_yticks([-place for place in range(len(rows))], names)
+    return cells
 
 
 def fig2(evidence: Evidence) -> Figure:
@@ -79,7 +85,6 @@ def fig2(evidence: Evidence) -> Figure:
     order = view.mean("value").dropna().sort_values(ascending=False).index
     clients = view.clients[view.clients["column"].isin(list(view.shown))]
     found = analysis.improvement(clients, [str(name) for name in order])
-    data = found.rename_axis("method").reset_index()
 
     def draw(sheet: Sheet) -> Canvas:
         size = 2 + 0.27 * len(order)
@@ -93,15 +98,16 @@ def fig2(evidence: Evidence) -> Figure:
         axes.set_xticks(range(len(names)), names, rotation=90)
         axes.set_yticks(range(len(names)), names)
         axes.grid(visible=False)
-        bar = canvas.colorbar(image, ax=axes, shrink=0.7)
-        bar.set_label("clients better off with the row's method")
+        label = "clients better off with the row's method"
+        canvas.colorbar(image, ax=axes, shrink=0.7, label=label)
         return canvas
 
     what = (
         "The share of clients that are better off with the method of the row than with that of the"
-        " column; equal accuracies count half, every recipe and study the same."
+        " column; equal accuracies count half, every setting and study the same."
     )
-    return _figure(view, "fig2", "Which method leaves more clients better off?", what, (draw, data))
+    data = found.rename_axis("method").reset_index()
+    return _figure(view, "fig2", "Which method leaves more clients better off?", what, draw, data)
 
 
 FRONTS = {
@@ -117,61 +123,59 @@ def fig3(evidence: Evidence) -> Figure:
     data = pd.DataFrame({"method": value.index, "value": value.to_numpy()}).dropna()
     for name in FRONTS:
         data[name] = data["method"].map(view.mean(name))
-
-    over = ", mean over recipes" if len(view.shown) > 1 else ""
+    over = ", mean over settings" if len(view.shown) > 1 else ""
 
     def draw(sheet: Sheet) -> Canvas:
-        canvas = sheet(12, 1.2 + 0.19 * max(12, len(data)))
-        for axes, (name, label) in zip(figures.panels(canvas, 2, 2), FRONTS.items(), strict=True):
-            _front(axes, data, name)
+        canvas = sheet(11, 4.6)
+        cells = figures.panels(canvas, 2, 2, sharey=True)
+        for axes, (name, label) in zip(cells, FRONTS.items(), strict=True):
+            _front(axes, data.dropna(subset=[name, "value"]).set_index("method"), name)
             axes.set_xlabel(label)
-            axes.set_ylabel(f"accuracy in %{over}")
+        cells[0].set_ylabel(f"accuracy in %{over}")
         return canvas
 
     what = (
         f"Accuracy against bytes and against multiply-adds: {' and '.join(view.shown.values())},"
         " means over studies. The line is the front: methods that no other beats at the same cost"
-        " or less; costs within 1 % are taken for the same. What is trained before scoring, such as"
-        " fine-tuning, is not counted. Names stand in the order of accuracy, those of the front in"
-        " bold; costs are on a logarithmic scale."
+        " or less; costs within 1 % are taken for the same. The front, the dearest method,"
+        f" {ALONE}, {COMMON} and the five papers' methods (black) are named; all values are in the"
+        " csv. What is trained before scoring, such as fine-tuning, is not counted."
     )
-    return _figure(view, "fig3", "What accuracy costs", what, (draw, data))
+    return _figure(view, "fig3", "What accuracy costs", what, draw, data)
 
 
-def _front(axes: Axes, data: pd.DataFrame, cost: str) -> None:
-    known = data.dropna(subset=[cost, "value"]).set_index("method")
+def _front(axes: Axes, known: pd.DataFrame, cost: str) -> None:
     if known.empty:
         figures.not_run(axes)
         return
     front = analysis.front(known["value"], known[cost])
+    own = [name for name in findings.PAPERS if name in known.index]
     _logarithmic(axes, known[cost])
     axes.plot(known[cost], known["value"], "o", color="0.6", markersize=4)
-    axes.plot(
-        known.loc[front, cost],
-        known.loc[front, "value"],
-        "o-",
-        color=figures.PALETTE[1],
-        markersize=5,
-    )
-    order = known.sort_values("value", kind="stable")
-    for place, (name, spent, reached) in enumerate(order[[cost, "value"]].itertuples()):
-        axes.annotate(  # beside the axes and evenly spaced, since many methods cost the same
-            figures.literal(str(name)),
-            (spent, reached),
-            (1.08, (place + 0.5) / len(order)),
-            textcoords="axes fraction",
+    axes.plot(known.loc[own, cost], known.loc[own, "value"], "o", color="black", markersize=4)
+    line = known.loc[front]
+    axes.plot(line[cost], line["value"], "-", color=figures.PALETTE[1], zorder=1)
+    axes.plot(line[cost], line["value"], "o", color=figures.PALETTE[1], markersize=5)
+    named = {*front, *own, str(known[cost].idxmax()), ALONE, COMMON} & set(known.index)
+    low, high = np.log10(known[cost].clip(lower=1)).agg(["min", "max"])
+    step = 0.035 * float(known["value"].max() - known["value"].min())
+    height = float("inf")
+    for name, point in known.loc[sorted(named)].sort_values("value", ascending=False).iterrows():
+        far = np.log10(max(1.0, point[cost])) > low + 0.6 * (high - low)
+        height = min(float(point["value"]) + step / 2, height - step)
+        axes.text(
+            point[cost],
+            height,
+            f"   {figures.literal(str(name))}   ",
             fontsize=7,
             fontweight="bold" if name in front else "normal",
+            horizontalalignment="right" if far else "left",
             verticalalignment="center",
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "linewidth": 0.3, "color": "0.6", "relpos": (0, 0.5)},
         )
 
 
 def _logarithmic(axes: Axes, costs: pd.Series) -> None:
-    """Most methods send what FedAvg sends, one a multiple; one that sends nothing has no
-    logarithm, and stands at the left of the least.
-    """
+    """Set an axis on which a method that sends nothing stands at the left of the least."""
     some = costs[costs > 0]
     if some.empty:
         return
@@ -180,10 +184,9 @@ def _logarithmic(axes: Axes, costs: pd.Series) -> None:
     else:
         axes.set_xscale("log")
     low, high = float(some.min()), float(costs.max())
-    decades = np.log10(high / low)
-    steps = (1, 2, 5) if decades < 2.5 else (1,)
-    every = [step * 10.0**power for power in range(-3, 10) for step in steps]
-    marks = [mark for mark in every if low * 0.9 <= mark <= high * 1.1]
+    steps = (10, 15, 20, 30, 50, 70) if high < 10 * low else (10, 20, 50)
+    every = [step * 10.0**power for power in range(-4, 9) for step in steps]
+    marks = [mark for mark in every if low * 0.85 <= mark <= high * 1.1]
     marks = [0.0, *marks] if len(some) < len(costs) else marks
     axes.set_xticks(marks, [f"{mark:,g}" for mark in marks])
     axes.minorticks_off()
@@ -192,50 +195,48 @@ def _logarithmic(axes: Axes, costs: pd.Series) -> None:
 def fig4(evidence: Evidence) -> Figure:
     """How much a method depends on its tuning: all trials."""
     view = View(evidence)
-    trials = view.trials
-    data = trials[trials["status"] != "missing"][
-        ["method", "column", "study", "trial", "status", "validation", "chosen"]
-    ]
+    fields = ["method", "column", "study", "trial", "status", "validation", "chosen"]
+    data = view.trials[view.trials["status"] != "missing"][fields]
 
     def draw(sheet: Sheet) -> Canvas:
-        columns = {k: v for k, v in view.columns.items() if k in set(data["column"])}
-        columns = columns or view.columns
-        count = max(1, len(columns))
-        canvas = sheet(1.6 + 3.2 * count, 1.2 + 0.2 * max(6, len(view.methods)))
+        known = {k: v for k, v in view.columns.items() if k in set(data["column"])} or view.columns
+        cells = _beside(sheet, max(1, len(known)), 3.2, list(view.methods))
         places = {name: -index for index, name in enumerate(view.methods)}
-        for axes, (key, label) in zip(
-            figures.panels(canvas, count, count, sharey=True), columns.items(), strict=False
-        ):
+        for axes, (key, label) in zip(cells, known.items(), strict=False):
             here = data[data["column"] == key]
             for chosen, colour in ((False, "0.6"), (True, figures.PALETTE[1])):
                 points = here[here["chosen"] == chosen]
                 heights = points["method"].map(places)
                 axes.plot(points["validation"], heights, "o", markersize=3, color=colour)
             fallen = here.loc[here["status"] != "done", "method"].map(places)
-            axes.plot(
-                [0.02] * len(fallen), fallen, "x", color="0.3", transform=axes.get_yaxis_transform()
-            )
-            axes.set_yticks(list(places.values()), [figures.literal(name) for name in places])
+            edge = axes.get_yaxis_transform()
+            axes.plot([0.02] * len(fallen), fallen, "x", color="0.3", transform=edge)
             axes.set_title(figures.literal(label))
             axes.set_xlabel("validation accuracy in %")
-        return canvas
+        return cells[0].figure  # type: ignore[return-value]
 
     what = (
         "Validation accuracy of every trial of every study; the chosen ones are coloured, a cross"
         " at the left is a trial that diverged. A wide line is a method that must be tuned."
     )
     says = findings.of(view, findings.spread)
-    return _figure(view, "fig4", "How much tuning matters", what, (draw, data), says)
-
-
-Drawn = tuple[Callable[[Sheet], Canvas], pd.DataFrame]
+    return _figure(view, "fig4", "How much tuning matters", what, draw, data, findings=says)
 
 
 def _figure(
-    view: View, name: str, title: str, what: str, drawn: Drawn, says: tuple[str, ...] = ()
+    view: View,
+    name: str,
+    title: str,
+    what: str,
+    draw: Callable[[Sheet], Canvas],
+    data: pd.DataFrame,
+    findings: tuple[str, ...] = (),
 ) -> Figure:
-    caption = view.caption(what)
-    ids = tables.done_ids(view.evidence)
-    draw, data = drawn
-    head = (PAPER, name, title, caption, view.evidence.scale)
-    return Figure(*head, ids=ids, findings=says, draw=draw, data=data, alt=caption)
+    told = view.caption(what)
+    return forms.figure(
+        *(view.evidence, (PAPER, name), title, what, draw, data),
+        caption=told,
+        alt=told,
+        stamp="",
+        findings=findings,
+    )

@@ -1,7 +1,7 @@
-"""What the board's numbers say, in sentences that are made from them and never typed.
+"""What the board's numbers say, in about five sentences that are made from them and never typed.
 
-A recipe is spoken of once every method has made its last trial in it: before, another trial may win
-a study.
+A setting is spoken of once every method has made its last trial in it: before, another trial may
+win a study. What the frozen protocol says stands before what its addenda added.
 """
 
 from __future__ import annotations
@@ -11,220 +11,238 @@ from math import isfinite, nan
 
 import pandas as pd
 
-from repfl.paper_tables.board import analysis, frozen
+from repfl.paper_tables.board import analysis
 from repfl.paper_tables.board.analysis import Standing
-from repfl.paper_tables.board.view import ALONE, APART, COMMON, TUNED, View
-from repfl.paper_tables.board.words import counted, listed, ordinal, row, rows, signed
+from repfl.paper_tables.board.view import ADDED, ALONE, APART, COMMON, TUNED, WIDER, View
 from repfl.paper_tables.core.statistics import LEVEL
 
 PAPERS = ("FedPURIN", "FedOBP", "PFedDST", "Star-PFL, before aggregation", "FedSelect")
 """The methods of the five papers of this suite."""
-NOT_IN = {"work": " (without what is trained before scoring, such as fine-tuning)"}
 FRONTS = {"traffic": ("bytes", "KiB"), "work": ("multiply-adds", "million")}
+WITH = "With the addenda's rows. "
+NAMED = 4
+"""Rows that are named one by one; of more the number is given."""
 
 
 def of(view: View, says: Callable[[View], Iterable[str]]) -> tuple[str, ...]:
-    """What some numbers say at the board's own size; the self-test on digits says nothing."""
+    """Return what some numbers say; those of the self-test on digits say nothing."""
     return tuple(says(view)) if view.evidence.scale == "paper" else ()
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def signed(gap: float, half: float = nan) -> str:
+    """Return a difference in points with its interval."""
+    told = f"{gap:+.1f}"
+    if isfinite(half):
+        told += f" ({gap - half:+.1f} to {gap + half:+.1f})"
+    return told.replace("-", "\N{MINUS SIGN}")
+
+
+def ordinal(place: int) -> str:
+    """Return a place in words."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place}{'th' if place % 100 in (11, 12, 13) else ending}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return parts of a sentence as one reads them."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def rows(names: Iterable[str]) -> str:
+    """Return names of rows, in quotation marks if they have a comma of their own."""
+    return listed([f"“{name}”" if "," in name else name for name in names])
+
+
+def _some(names: Sequence[str], *, none: str = "none") -> str:
+    """Return a few rows by name, many by number."""
+    return none if not names else rows(names) if len(names) <= NAMED else f"{len(names)} rows"
+
+
+def _ranked(scores: pd.DataFrame, view: View) -> Iterator[tuple[str, Standing, pd.Series]]:
+    """Yield every setting that is spoken of, with its methods in order."""
+    for key, label in view.spoken.items():
+        here = analysis.standing(scores, key)
+        order = here.means.dropna().sort_values(ascending=False)
+        if len(order) > 1 and isfinite(here.apart):
+            yield label, here, order
 
 
 # -- accuracy --------------------------------------------------------------------------------------
 
 
 def accuracy(view: View) -> Iterator[str]:
-    """Say what the frozen protocol says, then what its addenda change: who leads, who is told
-    apart from whom, and where the five papers' methods are.
+    """Say who leads by the frozen protocol, then with the addenda's rows, who is significantly
+    different from local training, and where the five papers' methods are.
     """
-    if added := frozen.added_rows(view):
-        yield from frozen.leaders(view)
-        if view.spoken:
-            yield frozen.addenda(added)
-    if len(view.spoken) > 1:
-        yield from _over_all(view)
-    for key, label in view.spoken.items():
-        here = analysis.standing(view.scores, key)
-        order = here.means.dropna().sort_values(ascending=False)
-        if len(order) < 2 or not isfinite(here.apart):
-            continue
-        if fallen := [str(m) for m in here.means.index if m not in order]:
-            yield f"{label}: all five trials of {rows(fallen)} diverged in some study: no score."
+    added = [name for name in view.methods if name in ADDED]
+    if added and view.spoken:
+        yield f"Frozen protocol. {_leaders(view.frozen, view)}"
+        wider = rows(name for name in added if name in WIDER)
+        more = f" {wider} also search a fine-tuning rate, with as many trials." if wider else ""
+        yield (
+            f"Addenda, written when the first setting had run, add {rows(added)}.{more} All else"
+            " here includes them."
+        )
+    if leaders := _leaders(view.scores, view):
+        yield f"{WITH if added else ''}{leaders}{_over_all(view)}"
+    yield from _beside_alone(view)
+    yield from _papers(view)
+    waiting = [
+        f"{view.columns[key]} ({len(view.methods) - len(open_)} of {len(view.methods)} methods are"
+        " complete)"
+        for key, open_ in view.missing.items()
+        if open_
+    ]
+    if waiting:
+        yield f"Nothing is said yet of {listed(waiting)}."
+
+
+def _leaders(scores: pd.DataFrame, view: View) -> str:
+    """Return who leads in every setting, and who is not significantly different."""
+    told = []
+    for label, here, order in _ranked(scores, view):
         leader, *near = analysis.near_leader(here, order)
-        yield (
-            f"{label}{frozen.WITH if added else ''}: {leader} has the highest"
-            f" accuracy, {order.iloc[0]:.1f} %"
-            f" (± {here.half:.1f} beside the others). {rows(near) or 'No other row'} cannot be"
-            f" told apart from it: between {len(order)} rows and {here.studies} studies,"
-            f" differences below {here.apart:.1f} points may be chance (Tukey's test)."
+        lost = [str(name) for name in here.means.index if name not in order]
+        places = order.rank(ascending=False, method="min").astype(int)
+        later = [f"{name} {ordinal(places[name])}" for name in APART if name in places]
+        more = f"; replaced later: {listed(later)}" if later else ""
+        more += f"; no score, since all trials of a study diverged: {rows(lost)}" if lost else ""
+        told.append(
+            f"{label}: {leader} has the highest accuracy of {len(order)} methods,"
+            f" {order.iloc[0]:.1f} %; not significantly different: {_some(near)} (Tukey's test,"
+            f" {here.studies} studies: below {here.apart:.1f} points){more}"
         )
-        yield _noise(label, analysis.noise_shares(view.scores, key))
-        yield from _beside_alone(label, here, order)
-        yield from _papers(label, here, order)
-    if view.spoken and view.apart:
-        yield (
-            f"The rows {rows(view.apart)} stand apart and are not compared;"
-            f" {rows([APART[name] for name in view.apart])} are, in their place. The protocol's"
-            " addenda say why."
-        )
-    for key, open_ in view.missing.items():
-        if open_:
-            yield (
-                f"{view.columns[key]}: {len(view.methods) - len(open_)} of {len(view.methods)} rows"
-                " have made all their trials. Nothing is said of it before the others have."
-            )
+    return f"{'. '.join(told)}." if told else ""
 
 
-def _over_all(view: View) -> Iterator[str]:
-    """Who ranks first over several recipes, and who cannot be told apart from it."""
+def _over_all(view: View) -> str:
+    """Return who ranks first over several settings."""
+    if len(view.spoken) < 2:
+        return ""
     leader, told = analysis.overall(view.compared)
     if not leader:
-        return
+        return ""
     others = told.drop(index=leader).sort_values("rank")
     near = [str(name) for name in others.index[~(others["p"] < 1 - LEVEL)]]
-    blocks = int(told["blocks"].max())
-    with_added = frozen.WITH if frozen.added_rows(view) else ""
-    yield (
-        f"{listed(list(view.spoken.values()))}{with_added}: {leader} ranks first on average"
-        f" ({float(told['rank'][leader]):.1f} of {len(told)}, over {blocks} studies)."
-        f" {rows(near) or 'No other row'} cannot be told apart from it (Tukey's test of the mean"
-        " differences). This is about these recipes, and not about others."
-    )
-
-
-def _noise(label: str, shares: pd.Series) -> str:
-    """Whose accuracy moves most from study to study."""
-    most = shares.nlargest(2)
     return (
-        f"{label}: the interval takes all rows for equally noisy. They are not: {most.index[0]} and"
-        f" {most.index[1]} make up {100 * most.sum():.0f} % of the noise. They are less certain"
-        " than it says, and most others more."
+        f" Over {int(told['blocks'].max())} studies {leader} ranks first on average"
+        f" ({float(told['rank'][leader]):.1f} of {len(told)}); not significantly different:"
+        f" {_some(near)}."
     )
 
 
-def _beside_alone(label: str, here: Standing, order: pd.Series) -> Iterator[str]:
-    if ALONE not in order:
-        return
-    gaps = order.drop(ALONE) - order[ALONE]
-    above, below = (gaps > here.apart).sum(), gaps[gaps < -here.apart]
-    said = f": {rows(list(below.index))}" if len(below) else ""
-    yield (
-        f"{label}: {above} of {len(gaps)} rows are above {ALONE} ({order[ALONE]:.1f} %) by more"
-        f" than chance, {len(gaps) - above - len(below)} cannot be told apart from it, {len(below)}"
-        f" {'is' if len(below) == 1 else 'are'} below{said}."
-    )
-    for name in (TUNED, COMMON):
-        if name in gaps:
-            yield f"{label}: {name} minus {ALONE}: {signed(gaps[name], here.gap)}."
+def _beside_alone(view: View) -> Iterator[str]:
+    """Say how many methods are significantly different from local training."""
+    told = []
+    for label, here, order in _ranked(view.scores, view):
+        if ALONE not in order:
+            continue
+        gaps = order.drop(ALONE) - order[ALONE]
+        below = [str(name) for name in gaps.index[gaps < -here.apart]]
+        said = [
+            f"{name} {signed(gaps[name], here.gap)}" for name in (TUNED, COMMON) if name in gaps
+        ]
+        told.append(
+            f"{label}: {int((gaps > here.apart).sum())} of {len(gaps)} methods are better, worse:"
+            f" {_some(below)}" + (f"; {', '.join(said)} points" if said else "")
+        )
+    if told:
+        yield f"Local training, and who differs significantly from it. {'. '.join(told)}."
 
 
-def _papers(label: str, here: Standing, order: pd.Series) -> Iterator[str]:
-    mine = [name for name in order.index if name in PAPERS]
-    if not mine or TUNED not in order:
-        return
-    places = order.rank(ascending=False, method="min").astype(int)
-    told = [
-        f"{row(name)} is {ordinal(places[name])} of {len(order)},"
-        f" {signed(order[name] - order[TUNED], here.gap)}"
-        for name in mine
-    ]
-    yield (
-        f"{label}: the methods of the five papers in this protocol, tuned like all others, and how"
-        f" far they are from {TUNED}: {'; '.join(told)}."
-    )
+def _papers(view: View) -> Iterator[str]:
+    """Say where the methods of the five papers are."""
+    told = []
+    for label, here, order in _ranked(view.scores, view):
+        mine = [name for name in order.index if name in PAPERS]
+        places = order.rank(ascending=False, method="min").astype(int)
+        if mine and TUNED in order:
+            each = (
+                f"{rows([name])} {ordinal(places[name])},"
+                f" {signed(order[name] - order[TUNED], here.gap)}"
+                for name in mine
+            )
+            told.append(f"{label}, of {len(order)}: {'; '.join(each)}")
+    if told:
+        yield (
+            f"The five papers' methods, tuned like all others, and their distance to {TUNED} in"
+            f" points. {'. '.join(told)}."
+        )
 
 
-# -- clients ---------------------------------------------------------------------------------------
+def noise(view: View) -> Iterator[str]:
+    """Say whose accuracy moves most from study to study, and which rows are not compared."""
+    for key, label in view.spoken.items():
+        shares = analysis.noise_shares(view.scores, key)
+        most = shares.nlargest(2)
+        yield (
+            f"{label}: all methods share one interval. {listed(list(map(str, most.index)))} vary"
+            f" more than it suggests ({100 * most.sum():.0f} % of the residual variance), most"
+            " others less."
+        )
+    if view.apart:
+        instead = rows(APART[name] for name in view.apart)
+        yield f"{rows(view.apart)} are shown and not compared; {instead} are, in their place."
+
+
+# -- clients, costs, tuning ------------------------------------------------------------------------
 
 
 def clients(view: View) -> Iterator[str]:
-    """Whom methods harm, and what they offer those who come late."""
+    """Say whom methods harm, and what they offer unseen clients."""
+    harmed, late = [], []
     for key, label in view.spoken.items():
-        yield from _harmed(label, analysis.standing(view.scores, key, "harm"))
-        yield from _late(label, analysis.standing(view.scores, key, "newcomers"))
+        here = analysis.standing(view.scores, key, "harm")
+        order = here.means.dropna().sort_values()
+        if len(order):
+            first, last = ((order.index[end], f"{order.iloc[end]:.1f} %") for end in (0, -1))
+            harmed.append(
+                f"{label}: {first[0]} {first[1]} (fewest), median method {order.median():.0f} %,"
+                f" {last[0]} {last[1]}{_near(here, order)}"
+            )
+        here = analysis.standing(view.scores, key, "newcomers")
+        order = here.means.dropna().sort_values(ascending=False)
+        if len(order):
+            alone = f", local training {order[ALONE]:.1f} %" if ALONE in order else ""
+            late.append(
+                f"{label}: {order.index[0]} {order.iloc[0]:.1f} %{alone}{_near(here, order)}"
+            )
+    if harmed:
+        yield f"Clients worse off than with local training. {'. '.join(harmed)}."
+    if late:
+        yield f"Accuracy of unseen clients, at best and alone. {'. '.join(late)}."
 
 
-def _harmed(label: str, here: Standing) -> Iterator[str]:
-    order = here.means.dropna().sort_values()
-    if order.empty:
-        return
-    first, *near = analysis.near_leader(here, order)
-    last = str(order.index[-1])
-    yield (
-        f"{label}: fewest clients score below their own {ALONE} model under {first},"
-        f" {order.iloc[0]:.1f} %; most under {last}, {order.iloc[-1]:.1f} %; under the middle row"
-        f" {order.median():.0f} %. {_open(near, here)}"
-    )
-
-
-def _open(near: Sequence[str], here: Standing) -> str:
-    """How many cannot be told apart from the first."""
+def _near(here: Standing, order: pd.Series) -> str:
+    """Return how many are not significantly different from the first."""
     if not isfinite(here.apart):
-        return "How far chance goes is not known."
-    told = counted(len(near), "other row lies", "other rows lie") if near else "no other row lies"
-    return (
-        f"Differences below {here.apart:.1f} points may be chance, and {told} within that distance."
-    )
-
-
-def _late(label: str, here: Standing) -> Iterator[str]:
-    order = here.means.dropna().sort_values(ascending=False)
-    if order.empty:
-        return
-    first, *near = analysis.near_leader(here, order)
-    none = len(here.means) - len(order)
-    alone = f"; alone they reach {order[ALONE]:.1f} %" if ALONE in order else ""
-    missing = f" {counted(none, 'row has', 'rows have')} nothing for a client that joins late."
-    yield (
-        f"{label}: newcomers reach most with what {first} gives them, {order.iloc[0]:.1f} %{alone}."
-        f" {_open(near, here)}{missing if none else ''}"
-    )
-
-
-# -- costs -----------------------------------------------------------------------------------------
+        return ""
+    near = len(analysis.near_leader(here, order)) - 1
+    return f"; {near} others within chance of the first ({here.apart:.1f} points)"
 
 
 def costs(view: View) -> Iterator[str]:
-    """What is gained per byte and per operation, over recipes."""
+    """Say what is gained per byte and per operation, over settings."""
     value = view.mean("value").dropna()
-    if value.empty:
-        return
-    over = listed(list(view.spoken.values()))
     for name, (what, unit) in FRONTS.items():
         cost = view.mean(name)
-        front = analysis.front(value, cost)
-        if front:
-            told = (f"{row(m)} ({cost[m]:,.0f} {unit}, {value[m]:.1f} %)" for m in front)
+        if front := analysis.front(value, cost):
+            told = [
+                f"{rows([method])} ({cost[method]:,.0f} {unit}, {value[method]:.1f} %)"
+                for method in front
+            ]
             yield (
-                f"{over}: best accuracy for {what} per client and round{NOT_IN.get(name, '')}, from"
-                f" little to much: {listed(list(told))}. For every other row, one of these is at"
-                " least as accurate and costs no more than it, or less than 1 % more."
+                f"Best accuracy for {what} per client and round, mean over"
+                f" {listed(list(view.spoken.values()))}: {listed(told)}. No other method is more"
+                " accurate at the same cost."
             )
-    close = _close(view)
-    sent = view.mean("traffic").reindex(close).dropna()
-    if len(sent) > 1:
-        leader, least = close[0], str(sent.idxmin())
-        yield (
-            f"{over}: of the rows that cannot be told apart from the best, {least} sends and"
-            f" receives least, {sent[least]:,.0f} KiB per client and round"
-            + (f"; {leader}: {sent[leader]:,.0f} KiB." if leader in sent.drop(least) else ".")
-        )
-
-
-def _close(view: View) -> list[str]:
-    """The methods that are not told apart from the leader in any recipe, the best
-    first.
-    """
-    near = view.mean("value").dropna().sort_values(ascending=False)
-    for key in view.spoken:
-        here = analysis.standing(view.scores, key)
-        near = near[here.means.max() - here.means.reindex(near.index) < here.apart]
-    return [str(name) for name in near.index]
-
-
-# -- tuning ----------------------------------------------------------------------------------------
 
 
 def tuning(view: View) -> Iterator[str]:
-    """What tuning is worth; nothing before all rows that a paper has values for have run as
+    """Say what tuning is worth; nothing before all rows that a paper has values for have run as
     printed, too.
     """
     for key, label in view.spoken.items():
@@ -232,45 +250,36 @@ def tuning(view: View) -> Iterator[str]:
         order = gains.means.dropna().sort_values()
         if len(order) < 2 or key in view.unprinted:
             continue
-        worse, clear = int((order < 0).sum()), int((order < -gains.half).sum())
-        told = counted(worse, "method scores higher", "methods score higher")
-        yield (
-            f"{label}: five trials are worth {signed(order.mean(), nan)} on average over"
-            f" {len(order)} methods: most to {order.index[-1]}"
-            f" ({signed(order.iloc[-1], gains.half)}), least to {order.index[0]}"
-            f" ({signed(order.iloc[0], gains.half)}). {told} with the values"
-            f" that {'its paper prints' if worse == 1 else 'their papers print'} and a learning"
-            f" rate of 0.05, {clear or 'none'} of them by more than chance."
-        )
         printed = analysis.standing(view.printed, key).means.reindex(order.index).dropna()
         tuned = analysis.standing(view.scores, key).means.dropna()
         leader = str(printed.idxmax())
         place = int(tuned.rank(ascending=False, method="min").get(leader, 0))
-        if place:
-            yield (
-                f"{label}: as printed, {leader} would lead with {printed.max():.1f} %; tuned alike"
-                f" it is {ordinal(place)}."
+        yield (
+            f"{label}: tuning with five trials adds {signed(order.mean())} points on average over"
+            f" {len(order)} methods, most for {order.index[-1]}"
+            f" ({signed(order.iloc[-1], gains.half)}), least for {order.index[0]}"
+            f" ({signed(order.iloc[0], gains.half)}); {int((order < 0).sum())} score higher as"
+            f" printed, {int((order < -gains.half).sum())} significantly."
+            + (
+                f" As printed {leader} would lead with {printed.max():.1f} %; tuned it is"
+                f" {ordinal(place)}."
+                if place
+                else ""
             )
+        )
 
 
 def spread(view: View) -> Iterator[str]:
-    """Who must be tuned most."""
-    found = analysis.spread_of_trials(view.trials).unstack()
+    """Say who must be tuned most."""
+    found, trials = analysis.spread_of_trials(view.trials).unstack(), view.trials
     for key, label in view.spoken.items():
         order = found[key].drop(list(view.apart), errors="ignore").dropna().sort_values()
+        fell = trials[(trials["column"] == key) & trials["status"].isin(["diverged", "failed"])]
+        told = listed([f"{name} {count}" for name, count in fell.groupby("method").size().items()])
         if len(order) > 1:
+            least, most = (f"{order.index[end]} ({order.iloc[end]:.1f})" for end in (0, -1))
             yield (
-                f"{label}: from the worst to the best of five trials, validation accuracy moves by"
-                f" {order.median():.1f} points in the middle row; least with {order.index[0]}"
-                f" ({order.iloc[0]:.1f}), most with {order.index[-1]} ({order.iloc[-1]:.1f})."
-                f"{_diverged(view, key)}"
+                f"{label}: over five trials validation accuracy moves by {order.median():.1f}"
+                f" points (median method), least with {least}, most with {most}."
+                + (f" Trials that diverged are not counted: {told}." if told else "")
             )
-
-
-def _diverged(view: View, key: str) -> str:
-    """Trials without an end, which no range counts."""
-    trials = view.trials
-    fell = trials[(trials["column"] == key) & trials["status"].isin(["diverged", "failed"])]
-    counts = fell.groupby("method").size()
-    told = [f"{name} {counted(count, 'trial', 'trials')}" for name, count in counts.items()]
-    return f" Not counted, since they diverged: {listed(told)}." if told else ""

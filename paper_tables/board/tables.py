@@ -36,6 +36,7 @@ def table1(evidence: Evidence) -> Table:
         columns,
         found,
         findings.accuracy,
+        notes=findings.of(view, findings.noise),
         summary=_summary(view),
         tested=TESTED,
     )
@@ -155,6 +156,8 @@ def _table(
     columns: Sequence[Column],
     found: dict[tuple[str, str], Value],
     says: Callable[[View], Iterable[str]],
+    *,
+    notes: tuple[str, ...] = (),
     **options: Any,
 ) -> Table:
     evidence = view.evidence
@@ -168,7 +171,7 @@ def _table(
         view.caption(what + _bounds(columns, found)),
         evidence.scale,
         findings=findings.of(view, says),
-        notes=tuple(_missing(view)),
+        notes=(*notes, *_missing(view)),
         ids=tables.done_ids(evidence),
         frame=frame,
         layout=TableLayout(rows, tuple(columns), floor=False, aside=view.apart),

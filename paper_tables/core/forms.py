@@ -102,6 +102,7 @@ def figure(
     claims: Sequence[Claim] = (),
     alt: str = "",
     accuracy: bool = False,
+    caption: str = "",
     **options: Any,
 ) -> Figure:
     """Return a figure from how it is drawn and its data. `what` begins its caption, which also says
@@ -110,7 +111,7 @@ def figure(
     return Figure(
         *key,
         title,
-        captions.caption(evidence, what, floor=False, accuracy=accuracy),
+        caption or captions.caption(evidence, what, floor=False, accuracy=accuracy),
         evidence.scale,
         tuple(notes),
         tuple(claims),
