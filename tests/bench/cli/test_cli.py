@@ -198,7 +198,7 @@ def test_a_plugin_is_a_method_like_any_other(
 ) -> None:
     assert "test-slow" in here("list", "methods", "--plugin", FAULTY).out
     facts = json.loads(here("info", "test-slow", "--plugin", FAULTY, "--json").out)
-    assert facts["rule"] == "Takes its time and is right."
+    assert facts["method"]["rule"] == "Takes its time and is right."
     options = ("--plugin", FAULTY, "--results", tmp_path / "r", "--executor", "inline")
     done = here("run", "--grid", grid, "--method", "test-slow[seconds=0]", *options)
     assert (done.code, "4 computed" in done.out) == (0, True)
