@@ -227,7 +227,9 @@ def _report(
     store = Store(results)
     with waiting("writing the report"):
         asked = _asked(chosen, store)
-        asked = replace(asked, again=again(chosen.plugin or (), store), style=style)
+        narrowed = bool(chosen.method or chosen.dataset or chosen.cell)
+        options = again(chosen.plugin or (), store)
+        asked = replace(asked, narrowed=narrowed, again=options, style=style)
         found = making.report(asked, store, out)
     printing.show_report(found)
     return found.runs, FAILED if found.failed else FINDING if found.problems else 0

@@ -5,10 +5,10 @@ changes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Planned, asked_beside, unique
@@ -17,9 +17,7 @@ from repfl.bench.report.sheet import Book, Sheet, as_json
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Store, writing
 from repfl.datasets.core.paths import real_path
-
-if TYPE_CHECKING:
-    from repfl.paper_tables.core.result import Result
+from repfl.paper_tables.core.result import Result, Table
 
 ASKED = 12
 """A command names as many cells at most; of more it names the artefact."""
@@ -34,6 +32,8 @@ class Asked:
     """The cells of the self-test."""
     best: bool = False
     """Whether the scales of an artefact are merged, the best evidence first."""
+    narrowed: bool = False
+    """Whether some rows or columns are selected: tables have no others."""
     again: str = ""
     """What commands must say beside the artefact."""
     style: str = "report"
@@ -109,7 +109,7 @@ def _key(planned: Sequence[Planned], store: Store, asked: Asked) -> str:
         for item in unique(planned)
         if item.cell.id in stored
     }
-    how = [asked.best, asked.again, asked.style]
+    how = [asked.best, asked.narrowed, asked.again, asked.style]
     return cache.digest([cache.code(), places, own, texts, stamps, how])
 
 
@@ -139,6 +139,8 @@ def _part(
         told |= runs.told(mine, Known(library, measured.read(mine[0].paper, scale)))
     order = list(dict.fromkeys(item.key for item in planned))
     results = best.merged(results) if asked.best else results
+    if asked.narrowed:
+        results = [_narrowed(result, planned) for result in results]
     results.sort(key=lambda result: order.index(result.key))
     results, files, undrawn = render.write(results, out, asked.style)
     problems += [f"artefact {name} could not be drawn: {why}" for name, why in undrawn.items()]
@@ -165,7 +167,6 @@ def _part(
 
 def _readings(results: Iterable[Result]) -> list[list[str]]:
     """Return how many verdicts come out how under each reading of a printed ±: a head and lines."""
-    from repfl.paper_tables.core.result import Table
     from repfl.paper_tables.core.verdict import readings
 
     found = readings(result.frame for result in results if isinstance(result, Table))
@@ -174,6 +175,25 @@ def _readings(results: Iterable[Result]) -> list[list[str]]:
         for name, line in zip(found.index, found.to_numpy(), strict=True)
     ]
     return [["what the printed ± is taken for", *found.columns], *lines] if lines else []
+
+
+def _narrowed(result: Result, planned: Sequence[Planned]) -> Result:
+    """Return a table with those rows and columns of which some cell is planned, and without the
+    claims, which are about the whole table.
+    """
+    if not isinstance(result, Table):
+        return result
+    mine = [item for item in planned if item.key == result.key]
+    measured = result.frame[result.frame["ours"].notna()]
+    rows = {item.row for item in mine} | set(measured["row"])
+    keys = {item.column for item in mine} | set(measured["column"])
+    layout = replace(
+        result.layout,
+        rows=tuple(row for row in result.layout.rows if row in rows),
+        columns=tuple(each for each in result.layout.columns if each.key in keys),
+    )
+    kept = result.frame["row"].isin(rows) & result.frame["column"].isin(keys)
+    return replace(result, frame=result.frame[kept], layout=layout, claims=())
 
 
 def _rising(planned: Iterable[Planned]) -> list[str]:

@@ -32,7 +32,14 @@ def show(sheets: Sequence[Sheet], console: Console) -> None:
     else:
         for sheet in sheets:
             _show_one(sheet, console)
-    _show_verdicts(sheets, console)
+    _show_verdicts([sheet for sheet in sheets if not _is_toy(sheet)], console)
+
+
+def _is_toy(sheet: Sheet) -> bool:
+    """Return whether a paper's artefact is made from embedded digits: nothing published is shown
+    beside its numbers.
+    """
+    return sheet.judged and sheet.scale == "smoke"
 
 
 def _file(sheet: Sheet) -> str:
@@ -49,8 +56,7 @@ def _show_one(sheet: Sheet, console: Console) -> None:
     else:
         told = f"  {sheet.title} ({sheet.scale} scale): {_file(sheet)}"
         console.print(Text.assemble((sheet.key, "bold"), told))
-        for claim in sheet.claims:
-            console.print(Text(f"  {claim.line}", style="dim"))
+        _show_claims(sheet, console)
 
 
 def _show_lines(sheets: Sequence[Sheet], console: Console) -> None:
@@ -79,10 +85,17 @@ def _show_lines(sheets: Sequence[Sheet], console: Console) -> None:
 
 def _show_table(sheet: Sheet, console: Console) -> None:
     console.print(Text(f"\n{sheet.key}  {sheet.title}", style="bold"))
+    if _is_toy(sheet):
+        _show_toy(sheet, console)
+        return
     fit = max(1, (console.width - 30) // 36)
     for group, heads in sheet.groups:
         for first in range(0, len(heads), fit):
-            console.print(_grid(sheet, group, heads[first : first + fit]))
+            shown = heads[first : first + fit]
+            sides = "published | ours (seeds)" if sheet.judged else "(seeds)"
+            labels = [f"{head.label}\n{sides}" for head in shown]
+            title = f"{group} ({sheet.scale} scale)"
+            console.print(_grid(sheet, title, shown, labels, judged=sheet.judged))
     for line in sheet.findings:
         console.print(Text(f"  {line}"))
     for line in sheet.notes if not sheet.judged else ():
@@ -92,27 +105,42 @@ def _show_table(sheet: Sheet, console: Console) -> None:
     if len(sheet.remarks) > 4:
         more = len(sheet.remarks) - 4
         console.print(Text(f"  and {more} more remarks in the report", style="dim"))
-    for claim in sheet.claims:
+    _show_claims(sheet, console)
+
+
+def _show_claims(sheet: Sheet, console: Console) -> None:
+    for claim in sheet.claims if sheet.scale != "smoke" else ():
         console.print(Text(f"  {claim.line}", style="dim"))
 
 
-def _grid(sheet: Sheet, group: str, heads: Sequence[Head]) -> Grid:
-    """One heading's columns, two lines per row: published and ours above difference and verdict."""
-    grid = Grid(
-        title=f"{group} ({sheet.scale} scale)",
-        title_justify="left",
-        header_style="bold",
-        pad_edge=False,
+def _show_toy(sheet: Sheet, console: Console) -> None:
+    """Show our numbers on embedded digits, as many columns beside each other as fit."""
+    told = (
+        "embedded digits, a few rounds: this shows that the code works, and nothing about a paper"
     )
+    console.print(Text(f"  {told}", style="yellow"))
+    fit = max(1, (console.width - 30) // 20)
+    for first in range(0, len(sheet.columns), fit):
+        heads = sheet.columns[first : first + fit]
+        labels = [f"{head.group}\n{head.label}".strip() for head in heads]
+        console.print(_grid(sheet, "", heads, labels, judged=False))
+
+
+def _grid(
+    sheet: Sheet, title: str, heads: Sequence[Head], labels: Sequence[str], *, judged: bool
+) -> Grid:
+    """Return a table of some columns. If numbers are published, a row has two lines: published and
+    ours above difference and verdict.
+    """
+    grid = Grid(title=title or None, title_justify="left", header_style="bold", pad_edge=False)
     grid.add_column(sheet.corner)
-    sides = "published | ours (seeds)" if sheet.judged else "(seeds)"
-    for head in heads:
-        grid.add_column(f"{head.label}\n{sides}", justify="right", no_wrap=True)
+    for label in labels:
+        grid.add_column(label, justify="right", no_wrap=True)
     found = sheet.at()
     for row in sheet.rows:
         cells = [found.get((row, head.key)) for head in heads]
-        if any(cell is not None for cell in cells):
-            grid.add_row(row, *(_text(cell, judged=sheet.judged) for cell in cells))
+        if any(cell is not None and (judged or cell.measured) for cell in cells):
+            grid.add_row(row, *(_text(cell, judged=judged) for cell in cells))
     if any(head.floor for head in heads):
         grid.add_section()
         grid.add_row("majority class", *(head.floor or BLANK for head in heads))
@@ -128,7 +156,7 @@ def _text(cell: Number | None, *, judged: bool) -> Text:
         text.append(" | ")
     seeds = f" ({cell.seeds}){cell.founded}" if cell.measured and cell.kind not in EXACT else ""
     text.append(f"{cell.ours or BLANK}{seeds}", STYLES[cell.ours_mark])
-    if cell.verdict:  # marks are left to the files: screens are narrow
+    if cell.verdict and judged:  # marks are left to the files: screens are narrow
         text.append(f"\n{cell.difference} ").append(cell.verdict, COLOURS[Verdict(cell.verdict)])
     return text
 
