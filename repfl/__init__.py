@@ -24,27 +24,27 @@ if not (Path(__file__).parent / "bench").is_dir():  # a copy that lost its symbo
     __path__.append(str(Path(__file__).parents[1]))
 
 if TYPE_CHECKING:
+    from repfl.api import Run as Run
+    from repfl.api import grid as grid
+    from repfl.api import run as run
     from repfl.bench.errors import UserError as UserError
-    from repfl.computing import Run as Run
-    from repfl.computing import grid as grid
-    from repfl.computing import run as run
-    from repfl.knowing import data as data
-    from repfl.knowing import hyperparameters as hyperparameters
-    from repfl.knowing import methods as methods
-    from repfl.knowing import recipe as recipe
-    from repfl.knowing import recipes as recipes
-    from repfl.reading import clients as clients
-    from repfl.reading import curves as curves
-    from repfl.reading import load as load
-    from repfl.reading import table as table
+    from repfl.catalog import data as data
+    from repfl.catalog import hyperparameters as hyperparameters
+    from repfl.catalog import methods as methods
+    from repfl.catalog import recipe as recipe
+    from repfl.catalog import recipes as recipes
+    from repfl.results import clients as clients
+    from repfl.results import curves as curves
+    from repfl.results import load as load
+    from repfl.results import table as table
 
 __version__ = "0.1.0"
 
 _PLACES = {
     "repfl.bench.errors": ["UserError"],
-    "repfl.computing": ["Run", "grid", "run"],
-    "repfl.knowing": ["data", "hyperparameters", "methods", "recipe", "recipes"],
-    "repfl.reading": ["clients", "curves", "load", "table"],
+    "repfl.api": ["Run", "grid", "run"],
+    "repfl.catalog": ["data", "hyperparameters", "methods", "recipe", "recipes"],
+    "repfl.results": ["clients", "curves", "load", "table"],
 }
 __all__ = [
     "Run",

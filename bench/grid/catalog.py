@@ -250,7 +250,11 @@ def all_recipe_facts(scale: str, files: Sequence[Path] = ()) -> list[dict[str, A
                 "clients": recipe.clients,
                 "partition": recipe.partition.rule,
                 "options": dict(recipe.partition.options),
+                "participation": recipe.participation,
                 "rounds": recipe.training.rounds,
+                "epochs": recipe.training.epochs,
+                "batch": recipe.training.batch,
+                "lr": recipe.training.lr,
             }
         )
     return facts

@@ -49,9 +49,9 @@ def test_a_cell_is_the_one_that_the_command_line_knows() -> None:
     planned = plan(Selection(artefacts=["fedpurin/table1"], methods=["fedavg"], seeds=[1]))
     cell = next(item.cell for item in planned if item.column == "cifar10-dir0.1")
     assert repfl.recipe(RECIPE).training.rounds == cell.rounds
-    from repfl.computing import _asked
+    from repfl.api import _planned
 
-    assert _asked("fedavg", RECIPE, 1, "smoke", ()).cell.id == cell.id
+    assert _planned("fedavg", RECIPE, 1, "smoke", ()).cell.id == cell.id
 
 
 def test_a_stored_cell_is_not_computed_again(
@@ -118,6 +118,30 @@ def test_load_has_own_runs_before_measured_values_and_says_where_each_is_from(
     assert measured["accuracy"].between(0, 1).all()
     line = measured[measured["status"] == "done"].index[0]
     assert repfl.curves(line[:20])["name"].str.startswith("post_agg/").any()
+
+
+def test_load_names_recipes_and_knows_plugins(faulty: Path, tmp_path: Path) -> None:
+    fast = "test-slow[seconds=0]"
+    repfl.run(fast, repfl.recipe(RECIPE), plugins=[FAULTY], results=tmp_path)
+    for lr in (0.1, 0.2):
+        own = OWN | {"training": OWN["training"] | {"lr": lr}}
+        repfl.run(fast, own, plugins=[FAULTY], results=tmp_path)
+    found = repfl.load(tmp_path, measured=False, plugins=[FAULTY]).set_index("recipe")
+    name = next(each for each in found.index if RECIPE.partition("/")[2] in each.split(" | "))
+    assert set(found.index) == {name, "training.lr = 0.1", "training.lr = 0.2"}
+    named = found.loc[name]
+    assert (named["paper"], named["scale"]) == ("fedpurin", "smoke")
+    assert set(found["standing"]) == {"current"}
+    assert (found["bytes"] > 0).all()
+    asked = f"import repfl; print(*repfl.load({str(tmp_path)!r}, measured=False)['standing'])"
+    said = subprocess.run(
+        [sys.executable, "-c", asked],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    assert said.stdout.count("unknown: there is no method 'test-slow' today; pass plugins") == 3
 
 
 def test_load_of_a_paper_leaves_out_runs_of_other_papers_and_scales(tmp_path: Path) -> None:

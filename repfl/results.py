@@ -1,4 +1,4 @@
-"""What has been computed, as data frames: own runs and the values that came with the code."""
+"""What has been computed, as data frames: own runs, and the values published with this code."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 
 from repfl.bench.errors import Corrupt, UserError, one_line, unknown
+from repfl.catalog import Plugins, load_plugins
 
 if TYPE_CHECKING:
     from repfl.bench.evidence.line import Line
     from repfl.bench.store.store import Record, Store
+    from repfl.bench.store.versions import Standing
     from repfl.paper_tables.core.result import Table
 
 Cells: TypeAlias = "pd.DataFrame | str | Iterable[str]"
@@ -22,13 +24,13 @@ Cells: TypeAlias = "pd.DataFrame | str | Iterable[str]"
 
 
 class Found(NamedTuple):
-    """One cell that somebody has computed."""
+    """A cell that somebody has computed."""
 
     record: Record
     line: Line | None
-    """The measured line; none: it is a run of one's own."""
+    """The published line; None: it is a run of one's own."""
     place: tuple[str, str] = ("", "")
-    """Paper and scale of a measured line."""
+    """Paper and scale of a published line."""
     tier: str = ""
 
 
@@ -38,41 +40,50 @@ def load(
     paper: str | None = None,
     scale: str | None = None,
     measured: bool = True,
+    plugins: Plugins = (),
+    grids: Sequence[str | Path] = (),
 ) -> pd.DataFrame:
-    """One row per cell, by its id: the runs in a results folder (`REPFL_RESULTS`, else ./results),
-    and with `measured` the values that came with the code. With a paper or a scale, its measured
-    values and the runs of recipes that its grid has there, whatever their method.
+    """Return one row per cell, by its id: the runs in a results folder (`REPFL_RESULTS`, else
+    ./results), and with `measured` the values that came with the code. With a paper or a scale, its
+    published values and the runs of recipes that its grid has there, whatever their method.
 
-    `accuracy` and `floor` are shares of 1. `options` are the hyper-parameters that are not the
-    method's defaults. `source` is "store" or "measured"; `tier` says how well a measured value is
-    founded, `standing` whether it is of today's versions: "current", or why it is stale.
+    `accuracy` and `floor` are shares of 1, `bytes` those of all messages of a run. `options` are
+    the hyper-parameters that are not the method's defaults. `recipe` is named as in the papers'
+    grids and in `grids`, files of your own; of a recipe that stands in none, it says how it differs
+    from the others. `source` is "store" or "measured"; `tier` is the evidence for a published
+    value. `standing` is "current" if a value is of today's versions, else why it is stale, or
+    unknown: `plugins` are the files that registered methods and data of your own.
     """
     from repfl.bench.store.store import Store
 
+    load_plugins(plugins)
     store = Store(results)
-    rows = [_row(cell, found) for cell, found in _found(store, paper, scale, measured)]
+    found = list(_found(store, paper, scale, measured))
+    recipes = _named_recipes(grids) if any(each.line is None for _, each in found) else {}
+    rows = [_row(cell, each, recipes) for cell, each in found]
+    _describe_unnamed(rows, found)
     frame = pd.DataFrame(rows, columns=["id", *COLUMNS]).set_index("id")
-    frame = frame[~frame.index.duplicated()]  # an own run before a measured value
-    frame = frame.astype(dict.fromkeys(("accuracy", "floor", "seconds"), float))
+    frame = frame[~frame.index.duplicated()]  # an own run before a published value
+    frame = frame.astype(dict.fromkeys(("accuracy", "floor", "bytes", "seconds"), float))
     frame.attrs["results"] = str(store.root)
     return frame
 
 
 def clients(cells: Cells, results: str | Path | None = None) -> pd.DataFrame:
-    """How many of its own test samples each client's model got right in the reported round."""
+    """Return how many of its own test samples each client got right in the reported round."""
     return clients_of(_lines(cells, results))
 
 
 def curves(cells: Cells, results: str | Path | None = None) -> pd.DataFrame:
-    """Curves in long form: id, name, round, value. Of a measured value, those that were kept."""
+    """Return curves in long form: id, name, round, value; of published values, those kept."""
     return curves_of(_lines(cells, results))
 
 
 def table(key: str, scale: str | None = None, results: str | Path | None = None) -> pd.DataFrame:
-    """A paper's table or figure, such as "fedobp/table3", from own runs and measured values.
+    """Return a paper's table or figure, such as "fedobp/table3", from own and published runs.
 
     Of a table, one row per number: `published | ours | interval | verdict`, with the floor, the
-    seeds, and how well ours is founded; of a figure, the numbers it draws. Without a scale, the one
+    seeds and the evidence for ours; of a figure, the numbers it draws. Without a scale, the one
     that has most of its cells. Title, caption, scale and notes are in `.attrs`.
     """
     from repfl.bench.evidence import artefacts
@@ -103,7 +114,7 @@ def table(key: str, scale: str | None = None, results: str | Path | None = None)
 
 COLUMNS = (
     "method", "options", "dataset", "model", "clients", "rounds", "seed", "status", "accuracy",
-    "floor", "source", "paper", "scale", "recipe", "tier", "standing", "seconds", "device",
+    "floor", "bytes", "source", "paper", "scale", "recipe", "tier", "standing", "seconds", "device",
     "contributor", "commit", "finished", "reason",
 )  # fmt: skip
 
@@ -111,8 +122,8 @@ COLUMNS = (
 def _found(
     store: Store, paper: str | None, scale: str | None, measured: bool
 ) -> Iterator[tuple[str, Found]]:
-    """Own runs, then measured values, of one paper or scale if so asked; what cannot be trusted is
-    warned of and left out.
+    """Yield own runs, then published values, of all papers and scales or of one. What cannot be
+    trusted is left out with a warning.
     """
     from repfl.bench.evidence.agreement import tiers
     from repfl.bench.evidence.measured import read
@@ -140,7 +151,7 @@ def _found(
 
 
 def _stored(store: Store, places: Iterable[tuple[str, str]] | None) -> Iterator[tuple[str, Found]]:
-    """Own runs: all, or those of the recipes of papers at scales."""
+    """Yield own runs: all, or those of the recipes of papers at scales."""
     from repfl.bench.grid.cell import canonical
 
     ids = store.ids()
@@ -156,7 +167,7 @@ def _stored(store: Store, places: Iterable[tuple[str, str]] | None) -> Iterator[
 
 
 def _recipes(places: Iterable[tuple[str, str]]) -> set[str]:
-    """The recipes of papers at scales: a record does not say which paper it was computed for."""
+    """Return the recipes of papers at scales: a record does not name its paper."""
     from repfl.bench.grid.cell import canonical
     from repfl.bench.grid.grid import files, read
     from repfl.bench.grid.plan import Selection, plan
@@ -169,18 +180,64 @@ def _recipes(places: Iterable[tuple[str, str]]) -> set[str]:
     }
 
 
-def _row(cell: str, found: Found) -> dict[str, Any]:
+Places = Mapping[str, tuple[str, str, str]]
+"""Paper, scale and name of a recipe, by its canonical JSON."""
+
+
+def _named_recipes(grids: Sequence[str | Path] = ()) -> Places:
+    """Return where the recipes of the papers' grids and of one's own stand, the largest scale
+    first. Recipes of one paper that are equal at a scale (on embedded digits) share their names.
+    """
+    from repfl.bench.grid import catalog
+    from repfl.bench.grid.cell import canonical
+    from repfl.bench.grid.grid import SCALES
+    from repfl.bench.grid.recipes import recipe_values
+
+    found: dict[str, tuple[str, str, str]] = {}
+    for full, (grid, name) in catalog.recipes([Path(path) for path in grids]).items():
+        for scale in reversed(SCALES):
+            if scale in grid.file.scales:
+                values = canonical(recipe_values(grid.recipe(name, scale)))
+                place = (full.partition("/")[0], scale)
+                *known, names = found.get(values, (*place, ""))
+                if tuple(known) == place:
+                    found[values] = (*place, f"{names} | {name}" if names else name)
+    return found
+
+
+def _describe_unnamed(rows: Sequence[dict[str, Any]], found: Sequence[tuple[str, Found]]) -> None:
+    """Call recipes that stand in no grid by the fields in which they differ from each other."""
+    from repfl.bench.grid.recipes import dotted
+
+    unnamed = {
+        index: dotted(each.record.cell["recipe"])
+        for index, (_, each) in enumerate(found)
+        if not rows[index]["recipe"]
+    }
+    values: dict[str, set[str]] = {}
+    for fields in unnamed.values():
+        for name, value in fields.items():
+            values.setdefault(name, set()).add(str(value))
+    for index, fields in unnamed.items():
+        differing = [name for name in fields if len(values[name]) > 1]
+        told = ", ".join(f"{name} = {fields[name]}" for name in differing)
+        rows[index]["recipe"] = told or fields["dataset"]
+
+
+def _row(cell: str, found: Found, recipes: Places) -> dict[str, Any]:
+    from repfl.bench.grid.cell import canonical
     from repfl.bench.store import versions
 
     record, line = found.record, found.line
     made, metrics = record.provenance, record.metrics
     if line is None:
-        standing, recipe = versions.of_record(made, record.cell), ""
+        standing = versions.of_record(made, record.cell)
+        paper, scale, recipe = recipes.get(canonical(record.cell["recipe"]), ("", "", ""))
     else:
         standing, recipe = line.standing, line.column
+        paper, scale = found.place
     axes = _axes(record.cell)
     average = record.cell["recipe"]["evaluation"]["average"]
-    paper, scale = found.place
     return {
         "id": cell,
         **axes,
@@ -188,12 +245,13 @@ def _row(cell: str, found: Found) -> dict[str, Any]:
         "status": record.status,
         "accuracy": metrics.get("value"),
         "floor": metrics.get("floor", {}).get(average),
+        "bytes": sum(metrics["traffic"].values()) if "traffic" in metrics else None,
         "source": "store" if line is None else "measured",
         "paper": paper,
         "scale": scale,
         "recipe": recipe,
         "tier": found.tier,
-        "standing": "current" if standing.current else f"stale: {standing.reason}",
+        "standing": _standing(standing, made),
         "seconds": (made.get("seconds") or {}).get("wall"),
         "device": (made.get("platform") or {}).get("device"),
         "contributor": made.get("contributor") or "",
@@ -203,8 +261,20 @@ def _row(cell: str, found: Found) -> dict[str, Any]:
     }
 
 
+def _standing(found: Standing, made: Mapping[str, Any]) -> str:
+    """Return whether a value is of today's versions, in words."""
+    from repfl.bench.store.versions import PLUGIN
+
+    if found.current:
+        return "current"
+    absent = found.reason.startswith("there is no") or found.reason.endswith("is not loaded")
+    if PLUGIN in (made.get("versions") or {}) and absent:
+        return f"unknown: {found.reason}; pass plugins=[...]"
+    return f"stale: {found.reason}"
+
+
 def _axes(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """What tells cells apart, of a whole cell."""
+    """Return the fields of a cell that have columns of their own."""
     recipe = cell["recipe"]
     return {
         **{name: cell[name] for name in ("method", "seed")},
@@ -214,7 +284,7 @@ def _axes(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _options(method: str, hp: Mapping[str, Any]) -> str:
-    """The hyper-parameters that differ from the method's defaults; all, where nobody knows it."""
+    """Return the hyper-parameters that differ from the method's defaults; all, if it is unknown."""
     from repfl.bench.grid.cell import hyperparameters, options_of, plain, spec
 
     try:
@@ -228,7 +298,7 @@ def _options(method: str, hp: Mapping[str, Any]) -> str:
 
 
 def _lines(cells: Cells, results: str | Path | None) -> list[Line]:
-    """The lines of some cells, in their order."""
+    """Return the lines of some cells, in their order."""
     from repfl.bench.evidence.line import line_of
     from repfl.bench.store.store import Store
 
@@ -245,7 +315,7 @@ def _lines(cells: Cells, results: str | Path | None) -> list[Line]:
 
 
 def _only(prefix: str, known: Iterable[str]) -> str:
-    """The one id that starts so."""
+    """Return the one id that starts so."""
     ids = [cell for cell in known if cell.startswith(prefix)]
     if len(ids) != 1:
         raise UserError(
@@ -256,7 +326,7 @@ def _only(prefix: str, known: Iterable[str]) -> str:
 
 
 def clients_of(lines: Sequence[Line]) -> pd.DataFrame:
-    """The per-client counts of lines."""
+    """Return the per-client counts of lines."""
     kept = [(line.cell, line.counts) for line in lines if line.counts is not None]
     columns = ("clients", "correct", "total")
     values = {
@@ -271,7 +341,7 @@ def clients_of(lines: Sequence[Line]) -> pd.DataFrame:
 
 
 def curves_of(lines: Sequence[Line]) -> pd.DataFrame:
-    """The curves of lines, in long form."""
+    """Return the curves of lines, in long form."""
     parts = [
         pd.DataFrame({"id": line.cell, "name": name, "round": curve.rounds, "value": curve.values})
         for line in lines
@@ -285,7 +355,7 @@ def curves_of(lines: Sequence[Line]) -> pd.DataFrame:
 
 
 def _planned(key: str, scale: str | None, store: Store) -> list[Any]:
-    """The cells of an artefact at a scale; without one, at that which has most of them."""
+    """Return the cells of an artefact at a scale, by default at that which has most results."""
     from repfl.bench.evidence.measured import read
     from repfl.bench.grid.grid import SCALES
     from repfl.bench.grid.plan import Selection, plan
@@ -305,7 +375,7 @@ def _planned(key: str, scale: str | None, store: Store) -> list[Any]:
 
 
 def _table(result: Table) -> pd.DataFrame:
-    """A table in long form: everything that is beside a number."""
+    """Return a table in long form, with everything that is known of a number."""
     from repfl.bench.report import numbers
 
     frame, columns = result.frame, {each.key: each for each in result.layout.columns}

@@ -1,5 +1,5 @@
-"""Computing from Python: one cell, or methods crossed with recipes and seeds. Everything goes the
-way of the command line, so that a cell has the same id, record and bits wherever it was asked for.
+"""Compute cells from Python: one, or methods crossed with recipes and seeds. A cell has the same
+id, record and bits as from the command line.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pandas as pd
 
 from repfl.bench.errors import FAILED, UserError, unknown
-from repfl.knowing import Plugins, admit
-from repfl.knowing import recipe as recipe_of
+from repfl.catalog import Plugins, load_plugins
+from repfl.catalog import recipe as recipe_of
 
 if TYPE_CHECKING:
     from repfl.bench.evidence.line import Line
@@ -32,7 +32,7 @@ PATIENCE = 2.0
 
 
 class Run:
-    """One computed cell: its record, and what is in it."""
+    """A computed cell: its record, and what is in it."""
 
     def __init__(self, record: Record, store: Store) -> None:
         self.record = record
@@ -44,18 +44,18 @@ class Run:
 
     @property
     def status(self) -> str:
-        """`done`; or `diverged` or `skipped`, and `record.reason` says why."""
+        """Return `done`; or `diverged` or `skipped`, and `record.reason` says why."""
         return self.record.status
 
     @property
     def accuracy(self) -> float:
-        """What the recipe reports, as a share of 1; NaN where there is none."""
+        """Return what the recipe reports, as a share of 1; NaN if there is none."""
         value = self.record.metrics.get("value")
         return nan if value is None else float(value)
 
     @property
     def floor(self) -> float:
-        """The accuracy of predicting every client's most frequent class."""
+        """Return the accuracy of predicting every client's most frequent class."""
         average = self.record.cell["recipe"]["evaluation"]["average"]
         return float(self.record.metrics.get("floor", {}).get(average, nan))
 
@@ -67,16 +67,16 @@ class Run:
 
     @property
     def curves(self) -> pd.DataFrame:
-        """One row per round, one column per curve, such as `post_agg/mean`."""
-        from repfl.reading import curves_of
+        """Return one row per round, one column per curve, such as `post_agg/mean`."""
+        from repfl.results import curves_of
 
         long = curves_of([self._line])
         return long.pivot(index="round", columns="name", values="value").rename_axis(columns=None)
 
     @property
     def clients(self) -> pd.DataFrame:
-        """One row per client: correct and total test samples in the reported round."""
-        from repfl.reading import clients_of
+        """Return one row per client: correct and total test samples in the reported round."""
+        from repfl.results import clients_of
 
         return clients_of([self._line]).drop(columns="id").set_index("client")
 
@@ -117,7 +117,7 @@ def run(
     progress: bool | None = None,
     **options: Any,
 ) -> Run:
-    """Compute one cell, or fetch it where it is stored already.
+    """Compute one cell, or fetch it if it is stored already.
 
     `method` is a name, or `name[option=value]`; `hp` are further hyper-parameters. `recipe` is one
     of the papers' (`repfl.recipes()`), taken at `scale`, or one of your own; at scale `smoke` the
@@ -125,11 +125,11 @@ def run(
     `options` are those of `repfl run`: `results`, `device`, `precision`, `fresh`, `time_limit` and
     so on.
     """
-    asked = [_asked(_method(method, hp), recipe, seed, scale, plugins)]
-    summary, store = _compute(asked, plugins, progress, options)
+    planned = [_planned(_method(method, hp), recipe, seed, scale, plugins)]
+    summary, store = _compute(planned, plugins, progress, options)
     for outcome in summary.of("failed", "refused"):
-        raise UserError(f"{asked[0].cell}: {outcome.reason}", FAILED)
-    record = store.get(asked[0].cell.id)
+        raise UserError(f"{planned[0].cell}: {outcome.reason}", FAILED)
+    record = store.get(planned[0].cell.id)
     assert record is not None  # it was stored a moment ago
     return Run(record, store)
 
@@ -149,23 +149,25 @@ def grid(
     A mapping names recipes of your own. `workers=2` computes two cells side by side. A cell that
     fails costs the others nothing: its row says why.
     """
-    from repfl.reading import load
+    from repfl.results import load
 
     named = recipes if isinstance(recipes, Mapping) else {_label(each): each for each in recipes}
-    asked = [
-        _asked(method, recipe, seed, scale, plugins, label)
+    planned = [
+        _planned(method, recipe, seed, scale, plugins, label)
         for label, recipe in named.items()
         for method in methods
         for seed in seeds
     ]
-    summary, store = _compute(asked, plugins, progress, options)
+    summary, store = _compute(planned, plugins, progress, options)
     for outcome in summary.of("refused"):
         raise UserError(outcome.reason)
-    found = load(store.root, measured=False).loc[[item.cell.id for item in asked]]
-    return found.assign(row=[item.row for item in asked], recipe=[item.column for item in asked])
+    found = load(store.root, measured=False).loc[[item.cell.id for item in planned]]
+    return found.assign(
+        row=[item.row for item in planned], recipe=[item.column for item in planned]
+    )
 
 
-# -- what is asked for -----------------------------------------------------------------------------
+# -- planning --------------------------------------------------------------------------------------
 
 
 def _method(method: str, hp: Mapping[str, Any] | None) -> str:
@@ -181,14 +183,15 @@ def _label(recipe: AnyRecipe) -> str:
     raise UserError("recipes of your own need names: recipes={'mine': {...}}")
 
 
-def _asked(
+def _planned(
     method: str, recipe: AnyRecipe, seed: int, scale: str, plugins: Plugins, label: str = "recipe"
 ) -> Planned:
-    """The cell, planned as if a grid had asked for it."""
+    """Return the cell, planned as in a grid."""
     from repfl.bench.grid.cell import build_cell, entry, parse_spec, unmet
+    from repfl.bench.grid.plan import Planned
     from repfl.bench.grid.recipes import recipe_from
 
-    admit(plugins)
+    load_plugins(plugins)
     name, hp = parse_spec(method)
     if entry(name).cls.__module__ == "__main__":
         raise UserError(
@@ -212,7 +215,7 @@ def _asked(
 
 
 def _compute(
-    asked: Sequence[Planned], plugins: Plugins, progress: bool | None, options: Mapping[str, Any]
+    planned: Sequence[Planned], plugins: Plugins, progress: bool | None, options: Mapping[str, Any]
 ) -> tuple[Ending, Store]:
     from repfl.bench.cli.experiments import options_of
     from repfl.bench.cli.options import Launch
@@ -225,9 +228,9 @@ def _compute(
         raise unknown("option", name, known)
     launch = Launch(**{"executor": None if "workers" in options else "inline", **options})
     settled = options_of(launch, [str(path) for path in plugins])
-    shown = sum(map(cost.static, asked)) > PATIENCE if progress is None else progress
+    shown = sum(map(cost.static, planned)) > PATIENCE if progress is None else progress
     teller = make() if shown else Progress(io.StringIO())
-    summary = runner.run(asked, settled, launch.executor, launch.workers, teller)
+    summary = runner.run(planned, settled, launch.executor, launch.workers, teller)
     if summary.signal:
         raise KeyboardInterrupt
     return summary, Store(Path(settled.results))

@@ -1,0 +1,79 @@
+"""What there is, as data frames: methods, recipes and data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from repfl.datasets.core.recipe import Recipe
+
+Plugins = Sequence[str | Path]
+
+
+def load_plugins(plugins: Plugins = ()) -> None:
+    """Make known what these files, and installed packages, bring."""
+    from repfl.bench.grid import plugins as outside
+
+    outside.load([str(path) for path in plugins])
+
+
+def methods(plugins: Plugins = ()) -> pd.DataFrame:
+    """Return every method by name: title, family, year, what it needs and sends, and its paper."""
+    from repfl.algorithms.core.method import methods as registered
+    from repfl.bench.grid import catalog
+
+    load_plugins(plugins)
+    facts = pd.DataFrame([catalog.method_facts(name) for name in sorted(registered())])
+    columns = ["title", "family", "year", "version", "needs", "sends", "variants", "paper"]
+    return facts.set_index("name")[columns]
+
+
+def hyperparameters(method: str, plugins: Plugins = ()) -> pd.DataFrame:
+    """Return the hyper-parameters of a method: default, what papers use, valid values, meaning."""
+    from repfl.bench.grid import catalog
+    from repfl.bench.grid.cell import entry
+
+    load_plugins(plugins)
+    columns = ["name", "default", "paper", "valid", "meaning"]
+    facts = catalog.option_facts(entry(method).cls.HP)
+    return pd.DataFrame(facts, columns=columns).set_index("name")
+
+
+def recipe(name: str, scale: str = "smoke", **changes: Any) -> Recipe:
+    """Return a paper's recipe at a scale, by `paper/recipe` or a name that is unique, with changes:
+    `recipe("fedpurin/cifar10-dir0.1", "desk", clients=20, training={"rounds": 5})`.
+    """
+    from repfl.bench.grid.catalog import find_recipe
+    from repfl.bench.grid.recipes import merge, recipe_from, recipe_values
+
+    full, found, _ = find_recipe(name, scale)
+    if not changes:
+        return found
+    return recipe_from(merge(recipe_values(found), changes), f"recipe {full!r} with changes")
+
+
+def recipes(scale: str = "smoke") -> pd.DataFrame:
+    """Return the papers' recipes at a scale, by the name that `run` and `recipe` take."""
+    from repfl.bench.grid.catalog import all_recipe_facts
+
+    facts = pd.DataFrame([each for each in all_recipe_facts(scale) if each["scale"] == scale])
+    columns = ["label", "dataset", "partition", "options", "model", "clients", "participation"]
+    columns += ["rounds", "epochs", "batch", "lr"]
+    return facts.rename(columns={"name": "recipe"}).set_index("recipe")[columns]
+
+
+def data() -> pd.DataFrame:
+    """Return the data sets: whether they are here, their size, and what needs them. `repfl data get
+    NAME` and `repfl data import NAME` bring those that are not.
+    """
+    from repfl.bench.grid.catalog import all_dataset_facts
+
+    facts = pd.DataFrame(all_dataset_facts())
+    facts["samples"] = [sum(splits.values()) for splits in facts["splits"]]
+    facts["classes"] = facts["classes"].map(len)
+    columns = ["title", "present", "samples", "classes", "shape", "licence", "needed_by"]
+    return facts.set_index("name")[columns]
