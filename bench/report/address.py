@@ -1,11 +1,13 @@
-"""Addresses: of things within a report, and of the papers and code that a text names as
-`arXiv 2102.07078` or `OWNER/NAME at COMMIT`.
+"""Addresses within a report, and text as HTML: links to the papers and code that it names as
+`arXiv 2102.07078` or `OWNER/NAME at COMMIT`, and to a paper's notes.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -75,3 +77,58 @@ def _address(match: re.Match[str]) -> str:
     if match["repository"]:
         return f"https://github.com/{match['repository']}/tree/{match['commit']}"
     return match[0]
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def embedded(value: Any) -> Markup:
+    """Return JSON for a script element that nothing in it can close."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c"))
+
+
+def emphasise(text: str) -> Markup:
+    """Return text with words between asterisks in italics."""
+    return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", str(escape(text))))
+
+
+NOTED = re.compile(r"(README, )(\d+)((?: (?:and|to) \d+|, \d+)*)")
+
+
+def noted(text: str, there: bool = True) -> Markup:
+    """Return text in which every “README, 17” is a link to that row of the paper's notes."""
+    if not there:
+        return escape(text)
+
+    def link(match: re.Match[str]) -> str:
+        rest = re.sub(r"\d+", lambda n: f'<a href="notes.html#note-{n[0]}">{n[0]}</a>', match[3])
+        return f'<a href="notes.html#note-{match[2]}">notes, {match[2]}</a>{rest}'
+
+    return Markup(NOTED.sub(link, str(escape(text))))
+
+
+def readme(text: str) -> Markup:
+    """Return a paper's README as HTML: numbered rows have an anchor, links to files have none."""
+    from markdown_it import MarkdownIt
+
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    made = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    made = re.sub(r"<tr>(\s*<td[^>]*>)(\d+)(</td>)", r'<tr id="note-\2">\1\2\3', made)
+    made = re.sub(
+        r"<h(\d)>(.*?)</h\1>", lambda m: f'<h{m[1]} id="{anchor(m[2])}">{m[2]}</h{m[1]}>', made
+    )
+    made = re.sub(r'<img[^>]*alt="([^"]*)"[^>]*>', r"<em>\1</em>", made)
+    made = re.sub(r'<a href="(?!https?:|#)[^"]*">(.*?)</a>', r"\1", made, flags=re.DOTALL)
+    made = made.replace(
+        "<table>",
+        '<div class="scroll" tabindex="0" role="region" aria-label="Table">'
+        '<table class="grid text">',
+    )
+    return Markup(made.replace("</table>", "</table></div>"))
+
+
+def anchor(heading: str) -> str:
+    """Return the anchor that Markdown gives a heading."""
+    text = re.sub(r"<.*?>|[^\w -]", "", heading.lower())
+    return text.replace(" ", "-")

@@ -1,9 +1,12 @@
-"""Facts that stand around the artefacts of a report: papers, methods, the self-test, and what the
-runs were made with.
+"""Facts that stand around the tables of a report: papers, methods, data sets, coverage, the
+self-test, and what the runs were made with.
 """
 
 from __future__ import annotations
 
+import inspect
+import os
+import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,14 +16,37 @@ from repfl.bench.store import provenance
 from repfl.bench.store.store import Store
 
 
-def titled(item: Planned) -> dict[str, Any]:
-    """What stands above a paper's artefacts, or above those of a grid of one's own."""
-    file = grids.read(item.file or grids.files()[item.paper]).file
-    return {name: getattr(file, name) for name in ("title", "year", "sources", "about")}
+def of_paper(item: Planned, planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what its grid says of a paper, its notes, and how much of it has been measured."""
+    grid = grids.read(item.file or grids.files()[item.paper])
+    told = {name: getattr(grid.file, name) for name in ("title", "year", "sources", "about")}
+    notes = grid.path.with_name("README.md")
+    return told | {
+        "notes": "" if item.file or not notes.is_file() else notes.read_text("utf-8"),
+        "coverage": [_coverage(scale, planned, runs) for scale in _scales(planned)],
+    }
+
+
+def _scales(planned: Sequence[Planned]) -> list[str]:
+    return sorted({item.scale for item in planned}, key=grids.SCALES.index, reverse=True)
+
+
+def _coverage(scale: str, planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, Any]:
+    """Count the cells of one scale that have a run, and what the runs cost."""
+    cells = [item.cell.id for item in unique(i for i in planned if i.scale == scale)]
+    done = [runs[cell] for cell in cells if cell in runs]
+    return {
+        "scale": scale,
+        "cells": len(cells),
+        "done": len(done),
+        "hours": sum(run["seconds"] or 0.0 for run in done) / 3600,
+        "devices": ", ".join(sorted({str(run["device"]) for run in done})),
+        "last": max((str(run["finished"])[:10] for run in done), default=""),
+    }
 
 
 def still_open(planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Per paper, what its own scale still lacks."""
+    """Return by paper what its own scale still lacks."""
     from repfl.bench.run import cost
 
     found = {}
@@ -37,7 +63,7 @@ def still_open(planned: Sequence[Planned], runs: Mapping[str, Any]) -> dict[str,
 
 
 def tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
-    """The self-test: what is known of every smoke cell, and what was refused."""
+    """Return the self-test: the outcome of every smoke cell, and what was refused."""
     from repfl.bench.evidence import measured
     from repfl.bench.evidence.library import Known, Library
     from repfl.bench.report import runs
@@ -55,14 +81,15 @@ def tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
 
 
 def of_method(name: str) -> dict[str, Any]:
-    """What the registry says of a method."""
-    import inspect
+    """Return what the registry says of a method."""
+    from pydantic import TypeAdapter
 
     from repfl.bench.grid.cell import known_entry
 
     known = known_entry(name)
     if known is None:
         return {"name": name}
+    schema = TypeAdapter(known.cls.HP).json_schema().get("properties", {})
     return {
         "name": name,
         "title": known.title,
@@ -71,21 +98,65 @@ def of_method(name: str) -> dict[str, Any]:
         "family": known.family,
         "sends": known.sends,
         "rule": inspect.cleandoc(known.cls.__doc__ or ""),
-        "variants": list(known.variants),
+        "hp": [
+            [
+                key,
+                _plain(field.get("default")),
+                _plain(field.get("paper")),
+                field.get("description"),
+            ]
+            for key, field in schema.items()
+        ],
+    }
+
+
+def _plain(value: Any) -> str:
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def of_dataset(name: str) -> dict[str, Any]:
+    """Return what the registry says of a data set."""
+    from repfl.datasets.core.registry import get, names
+
+    if name not in names():
+        return {"title": name}
+    known = get(name)
+    return {
+        "title": known.title,
+        "homepage": known.homepage,
+        "licence": known.licence,
+        "citation": known.citation,
+        "classes": len(known.classes),
+        "shape": " × ".join(map(str, known.shape)),
+        "splits": {split: f"{size:,}" for split, size in known.splits.items()},
+        "megabytes": round(known.size / 1e6),
+        "command": "" if known.embedded else f"repfl data get {name}",
     }
 
 
 def origins(runs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """What the runs of a report were made with, each value once."""
+    """Return what the runs of a report were made with, each value once."""
     own = provenance.commit()["commit"] or "unknown"
     here = sum(run["from"] == "computed here" for run in runs.values())
     found = {
         "report made at commit": own[:12],
         "runs computed here": str(here),
-        "runs that came with the code": str(len(runs) - here),
+        "published runs": str(len(runs) - here),
     }
     for name in ("commit", "device", "torch", "contributor"):
-        values = {str(run[name] or "unknown")[:60] for run in runs.values()}
+        values = {str(run[name])[:60] for run in runs.values() if run[name]}
         shown = {value[:12] for value in values} if name == "commit" else values
-        found[name if len(shown) == 1 else f"{name}s"] = ", ".join(sorted(shown))
-    return found
+        found[f"{name} of the runs"] = ", ".join(sorted(shown))
+    return {name: value for name, value in found.items() if value}
+
+
+def repository() -> str:
+    """Return the web address of the repository: what CI or git says, or nothing."""
+    if name := os.environ.get("GITHUB_REPOSITORY"):
+        return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}"
+    asked = ["git", "-C", str(grids.ROOT), "remote", "get-url", "origin"]
+    try:
+        url = subprocess.run(asked, capture_output=True, text=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return url.removesuffix(".git") if url.startswith("https://") and "@" not in url else ""

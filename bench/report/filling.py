@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report import numbers, render
+from repfl.bench.report import forms, numbers, render
 from repfl.bench.report.address import addressed, slug
 from repfl.bench.report.sheet import Head, Number, Order, Said, Sheet
 from repfl.paper_tables.core import tables
@@ -51,7 +51,8 @@ def _said(claim: Claim, paper: str, printed: Mapping[str, Mapping[str, Any]]) ->
         claim.id,
         claim.text,
         claim.detail,
-        render.claim(claim, paper),
+        forms.claim(claim, paper),
+        _standing(claim),
         claim.scale,
         claim.holds,
         claim.suggests,
@@ -62,8 +63,21 @@ def _said(claim: Claim, paper: str, printed: Mapping[str, Mapping[str, Any]]) ->
     )
 
 
+def _standing(claim: Claim) -> str:
+    """Which way runs point that decide nothing, and what the paper's own numbers say."""
+    told = []
+    if claim.settings:
+        told.append(f"{forms.standing(claim).capitalize()}.")
+    elif claim.suggests is not None:
+        told.append(f"Our reduced runs (not decisive) {forms.POINTS[claim.suggests]}.")
+    if claim.printed is not None and claim.holds is not claim.printed:
+        told.append(f"In the paper's own numbers it {forms.HOLDS[claim.printed]}.")
+    return " ".join(told)
+
+
 def _tabled(table: Table) -> dict[str, Any]:
     """What only tables have."""
+    table = render.as_toy(table)
     best = {side: numbers.marks(table, side) for side in ("ours", "published")}
     floors = numbers.floors(table)
     columns = {column.key: _head(column, floors) for column in table.layout.columns}
@@ -122,6 +136,8 @@ def _number(id_: str, cell: pd.Series, head: Head, best: Mapping[str, Any]) -> N
         ours_mark=best["ours"].get(key, ""),
         published_mark=best["published"].get(key, ""),
         floor=_finite(cell["floor"]),
+        ours_low=_finite(cell["low"]),
+        ours_high=_finite(cell["high"]),
     )
 
 

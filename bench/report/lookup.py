@@ -18,7 +18,7 @@ from repfl.bench.evidence import artefacts
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.report import numbers, render
+from repfl.bench.report import forms, numbers
 from repfl.bench.report.filling import sheet_of
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.published import read_published
@@ -93,8 +93,8 @@ def _claim_lines(result: Result, claim: Claim) -> Iterator[str]:
     yield f"{result.paper}/{claim.id} at the {result.scale} scale ({result.key})"
     yield f"  {claim.text} (in our words)"
     printed = claim.printed
-    yield f"  {render.standing(claim)}" + (
-        "" if printed is None else f"; in the paper's own numbers: {render.STANDINGS[printed]}"
+    yield f"  {forms.standing(claim)}" + (
+        "" if printed is None else f"; in the paper's own numbers: {forms.HOLDS[printed]}"
     )
     yield f"  {claim.detail}"
     if claim.sources:
@@ -130,7 +130,7 @@ def _artefact(result: Result, rest: str, known: dict[str, None]) -> Iterator[str
             address = f"{result.paper}/{cell['source']}"
             yield f"  {address}  {result.key}#{id_}: {_figures(cell)}, {cell['verdict']}"
         for claim in result.claims:
-            yield f"  {result.paper}/{claim.id}: {claim.text} ({render.standing(claim)})"
+            yield f"  {result.paper}/{claim.id}: {claim.text} ({forms.standing(claim)})"
 
 
 def _sheet_numbers(result: Result) -> tuple[Any, ...]:
@@ -184,7 +184,7 @@ def all_claims() -> list[dict[str, Any]]:
         {
             "claim": f"{result.paper}/{claim.id}",
             "artefact": result.key,
-            "standing": render.standing(claim),
+            "standing": forms.standing(claim),
             "text": claim.text,
             "sources": list(claim.sources),
         }

@@ -283,17 +283,21 @@ def _book(
 
     runs = {cell: run for part in parts for cell, run in part["runs"].items()}
     names = sorted({item.cell.method for item in asked.planned})
-    firsts: dict[str, Planned] = {}
+    datasets = sorted({name for sheet in sheets for name in sheet.datasets.values()})
+    papers: dict[str, list[Planned]] = {}
     for item in asked.planned:
-        firsts.setdefault(item.paper, item)
+        papers.setdefault(item.paper, []).append(item)
     return Book(
         sheets,
-        {paper: facts.titled(item) for paper, item in firsts.items()},
+        {paper: facts.of_paper(mine[0], mine, runs) for paper, mine in papers.items()},
         runs,
         facts.still_open(asked.planned, runs) if asked.best else {},
         test,
         {name: facts.of_method(name) for name in names},
+        {name: facts.of_dataset(name) for name in datasets},
         facts.origins(runs),
         {part["sheets"][0]["paper"]: part["readings"] for part in parts if part["readings"]},
         Path(os.path.relpath(real_path(store.root), real_path(out))).as_posix(),
+        str(out),
+        facts.repository(),
     )

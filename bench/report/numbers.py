@@ -20,7 +20,7 @@ MEANING = {
     "measured": "measured once",
     "confirmed": "confirmed on another platform, within a point and the noise of a run",
     "stale": "stale: of another version than today's: engine, method, data set or rule",
-    "desk": "desk scale: real data, but fewer rounds, clients or seeds, or a smaller model",
+    "desk": "reduced run: real data, but fewer rounds, clients or seeds, or a smaller model",
 }
 Mark = Literal["best", "second", ""]
 

@@ -1,9 +1,10 @@
-"""What the first screen says: one sentence for the whole, one per paper, a dot per printed number.
-All of it is counted, none of it written by hand.
+"""What the first screen says, counted from the sheets: a finding as title, a sentence per paper, a
+mark per published number. One vocabulary of states for numbers and claims.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,80 +12,78 @@ from typing import Any
 from repfl.bench.report.sheet import Number, Said, Sheet
 from repfl.paper_tables.core.verdict import EXACT, UNJUDGED, Kind, Verdict
 
-AGAIN = (Verdict.REPRODUCED,)
-OUTCOMES = {
-    "again": "comes out again",
-    "unsure": "undecided: too few runs, or too noisy ones",
-    "off": "differs",
-    "scaled": "measured on real data, but not comparable",
-    "open": "not measured",
+STATES = {
+    str(Verdict.REPRODUCED): ("reproduced", "✓"),
+    str(Verdict.DIFFERS): ("differs", "≠"),
+    str(Verdict.UNDECIDED): ("undecided", "?"),
+    str(Verdict.OTHER_SCALE): ("reduced", "~"),
+    str(Verdict.MISSING): ("missing", "·"),
 }
-"""What a dot of a colour means."""
-OF = {
-    str(Verdict.REPRODUCED): "again",
-    str(Verdict.UNDECIDED): "unsure",
-    str(Verdict.DIFFERS): "off",
-    str(Verdict.OTHER_SCALE): "scaled",
-    str(Verdict.MISSING): "open",
+"""By verdict, in the order of every legend: the class that colours it, and its sign."""
+CLAIMS = {
+    "holds": Verdict.REPRODUCED,
+    "does not hold": Verdict.DIFFERS,
+    "contradicts the paper's own numbers": Verdict.DIFFERS,
+    "undecided": Verdict.UNDECIDED,
 }
+"""The verdict whose colour each standing of a claim has."""
+PLURAL = ("hold", "do not hold", "contradict the paper's own numbers", "undecided")
+
+
+def state(verdict: str) -> str:
+    """Return the class of a verdict; a published range without a value is not measured."""
+    return STATES.get(verdict, STATES[str(Verdict.MISSING)])[0]
+
+
+def claim_state(claim: Said) -> str:
+    """Return what became of a claim."""
+    if claim.printed is False:
+        return "contradicts the paper's own numbers"
+    return {True: "holds", False: "does not hold", None: "undecided"}[claim.holds]
 
 
 @dataclass(frozen=True)
 class Dot:
-    """One printed number: what became of it, where its page is, and what it is called."""
+    """One published number: its verdict, its page and its name."""
 
-    outcome: str
+    verdict: str
     link: str
     name: str
 
 
 def dots(sheet: Sheet) -> list[Dot]:
-    """Every number that an artefact prints; those of its sentences last."""
+    """Return a dot for every number that a table or figure publishes; those of claims last."""
     found = [
         Dot(
-            outcome(number),
+            number.verdict,
             f"{sheet.page}#{number.id}",
-            f"{number.row}, {number.where}: {_word(number)} {number.published}, "
+            f"{number.row}, {number.where}: {_reported(number)} {number.published}, "
             + (f"ours {number.ours}, {number.verdict}" if number.measured else "not measured"),
         )
         for number in sheet.printed
     ]
     for claim in sheet.claims:
-        said = Dot(of_claim(claim), f"{sheet.page}#claim-{claim.id}", f"in our words: {claim.text}")
+        said = Dot(
+            str(CLAIMS[claim_state(claim)]),
+            f"{sheet.page}#claim-{claim.id}",
+            f"claim: {claim.text}",
+        )
         found += [said] * len(claim.sources)
     return found
 
 
-def _word(number: Number) -> str:
-    """Logs of the authors print nothing."""
-    return "logged" if number.kind == Kind.LOGGED else "printed"
-
-
-def outcome(number: Number) -> str:
-    """What became of a printed number; of one without a value, such as a range, nothing yet."""
-    return OF.get(number.verdict, "open")
+def _reported(number: Number) -> str:
+    return "logged" if number.kind == Kind.LOGGED else "reported"
 
 
 def differing(sheets: Sequence[Sheet]) -> list[tuple[Sheet, Number]]:
-    """The numbers that differ, the one that is most off, as a share of what is printed, first."""
+    """Return the numbers that differ, the largest share of the reported value first."""
     found = [(s, n) for s in sheets for n in s.printed if n.verdict == Verdict.DIFFERS]
     return sorted(found, key=lambda pair: -_off(pair[1]))
 
 
 def _off(number: Number) -> float:
     return abs(number.gap or 0.0) / max(abs(number.printed or 0.0), 1e-9)
-
-
-def of_claim(claim: Said) -> str:
-    """What became of a sentence."""
-    if claim.holds is None:
-        return "open" if claim.suggests is None else "scaled"
-    return "again" if claim.holds else "off"
-
-
-def verdict_names() -> list[str]:
-    """All verdicts, best first."""
-    return [str(v) for v in Verdict]
 
 
 @dataclass(frozen=True)
@@ -98,19 +97,20 @@ class Summary:
     open: Mapping[str, Any]
     sources: str = ""
     about: str = ""
+    coverage: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def numbers(self) -> list[Number]:
         return [number for sheet in self.sheets for number in sheet.printed]
 
     @property
-    def claims(self) -> list[Said]:
-        return [claim for sheet in self.sheets for claim in sheet.claims]
+    def claims(self) -> list[tuple[Sheet, Said]]:
+        return [(sheet, claim) for sheet in self.sheets for claim in sheet.claims]
 
     @property
     def sentences(self) -> int:
-        """Printed numbers that stand in sentences only."""
-        return sum(len(claim.sources) for claim in self.claims)
+        """Count the published numbers that stand in sentences only."""
+        return sum(len(claim.sources) for _, claim in self.claims)
 
     @property
     def published(self) -> int:
@@ -118,28 +118,37 @@ class Summary:
 
     @property
     def verdicts(self) -> dict[str, int]:
-        given = [number.verdict for number in self.numbers]
-        return {name: given.count(name) for name in verdict_names()}
+        """Count the numbers of tables and figures by verdict."""
+        given = Counter(number.verdict for number in self.numbers)
+        return {str(verdict): given[str(verdict)] for verdict in Verdict}
 
     @property
-    def held(self) -> tuple[int, int, int]:
-        """Claims that hold, fail, are open."""
-        given = [claim.holds for claim in self.claims]
-        return given.count(True), given.count(False), given.count(None)
+    def held(self) -> dict[str, int]:
+        """Count the claims by standing."""
+        given = Counter(claim_state(claim) for _, claim in self.claims)
+        return {name: given[name] for name in CLAIMS}
 
     @property
-    def dots(self) -> list[Dot]:
-        return [dot for sheet in self.sheets for dot in dots(sheet)]
+    def standings(self) -> str:
+        """The claims by standing, in words."""
+        words = zip(self.held.items(), PLURAL, strict=True)
+        return ", ".join(f"{n} {one if n == 1 else many}" for (one, n), many in words if n)
+
+    @property
+    def bar(self) -> list[tuple[str, int, float]]:
+        """Return the stacked bar: verdict, count and per cent of all numbers."""
+        whole = max(1, len(self.numbers))
+        return [(name, n, 100 * n / whole) for name, n in self.verdicts.items() if n]
 
     @property
     def sentence(self) -> str:
         """The paper in plain words."""
-        own = self.about or ("" if self.published else "A protocol that is printed nowhere else.")
-        return " ".join(filter(None, (own, *_told(self))))
+        own = self.about or ("" if self.published else "A protocol of its own, printed nowhere.")
+        return " ".join(filter(None, (own, *_sentences(self))))
 
     @property
     def findings(self) -> list[tuple[Sheet, str]]:
-        """What its artefacts show, of each the first thing."""
+        """The first finding of each table and figure."""
         return [(sheet, sheet.findings[0]) for sheet in self.sheets if sheet.findings]
 
 
@@ -148,143 +157,122 @@ def summaries(
     papers: Mapping[str, Mapping[str, Any]],
     open_: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Summary]:
-    """One summary per paper, in the order of the sheets."""
+    """Return one summary per paper, in the order of the sheets."""
     return [
         Summary(
             paper,
-            str(papers.get(paper, {}).get("title", paper)),
-            int(papers.get(paper, {}).get("year") or 0),
+            str(known.get("title", paper)),
+            int(known.get("year") or 0),
             tuple(sheet for sheet in sheets if sheet.paper == paper),
             (open_ or {}).get(paper, {}),
-            str(papers.get(paper, {}).get("sources", "")),
-            str(papers.get(paper, {}).get("about", "")),
+            str(known.get("sources", "")),
+            str(known.get("about", "")),
+            tuple(known.get("coverage", ())),
         )
         for paper in dict.fromkeys(sheet.paper for sheet in sheets)
+        for known in [papers.get(paper, {})]
     ]
 
 
 # -- words -----------------------------------------------------------------------------------------
 
 
-def whole(found: Sequence[Summary]) -> str:
-    """One sentence for the report."""
-    every = [number for summary in found for number in summary.numbers]
-    exact, trained = _parted(every)
-    found = [summary for summary in found if summary.published]
-    printed = sum(summary.published for summary in found)
-    again = sum(n.verdict in AGAIN for n in exact)
-    logged = sum(n.kind == Kind.LOGGED for n in every)
-    told = [
-        f"Here {_count(printed, 'number')} of {_count(len(found), 'paper')} stand beside our own"
-        + (
-            f"; {logged:,} of them are from the authors' logs, the others are printed."
-            if logged
-            else "."
+def title(found: Sequence[Summary]) -> str:
+    """Return the finding of the whole report: what re-running at full scale has shown so far."""
+    judged, untouched = [], 0
+    for summary in (each for each in found if each.published):
+        mine = _judged(summary.numbers)
+        judged += mine
+        untouched += not mine
+    if not judged:
+        exact = [n for s in found for n in s.numbers if n.kind in EXACT]
+        same = sum(n.verdict == Verdict.REPRODUCED for n in exact)
+        return (
+            f"{same} of {len(exact)} numbers that need no training match; no run at full scale yet"
         )
+    given = Counter(n.verdict for n in judged)
+    parts = [
+        f"{given[str(Verdict.REPRODUCED)]:,} of {_count(len(judged), 're-run number')} reproduced",
+        f"{given[str(Verdict.DIFFERS)]:,} differ" + "s" * (given[str(Verdict.DIFFERS)] == 1),
+        f"{given[str(Verdict.UNDECIDED)]:,} undecided",
+    ]
+    rest = f"; {_count(untouched, 'paper')} not yet re-run at full scale" if untouched else ""
+    return ", ".join(parts) + rest
+
+
+def lead(found: Sequence[Summary]) -> str:
+    """Return the report in three sentences: what was checked, how, and from how many runs."""
+    known = [summary for summary in found if summary.published]
+    every = [number for summary in known for number in summary.numbers]
+    exact = [n for n in every if n.kind in EXACT]
+    trained = [n for n in every if n.kind and n.kind not in EXACT]
+    judged = _judged(every)
+    same = sum(n.verdict == Verdict.REPRODUCED for n in exact)
+    reduced = sum(n.verdict == Verdict.OTHER_SCALE for n in trained)
+    told = [
+        f"This report checks {_count(sum(s.published for s in known), 'published number')} of"
+        f" {_count(len(known), 'paper')}."
     ]
     if exact:
+        told.append(f"{len(exact):,} need no training: {same:,} of them match.")
+    if trained:
         told.append(
-            f"Of {len(exact):,} that follow from sizes and settings, {again:,} come out again."
+            f"{len(trained):,} need training: {len(judged):,} were re-run at full scale"
+            f"{_single(judged)}, and {reduced:,} only in a reduced run, which decides nothing."
         )
-    judged = [n for n in trained if n.verdict and n.verdict not in UNJUDGED]
-    told.append(
-        f"Of {len(trained):,} that depend on training, {len(judged):,} have been compared at the"
-        f" paper's own scale{_outcomes(judged)}{_single(judged)}, and"
-        f" {sum(n.verdict == Verdict.OTHER_SCALE for n in trained):,} were only measured in a"
-        " smaller or different setting."
-    )
-    if sentences := sum(summary.sentences for summary in found):
-        held = [c for s in found for c in s.claims if of_claim(c) == "again"]
-        again = sum(len(c.sources) for c in held)
-        kept = sum(len(c.sources) for c in held if c.settings)
-        told.append(
-            f"The other {sentences:,} stand in sentences, which are judged as claims; {again:,} of"
-            " them come out again"
-            + (f" ({kept:,} say how runs are set up, and ours are set up so)." if kept else ".")
-        )
+    if sentences := sum(summary.sentences for summary in known):
+        told.append(f"{sentences:,} stand in sentences, which are checked as claims.")
     return " ".join(told)
 
 
-def counts(found: Sequence[Summary]) -> dict[str, str]:
-    """How many dots each colour has: numbers of tables and figures, and those of sentences."""
-    every = [dot.outcome for summary in found for dot in summary.dots]
-    tabled = [outcome(number) for summary in found for number in summary.numbers]
-    told = {}
-    for name in OUTCOMES:
-        whole_, own = every.count(name), tabled.count(name)
-        parts = f" ({_count(own, 'number')}, {whole_ - own:,} in sentences)"
-        told[name] = f"{whole_:,}" + (parts if whole_ > own else "")
-    return told
+def counts(found: Sequence[Summary]) -> dict[str, int]:
+    """Count the dots of each verdict."""
+    every = Counter(dot.verdict for s in found for sheet in s.sheets for dot in dots(sheet))
+    missing = sum(n for verdict, n in every.items() if verdict not in STATES)
+    return {name: every[name] + missing * (name == Verdict.MISSING) for name in STATES}
 
 
-def _parted(every: Iterable[Number]) -> tuple[list[Number], list[Number]]:
-    """Numbers that need no training, and those that do."""
-    exact, trained = [], []
-    for number in every:
-        if number.kind in EXACT:
-            exact.append(number)
-        elif number.kind:
-            trained.append(number)
-    return exact, trained
-
-
-def _outcomes(judged: Sequence[Number]) -> str:
-    """How many of the compared numbers came to what."""
-    words = {
-        "reproduced": AGAIN,
-        "different": (Verdict.DIFFERS,),
-        "undecided": (Verdict.UNDECIDED,),
-    }
-    counts = {word: sum(n.verdict in of for n in judged) for word, of in words.items()}
-    told = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
-    return f" ({told})" if told else ""
+def _judged(numbers: Iterable[Number]) -> list[Number]:
+    """The numbers that need training and have a verdict at full scale."""
+    return [n for n in numbers if n.kind not in EXACT and n.verdict not in UNJUDGED | {""}]
 
 
 def _single(judged: Sequence[Number]) -> str:
-    """Return how many of the compared numbers rest on one run of ours."""
+    """Say how many of the compared numbers rest on one run of ours."""
     single = sum(n.seeds == 1 for n in judged)
     if not single:
         return ""
-    all_ = single == len(judged)
-    return f", {'each' if all_ else f'{single:,} of them'} from one run of ours"
+    return ", one run each" if single == len(judged) else f", {single:,} of them with one run"
 
 
-def _told(summary: Summary) -> Iterator[str]:
-    exact, trained = _parted(summary.numbers)
+def _sentences(summary: Summary) -> Iterator[str]:
+    exact = [n for n in summary.numbers if n.kind in EXACT]
+    trained = [n for n in summary.numbers if n.kind and n.kind not in EXACT]
     if exact:
-        again = sum(n.verdict in AGAIN for n in exact)
+        same = sum(n.verdict == Verdict.REPRODUCED for n in exact)
         off = sum(n.verdict == Verdict.DIFFERS for n in exact)
-        yield (
-            f"{again} of {len(exact)} numbers that need no training come out again"
-            + (f", {off} differ." if off else ".")
+        yield f"{same} of {len(exact)} numbers that need no training match" + (
+            f", {off} differ{'s' * (off == 1)}." if off else "."
         )
     if trained:
-        judged = [n for n in trained if n.verdict not in UNJUDGED]
-        other = sum(n.verdict == Verdict.OTHER_SCALE for n in trained)
-        if judged:
-            yield (
-                f"{len(judged)} of {len(trained)} trained numbers were compared at the paper's"
-                f" scale{_outcomes(judged)}{_single(judged)}."
-            )
-        else:
-            yield f"None of {len(trained)} trained numbers has been compared yet."
-        if other:
-            yield f"{other} have a value of ours that cannot be compared directly."
-    holds, fails, open_ = summary.held
+        judged = _judged(trained)
+        given = Counter(n.verdict for n in judged)
+        told = ", ".join(f"{given[v]} {v}" for v in STATES if given[v])
+        yield (
+            f"{len(judged)} of {len(trained)} trained numbers were re-run at full scale"
+            f"{_single(judged)}: {told}."
+            if judged
+            else f"None of {len(trained)} trained numbers has been re-run at full scale."
+        )
     if summary.claims:
-        yield f"Of {len(summary.claims)} claims {holds} hold, {fails} do not, {open_} are open."
-    yield from _cost(summary)
-
-
-def _cost(summary: Summary) -> Iterator[str]:
-    """What the rest would take."""
+        yield f"{_count(len(summary.claims), 'claim')}: {summary.standings}."
     if missing := summary.open.get("missing"):
         hours = summary.open["seconds"] / 3600
-        yield f"Still to run: {_count(missing, 'cell')}, about {span(hours)} of one processor core."
+        yield f"Still to run: {_count(missing, 'cell')}, about {span(hours)} of one CPU core."
 
 
 def span(hours: float) -> str:
-    """A time in the unit that a reader can picture."""
+    """Return a time in a unit that a reader can picture."""
     for size, name in ((8760, "year"), (24, "day"), (1, "hour")):
         if hours >= 1.5 * size:
             return _count(round(hours / size), name)

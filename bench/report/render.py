@@ -1,22 +1,25 @@
-"""Artefacts as files: csv, Markdown and LaTeX for tables, png and pdf for figures."""
+"""Tables and figures as files: csv, Markdown and LaTeX for tables; SVG, PNG and PDF for figures."""
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from math import nan
 from pathlib import Path
 
+import matplotlib as mpl
 import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 
 from repfl.bench.errors import one_line
-from repfl.bench.report import latex, numbers
-from repfl.paper_tables.core import figures, tables
-from repfl.paper_tables.core.result import Absent, Claim, Column, Figure, Result, Table
-
-Marks = Mapping[str, Mapping[tuple[str, str], numbers.Mark]]
-"""What stands out on either side of a table."""
+from repfl.bench.report import forms
+from repfl.paper_tables.core import figures
+from repfl.paper_tables.core.result import Absent, Figure, Result, Table
+from repfl.paper_tables.core.verdict import EXACT
 
 PUBLISHED = (
     "published", "published_std", "printed", "source",
@@ -51,135 +54,39 @@ def _csv(frame: pd.DataFrame) -> str:
     return told.infer_objects().to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
 
-# -- Markdown --------------------------------------------------------------------------------------
+# -- toy runs --------------------------------------------------------------------------------------
+
+HIDDEN = {"published": nan, "published_std": nan, "printed": "", "source": "", "difference": nan,
+          "gap_low": nan, "gap_high": nan, "verdict": None, "mark": ""}  # fmt: skip
 
 
-def markdown(table: Table) -> str:
-    """One table per heading, since Markdown has no grouped columns; best in bold, second
-    underlined.
+def as_toy(table: Table) -> Table:
+    """Return a table of toy runs as readers see it: columns of trained numbers say that they are of
+    digits, and no reported number stands beside them.
     """
-    parts = [f"# {table.title}", table.caption]
-    best = {side: numbers.marks(table, side) for side in ("ours", "published")}
-    for group, columns in table.layout.groups:
-        parts += ([f"## {group}"] if group else []) + [_markdown_group(table, columns, best)]
-    parts += [_orderings(table)] if table.orderings else []
-    parts += [] if table.printed or table.summary.empty else [_summary(table)]
-    parts += [
-        numbers.legend(table.frame),
-        _bullets("Remarks", tables.remarks(table.frame, table.layout.columns)),
-        _bullets("What it shows", list(table.findings)),
-        _bullets("Notes", list(table.notes)),
-        _bullets("Claims, in our words", [claim(c, table.paper) for c in table.claims]),
+    if table.scale != "smoke" or not table.printed:
+        return table
+    frame = table.frame.astype({"verdict": object})
+    trained = ~frame["kind"].isin([*map(str, EXACT)])
+    frame.loc[trained, list(HIDDEN)] = pd.DataFrame(HIDDEN, index=frame.index[trained])
+    digits = set(frame.loc[trained, "column"])
+    columns = [
+        replace(
+            c,
+            group=f"digits (for {c.group})" if c.group else "",
+            label=c.label if c.group else f"digits (for {c.label})",
+        )
+        if c.key in digits
+        else c
+        for c in table.layout.columns
     ]
-    return "\n\n".join(p for p in parts if p) + "\n"
-
-
-def _name(text: str) -> str:
-    """A name that a user may have chosen, in the cell of a table."""
-    return re.sub(r"([\\|<*`])", r"\\\1", " ".join(text.split()))
-
-
-def _markdown_group(table: Table, columns: tuple[Column, ...], best: Marks) -> str:
-    head = [_name(table.layout.corner)]
-    for column in columns:
-        name = _name(column.label)
-        head += [f"{name}: published", "ours", "difference", "verdict"] if table.printed else [name]
-    rules = ["---:", "---:", "---:", "---"] if table.printed else ["---:"]
-    lines = [head, ["---", *rules * len(columns)]]
-    for row in table.layout.rows:
-        line = [f"*{_name(row)}*" if row in table.layout.aside else _name(row)]
-        for column in columns:
-            cell = table.cell(row, column.key)
-            shown = [""] * 4 if cell is None else _markdown_cell(cell, column, best)
-            line += shown if table.printed else shown[1:2]
-        lines.append(line)
-    floors = numbers.floors(table)
-    if any(c.key in floors for c in columns):
-        line = ["majority class"]
-        for column in columns:
-            floor = numbers.plain(floors.get(column.key, float("nan")), column.digits)
-            line += ["", floor, "", ""] if table.printed else [floor]
-        lines.append(line)
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _markdown_cell(cell: pd.Series, column: Column, best: Marks) -> list[str]:
-    wrap = {"best": "**{}**", "second": "<u>{}</u>", "": "{}"}
-    key = (cell["row"], column.key)
-    texts = {
-        "published": numbers.published(cell, column.digits),
-        "ours": numbers.ours(cell, column.digits),
-    }
-    shown = [wrap[best[side].get(key, "")].format(text) for side, text in texts.items()]
-    return [*shown, *numbers.judged(cell, column.digits)]
-
-
-def _summary(table: Table) -> str:
-    """Statistics per row over all columns."""
-    head = [_name(table.layout.corner), *map(_name, table.summary.columns)]
-    lines = [head, ["---", *["---:"] * (len(head) - 1)]]
-    for row, values in table.summary.iterrows():
-        cells = [numbers.statistic(str(name), value) for name, value in values.items()]
-        lines.append([_name(str(row)), *cells])
-    rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"**Statistics over all columns**\n\n{rows}\n\n{table.tested}"
-
-
-def _orderings(table: Table) -> str:
-    labels = {c.key: c.name for c in table.layout.columns}
-    head = [
-        "Does the order of the rows hold?",
-        "rows",
-        "Kendall's τ",
-        "best, published",
-        "best, ours",
-        "same",
-    ]
-    lines = [head, ["---", "---:", "---:", "---", "---", "---"]]
-    for o in table.orderings:
-        tau = numbers.BLANK if o.tau is None else numbers.signed(o.tau)
-        names = (labels[o.column], ", ".join(o.winners_published), ", ".join(o.winners))
-        column, published, ours = map(_name, names)
-        lines.append([column, str(o.rows), tau, published, ours, "yes" if o.same_winner else "no"])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _bullets(title: str, lines: list[str]) -> str:
-    return f"**{title}**\n\n" + "\n".join(f"- {line}" for line in lines) if lines else ""
-
-
-STANDINGS = {True: "holds", False: "does not hold", None: "open"}
-POINTS = {True: "point to it", False: "point against it"}
-
-
-KEPT: dict[bool | None, str] = {
-    True: "kept by the paper scale",
-    False: "not kept by the paper scale",
-}
-"""Of a claim that states settings."""
-
-
-def standing(c: Claim) -> str:
-    """What becomes of a claim; of one that is open, which way runs point that cannot decide."""
-    if c.settings:
-        return KEPT.get(c.holds, f"the {c.scale} scale has settings of its own")
-    if c.suggests is None:
-        return STANDINGS[c.holds]
-    return f"open; runs of the {c.scale} scale, which decide nothing, {POINTS[c.suggests]}"
-
-
-def claim(c: Claim, paper: str) -> str:
-    """A claim in one line."""
-    printed = "" if c.printed is None else f"; in the paper's own numbers it {STANDINGS[c.printed]}"
-    return (
-        f"{c.text}: {standing(c)}{printed}. {c.detail[:1].upper()}{c.detail[1:]}. ({paper}/{c.id})"
-    )
+    return replace(table, frame=frame, layout=replace(table.layout, columns=tuple(columns)))
 
 
 # -- files -----------------------------------------------------------------------------------------
 
 
-ENDINGS = ("csv", "md", "tex", "png", "pdf")
+ENDINGS = ("csv", "md", "tex", "svg", "png", "pdf")
 
 
 def write(
@@ -218,7 +125,8 @@ def _write(result: Result, folder: Path, style: str) -> list[Path]:
     made = []
     texts = {"csv": csv(result)} if isinstance(result, Table | Figure) else {}
     if isinstance(result, Table):
-        texts |= {"md": markdown(result), "tex": latex.latex(result, style)}
+        shown = as_toy(result)
+        texts |= {"md": forms.markdown(shown), "tex": forms.latex(shown, style)}
     for ending, text in texts.items():
         path = folder / f"{result.name}.{ending}"
         path.write_text(text, encoding="utf-8", newline="\n")
@@ -230,14 +138,30 @@ def _write(result: Result, folder: Path, style: str) -> list[Path]:
 
 
 def _draw(figure: Figure, folder: Path) -> list[Path]:
-    """Both pictures. Each canvas writes its own format: `savefig` would draw everything once more
-    before, to lay it out.
-    """
+    """Draw a figure once. Each canvas writes its own format: `savefig` would draw it again."""
     canvas = figure.draw(figures.sheet)
     if figure.stamp:
         canvas.suptitle(figure.stamp, fontsize=8, color="0.35", x=0.01, ha="left")
-    png, pdf = (folder / f"{figure.name}.{ending}" for ending in ("png", "pdf"))
+    png, pdf, svg = (folder / f"{figure.name}.{ending}" for ending in ("png", "pdf", "svg"))
     FigureCanvasAgg(canvas).print_png(png, metadata={"Software": None})
     canvas.set_layout_engine("none")  # it is laid out now
     FigureCanvasPdf(canvas).print_pdf(pdf, metadata={"CreationDate": None})
-    return [png, pdf]
+    written = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": figure.key}):
+        FigureCanvasSVG(canvas).print_svg(written, metadata={"Date": None, "Creator": None})
+    svg.write_text(inline(written.getvalue()), encoding="utf-8", newline="\n")
+    return [svg, png, pdf]
+
+
+INK = re.compile(r"(fill|stroke): ?(#000000|#0f0f0f|#262626|#595959|black)\b")
+
+
+def inline(text: str) -> str:
+    """Return SVG for a page: without a prologue and a background, in the page's own colour."""
+    text = text[text.index("<svg") :]
+    text = re.sub(r'<g id="patch_1">.*?</g>', "", text, count=1, flags=re.DOTALL)
+    text = re.sub(r"fill: ?#ffffff(?=[;\"])", "fill: none", text)
+    text = INK.sub(r"\1: currentColor", text)
+    text = text.replace("stroke: #cccccc", "stroke: currentColor; stroke-opacity: 0.2")
+    text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
+    return re.sub(r"(\d+\.\d\d)\d+", r"\1", text)

@@ -25,7 +25,7 @@ def outcomes(planned: Sequence[Planned], known: Known) -> dict[str, dict[str, An
     for item in unique(planned):
         record, line = known.record(item.cell.id), known.line(item.cell.id)
         if record is not None:
-            origin = "came with the code" if line else "computed here"
+            origin = "published" if line else "computed here"
             found[item.cell.id] = {**_facts(item, record), "from": origin}
     return found
 

@@ -47,6 +47,8 @@ class Number:
     low: float | None = None
     high: float | None = None
     floor: float | None = None
+    ours_low: float | None = None
+    ours_high: float | None = None
 
     @property
     def measured(self) -> bool:
@@ -63,6 +65,8 @@ class Said:
     detail: str
     line: str
     """Everything in one line."""
+    standing: str
+    """What runs suggest that decide nothing, and what the paper's own numbers say."""
     scale: str
     holds: bool | None
     suggests: bool | None
@@ -184,8 +188,13 @@ class Book:
     test: Mapping[str, Any] = field(default_factory=dict)
     """The self-test."""
     methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    datasets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     readings: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     """By paper, verdicts counted by reading of its printed ±: a head and lines."""
     records: str = ""
     """The folder of records, relative to the report."""
+    out: str = "."
+    """Where the report is written."""
+    repository: str = ""
+    """The web address of the repository, if known."""

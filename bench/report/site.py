@@ -1,84 +1,86 @@
-"""The pages: each is one self-contained file that asks nothing of a server or a network, with
-addresses that stay the same: `<paper>/<artefact>.html#<number>`.
+"""The pages: each is one self-contained file that needs no server or network. Addresses are
+permanent: `<paper>/<artefact>.html#<number>`.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
-from repfl.bench.report import compare, numbers, overview
-from repfl.bench.report.address import linked, slug
+from repfl.bench.report import compare, formulas, numbers, overview, words
+from repfl.bench.report.address import embedded, emphasise, linked, noted, readme, slug
+from repfl.bench.report.leaderboard import Leaderboard, leaderboard
 from repfl.bench.report.sheet import Book, Number, Sheet
 from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
 
 TEMPLATES = Path(__file__).parent / "templates"
-SCALES = {
-    "paper": "the paper's protocol, as far as it is known",
-    "desk": "the real data, but fewer rounds, clients or seeds, or a smaller model",
-    "smoke": "embedded digits, tiny models and few rounds: a self-test",
-}
 PERCENT = ("%", "percent", "")
 
 
 def write(book: Book, out: Path) -> list[str]:
-    """Write all pages; returns their names. The same book gives the same bytes."""
+    """Write all pages and return their names. The same book gives the same bytes."""
     made = []
     for name, text in pages(book):
         path = out / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
         made.append(name)
-    return made
+    (out / words.ARCHIVE).write_bytes(words.archive(book, out))
+    return [*made, words.ARCHIVE]
 
 
 def pages(book: Book) -> Iterator[tuple[str, str]]:
-    """Every page with its name."""
-    templates, summaries = (
-        _environment(book),
-        overview.summaries(book.sheets, book.papers, book.open),
-    )
+    """Yield every page with its name."""
+    board = leaderboard(book)
+    summaries = overview.summaries(book.sheets, book.papers, book.open)
+    templates = _environment(book, board)
 
     def page(path: str, template: str, **told: Any) -> tuple[str, str]:
         root = "../" * path.count("/")
-        return path, templates.get_template(template).render(root=root, **told)
+        return path, templates.get_template(template).render(root=root, path=path, **told)
 
-    yield page("index.html", "index.html.j2", **_first_screen(book, summaries))
+    yield page("index.html", "index.html.j2", **_first_screen(book, summaries, board))
     for summary in summaries:
+        notes = str(book.papers.get(summary.paper, {}).get("notes", ""))
         yield page(
             f"{summary.paper}/index.html",
             "paper.html.j2",
             s=summary,
             readings=book.readings.get(summary.paper),
+            notes=bool(notes),
+            thumbs=_thumbs(summary),
         )
+        if summary.claims:
+            yield page(f"{summary.paper}/claims.html", "claims.html.j2", s=summary)
+        if notes:
+            text = readme(notes)
+            yield page(f"{summary.paper}/notes.html", "notes.html.j2", s=summary, text=text)
     for sheet in book.sheets:
         yield page(sheet.page, "artefact.html.j2", **_artefact(sheet, book))
-    for name, lines in _by_method(book).items():
-        facts = book.methods.get(name, {})
-        shown: dict[str, Any] = {"name": name, "what": "Methods", "facts": facts, "lines": lines}
-        yield page(f"methods/{slug(name)}.html", "listing.html.j2", **shown)
-    for name, lines in _by_dataset(book).items():
-        shown = {"name": name, "what": "Datasets", "facts": {}, "lines": lines}
-        yield page(f"datasets/{slug(name)}.html", "listing.html.j2", **shown)
+    for name, lines in words.by_method(book).items():
+        yield page(
+            f"methods/{slug(name)}.html", "method.html.j2", **_method(name, lines, book, board)
+        )
+    for name, lines in words.by_dataset(book).items():
+        facts = book.datasets.get(name, {})
+        yield page(
+            f"datasets/{slug(name)}.html", "dataset.html.j2", name=name, facts=facts, lines=lines
+        )
+    if board:
+        yield page("leaderboard.html", "leaderboard.html.j2", picture=_picture(book, board.picture))
     yield page("compare.html", "compare.html.j2", data=compare.runs(book))
     if book.test:
-        rows = [row["all"] for row in book.test["rows"]]
-        counts = {name: sum(row[name] for row in rows) for name in ("here", "planned", "fell")}
-        learning = sum(row["above"] > 0 for row in rows)
-        shown = {"here": counts["here"], "cells": counts["planned"], "fell": counts["fell"]}
-        yield page("selftest.html", "selftest.html.j2", learning=learning, **shown)
+        yield page("selftest.html", "selftest.html.j2", **_self_test(book.test))
     known = {word: told.removeprefix(f"{word}: ") for word, told in numbers.MEANING.items()}
     told = {"rule": RULE, "meanings": known}
     yield page("how.html", "how.html.j2", provenance=book.provenance, **told)
 
 
-def _environment(book: Book) -> Environment:
+def _environment(book: Book, board: Leaderboard | None) -> Environment:
     """The templates, and what every page has in common."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -89,55 +91,51 @@ def _environment(book: Book) -> Environment:
         "slug": slug,
         "span": overview.span,
         "linked": linked,
+        "noted": noted,
+        "state": overview.state,
+        "prose": formulas.prose,
     }
+    commit = str(book.provenance.get("report made at commit", "unknown"))
     scripts = ("plot.js", "app.js", "number.js", "compare.js")
     environment.globals |= {
         "style": Markup((TEMPLATES / "style.css").read_text("utf-8")),
         "script": Markup("".join((TEMPLATES / name).read_text("utf-8") for name in scripts)),
-        "menus": _menus(book),
-        "search": _search(book),
+        "menus": words.menus(book),
+        "search": words.search(book, board),
         "tested": book.test,
-        "scales": SCALES,
-        "commit": book.provenance.get("report made at commit", "unknown"),
+        "board": board,
+        "scales": words.SCALES,
+        "states": overview.STATES,
+        "commit": commit,
+        "repository": book.repository,
+        "bibtex": words.BIBTEX.replace("COMMIT", commit),
+        "glossary": words.GLOSSARY,
         "dots": overview.dots,
-        "said": overview.of_claim,
-        "outcomes": overview.OUTCOMES,
+        "standing": overview.claim_state,
+        "claim_verdicts": {name: str(verdict) for name, verdict in overview.CLAIMS.items()},
         "desk": numbers.MARKS["desk"],
+        "exact": EXACT,
     }
     return environment
 
 
-def _menus(book: Book) -> list[tuple[str, list[tuple[str, str]]]]:
-    papers = [
-        (paper, f"{paper}/index.html") for paper in dict.fromkeys(s.paper for s in book.sheets)
-    ]
-    methods = [(name, f"methods/{slug(name)}.html") for name in _by_method(book)]
-    datasets = [(name, f"datasets/{slug(name)}.html") for name in _by_dataset(book)]
-    found = [("Papers", papers), ("Methods", methods), ("Datasets", datasets)]
-    return [(name, items) for name, items in found if items]
-
-
-def _search(book: Book) -> list[list[str]]:
-    """What can be searched for: name, kind, address."""
-    found = [
-        [name, menu.removesuffix("s").lower(), link]
-        for menu, items in _menus(book)
-        for name, link in items
-    ]
-    found += [[f"{each.key} {each.title}", each.kind, each.page] for each in book.sheets]
-    titles = ((str(told.get("title", "")), paper) for paper, told in book.papers.items())
-    return found + [[title, "paper", f"{paper}/index.html"] for title, paper in titles if title]
-
-
-def _first_screen(book: Book, summaries: list[overview.Summary]) -> dict[str, Any]:
+def _first_screen(
+    book: Book, summaries: list[overview.Summary], board: Leaderboard | None
+) -> dict[str, Any]:
     return {
         "summaries": summaries,
         "printed": any(summary.published for summary in summaries),
-        "whole": overview.whole(summaries),
+        "title": overview.title(summaries),
+        "lead": overview.lead(summaries),
         "counts": overview.counts(summaries),
         "runs": len(book.runs),
+        "contradicted": [
+            (sheet, claim)
+            for sheet in book.sheets
+            for claim in sheet.claims
+            if claim.printed is False
+        ],
         "differing": overview.differing(book.sheets),
-        "exact": EXACT,
         "points": [
             [n.printed, n.value, f"{s.page}#{n.id}", f"{s.key}: {n.row}, {n.where}", n.scale]
             for s in book.sheets
@@ -150,24 +148,34 @@ def _first_screen(book: Book, summaries: list[overview.Summary]) -> dict[str, An
     }
 
 
+def _thumbs(summary: overview.Summary) -> dict[str, str]:
+    """Return the pictures of a paper's figures by key."""
+    files = ((sheet.key, file) for sheet in summary.sheets for file in sheet.files)
+    return {key: file for key, file in files if file.endswith(".png")}
+
+
 def _artefact(sheet: Sheet, book: Book) -> dict[str, Any]:
-    names = {head.key: head.name for head in sheet.columns}
-    same = sum(order.printed == order.ours for order in sheet.orders)
-    picture = next((file for file in sheet.files if file.endswith(".png")), "")
     return {
         "s": sheet,
         "sentence": overview.summaries([sheet], {})[0].sentence if sheet.judged else "",
         "cells": sheet.at(),
-        "picture": picture,
-        "same": same,
-        "names": names,
+        "picture": _picture(book, *(file for file in sheet.files if file.endswith(".svg"))),
+        "same": sum(order.printed == order.ours for order in sheet.orders),
+        "toy": sheet.scale == "smoke",
         "data": _data(sheet, book),
         "sources": str(book.papers.get(sheet.paper, {}).get("sources", "")),
+        "notes": bool(book.papers.get(sheet.paper, {}).get("notes")),
     }
 
 
+def _picture(book: Book, file: str = "") -> Markup:
+    """Return a figure as inline SVG, whose text has the colour of the page."""
+    path = Path(book.out) / file
+    return Markup(path.read_text("utf-8")) if file and path.is_file() else Markup("")
+
+
 def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
-    """What the pages of an artefact's numbers are made from. Recipes are shared."""
+    """Return what the pages of an artefact's numbers are made from. Recipes are shared."""
     used = dict.fromkeys(cell for number in sheet.numbers for cell in number.ids)
     recipes: list[Any] = []
     runs = {}
@@ -190,44 +198,62 @@ def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
         "lines": sheet.lines,
         "command": sheet.command,
         "notes": sheet.notes,
-        "scales": SCALES,
+        "scales": {name: told[0] for name, told in words.SCALES.items()},
         "records": book.records,
+        "repository": book.repository,
         "source": f"paper_tables/{sheet.paper.replace('-', '_')}",
     }
 
 
 def _plain(number: Number) -> dict[str, Any]:
-    """The fields of a number that say anything."""
+    """Return the fields of a number that are not empty."""
     return {name: value for name, value in vars(number).items() if value not in ("", None, ())}
 
 
-def _by_method(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
-    """Every number of a method, in the order of their names."""
-    found: dict[str, list[tuple[Sheet, Number]]] = {}
-    for sheet in book.sheets:
-        for number in sheet.numbers:
-            if number.method and number.kind != Kind.LOOKUP:
-                found.setdefault(number.method, []).append((sheet, number))
-    return dict(sorted(found.items()))
+def _method(
+    name: str, lines: list[tuple[Sheet, Number]], book: Book, board: Leaderboard | None
+) -> dict[str, Any]:
+    facts = book.methods.get(name, {})
+    first, rule, after = formulas.method(str(facts.get("rule", "")))
+    ranked = [line for line in board.lines if line.method == name] if board else []
+    return {
+        "name": name,
+        "facts": facts,
+        "first": first,
+        "rule": rule,
+        "after": after,
+        "lines": lines,
+        "ranked": ranked,
+        "tuned": _tuned(ranked, book),
+    }
 
 
-def _by_dataset(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
-    """The same by data set; those of runs, so that digits that stand for sizes are none."""
-    found: dict[str, list[tuple[Sheet, Number]]] = {}
-    for sheet in book.sheets:
-        for number in sheet.numbers:
-            name = sheet.datasets.get(number.column, "")
-            if name and (number.method or number.source):
-                found.setdefault(name, []).append((sheet, number))
-    return dict(sorted(found.items()))
+def _tuned(ranked: list[Any], book: Book) -> Mapping[str, str]:
+    """Return the values that tuning chose for each hyper-parameter, over settings and studies."""
+    found: dict[str, dict[str, None]] = {}
+    for line in ranked:
+        for number in line.accuracy.values():
+            for run in (book.runs[cell] for cell in number.ids if cell in book.runs):
+                rate = f"{run['recipe']['training']['lr']:.3g}"
+                for key, value in [("learning rate", rate), *run["hp"].items()]:
+                    shown = f"{value:.3g}" if isinstance(value, float) else str(value)
+                    found.setdefault(key, {})[shown] = None
+    return {key: ", ".join(sorted(values, key=_order)) for key, values in found.items()}
 
 
-def embedded(value: Any) -> Markup:
-    """JSON within a page: nothing in it can end the script that holds it."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c"))
+def _order(text: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(text), text
+    except ValueError:
+        return True, 0.0, text
 
 
-def emphasise(text: str) -> Markup:
-    """Words between asterisks in italics."""
-    return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", str(escape(text))))
+def _self_test(test: Mapping[str, Any]) -> dict[str, Any]:
+    rows = [row["all"] for row in test["rows"]]
+    counts = {name: sum(row[name] for row in rows) for name in ("here", "planned", "fell")}
+    return {
+        "learning": sum(row["above"] > 0 for row in rows),
+        "here": counts["here"],
+        "cells": counts["planned"],
+        "fell": counts["fell"],
+    }

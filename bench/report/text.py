@@ -62,7 +62,7 @@ def _show_one(sheet: Sheet, console: Console) -> None:
 def _show_lines(sheets: Sequence[Sheet], console: Console) -> None:
     """One line per artefact; columns that would be empty in all of them are left out."""
     counted = {sheet.key: overview.summaries([sheet], {})[0] for sheet in sheets}
-    verdicts = [v for v in overview.verdict_names() if any(s.verdicts[v] for s in counted.values())]
+    verdicts = [v for v in overview.STATES if any(s.verdicts[v] for s in counted.values())]
     grid = Grid(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("artefact", "published", *verdicts, "claims hold", "file"):
         grid.add_column(
@@ -78,7 +78,7 @@ def _show_lines(sheets: Sequence[Sheet], console: Console) -> None:
         given = [str(told.verdicts[v] or "") for v in verdicts]
         absent = Text("absent: " + sheet.caption, style="yellow")
         title = absent if sheet.kind == "absent" else Text(sheet.title)
-        held = f"{told.held[0]}/{len(told.claims)}" if told.claims else ""
+        held = f"{told.held['holds']}/{len(told.claims)}" if told.claims else ""
         grid.add_row(sheet.key, str(told.published or ""), *given, held, _file(sheet), title)
     console.print(grid)
 
@@ -165,12 +165,13 @@ def _show_verdicts(sheets: Sequence[Sheet], console: Console) -> None:
     grid = Grid(
         title="Published numbers", title_justify="left", header_style="bold", pad_edge=False
     )
-    names = ("paper", "numbers", *overview.verdict_names(), "claims hold", "fail", "open")
+    names = ("paper", "numbers", *overview.STATES, "claims hold", "fail", "undecided")
     for name in names:
         grid.add_column(name, justify="left" if name == "paper" else "right")
     told = [each for each in overview.summaries(sheets, {}) if each.published]
     for each in told:
-        counts = (each.published, *each.verdicts.values(), *each.held)
+        holds, fails, contradicted, open_ = each.held.values()
+        counts = (each.published, *each.verdicts.values(), holds, fails + contradicted, open_)
         grid.add_row(each.paper, *(str(n) if n else BLANK for n in counts))
     if told:
         console.print("")

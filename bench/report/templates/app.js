@@ -12,24 +12,40 @@ function sortable(table) {
     };
     const compare = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
     const missing = (a, b) => (a === null) - (b === null);  // last, whichever way round
-    const body = table.tBodies[0];
-    body.append(...[...body.rows].sort((a, b) => missing(key(a), key(b)) || (rising ? 1 : -1) * compare(key(a), key(b))));
+    for (const body of table.tBodies) body.append(...[...body.rows].sort((a, b) => missing(key(a), key(b)) || (rising ? 1 : -1) * compare(key(a), key(b))));
   }));
 }
 for (const input of document.querySelectorAll("input[data-for]")) {
   input.addEventListener("input", () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const row of document.getElementById(input.dataset.for).tBodies[0].rows) {
+    for (const body of document.getElementById(input.dataset.for).tBodies) for (const row of body.rows) {
       const text = row.textContent.toLowerCase();
       row.hidden = !words.every(word => text.includes(word));
     }
   });
 }
+for (const box of document.querySelectorAll("input[data-measured]")) {
+  box.addEventListener("change", () => {
+    const table = document.getElementById(box.dataset.measured);
+    table.classList.toggle("only", box.checked);
+    const heads = table.tHead.rows[table.tHead.rows.length - 1].cells;
+    for (let at = 1; at < heads.length; at++) {
+      const cells = [...table.tBodies].flatMap(body => [...body.rows].map(row => row.cells[at]));
+      if (cells.every(cell => !cell?.dataset.v || cell.dataset.v === "-1e+300" || cell.dataset.v === "-1e300")) table.dispatchEvent(new CustomEvent("column", { detail: [at, !box.checked] }));
+    }
+  });
+}
+document.addEventListener("click", event => {
+  const button = event.target.closest?.("[data-unfold]");
+  if (!button) return;
+  const part = document.getElementById(button.dataset.unfold);
+  part.hidden = !part.hidden;
+  button.textContent = button.textContent.replace(/Show|Hide/, part.hidden ? "Show" : "Hide");
+});
 for (const place of document.querySelectorAll(".columns[data-for]")) {
   const table = document.getElementById(place.dataset.for), over = table.tHead.rows[0];
   const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells].slice(1);
-  if (heads.length < 3) continue;
-  const menu = el("details", {}, el("summary", {}, "Columns"));
+    const menu = el("details", {}, el("summary", {}, "Columns"));
   const groups = [...over.cells].slice(1);
   const group = groups.flatMap(cell => Array(cell.colSpan).fill(cell));
   groups.forEach(cell => { cell.dataset.all = cell.colSpan; });
@@ -43,16 +59,17 @@ for (const place of document.querySelectorAll(".columns[data-for]")) {
       }
     } });
     menu.append(el("label", {}, box, " ", name));
+    table.addEventListener("column", ({ detail: [at, shown] }) => { if (at === index + 1) { box.checked = shown; box.dispatchEvent(new Event("change")); } });
   });
   place.append(menu);
 }
 document.addEventListener("click", async event => {
-  const button = event.target.closest?.("button.copy");
+  const button = event.target.closest?.("button.copy:not([data-unfold]), #permalink");
   for (const menu of document.querySelectorAll("nav details[open]")) if (!menu.contains(event.target)) menu.open = false;
   if (!button) return;
-  const code = button.parentElement.querySelector("code");
-  try { await navigator.clipboard.writeText(code.textContent); button.textContent = "Copied"; }
-  catch { getSelection().selectAllChildren(code); }
+  const code = button.id ? null : button.parentElement.querySelector("code");
+  try { await navigator.clipboard.writeText(code ? code.textContent : location.href); button.textContent = "Copied"; }
+  catch { if (code) getSelection().selectAllChildren(code); else prompt("Permalink", location.href); }
 });
 document.getElementById("theme").addEventListener("click", () => {
   const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -64,11 +81,16 @@ document.getElementById("theme").addEventListener("click", () => {
   const every = embedded("index");
   // CIFAR-100 has the short name cifar100: words are sought with and without their hyphens.
   const bare = word => word.replace(/-/g, "") || word;
-  const said = (name, kind) => `${name} ${kind}`.toLowerCase();
+  const has = (text, word) => text.includes(word) || text.includes(bare(word));
+  const ranked = words => every.flatMap(entry => {
+    const name = entry[0].toLowerCase(), whole = `${name} ${entry[1]} ${entry[3]}`.toLowerCase();
+    if (!words.every(word => has(whole, word))) return [];
+    return [[entry, name === words.join(" ") ? 0 : words.every(word => has(name, word)) ? 1 : 2]];
+  }).sort((a, b) => a[1] - b[1]).map(([entry]) => entry);
   const find = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = words.length ? every.filter(([name, kind]) => words.every(word => said(name, kind).includes(word) || said(name, kind).includes(bare(word)))).slice(0, 12) : [];
-    const methods = every.filter(([, kind]) => kind === "method").map(([name]) => name).filter(name => words.includes(name));
+    const found = words.length ? ranked(words).slice(0, 12) : [];
+    const methods = every.filter(([, kind]) => kind === "method").map(([, , link]) => link.slice(8, -5)).filter(name => words.includes(name));
     if (methods.length === 2) found.unshift([methods.join(" against "), "compare", `compare.html#${methods.map(encodeURIComponent).join("/")}`]);
     hits.replaceChildren(...found.map(([name, kind, link]) => el("li", {}, el("a", { href: root + link }, name, " ", el("small", {}, kind)))));
     hits.hidden = !words.length;
@@ -98,7 +120,7 @@ for (const key of document.querySelectorAll("#keys button")) {
   const points = embedded("points"), place = document.getElementById("scatter");
   if (points && place) {
     const of = (scale, name, mark) => ({ name, line: false, points: points.filter(p => p[4] === scale).map(p => [p[0], p[1], p[2], p[3], mark]) });
-    const draw = () => chart(place, [of("paper", "paper scale", ""), of("desk", "desk scale", "hollow")], { x: "printed or logged accuracy in %", y: "ours, accuracy in %", diagonal: true, height: 420 });
+    const draw = () => chart(place, [of("paper", "full scale", ""), of("desk", "reduced run", "hollow")], { x: "reported accuracy in %", y: "ours, accuracy in %", diagonal: true, height: 420 });
     draw(); addEventListener("resize", draw);
   }
 }

@@ -1,7 +1,8 @@
 // Two methods over all columns, shares beaten, harm and bytes.
 {
   const T95 = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11, 2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042];
-  const SCALES = { own: "Own protocol", paper: "Paper scale", desk: "Desk scale", smoke: "Smoke scale" }; // never pooled
+  const SCALES = { own: "Own protocol", paper: "Full scale", desk: "Reduced runs", smoke: "Toy runs" }; // never pooled
+  const OPPONENTS = 2; // of fewer, no share is shown
   const FEW = 3; // shares of fewer runs say little, and stand last; fewer columns have no interval
   const quantile = df => df < 1 ? NaN : T95[df - 1] ?? 1.96;
   const mean = values => values.reduce((a, b) => a + b, 0) / values.length;
@@ -50,13 +51,13 @@
       said.replaceChildren(...Object.keys(SCALES).map(scale => [scale, lines.filter(line => line.scale === scale)]).filter(([, mine]) => mine.length).map(([scale, mine]) => {
         const all = interval(mine.map(line => line.gap[0])), wins = mine.filter(line => line.gap[0] > 0).length;
         return el("p", { class: "lead" }, `${SCALES[scale]}: ${a} is above ${b} in ${wins} of ${mine.length} column${mine.length === 1 ? "" : "s"}; mean difference ${mine.length < FEW ? signed(all[0]) : between(all)} points${mine.length > 1 ? " over columns" : ""}. `,
-          mine.length < FEW ? "So few columns allow no interval over columns; the intervals over seeds stand in the table below." : all[1] > 0 || all[2] < 0 ? `The interval leaves out zero: on average over columns like these, ${all[1] > 0 ? a : b} is ahead.` : "The interval contains zero: on average over these columns, the two cannot be told apart.");
+          mine.length < FEW ? "So few columns allow no interval over columns; the intervals over seeds stand in the table below." : all[1] > 0 || all[2] < 0 ? `The interval leaves out zero: on average over columns like these, ${all[1] > 0 ? a : b} is ahead.` : "The interval contains zero: on average over these columns, the difference is not significant.");
       }));
       place.replaceChildren(grid(["Column", "Scale", a, b, "Seeds", "Difference over seeds", "Difference over clients, first seed"], lines.map(line => [
         line.name, SCALES[line.scale], [el("a", { href: root + line.link }, told(line.a)), line.a], [el("a", { href: root + line.other }, told(line.b)), line.b], [String(line.n), line.n],
         [between(line.gap), line.gap[0]], line.clients ? [between(line.clients), line.clients[0]] : "–"])));
     }
-    selects[3].replaceChildren(...[...groups].map(([id, each]) => el("option", { value: id }, `${each[0][0].name} (${SCALES[each[0][0].scale]})`)));
+    selects[3].replaceChildren(...[...groups].map(([id, each]) => el("option", { value: id }, `${each[0][0].name} (${SCALES[each[0][0].scale].toLowerCase()})`)));
     const kept = [...groups].find(([, each]) => each[0].every(run => run.clients.length));
     if (kept) selects[3].value = kept[0];
     profile(); ranks();
@@ -68,7 +69,7 @@
     const of = row => here.find(run => run.row === row && run.clients.length);
     const known = [selects[0].value, selects[1].value].map(of).filter(Boolean);
     if (!known.length) document.getElementById("profile").replaceChildren(el("p", { class: "soft" }, "Of these runs no counts per client were kept."));
-    else chart(document.getElementById("profile"), known.map(run => ({ name: `${run.row}, seed ${run.seed}`, points: shares(run), step: true })),
+    else chart(document.getElementById("profile"), known.map(run => ({ name: `${run.row}, seed ${run.seed}`, family: run.row, points: shares(run), step: true })),
       { x: "accuracy of a client in %", y: "share of clients in %", height: 280, digits: 1 });
     const at = row => here.filter(run => run.row === row && run.bytes);
     const point = row => at(row).length ? [[mean(at(row).map(run => run.bytes)) / 1e6, mean(at(row).map(run => run.value)), root + at(row)[0].link, row]] : [];
@@ -90,9 +91,14 @@
       if (run.bytes && plain) mine.bytes.push(100 * run.bytes / plain);
     }
     const counted = values => values.length ? [`${told(mean(values), 1)} (${values.length})`, mean(values)] : ["–", -1e300];
-    const shown = [...found.values()].filter(v => v.beaten.length).sort((p, q) => (p.beaten.length < FEW) - (q.beaten.length < FEW) || mean(q.beaten) - mean(p.beaten));
-    document.getElementById("ranks").replaceChildren(grid(["Method", "Scale", "Others beaten, % (runs)", "Harm, % of clients (runs)", "Bytes, % of FedAvg's (runs)"],
-      shown.map(v => [v.row, v.scale, counted(v.beaten), counted(v.harm), counted(v.bytes)])));
+    const others = runs => new Set(runs.flatMap(run => places.get(key(run)).map(other => other.row))).size - 1;
+    document.getElementById("ranks").replaceChildren(...Object.keys(SCALES).flatMap(scale => {
+      const mine = [...found.values()].filter(v => v.scale === SCALES[scale] && v.beaten.length)
+        .map(v => [v, others(chosen().filter(run => run.row === v.row && run.scale === scale))]).filter(([, n]) => n >= OPPONENTS)
+        .sort(([p], [q]) => (p.beaten.length < FEW) - (q.beaten.length < FEW) || mean(q.beaten) - mean(p.beaten));
+      return mine.length ? [el("h3", {}, SCALES[scale]), grid(["Method", "Others beaten, % (runs)", "Opponents", "Worse than local, % of clients (runs)", "Bytes, % of FedAvg's (runs)"],
+        mine.map(([v, n]) => [v.row, counted(v.beaten), [String(n), n], counted(v.harm), counted(v.bytes)]))] : [];
+    }));
   }
   if (rows.length) {
     for (const select of selects.slice(0, 2)) select.append(...rows.map(row => el("option", {}, row)));

@@ -3,47 +3,65 @@
   const data = document.getElementById("number") ? embedded("data") : null;
   const place = document.getElementById("number"), whole = document.getElementById("artefact");
   const MEANING = {
-    "reproduced": "Reproduced: the 95 % interval of the difference lies inside the margin (one point; the printed digits if no run is needed).",
-    "differs": "Differs: the 95 % interval of the difference lies wholly outside the margin.",
-    "undecided": "Undecided: the 95 % interval of the difference reaches over the edge of the margin, or there are too few runs for one.",
-    "not comparable": "Not comparable.",
-    "not measured": "Nobody has measured this yet.",
+    reproduced: "the 95 % interval of the difference lies inside the margin.",
+    differs: "the 95 % interval of the difference lies wholly outside the margin.",
+    undecided: "the 95 % interval of the difference reaches over the edge of the margin, or there are too few runs for one.",
+    "not comparable": "",
+    "not measured": "no run of ours yet.",
   };
+  const EXACT = { reproduced: "ours has the reported digits.", differs: "ours has other digits.", undecided: "" };
+  const STATES = { reproduced: "reproduced", differs: "differs", undecided: "undecided", "not comparable": "reduced", "not measured": "missing" };
+  const PERCENT = ["%", "percent", "", undefined];
   const size = bytes => bytes >= 1e9 ? `${told(bytes / 1e9)} GB` : bytes >= 1e6 ? `${told(bytes / 1e6)} MB` : `${bytes} bytes`;
   const time = s => s === null || s === undefined ? "–" : s < 90 ? `${told(s, 1)} s` : s < 5400 ? `${told(s / 60, 1)} min` : `${told(s / 3600, 1)} h`;
   const facts = pairs => el("dl", { class: "facts" }, pairs.filter(([, v]) => v !== "" && v !== null && v !== undefined).map(([k, v]) => el("div", {}, el("dt", {}, k), el("dd", {}, v))));
   const command = text => el("p", { class: "command" }, el("code", {}, text), el("button", { type: "button", class: "copy" }, "Copy"));
   const flat = (value, prefix = "") => value !== null && typeof value === "object" && !Array.isArray(value)
     ? Object.entries(value).flatMap(([k, v]) => flat(v, prefix ? `${prefix}.${k}` : k)) : [[prefix, value === null ? "none" : Array.isArray(value) ? value.join(", ") : String(value)]];
-  const scale = name => el("i", { class: `scale s-${name}`, title: data.scales[name] || "" }, name);
+  const scale = name => name === "paper" ? "" : el("i", { class: "scale" }, data.scales[name] || name);
 
   // What no paper prints has a protocol of its own; a run may stand in grids of several scales.
   const own = n => !data.judged && n.scale === "paper";
-  const standing = n => own(n) ? "own protocol" : `${n.scale} scale`;
+  const standing = n => own(n) ? "own protocol" : data.scales[n.scale] || n.scale;
+  const exact = n => ["closed form", "look-up", "computed exactly", "metadata"].includes(n.kind);
+  // The interval of the difference, drawn against the margin.
+  function interval(n) {
+    if (n.low === undefined || n.high === undefined || n.gap === undefined) return "";
+    const margin = PERCENT.includes(n.unit) ? 1 : Math.abs(n.printed) * 0.01;
+    const reach = 1.15 * Math.max(margin * 2, Math.abs(n.low), Math.abs(n.high)), px = v => 300 + 280 * v / reach;
+    const text = (x, y, said, anchor = "middle") => el("svg:text", { x, y, "text-anchor": anchor }, said);
+    return el("svg:svg", { viewBox: "0 0 600 84", class: "verdict", role: "img", "aria-label": `Difference ${n.difference}; margin ${told(margin)} to either side` },
+      el("svg:rect", { x: px(-margin), y: 18, width: px(margin) - px(-margin), height: 36, fill: "var(--wash)", stroke: "var(--line)" }),
+      el("svg:line", { x1: 300, x2: 300, y1: 18, y2: 54, stroke: "var(--edge)", "stroke-dasharray": "2 3" }),
+      el("svg:line", { x1: px(n.low), x2: px(n.high), y1: 36, y2: 36, stroke: `var(--${STATES[n.verdict]})`, "stroke-width": 4 }),
+      el("svg:circle", { cx: px(n.gap), cy: 36, r: 7, fill: `var(--${STATES[n.verdict]})` }),
+      text(300, 12, "margin"), text(px(-margin), 68, told(-margin)), text(300, 68, "0"), text(px(margin), 68, `+${told(margin)}`), text(20, 81, "ours lower", "start"), text(580, 81, "ours higher", "end"));
+  }
 
   function page(n) {
     const runs = (n.ids || []).map(id => [id, data.runs[id]]).filter(pair => pair[1]);
     const first = runs[0]?.[1], want = data.wants[`${n.row}|${n.column}`];
-    const word = n.kind === "log value" ? "logged" : "printed";
+    const word = n.kind === "log value" ? "logged" : "reported";
+    const at = data.numbers.indexOf(n), near = [data.numbers[at - 1], data.numbers[at + 1]];
     const parts = [
-      el("p", { class: "crumbs" }, el("a", { href: "#" }, `‹ Back to ${data.title}`)),
+      el("p", { class: "crumbs" }, el("a", { href: "#" }, `‹ Back to ${data.title}`), " · ", near[0] ? el("a", { href: `#${near[0].id}` }, "previous") : "", " ", near[1] ? el("a", { href: `#${near[1].id}` }, "next") : ""),
       el("h1", { tabindex: -1 }, `${n.row}: ${n.where}`),
       el("p", { class: "big" },
         n.source ? el("span", {}, el("small", {}, word), el("b", {}, n.published || "–")) : "",
         el("span", {}, el("small", {}, "ours "), el("b", {}, n.ours || "–"), n.value !== undefined && first ? own(n) ? el("small", {}, standing(n)) : scale(n.scale) : ""),
-        n.difference ? el("span", {}, el("small", {}, "difference, 95 % interval"), el("b", {}, n.difference)) : ""),
+        n.difference ? el("span", {}, el("small", {}, n.low === undefined ? "difference" : "difference, 95 % interval"), el("b", {}, n.difference)) : ""),
     ];
-    if (n.verdict) parts.push(el("p", { class: "lead" }, el("i", { class: `v v-${n.verdict.replace(" ", "-")}` }, n.verdict), " ",
-      MEANING[n.verdict], n.verdict === "not comparable" ? ` Ours is from another setting (${n.basis}): it says nothing for or against the ${word} number.` : "",
-      n.mark ? ` Mark: ${n.mark}.` : ""));
+    if (n.verdict) parts.push(el("p", { class: "lead" }, el("i", { class: `v ${STATES[n.verdict]}` }, n.verdict), ": ",
+      (exact(n) ? EXACT : MEANING)[n.verdict] || "", n.verdict === "not comparable" ? `ours is another setting (${n.basis}) and says nothing for or against the ${word} number.` : "",
+      n.mark ? ` Remark: ${n.mark}.` : ""), interval(n));
+    if (n.reason) parts.push(el("p", {}, el("b", {}, /^missing/.test(n.reason) ? "Planned runs: " : ["differs", "undecided"].includes(n.verdict) ? "What could explain it: " : "Remark: "), n.reason));
     parts.push(facts([
       [`${word} in`, n.source ? `${data.key}, ${data.source}/published/${n.source}` : ""],
-      ["kind of number", n.kind], ["unit", n.unit], ["what the interval rests on", n.verdict === "not comparable" ? "" : n.basis], ["seeds", n.seeds || ""],
-      ["interval of ours", n.interval], ["floor, predicting the most frequent class", n.floor === undefined ? "" : told(n.floor)],
-      ["tier", n.tier], ["remark", n.reason]]));
+      ["kind of number", n.kind], ["unit", n.unit], ["interval from", n.verdict === "not comparable" ? "" : n.basis], ["runs of ours", n.seeds || ""],
+      ["95 % interval of ours", n.interval], ["majority class", n.floor === undefined ? "" : told(n.floor)], ["evidence", n.tier]]));
     if (runs.length) {
       parts.push(el("h2", {}, "Our runs"));
-      const head = ["Seed", "Accuracy of the run", "Status", "Tier", "Code", "Bytes sent", "Time", "Device", "Finished", "By", "Record"];
+      const head = ["Seed", "Accuracy, %", "Status", "Evidence", "Code", "Bytes sent", "Time", "Device", "Finished", "By", "Record"];
       parts.push(el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Our runs" }, el("table", { class: "grid" },
         el("thead", {}, el("tr", {}, head.map(name => el("th", { scope: "col" }, name)))),
         el("tbody", {}, runs.map(([id, run]) => el("tr", {}, el("th", { scope: "row" }, String(run.seed)),
@@ -51,7 +69,8 @@
             run.bytes === null ? "–" : size(run.bytes), time(run.seconds), run.device || "–", (run.finished || "–").slice(0, 10), run.contributor || "–"].map(text => el("td", {}, text)),
           el("td", {}, run.from === "computed here" ? el("a", { href: `../${data.records}/${id}/record.json` }, id.slice(0, 8)) : id.slice(0, 8))))))));
     }
-    parts.push(el("div", { class: "panels", id: "evidence" }, el("div", { class: "chart", id: "curve" }), el("div", { class: "chart", id: "spread" })));
+    const accuracy = PERCENT.includes(n.unit);
+    if (accuracy) parts.push(el("div", { class: "panels", id: "evidence" }, el("div", { class: "chart", id: "curve" }), el("div", { class: "chart", id: "spread" })));
     if (first) {
       parts.push(el("details", {}, el("summary", {}, "Hyper-parameters"), facts(flat(first.hp).map(([k, v]) => [k, v])), Object.keys(first.hp).length ? "" : el("p", {}, "None of its own.")));
       parts.push(el("details", {}, el("summary", {}, "Recipe: data, model, protocol"), facts(flat(data.recipes[first.recipe]))));
@@ -60,12 +79,18 @@
     }
     if (n.verdict === "differs" && data.notes.length) parts.push(el("h2", {}, "Notes of the table"), el("ul", { class: "notes" }, data.notes.map(note => el("li", {}, note))));
     parts.push(el("h2", {}, "Do it yourself"));
-    if (first) parts.push(el("p", {}, "Repeat the first run:"), command(first.command));
-    if (want) parts.push(el("p", {}, `Improve the evidence: ${want.cells} cell${want.cells === 1 ? "" : "s"} missing, about ${time(want.seconds)} of one processor core:`), command(want.command));
+    if (first) {
+      const set = data.recipes[first.recipe].dataset, here = set === "digits" ? "" : `repfl data get ${set} && `;
+      const device = /--device/.test(first.command) ? "" : /cuda|nvidia/i.test(first.device || "") ? " --device cuda" : " --device cpu";
+      parts.push(el("p", {}, "Repeat the first run, on the same kind of device:"), command(`${here}${first.command}${device}`));
+    }
+    if (want) parts.push(el("p", {}, `Improve the evidence: ${want.cells} run${want.cells === 1 ? "" : "s"} missing, about ${time(want.seconds)} of one CPU core:`), command(want.command));
     if (!first && !want) parts.push(command(data.command));
+    if (data.repository) parts.push(el("p", { class: "soft" }, "In a clone, installed once: ", el("code", {}, `git clone ${data.repository} && cd ${data.repository.split("/").pop()} && pip install -e .`)));
     place.replaceChildren(...parts);
     const curves = runs.filter(([, run]) => run.curve.length).map(([, run]) => ({ name: `ours, seed ${run.seed} (${standing(n)})`, points: run.curve }));
     if (data.logged[n.source]) curves.push({ name: `the authors' log${/log/.test(n.source) ? "" : ", whose settings may be others (see the notes of the table)"}`, points: data.logged[n.source], dash: true });
+    if (!accuracy) return;
     chart(place.querySelector("#curve"), curves, { x: "round", y: "accuracy in %", height: 260 });
     bars(place.querySelector("#spread"), first?.clients || [], { x: "accuracy of a client in %", y: `clients, seed ${first?.seed}` });
   }
@@ -84,7 +109,7 @@
     for (const [panel, known] of Object.entries(data.lines)) {
       const one = el("div", { class: "chart" });
       space.append(el("div", {}, el("h3", {}, panel), one));
-      chart(one, Object.entries(known).map(([name, points]) => ({ name, points, dash: name.includes("log") })), { x: "round", y: "accuracy in %", height: 320 });
+      chart(one, Object.entries(known).map(([name, points]) => ({ name, points, family: name.split(", ")[0], dash: name.includes("log") })), { x: "round", y: "accuracy in %", height: 320 });
     }
   }
   if (data) { addEventListener("hashchange", route); route(); }

@@ -11,8 +11,8 @@ const el = (name, given = {}, ...parts) => {
 };
 const embedded = id => { const found = document.getElementById(id); return found ? JSON.parse(found.textContent) : null; };
 const told = (value, digits = 2) => value === null || value === undefined || Number.isNaN(value) ? "–" : Number(value).toFixed(digits).replace("-", "−");
-const COLOURS = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#949494", "#56b4e9"];
-const DASHES = ["", "6 3", "2 2", "8 3 2 3"];
+const COLOURS = ["#1f84c8", "#de8f05", "#029e73", "#d55e00", "#c265af", "#a87544", "#8c8c8c", "#38a3dd", "#b59a00", "#7c6fd0", "#d6418a", "#3f9b3f", "#6d8ba8"];
+const DASH = "5 4"; // of what is not ours
 
 function ticks(low, high, count = 5) {
   const raw = (high - low || 1) / count, size = 10 ** Math.floor(Math.log10(raw));
@@ -25,6 +25,9 @@ function ticks(low, high, count = 5) {
 // series: [{name, points: [[x, y, link?, label?, mark?]], line: bool, step: bool, labels: bool}]
 function chart(place, series, { x = "", y = "", diagonal = false, height = 300, digits = 2 } = {}) {
   const shown = series.filter(each => each.points.length);
+  // One colour per method: the name before the first comma.
+  const families = [...new Set(shown.map(each => each.family ?? each.name))];
+  for (const each of shown) each.colour ??= COLOURS[families.indexOf(each.family ?? each.name) % COLOURS.length];
   place.replaceChildren();
   if (!shown.length) return;
   const width = Math.max(300, Math.min(720, place.clientWidth || 600));
@@ -54,18 +57,19 @@ function chart(place, series, { x = "", y = "", diagonal = false, height = 300, 
     heights.set(p, Math.max(py(p[1]), ...near.map(at => at + 12)));
   }
   shown.forEach((each, index) => {
-    const colour = each.colour || COLOURS[index % COLOURS.length];
+    const colour = each.colour, group = el("svg:g", { "data-line": index });
+    svg.append(group);
     if (each.line !== false) {
       const path = each.points.map((p, i) => (i === 0 ? "M" : each.step ? `H${px(p[0])}V` : "L") + (i && each.step ? py(p[1]) : `${px(p[0])} ${py(p[1])}`)).join("");
-      svg.append(el("svg:path", { d: path, fill: "none", stroke: colour, "stroke-width": 1.8, "stroke-dasharray": DASHES[Math.floor(index / COLOURS.length) % 4] || (each.dash ? "5 4" : "") }));
+      group.append(el("svg:path", { d: path, fill: "none", stroke: colour, "stroke-width": 1.8, "stroke-dasharray": each.dash ? DASH : "" }));
     }
     for (const p of each.points) {
       const dot = each.line === false || each.points.length < 40
         ? el("svg:circle", { cx: px(p[0]), cy: py(p[1]), r: each.line === false ? 4 : 2.2, fill: p[4] === "hollow" ? "var(--page)" : colour, stroke: colour }) : null;
-      if (dot && each.labels) svg.append(el("svg:text", { x: px(p[0]) + (px(p[0]) > width - 120 ? -7 : 7), y: heights.get(p) + 4, "text-anchor": px(p[0]) > width - 120 ? "end" : "start" }, p[3]));
-      if (dot && p[2]) { const link = el("svg:a", { href: p[2], tabindex: -1, "aria-label": p[3] || each.name }, dot); svg.append(link); }
-      else if (dot) svg.append(dot);
-      marks.push({ x: px(p[0]), y: py(p[1]), text: `${p[3] || each.name}: ${told(p[0], digits === 0 || Number.isInteger(p[0]) ? 0 : digits)}, ${told(p[1], digits)}` });
+      if (dot && each.labels) group.append(el("svg:text", { x: px(p[0]) + (px(p[0]) > width - 120 ? -7 : 7), y: heights.get(p) + 4, "text-anchor": px(p[0]) > width - 120 ? "end" : "start" }, p[3]));
+      if (dot && p[2]) { const link = el("svg:a", { href: p[2], tabindex: -1, "aria-label": p[3] || each.name }, dot); group.append(link); }
+      else if (dot) group.append(dot);
+      marks.push({ index, x: px(p[0]), y: py(p[1]), text: `${p[3] || each.name}: ${told(p[0], digits === 0 || Number.isInteger(p[0]) ? 0 : digits)}, ${told(p[1], digits)}` });
     }
   });
   const tip = el("output", { class: "tip", hidden: "" });
@@ -88,8 +92,15 @@ function chart(place, series, { x = "", y = "", diagonal = false, height = 300, 
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (step) { event.preventDefault(); at = (at + step + marks.length) % marks.length; show(marks[at]); }
   });
-  const legend = el("p", { class: "legend" }, y ? el("b", {}, y) : "", ...(shown.length > 1 || !y ? shown.map((each, index) =>
-    el("span", {}, el("i", { style: `background:${each.colour || COLOURS[index % COLOURS.length]}` }), each.name)) : []));
+  const named = shown.length > 1 || !y || shown.some(each => each.dash); // what is not ours always has a name
+  const alone = button => {
+    const index = button.getAttribute("aria-pressed") === "true" ? "" : button.dataset.index;
+    for (const other of legend.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other.dataset.index === index));
+    for (const group of svg.querySelectorAll("[data-line]")) group.style.opacity = index === "" || group.dataset.line === index ? 1 : 0.08;
+  };
+  const legend = el("p", { class: "legend" }, y ? el("b", {}, y) : "", ...(named ? shown.map((each, index) =>
+    el("button", { type: "button", "aria-pressed": "false", "data-index": index, onclick: event => alone(event.currentTarget) },
+      el("svg:svg", { viewBox: "0 0 18 4", width: 18, height: 4 }, el("svg:line", { x1: 0, x2: 18, y1: 2, y2: 2, stroke: each.colour, "stroke-width": 3, "stroke-dasharray": each.dash ? "4 3" : "" })), each.name)) : []));
   place.append(legend, el("div", { class: "plotted" }, svg, tip));
 }
 

@@ -352,6 +352,7 @@ def test_names_are_printed_as_they_are_wherever_they_stand(here: Here, tmp_path:
         "fig1.html",
         "fig1.pdf",
         "fig1.png",
+        "fig1.svg",
         "index.html",
         "table1.csv",
         "table1.html",

@@ -21,6 +21,7 @@ from repfl.bench.evidence.library import Library
 from repfl.bench.evidence.line import Counts, Curve, Line, parse
 from repfl.bench.grid.plan import Planned, Selection, plan
 from repfl.bench.report import render
+from repfl.bench.report.forms import markdown
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.run.work import run_task
 from repfl.bench.store.store import Store
@@ -60,7 +61,7 @@ def forms(results: list[Result]) -> dict[str, Any]:
         assert not isinstance(r, Absent), r.caption
         if isinstance(r, Table):  # a line is marked by how well it is founded, a record is not
             r = replace(r, frame=r.frame.assign(tier=""))
-        page = render.markdown(r) if isinstance(r, Table) else ""
+        page = markdown(r) if isinstance(r, Table) else ""
         texts[r.key] = (render.csv(r), page, r.caption, r.notes, r.claims)  # type: ignore[arg-type]
     return texts
 

@@ -51,7 +51,7 @@ def run(number: Any, cell: str, seed: int) -> dict[str, Any]:
         "finished": "2026-01-02T03:04:05",
         "partition": "b" * 64,
         "command": f"repfl run --cell {cell[:12]} --fresh",
-        "from": "came with the code",
+        "from": "published",
         "tier": "measured",
         "stale": "",
         "curve": [[r, number.value - 30 / r] for r in range(1, 21)],
@@ -84,15 +84,34 @@ def write(out: Path) -> Book:
         if number.measured
     }
     told = {"title": "A <i>paper</i>", "year": 2025, "sources": "arXiv 2102.07078, code: none"}
+    notes = "# Notes\n\n| # | what |\n|---|---|\n| 17 | a [file](x.py) |\n"
+    scale = {
+        "scale": "paper",
+        "cells": 27,
+        "done": 24,
+        "hours": 2.0,
+        "devices": "cpu",
+        "last": "2026",
+    }
+    told |= {"notes": notes, "coverage": [scale]}
     book = Book(
         sheets,
         {"paper-a": told, "paper-b": {"title": "Another one"}},
         runs,
         {"paper-a": {"cells": 27, "missing": 3, "seconds": 7200.0, "command": "repfl run"}},
         TESTED,
-        {"fedavg": {"title": "FedAvg", "paper": "McMahan 2017", "rule": "Averages."}},
+        {
+            "fedavg": {
+                "title": "FedAvg",
+                "paper": "McMahan 2017",
+                "rule": "Averages.\n\nw_i <- SGD from w;  w <- sum_i p_i w_i.\n\nMore.",
+                "hp": [["mu", "0.1", "", "pull"]],
+            }
+        },
+        {"cifar10": {"title": "CIFAR-10", "licence": "none", "command": "repfl data get cifar10"}},
         {"report made at commit": "abc"},
         records="../results",
+        out=str(out),
     )
     site.write(book, out)
     return book

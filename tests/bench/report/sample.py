@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report import latex, render
+from repfl.bench.report import forms, render
 from repfl.paper_tables.core import captions, figures, ranking, tables
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.noise import UNKNOWN
@@ -212,9 +212,9 @@ def golden() -> dict[str, str]:
     table = small_table()
     return {
         "table1.csv": render.csv(table),
-        "table1.md": render.markdown(table),
-        "table1.tex": latex.latex(table),
-        "table1-paper.tex": latex.latex(table, "paper"),
+        "table1.md": forms.markdown(table),
+        "table1.tex": forms.latex(table),
+        "table1-paper.tex": forms.latex(table, "paper"),
         "fig1.csv": render.csv(small_figure()),
     }
 

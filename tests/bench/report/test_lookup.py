@@ -47,7 +47,7 @@ def test_a_number_is_re_run_from_its_own_cells_alone(here: Here) -> None:
     assert {(item.row, item.column) for item in cells} == {("FedPURIN", "cifar10-dir0.1")}
 
 
-@pytest.mark.parametrize("artefact", [f"{PAPER}/table2", "fedobp/fig4"])
+@pytest.mark.parametrize("artefact", ["fedpurin/table2", "fedobp/fig4"])
 def test_an_artefact_lists_its_numbers_with_addresses_that_work(here: Here, artefact: str) -> None:
     said = here("show", artefact)
     assert said.code == 0
@@ -64,7 +64,6 @@ def test_an_artefact_lists_its_numbers_with_addresses_that_work(here: Here, arte
         (f"{PAPER}/accuracy-gian", "unknown claim 'accuracy-gian'; did you mean accuracy-gain"),
         (f"{PAPER}/table2.csv:333", "unknown number 'table2.csv:333'; did you mean table2.csv:33"),
         ("starpfl/accuracy-gain", "unknown paper 'starpfl'; did you mean star-pfl"),
-        ("table1", "or PAPER/ARTEFACT, such as fedobp/table3, not 'table1'"),
         (f"{PAPER}/table2#fedavgg", "unknown number 'table2#fedavgg'; did you mean table2#"),
     ],
 )

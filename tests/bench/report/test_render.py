@@ -1,18 +1,17 @@
-"""Files of the report: byte for byte, and only what depends on a record moves with it."""
+"""Numbers as readers see them, sheets, the first screen and the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
-from repfl.bench.report import latex, numbers, render
+from repfl.bench.report import numbers, overview, render
 from repfl.bench.report.address import addressed, slug
 from repfl.bench.report.filling import sheet_of
-from repfl.bench.report.overview import counts, dots, summaries, whole
 from repfl.bench.report.sheet import Sheet as Told
 from repfl.bench.report.sheet import as_json
 from repfl.bench.report.text import FEW, show
@@ -20,44 +19,6 @@ from repfl.paper_tables.core import ranking, seeds, tables
 from repfl.paper_tables.core.result import Absent, Claim, Figure, Sheet, Table
 from repfl.paper_tables.core.seeds import OfSeed
 from tests.bench.report import sample
-
-
-@pytest.mark.parametrize(
-    "file", ["table1.csv", "table1.md", "table1.tex", "table1-paper.tex", "fig1.csv"]
-)
-def test_fixed_evidence_gives_the_golden_bytes(file: str) -> None:
-    """If a change is meant: python -m tests.bench.report.sample."""
-    assert sample.golden()[file].encode() == (sample.GOLDEN / file).read_bytes()
-
-
-@pytest.mark.parametrize("form", [render.csv, render.markdown, latex.latex])
-def test_a_changed_record_changes_only_the_lines_of_its_row(form: Callable[[Table], str]) -> None:
-    moved = sample.FOUND | {("FedAvg", "hard"): (0.69, 0.70, 0.71)}
-    before, after = (
-        form(sample.small_table(sample.SmallEvidence(found=f))).splitlines()
-        for f in (sample.FOUND, moved)
-    )
-    changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
-    assert changed
-    texts = {"csv": 'FedAvg,hard,"CIFAR-10', "markdown": "| FedAvg |", "latex": "FedAvg &"}
-    start = texts[form.__name__]
-    told = (start, r"\quad difference", r"\quad verdict")
-    assert all(line.startswith(told) for pair in changed for line in pair)
-
-
-def test_latex_has_as_many_cells_in_every_row() -> None:
-    rows = [
-        line
-        for line in latex.latex(sample.small_table()).splitlines()
-        if line.endswith(r"\\") and "multicolumn" not in line
-    ]
-    assert {line.count(" & ") for line in rows} == {3}
-
-
-def test_markdown_has_as_many_cells_in_every_row() -> None:
-    for block in render.markdown(sample.small_table()).split("\n\n"):
-        lines = [line for line in block.splitlines() if line.startswith("|")]
-        assert len({line.count("|") for line in lines}) <= 1
 
 
 def of_other_seeds() -> Table:
@@ -158,55 +119,6 @@ def test_addresses_are_readable_and_each_stands_once() -> None:
     assert ids[0] == "separate.easy"
 
 
-def test_summaries_count_verdicts_and_claims() -> None:
-    first, second = summaries(sheets(), {"paper-a": {"title": "A paper"}})
-    assert (first.title, len(first.sheets), first.published) == ("A paper", 2, 9)
-    assert (len(first.numbers), first.sentences) == (9, 0)
-    assert first.verdicts == {
-        "reproduced": 0,
-        "differs": 1,
-        "undecided": 7,
-        "not comparable": 0,
-        "not measured": 1,
-    }
-    assert first.held == (1, 1, 1)
-    assert (len(second.numbers), second.published) == (0, 0)
-
-
-def test_the_first_screen_counts_in_words() -> None:
-    open_ = {"paper-a": {"missing": 3, "cells": 27, "seconds": 7200.0}}
-    found = summaries(sheets(), {}, open_)
-    assert whole(found) == (
-        "Here 9 numbers of 1 paper stand beside our own. Of 9 that depend on training, 8 have been"
-        " compared at the paper's own scale (1 different, 7 undecided), and 0 were"
-        " only measured in a smaller or different setting."
-    )
-    assert found[0].sentence == (
-        "8 of 9 trained numbers were compared at the paper's scale (1 different, 7"
-        " undecided). Of 3 claims 1 hold, 1 do not, 1 are open. Still to run: 3 cells, about 2"
-        " hours of one processor core."
-    )
-
-
-def test_the_first_screen_says_how_many_verdicts_rest_on_one_run() -> None:
-    sheet = sheets()[0]
-    some = tuple(replace(n, seeds=1 if n.row == "FedAvg" else 3) for n in sheet.numbers)
-    told = whole(summaries([replace(sheet, numbers=some)], {}))
-    assert "(1 different, 7 undecided), 3 of them from one run of ours, and" in told
-    each = tuple(replace(n, seeds=1) for n in sheet.numbers)
-    told = whole(summaries([replace(sheet, numbers=each)], {}))
-    assert "7 undecided), each from one run of ours, and" in told
-
-
-def test_every_printed_number_is_a_dot_that_leads_to_it() -> None:
-    shown = dots(sheets()[0])
-    assert [dot.outcome for dot in shown].count("unsure") == 7
-    assert [dot.outcome for dot in shown].count("off") == 1
-    (missing,) = [dot for dot in shown if dot.outcome == "open"]
-    assert missing.link == "paper-a/table1.html#ours-co.hard"
-    assert missing.name == "Ours & co_, CIFAR-10, α = 0.5: printed 71.53 ± 1.29, not measured"
-
-
 @pytest.mark.parametrize("width", [60, 100, 200])
 def test_terminal_tables_keep_all_numbers(width: int) -> None:
     console = Console(width=width, record=True, file=None, force_terminal=False, quiet=False)
@@ -243,28 +155,57 @@ def test_numbers_are_written_alike_whatever_a_table_was_joined_from() -> None:
     assert render.csv(joined) == render.csv(table)
 
 
-def test_only_the_paper_s_own_words_stand_in_quotation_marks() -> None:
-    """A claim is ours to word; the published files keep what the paper has of it."""
+def test_what_a_paper_s_words_are_is_quoted_and_what_are_ours_is_not() -> None:
     said = "Bytes fall by 46 %"
     claim = Claim("bytes", said, None, "none", "desk", sources=("text.csv:2",))
     note = "“at least”, from “reducing overhead by 46% to 73%”"
     made = replace(sample.small_table(), claims=(claim,))
     (found,) = sheet_of(made, {"text.csv:2": {"note": note}}).claims
     assert found.verbatim == ("reducing overhead by 46% to 73%",)
-    assert f"“{said}" not in found.line + render.markdown(made)
-    assert "in our words" in render.markdown(made)
 
 
-def test_the_first_screen_tells_numbers_from_sentences_wherever_it_counts() -> None:
+# -- the first screen ------------------------------------------------------------------------------
+
+
+def test_summaries_count_verdicts_and_claims() -> None:
+    first, second = overview.summaries(sheets(), {"paper-a": {"title": "A paper"}})
+    assert (first.title, len(first.sheets), first.published) == ("A paper", 2, 9)
+    assert {name: n for name, n in first.verdicts.items() if n} == {
+        "differs": 1, "undecided": 7, "not measured": 1,
+    }  # fmt: skip
+    assert sum(share for _, _, share in first.bar) == pytest.approx(100)
+    assert first.standings == "1 holds, 1 does not hold, 1 undecided"
+    assert (len(second.numbers), second.published) == (0, 0)
+
+
+def test_a_sentence_that_its_own_paper_contradicts_needs_no_run() -> None:
     sheet = sheets()[0]
-    held = [replace(claim, holds=True, sources=("text.csv:2",)) for claim in sheet.claims[:2]]
-    found = summaries([replace(sheet, claims=tuple(held))], {})
-    assert "The other 2 stand in sentences, which are judged as claims; 2 of them come" in whole(
-        found
+    claims = tuple(replace(c, printed=False, holds=None) for c in sheet.claims)
+    (found,) = overview.summaries([replace(sheet, claims=claims)], {})
+    assert found.standings == "3 contradict the paper's own numbers"
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [({}, ""), ({"FedAvg": 1}, ", 3 of them with one run"), (1, ", one run each")],
+)
+def test_the_first_screen_counts_numbers_and_runs(seeds: Any, said: str) -> None:
+    sheet = sheets()[0]
+    given = dict.fromkeys(sheet.rows, seeds) if seeds == 1 else seeds
+    some = tuple(replace(n, seeds=given.get(n.row, 3)) for n in sheet.numbers)
+    found = overview.summaries([replace(sheet, numbers=some)], {})
+    assert overview.title(found) == "0 of 8 re-run numbers reproduced, 1 differs, 7 undecided"
+    assert overview.lead(found) == (
+        "This report checks 9 published numbers of 1 paper. 9 need training: 8 were re-run at full"
+        f" scale{said}, and 0 only in a reduced run, which decides nothing."
     )
-    assert "set up" not in whole(found)
-    kept = [replace(held[0], settings=True), held[1]]
-    told = whole(summaries([replace(sheet, claims=tuple(kept))], {}))
-    assert "2 of them come out again (1 say how runs are set up, and ours are set up so)." in told
-    assert counts(found)["again"] == "2 (0 numbers, 2 in sentences)"
-    assert counts(found)["unsure"] == "7"
+
+
+def test_every_published_number_is_a_dot_that_leads_to_it() -> None:
+    shown = overview.dots(sheets()[0])
+    (missing,) = [dot for dot in shown if dot.verdict == "not measured"]
+    assert len(shown) == 9
+    assert missing.link == "paper-a/table1.html#ours-co.hard"
+    assert missing.name == "Ours & co_, CIFAR-10, α = 0.5: reported 71.53 ± 1.29, not measured"
+    counted = overview.counts(overview.summaries(sheets(), {}))
+    assert (counted["undecided"], counted["differs"], counted["not measured"]) == (7, 1, 1)

@@ -1,0 +1,133 @@
+"""The leaderboard: every method under one tuning protocol, from the board's own tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from repfl.bench.report.sheet import Book, Number, Sheet
+from repfl.paper_tables.board.view import ADDED
+from repfl.paper_tables.core import statistics
+
+BOARD = "board"
+RATES = 3
+"""Significant digits of a learning rate."""
+
+
+@dataclass
+class Line:
+    """One method of the leaderboard."""
+
+    row: str
+    method: str
+    year: int
+    added: bool
+    """Whether an addendum of the protocol added it."""
+    rank: float | None = None
+    place: int | None = None
+    accuracy: dict[str, Number] = field(default_factory=dict)
+    """By setting."""
+    harm: dict[str, Number] = field(default_factory=dict)
+    traffic: Number | None = None
+    work: Number | None = None
+    rates: dict[str, list[float]] = field(default_factory=dict)
+    """By setting, the learning rate that each study chose."""
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """All methods, the best mean rank first, and the settings that have been run."""
+
+    lines: Sequence[Line]
+    settings: dict[str, str]
+    span: dict[str, tuple[float, float]]
+    """By setting, the range of accuracies, for bars."""
+    sheet: Sheet
+    picture: str = ""
+
+    @property
+    def frozen(self) -> list[Line]:
+        return [line for line in self.lines if not line.added]
+
+    @property
+    def added(self) -> list[Line]:
+        return [line for line in self.lines if line.added]
+
+
+def leaderboard(book: Book) -> Leaderboard | None:
+    """Return the leaderboard, or None if the report has no board or the board no run."""
+    sheets = {sheet.name: sheet for sheet in book.sheets if sheet.paper == BOARD}
+    first = sheets.get("table1")
+    if first is None or not any(number.measured for number in first.numbers):
+        return None
+    settings = {
+        head.key.partition("/")[0]: head.label
+        for head in first.columns
+        if any(n.measured for n in first.numbers if n.column == head.key)
+    }
+    lines = {
+        row: Line(row, *_method(row, first, book), added=row in ADDED)
+        for row in first.rows
+        if any(n.measured for n in first.numbers if n.row == row)
+    }
+    for name, key in (("table1", "accuracy"), ("table2", "harm")):
+        for setting, number in _numbers(sheets.get(name), key):
+            if number.row in lines and setting in settings and number.measured:
+                getattr(lines[number.row], key)[setting] = number
+    for number in sheets["table3"].numbers if "table3" in sheets else ():
+        if number.row in lines and number.column in ("traffic", "work") and number.measured:
+            setattr(lines[number.row], number.column, number)
+    for line in lines.values():
+        line.rates = {s: _rates(n, book) for s, n in line.accuracy.items()}
+    _rank([line for line in lines.values() if not line.added], book, settings)
+    reached = {s: [n.value or 0.0 for x in lines.values() for n in _in(x, s)] for s in settings}
+    return Leaderboard(
+        sorted(lines.values(), key=lambda x: (x.added, x.place or 999, x.rank or 999, x.row)),
+        settings,
+        {setting: (min(values), max(values)) for setting, values in reached.items()},
+        first,
+        next((f for s in (sheets.get("fig1"),) if s for f in s.files if f.endswith(".svg")), ""),
+    )
+
+
+def _in(line: Line, setting: str) -> list[Number]:
+    return [line.accuracy[setting]] if setting in line.accuracy else []
+
+
+def _numbers(sheet: Sheet | None, key: str) -> Iterable[tuple[str, Number]]:
+    for number in sheet.numbers if sheet else ():
+        setting, _, name = number.column.partition("/")
+        if name == key:
+            yield setting, number
+
+
+def _method(row: str, sheet: Sheet, book: Book) -> tuple[str, int]:
+    method = next((n.method for n in sheet.numbers if n.row == row and n.method), "")
+    return method, int(book.methods.get(method, {}).get("year") or 0)
+
+
+def _rates(number: Number, book: Book) -> list[float]:
+    runs = [book.runs[cell] for cell in number.ids if cell in book.runs]
+    return [float(f"{run['recipe']['training']['lr']:.{RATES}g}") for run in runs]
+
+
+def _rank(lines: Sequence[Line], book: Book, settings: dict[str, str]) -> None:
+    """Add mean ranks over settings and studies to the methods of the frozen protocol."""
+    values: list[dict[str, Any]] = [
+        {"row": line.row, "block": (s, run["seed"]), "value": run["value"]}
+        for line in lines
+        for s in settings
+        for number in _in(line, s)
+        for run in (book.runs[cell] for cell in number.ids if cell in book.runs)
+    ]
+    if not values:
+        return
+    wide = pd.DataFrame(values).pivot(index="row", columns="block", values="value")
+    ranks = statistics.average_ranks(wide)
+    places = ranks.rank(method="min")
+    for line in lines:
+        if line.row in ranks and ranks[line.row] == ranks[line.row]:
+            line.rank, line.place = float(ranks[line.row]), int(places[line.row])

@@ -1,0 +1,180 @@
+"""Words of the pages: scales, glossary, search, citation, and the archive of all data."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+from repfl.bench.report.address import slug
+from repfl.bench.report.leaderboard import Leaderboard
+from repfl.bench.report.sheet import Book, Number, Sheet
+from repfl.paper_tables.core.verdict import Kind
+
+SCALES = {
+    "paper": ("full scale", "the paper's own protocol, as far as it is known"),
+    "desk": (
+        "reduced run",
+        "real data with fewer rounds, clients or seeds, or a smaller model; it decides nothing",
+    ),
+    "smoke": (
+        "toy run",
+        "embedded digits, tiny models, few rounds: tests the software, is compared with no paper",
+    ),
+}
+ARCHIVE = "data.zip"
+BIBTEX = """@software{repfl,
+  title  = {repfl: a benchmark suite with a reproducibility harness
+            for personalised federated learning},
+  author = {{The repfl authors}},
+  year   = {2026},
+  note   = {commit COMMIT}
+}"""
+GLOSSARY = {
+    "baseline": "A method that others are compared with. FedAvg, FedAvg + FT (FedAvg with local"
+    " fine-tuning) and Local (training alone) are in nearly every table.",
+    "claim": "A sentence of a paper that its numbers can confirm or refute. Each paper has a page"
+    " of claims.",
+    "client": "One participant with its own data. Accuracies are averaged over clients unless a"
+    " table says that predictions are pooled.",
+    "Dirichlet split, Dir(α)": "The share of each class that a client gets is drawn from a"
+    " Dirichlet distribution with parameter α. Small α: clients hold few classes.",
+    "fine-tuning (FT)": "Training of the global model on a client's own data before it is"
+    " evaluated. “Own rate”: its learning rate was tuned as well.",
+    "GPU": "Every command takes --device cuda. All results here were computed on CPUs; a GPU gives"
+    " other bits and, within noise, the same accuracies.",
+    "learning rate": "As the paper says, in its tables; tuned by random search on validation"
+    " images, in the leaderboard. The page of a method lists the tuned values.",
+    "majority class": "The accuracy of always predicting a client's most frequent class. It stands"
+    " in the last line of tables of accuracies.",
+    "margin": "One percentage point to either side. Differences inside it do not matter here.",
+    "seed": "Fixes partition, initial values, client sampling and order of batches. Methods share"
+    " them, so runs of one seed are compared in pairs. A repeated run gives the same bits.",
+    "unseen clients": "Clients that join after training.",
+    "upload, download, traffic": "Bytes of every message: values, masks and indices. Tables show"
+    " the paper's way of counting and the bytes on the wire.",
+}
+
+COLUMNS = {
+    "row": "the method, as the table names it",
+    "column": "id of the column; label and unit: its name and unit",
+    "published": "the reported mean; published_std: the reported ±; printed: as printed",
+    "source": "file and line in paper_tables/<paper>/published",
+    "ours": "our mean; std and seeds: standard deviation and number of runs; low and high: its 95 %"
+    " interval with df degrees of freedom",
+    "difference": "ours minus published; gap_low and gap_high: its 95 % interval",
+    "verdict": "reproduced, differs, undecided, not comparable, not measured",
+    "kind": "kind of the published number; mark: a remark; basis: what the verdict rests on",
+    "tier": "how well a published result is confirmed; reason: why a number is missing or differs",
+    "scale": "paper: full scale; desk: reduced run; smoke: toy run",
+    "floor": "accuracy of always predicting a client's most frequent class",
+    "method": "the method's name in repfl; ids: the runs behind our number",
+}
+"""Columns of the csv files of tables."""
+
+
+def archive(book: Book, out: Path) -> bytes:
+    """Return all csv files with a description, the same bytes for the same files."""
+    about = "All tables and figures of this report as csv, one line per number. CC0 1.0.\n\n"
+    columns = "".join(f"{name}: {told}\n" for name, told in COLUMNS.items())
+    files = [file for sheet in book.sheets for file in sheet.files if file.endswith(".csv")]
+    texts = {"README.txt": about + columns} | {
+        name: (out / name).read_text("utf-8") for name in files if (out / name).is_file()
+    }
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in texts.items():
+            archive.writestr(
+                zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), text, zipfile.ZIP_DEFLATED
+            )
+    return packed.getvalue()
+
+
+def menus(book: Book) -> list[tuple[str, list[tuple[str, str]]]]:
+    papers = [
+        (paper, f"{paper}/index.html") for paper in dict.fromkeys(s.paper for s in book.sheets)
+    ]
+    titles = {
+        name: str(book.methods.get(name, {}).get("title") or name) for name in by_method(book)
+    }
+    methods = [(title, f"methods/{slug(name)}.html") for name, title in titles.items()]
+    datasets = [
+        (str(book.datasets.get(name, {}).get("title") or name), f"datasets/{slug(name)}.html")
+        for name in by_dataset(book)
+    ]
+    found = [("Papers", papers), ("Methods", methods), ("Data sets", datasets)]
+    return [(name, items) for name, items in found if items]
+
+
+def search(book: Book, board: Leaderboard | None) -> list[list[str]]:
+    """Return what can be searched for: name, kind, address, and further words."""
+    methods = {
+        f"methods/{slug(n)}.html": f"{n} {facts.get('paper', '')}"
+        for n, facts in book.methods.items()
+    }
+    datasets = {f"datasets/{slug(name)}.html": name for name in book.datasets}
+    titles = {
+        f"{paper}/index.html": f"{told.get('title', '')} {told.get('about', '')}"
+        for paper, told in book.papers.items()
+    }
+    words = methods | datasets | titles
+    kinds = {"Papers": "paper", "Methods": "method", "Data sets": "data set"}
+    found = [
+        [name, kinds[menu], link, words.get(link, "")]
+        for menu, items in menus(book)
+        for name, link in items
+    ]
+    found += [[f"{each.key} {each.title}", each.kind, each.page, ""] for each in book.sheets]
+    if board:
+        found.append(
+            ["Leaderboard", "page", "leaderboard.html", "board ranking best method baseline"]
+        )
+        found += [
+            [line.row, "row of the leaderboard", f"leaderboard.html#{slug(line.row)}", line.method]
+            for line in board.lines
+        ]
+    found += [
+        [f"{word}", "glossary", f"how.html#{slug(word)}", told] for word, told in GLOSSARY.items()
+    ]
+    found += [
+        ["Cite", "help", "how.html#cite", "citation bibtex reference doi"],
+        [
+            "Download all data",
+            "help",
+            "how.html#download",
+            "csv archive raw values licence CC0 zip",
+        ],
+        [
+            "Verdicts: reproduced, differs, undecided",
+            "help",
+            "how.html#verdicts",
+            "interval margin rule",
+        ],
+        ["Contest a statement", "help", "how.html#contest", "author disagree error report"],
+        ["Compare two methods", "page", "compare.html", "against pairs"],
+    ]
+    claims = [(s, c) for s in book.sheets for c in s.claims]
+    return found + [
+        [c.text, f"claim of {s.paper}", f"{s.page}#claim-{c.id}", c.id] for s, c in claims
+    ]
+
+
+def by_method(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
+    """Return every number of a method, in the order of their names."""
+    found: dict[str, list[tuple[Sheet, Number]]] = {}
+    for sheet in book.sheets:
+        for number in sheet.numbers:
+            if number.method and number.kind != Kind.LOOKUP:
+                found.setdefault(number.method, []).append((sheet, number))
+    return dict(sorted(found.items()))
+
+
+def by_dataset(book: Book) -> dict[str, list[tuple[Sheet, Number]]]:
+    """Return every number by data set, without those that no run is behind."""
+    found: dict[str, list[tuple[Sheet, Number]]] = {}
+    for sheet in book.sheets:
+        for number in sheet.numbers:
+            name = sheet.datasets.get(number.column, "")
+            if name and (number.method or number.source):
+                found.setdefault(name, []).append((sheet, number))
+    return dict(sorted(found.items()))

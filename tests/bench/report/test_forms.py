@@ -1,0 +1,151 @@
+"""Tables as csv, Markdown and LaTeX: the golden bytes, and every table well formed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from math import nan
+from pathlib import Path
+
+import pytest
+
+from repfl.bench.grid import grid as grids
+from repfl.bench.report import forms, lookup, render
+from repfl.paper_tables.core.result import Claim, Table
+from tests.bench.report import sample
+
+CLASS = r"""\documentclass[twocolumn]{article}
+\usepackage[T1]{fontenc}\usepackage[utf8]{inputenc}
+\usepackage[textwidth=516pt,textheight=690pt]{geometry}
+\usepackage{booktabs}
+\begin{document}
+%s
+\end{document}
+"""
+
+
+@cache
+def everything() -> list[Table]:
+    """All tables of reduced runs, from published results."""
+    made = [result for paper in grids.files() for result in lookup.made(paper, "desk")]
+    return [result for result in made if isinstance(result, Table)]
+
+
+@pytest.mark.parametrize("file", sorted(sample.golden()))
+def test_fixed_evidence_gives_the_golden_bytes(file: str) -> None:
+    """If a change is meant: python -m tests.bench.report.sample."""
+    assert sample.golden()[file].encode() == (sample.GOLDEN / file).read_bytes()
+
+
+@pytest.mark.parametrize("form", [render.csv, forms.markdown, forms.latex])
+def test_a_changed_record_changes_only_the_line_of_its_row(form: Callable[[Table], str]) -> None:
+    moved = sample.FOUND | {("FedAvg", "hard"): (0.69, 0.70, 0.71)}
+    before, after = (
+        form(sample.small_table(sample.SmallEvidence(found=f))).splitlines()
+        for f in (sample.FOUND, moved)
+    )
+    changed = [(a, b) for a, b in zip(before, after, strict=True) if a != b]
+    start = {"csv": 'FedAvg,hard,"CIFAR-10', "markdown": "| FedAvg |", "latex": "FedAvg &"}
+    assert len(changed) == 1
+    assert all(line.startswith(start[form.__name__]) for line in changed[0])
+
+
+def faults(text: str) -> list[str]:
+    """What a LaTeX compiler would refuse."""
+    found, columns = [], 0
+    braces = re.sub(r"\\\\|\\[{}]", "", text)
+    found += ["braces"] if braces.count("{") != braces.count("}") else []
+    found += [f"character {c!r}" for c in sorted(set(text)) if ord(c) > 0xFF]
+    body = re.sub(r"\\label\{.*?\}|^%.*", "", text)
+    found += [f"unescaped {c}" for c in "#%_~" if re.search(rf"(?<!\\)\{c}", body)]
+    found += ["dollar signs"] if len(re.findall(r"(?<!\\)\$", body)) % 2 else []
+    for line in text.splitlines():
+        if told := re.match(r"\\begin\{tabular\}\{(.+)\}$", line):
+            columns = len(told[1])
+        if line.endswith(r"\\") and not line.startswith(r"\begin"):
+            spans = [int(n) for n in re.findall(r"\\multicolumn\{(\d+)\}", line)]
+            cells = len(re.findall(r"(?<!\\)&", line)) + 1 + sum(spans) - len(spans)
+            found += [f"{cells} cells, {columns} columns: {line[:60]}"] if cells != columns else []
+    return found
+
+
+@pytest.mark.parametrize("style", forms.STYLES)
+def test_every_table_of_the_suite_is_well_formed(style: str) -> None:
+    assert len(everything()) >= 10
+    found = {table.key: faults(forms.latex(table, style)) for table in everything()}
+    assert {key: wrong for key, wrong in found.items() if wrong} == {}
+    for table in everything():
+        for block in forms.markdown(table).split("\n\n"):
+            lines = [line for line in block.splitlines() if line.startswith("|")]
+            assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) <= 1, table.key
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("FedAvg &", "FedAvg"),
+        ("FedAvg &", "Fed_Avg &"),
+        ("FedAvg &", "{FedAvg & "),
+        ("FedAvg", "∞"),
+    ],
+)
+def test_a_slip_would_be_noticed(before: str, after: str) -> None:
+    text = forms.latex(sample.small_table())
+    assert faults(text) == []
+    assert faults(text.replace(before, after, 1))
+
+
+def test_escaped_words_are_what_was_meant() -> None:
+    assert forms.escape("50 % of a_b & {c}") == r"50 \% of a\_b \& \{c\}"
+
+
+def test_a_wide_table_is_cut_and_keeps_its_number() -> None:
+    text = forms.latex(next(table for table in everything() if table.key == "pfeddst/table2"))
+    assert text.count(r"\begin{table*}") > 1
+    assert text.count(r"\addtocounter{table}{-1}") == text.count(r"\begin{table*}") - 1
+    assert text.count(r"\label{") == 1
+
+
+def test_a_table_to_be_submitted_has_our_numbers_alone() -> None:
+    text = forms.latex(sample.small_table(), "paper")
+    assert r"FedAvg & \underline{85.00 $\pm$ 1.00} &" in text
+    assert r"\textbf{85.83 $\pm$ 0.76}" in text
+    assert not re.search("81.97|Ours, dense|reported|differs|undecided", text)
+    found = {key: value for key, value in sample.FOUND.items() if key[1] != "hard"}
+    gone = {key: (nan, nan, nan) for key in sample.FOUND if key[1] == "hard"}
+    small = sample.small_table(sample.SmallEvidence("desk", found | gone))
+    told = forms.latex(small, "paper")
+    assert r"Left out, without any number: CIFAR-10, $\alpha$ = 0.5." in told
+    assert "numbers are of the desk scale: not the protocol of the paper" in told
+
+
+def test_toy_runs_say_digits_and_stand_beside_no_reported_number() -> None:
+    table = sample.small_table(sample.SmallEvidence("smoke"))
+    text = forms.markdown(render.as_toy(table))
+    assert "## digits (for CIFAR-10)" in text
+    assert "81.97" not in text
+    assert "81.97" in render.csv(table)
+    assert render.as_toy(sample.small_table()).printed
+
+
+def test_only_the_paper_s_own_words_stand_in_quotation_marks() -> None:
+    made = Claim("bytes", "Bytes fall by 46 %", None, "none", "desk", printed=True)
+    assert forms.claim(made, "a") == (
+        "Bytes fall by 46 %: undecided; in the paper's own numbers it holds. None. (a/bytes)"
+    )
+    pointing = replace(made, found=False, printed=None)
+    assert "undecided; reduced runs (not decisive) point against it" in forms.claim(pointing, "a")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on this machine")
+@pytest.mark.parametrize("style", forms.STYLES)
+def test_all_tables_compile(tmp_path: Path, style: str) -> None:
+    body = "\n\\clearpage\n".join(forms.latex(table, style) for table in everything())
+    (tmp_path / "all.tex").write_text(CLASS % body, "utf-8")
+    asked = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
+    told = subprocess.run(asked, cwd=tmp_path, capture_output=True, check=False)
+    assert told.returncode == 0, told.stdout.decode("latin-1")[-1500:]
