@@ -42,19 +42,6 @@ def canonical(value: Any) -> str:
     return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _canonical_part(value: Mapping[str, Any]) -> str:
-    """Return the same of a recipe or of hyper-parameters, which many cells share; computed once
-    per object.
-    """
-    if id(value) not in _PARTS:
-        _PARTS[id(value)] = (value, canonical(value))
-    return _PARTS[id(value)][1]
-
-
-_PARTS: dict[int, tuple[Mapping[str, Any], str]] = {}
-"""By the identity of the object, which is kept beside its text so that it stays taken."""
-
-
 MAX_SEED = 2**32
 """As NumPy's legacy generators take them, which published partitions were drawn with."""
 
@@ -81,15 +68,8 @@ class Cell:
 
     @cached_property
     def id(self) -> str:
-        """The SHA-256 of `canonical(self.json)`, put together from parts."""
-        hp, recipe = _canonical_part(self.hp), _canonical_part(self.recipe)
-        method, seed, version = map(canonical, (self.method, self.seed, self.version))
-        inputs = f'"inputs":{canonical(self.inputs)},' if self.inputs else ""
-        text = (
-            f'{{"hp":{hp},{inputs}"method":{method},"recipe":{recipe},"seed":{seed},'
-            f'"version":{version}}}'
-        )
-        return sha256(text.encode()).hexdigest()
+        """The SHA-256 of the canonical JSON."""
+        return sha256(canonical(self.json).encode()).hexdigest()
 
     @property
     def short(self) -> str:
@@ -260,11 +240,15 @@ def _input(recipe: Mapping[str, Any]) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _has_norm(model: str, channels: int, size: int) -> bool:
-    """Return whether a model has batch-norm statistics or affine normalisation parameters."""
-    from repfl.algorithms.models import build
+    """Return whether a model has normalisation layers with parameters."""
+    import torch
 
-    params = build(model, channels=channels, size=size, classes=10).params
-    return any(part.kind == "norm" for part in params)
+    from repfl.algorithms.engine.model import NORMS
+    from repfl.algorithms.models import MODELS
+
+    with torch.random.fork_rng(devices=[]):
+        layers = MODELS[model](channels, size, 10).modules()
+    return any(list(layer.parameters()) for layer in layers if isinstance(layer, NORMS))
 
 
 # -- a method and its options in one word: fedpurin[tau=0.3,bn=full] -------------------------------

@@ -41,7 +41,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Counter[Any]]:
 def forget() -> None:
     """Nothing is remembered of an earlier plan."""
     grid._read.cache_clear()
-    for known in (recipes._VALUES, cells._RESOLVED, cells._PARTS):
+    for known in (recipes._VALUES, cells._RESOLVED):
         known.clear()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from hashlib import sha256
@@ -355,6 +357,21 @@ def test_a_start_is_written_once_and_under_a_free_name(
     assert not [
         path for path in tmp_path.rglob("*") if path.is_file() and "my-" in path.read_text()
     ]
+
+
+def test_the_command_that_a_method_s_start_prints_beats_the_most_frequent_class(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = here("new", "method", "try-method")
+    (printed,) = re.findall("try it: +repfl reproduce (.*)", said.out)
+    where = ("--results", tmp_path / "r", "--executor", "inline", "--seed", "1")
+    column = ("--column", "cifar100-dir0.1")
+    assert here("run", *shlex.split(printed), *where, *column).code == 0
+    store = Store(tmp_path / "r")
+    (record,) = [store.get(cell) for cell in store.ids()]
+    assert record is not None
+    assert record.metrics["value"] > record.metrics["floor"]["clients"] + 0.1
 
 
 @pytest.mark.parametrize(
