@@ -26,8 +26,8 @@ from repfl.bench.errors import FINDING, FINE, UserError, unknown
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
-    from repfl.bench.check.gate.compare import Move
-    from repfl.bench.check.regress import Regression
+    from repfl.bench.check.gate import Regression
+    from repfl.bench.check.gate_compare import Move
     from repfl.bench.evidence.changes import Change
 
 
@@ -57,7 +57,7 @@ def check(
     """Check the accuracy gate (has anything that methods compute moved?), and the contract of the
     methods that are named or come from a plug-in (do they keep what every method must keep?).
     """
-    from repfl.bench.check import regress
+    from repfl.bench.check import gate
     from repfl.bench.grid import plugins
 
     own = _methods_of(plugin or ())
@@ -65,7 +65,7 @@ def check(
         plugins.load(plugin or ())
     files = tuple(str(real_path(path)) for path in plugin or ())
     if accept:
-        path = regress.accept(reference, reason, method or own, workers, files)
+        path = gate.accept(reference, reason, method or own, workers, files)
         print(f"reference written: {path}")
         return FINE
     names = method or own
@@ -75,7 +75,7 @@ def check(
         codes.append(code)
         pages.append(page)
     if not promise and (not names or reference or _in_gate(names)):
-        regression = regress.check(reference, names, workers, files)
+        regression = gate.check(reference, names, workers, files)
         codes.append(_show_regression(regression))
         pages.append(regression_page(regression))
     publish("\n\n".join(pages) + "\n", markdown)

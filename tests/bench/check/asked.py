@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Container
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,25 +37,25 @@ def ask(clone: str, names: tuple[str, ...], recipes: tuple[str, ...], pipe: Any)
     )
     from repfl.bench.run import runner
 
-    regress: Any = import_module("repfl.bench.check.regress")
+    gate: Any = import_module("repfl.bench.check.gate")
 
-    assert str(regress.__file__).startswith(clone)
+    assert str(gate.__file__).startswith(clone)
     runner.choose_executor = lambda *_: ("inline", 1)
-    every = regress.places
-    regress.places = lambda names: [
-        found for found in every(names) if not recipes or found[0].recipe in recipes
-    ]
-    wanted, whole = {place.key for place, _ in regress.places(names)}, regress.read_reference
-    regress.read_reference = lambda path: narrowed(whole(path), wanted)
-    pipe.send(told(regress.check(Path(REFERENCE), names, 1)))
-
-
-def narrowed(reference: dict[str, Any], wanted: set[str]) -> dict[str, Any]:
-    """A reference of the cells that are asked for alone."""
-    return {
-        **reference,
-        "cells": {key: cell for key, cell in reference["cells"].items() if key in wanted},
+    every, whole = gate.cells, gate.read_reference
+    gate.cells = lambda names: {
+        key: planned
+        for key, planned in every(names).items()
+        if not recipes or planned.column in recipes
     }
+    asked = gate.cells(names)
+    gate.read_reference = lambda path: narrowed(whole(path), asked)
+    pipe.send(told(gate.check(Path(REFERENCE), names, 1)))
+
+
+def narrowed(reference: dict[str, Any], asked: Container[str]) -> dict[str, Any]:
+    """A reference of the cells that are asked for alone."""
+    cells = {key: cell for key, cell in reference["cells"].items() if key in asked}
+    return {**reference, "cells": cells}
 
 
 def told(found: Any) -> list[str]:

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.check.gate.cells import PAPERS, RECIPES, gate_cell_of, places
-from repfl.bench.check.gate.reference import read_reference
+from repfl.bench.check.gate import read_reference
+from repfl.bench.check.gate_cells import cells, grid, key, place_of
 from repfl.bench.grid.cell import Cell
 from repfl.bench.grid.grid import SCALES
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.clients import clients_of
 
 Used = set[tuple[str, Any]]
@@ -86,7 +85,7 @@ def grids() -> Used:
 
 @pytest.fixture(scope="module")
 def gate() -> Used:
-    return {used for _, planned in places() for used in used_by(planned.cell)}
+    return {used for planned in cells().values() for used in used_by(planned.cell)}
 
 
 def test_every_option_of_the_grids_is_exercised(grids: Used, gate: Used) -> None:
@@ -104,16 +103,16 @@ def test_the_reports_that_no_grid_asks_for_are_exercised_too(gate: Used) -> None
 def test_the_gate_sees_every_method_and_every_variant() -> None:
     from repfl.algorithms.core.method import methods
 
-    found = places()
-    assert {planned.cell.method for _, planned in found} == set(methods())
-    assert len({planned.cell.id for _, planned in found}) == len(found)
-    assert len({place.key for place, _ in found}) == len(found)
-    assert all(gate_cell_of(place.key) == place for place, _ in found)
+    found = cells()
+    assert {planned.cell.method for planned in found.values()} == set(methods())
+    assert len({planned.cell.id for planned in found.values()}) == len(found)
+    assert all(key(place_of(each)) == each for each in found)
+    assert found.keys() == read_reference(None)["cells"].keys()
 
 
 def clients(recipe: str) -> Any:
-    cell = next(planned.cell for place, planned in places(["fedavg"]) if place.recipe == recipe)
-    return clients_of(cell), recipe_from(RECIPES[recipe], recipe)
+    cell = next(item.cell for item in cells(["fedavg"]).values() if item.column == recipe)
+    return clients_of(cell), grid().recipe(recipe, "smoke")
 
 
 def test_batches_of_one_sample_are_there_to_be_skipped() -> None:
@@ -131,11 +130,11 @@ def test_clients_differ_in_size_where_weights_are_uniform() -> None:
 
 def test_there_is_a_recipe_for_every_paper() -> None:
     papers = Counter(item.paper for item in plan(Selection(scale="smoke")))
-    assert set(PAPERS) <= set(papers)
+    assert set(papers) <= set(grid().file.recipes)
 
 
 def test_validation_and_test_data_choose_other_rounds() -> None:
     entry = read_reference(None)["cells"]["fedavg star-pfl 1"]["metrics"]
     chosen, best = (entry["points"]["pre_agg"][rule]["round"] for rule in ("best_val", "max"))
-    assert len({chosen, best, RECIPES["star-pfl"]["training"]["rounds"]}) == 3
+    assert len({chosen, best, grid().recipe("star-pfl", "smoke").training.rounds}) == 3
     assert entry["round"] == chosen

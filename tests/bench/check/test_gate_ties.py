@@ -17,7 +17,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from repfl.algorithms.engine.rng import Streams
-from repfl.bench.check import regress
+from repfl.bench.check import gate
 
 NOISE = 1e-13
 LAYERS = {"conv2d", "linear", "bmm", "baddbmm", "matmul", "batch_norm", "group_norm"}
@@ -53,7 +53,7 @@ def moved(
 
     def check(methods: Sequence[str], seed: int) -> list[str]:
         with Rounding(seed) as rounding:
-            found = regress.check(None, methods, 1)
+            found = gate.check(None, methods, 1)
         assert rounding.layers > 100 * found.cells
         return [f"{move.spec} {move.recipe}: {move.why}" for move in found.moved]
 

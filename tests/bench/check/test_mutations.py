@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from repfl.bench.check.gate.reference import FILE
+from repfl.bench.check.gate import REFERENCE
 from tests.bench.check import asked
 from tests.bench.check.edits_engine import IN_ENGINE
 from tests.bench.check.edits_harmless import HARMLESS
@@ -62,7 +62,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Ask:
     free: SimpleQueue[Path] = SimpleQueue()
     for number in range(CLONES):
         copy_code(folder / str(number), "algorithms", "bench", "datasets", "paper_tables")
-        shutil.copy(FILE, folder / str(number) / asked.REFERENCE)
+        shutil.copy(REFERENCE, folder / str(number) / asked.REFERENCE)
         free.put(folder / str(number))
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(asked.LIBRARIES)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.check import contract, regress
+from repfl.bench.check import contract, gate
 from repfl.bench.check.contract import Situation
 from tests.bench.conftest import Said
 
@@ -53,8 +53,8 @@ def test_a_broken_promise_of_a_plugin_is_told_once_with_its_line(
 def test_a_named_method_is_checked_by_contract_and_gate(
     here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    found = regress.Regression("reference.json", 3, 1)
-    monkeypatch.setattr(regress, "check", lambda *_: found)
+    found = gate.Regression("reference.json", 3, 1)
+    monkeypatch.setattr(gate, "check", lambda *_: found)
     said = here("check", "--method", "fedavg", "--markdown", tmp_path / "page.md")
     assert (said.code, "0 broken promises" in said.out) == (0, True)
     assert "3 cells of 1 methods against reference.json: nothing moved" in said.out

@@ -16,9 +16,9 @@ from repfl.algorithms import core
 from repfl.algorithms.core import method as registry
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.fedavg import FedAvg
-from repfl.bench.check import regress
-from repfl.bench.check.gate import cells
+from repfl.bench.check import gate, gate_cells
 from repfl.bench.errors import UserError
+from repfl.bench.grid.grid import Grid
 from repfl.bench.run import metrics
 from tests.bench.conftest import Said
 
@@ -37,15 +37,23 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three recipes in short, computed in this process, so that methods can be changed under the
     gate.
     """
-    short = {
-        name: {**cells.RECIPES[name], "training": {**TRAINING, **UNLIKE.get(name, {})}}
-        for name in RECIPES
-    }
-    monkeypatch.setattr(cells, "RECIPES", short)
-    monkeypatch.setattr(cells, "SEEDS", (1, 2))
-    monkeypatch.setattr(cells, "ROWS", {"star-pfl": ("fedavg",)})
+    short = Grid(gate_cells.FILE)
+    for name in RECIPES:
+        short.file.recipes[name]["training"] = {**TRAINING, **UNLIKE.get(name, {})}
+    papers = short.file.artefacts.pop("papers")
+    short.file.artefacts.clear()
+    own = [block for block in papers.cells if block.recipes == ["star-pfl"]]
+    short.file.artefacts["papers"] = papers.model_copy(update={"cells": own})
+    monkeypatch.setattr(gate_cells, "grid", lambda: short)
+    monkeypatch.setattr(gate_cells, "ONCE", ())
+    seeds(monkeypatch, 1, 2)
     monkeypatch.setattr("repfl.bench.run.runner.choose_executor", lambda *_: ("inline", 1))
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+
+
+def seeds(patch: pytest.MonkeyPatch, *values: int) -> None:
+    for module in (gate, gate_cells):
+        patch.setattr(module, "SEEDS", values)
 
 
 @pytest.fixture(scope="module")
@@ -163,9 +171,9 @@ def wrong_floor(patch: pytest.MonkeyPatch) -> str:
 def test_mistakes_of_the_harness_are_caught(
     reference: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[[pytest.MonkeyPatch], str]
 ) -> None:
-    expected, now = mistake(monkeypatch), regress.entries(["fedavg"], 1)
-    monkeypatch.setattr(regress, "entries", lambda *_: now)
-    moved = regress.check(reference, ["fedavg"], 1).moved
+    expected, now = mistake(monkeypatch), gate.entries(["fedavg"], 1)
+    monkeypatch.setattr(gate, "entries", lambda *_: now)
+    moved = gate.check(reference, ["fedavg"], 1).moved
     assert any(expected in move.why for move in moved)
 
 
@@ -184,10 +192,9 @@ def test_a_new_reference_keeps_the_reason_and_says_what_moved(
 def test_what_one_side_lacks_is_a_finding(
     reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cells, "SEEDS", (2, 3))
+    seeds(monkeypatch, 2, 3)
     said = {
-        (move.recipe, move.seeds): move.why
-        for move in regress.check(reference, ["fedavg"], 1).moved
+        (move.recipe, move.seeds): move.why for move in gate.check(reference, ["fedavg"], 1).moved
     }
     assert "not in the reference" in said["everybody", (3,)]
     assert "no longer a cell of the gate" in said["everybody", (1,)]
@@ -196,7 +203,7 @@ def test_what_one_side_lacks_is_a_finding(
 def test_a_page_for_ci_is_written_where_it_is_asked_for(
     reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(regress, "entries", lambda *_: {})
+    monkeypatch.setattr(gate, "entries", lambda *_: {})
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     (tmp_path / "summary.md").write_text("tests passed\n")
     assert (
@@ -230,4 +237,4 @@ def test_a_broken_reference_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "reference.json"
     path.write_text(text)
     with pytest.raises(UserError, match="is not a reference file"):
-        regress.read_reference(path)
+        gate.read_reference(path)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.check.gate.compare import CLOSE, Move, difference
-from repfl.bench.check.regress import Regression
+from repfl.bench.check.gate import Regression
+from repfl.bench.check.gate_compare import CLOSE, Move, difference
 from repfl.bench.cli.check import _show_regression, regression_page
 from repfl.bench.cli.printing import escaped
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from repfl.bench.check.gate.cells import gate_cell_of
-from repfl.bench.check.gate.entries import Entry, pairs
+from repfl.bench.check.gate_cells import place_of
 from repfl.bench.grid.recipes import dotted
 
+Entry = Mapping[str, Any]
+"""What is kept of a cell: enough to say whether, where and by how much another run differs."""
 CLOSE = 1e-9
 """Relative difference of sizes that rounding may make. Measured: below 3e-11, between makers of
 processors, with the oldest kernels of every library, and with noise of 1e-13 in every layer.
@@ -58,12 +59,12 @@ def difference(then: Mapping[str, Entry], now: Mapping[str, Entry]) -> list[Move
     """What moved between two sets of entries, named by the keys of places, by method and recipe."""
     found = []
     keys = [*now, *(key for key in then if key not in now)]
-    for (spec, recipe), group in groupby(keys, key=lambda key: gate_cell_of(key).group):
+    for (spec, recipe), group in groupby(keys, key=lambda key: place_of(key)[:2]):
         moved = {key: why for key in group if (why := first_move(then.get(key), now.get(key)))}
         if moved:
             first = next(iter(moved))
             before, after = then.get(first, {}), now.get(first, {})
-            seeds = tuple(gate_cell_of(key).seed for key in moved)
+            seeds = tuple(place_of(key)[2] for key in moved)
             versions = before.get("version"), after.get("version")
             found.append(
                 Move(spec, recipe, seeds, *versions, _value(before), _value(after), moved[first])
@@ -160,7 +161,7 @@ def _count_moved(then: str | None, now: str | None) -> str:
     """How one scoring differs, in words; nothing if it does not."""
     if then is None or now is None:
         return "was not scored" if then is None else "is no longer scored"
-    before, after = dict(pairs(then)), dict(pairs(now))
+    before, after = dict(_pairs(then)), dict(_pairs(now))
     if set(before) != set(after):
         return "other clients are scored"
     moved = {
@@ -190,10 +191,19 @@ def _outcomes(then: Entry, now: Entry) -> Iterator[FirstDifference]:
                 )
 
 
+def _pairs(text: str) -> list[tuple[int, int]]:
+    """Return the client and the number of every part of a text such as `0:12 1:7`."""
+    return [
+        (int(client), int(number))
+        for client, _, number in (part.partition(":") for part in text.split())
+    ]
+
+
 def _slack(entry: Entry) -> float:
     """By how much an accuracy may differ where samples may: that many of the smallest client."""
     return SAMPLES / min(
-        (total for text in entry["totals"].values() for _, total in pairs(text) if total), default=1
+        (total for text in entry["totals"].values() for _, total in _pairs(text) if total),
+        default=1,
     )
 
 
