@@ -1,23 +1,21 @@
 """Mistakes of the kinds that people make, to be planted into a copy of this clone, one at a time.
-`edits` has others.
 
-In methods they are found by reading the code, so new methods are covered as they come: a swapped
-sign, a product for a quotient, `and` for `or`, a comparison the wrong way round, weights that are
-forgotten, a mask that is off by one, a learning rate or any other hyper-parameter that is a tenth
-too large. In the engine each is one line that redefines a public name at the end of its file.
+Those of `mistakes.toml` are written by hand. In methods they are found by reading the code, so new
+methods are covered as they come: a swapped sign, a product for a quotient, `and` for `or`, a
+comparison the wrong way round, weights that are forgotten, a mask that is off by one, a learning
+rate or any other hyper-parameter that is a tenth too large.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterable, Iterator
+import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from repfl.algorithms.core.method import methods
-from tests.bench.check.edits import Edit
-from tests.bench.check.spoiled import SPOILED
 from tests.bench.conftest import ROOT
 
 PER_METHOD = 2
@@ -159,28 +157,23 @@ def in_methods(clone: Path) -> Iterator[Mistake]:
             )
 
 
-# -- in the engine ---------------------------------------------------------------------------------
-
-
-def in_engine(clone: Path) -> Iterator[Mistake]:
-    """The listed mistakes."""
-    for name, line, method in SPOILED:
-        file = Path("algorithms") / f"{name}.py"
-        yield Mistake(
-            (method,), file, f"{(clone / file).read_text()}\n\n{line}\n", f"{name}: {line}"
-        )
-
-
 # -- by hand ---------------------------------------------------------------------------------------
 
 
-def by_hand(clone: Path, edits: Iterable[Edit]) -> Iterator[Mistake]:
-    """Edits, as mistakes."""
-    for edit in edits:
-        yield Mistake(
-            (edit.method,),
-            Path(edit.file),
-            edit.applied(clone),
-            edit.what,
-            tuple(edit.recipes.split()),
-        )
+def by_hand(clone: Path, *kinds: str) -> list[Mistake]:
+    """The edits of some kinds."""
+    text = Path(__file__).with_name("mistakes.toml").read_text(encoding="utf-8")
+    edits = tomllib.loads(text)
+    return [_edited(clone, **edit) for kind in kinds for edit in edits[kind]]
+
+
+def _edited(
+    clone: Path, file: str, new: str, method: str, old: str = "", recipes: str = "everybody cohort"
+) -> Mistake:
+    """One replacement of a text that occurs once; without a text, an addition to the end."""
+    text, what = (clone / file).read_text(encoding="utf-8"), f"{file}: {old} -> {new}"
+    if old:
+        count = text.count(old)
+        assert count == 1, f"{what}: the text to replace occurs {count} times"
+    whole = text.replace(old, new) if old else f"{text}\n\n{new}\n"
+    return Mistake((method,), Path(file), whole, what, tuple(recipes.split()))
