@@ -47,7 +47,7 @@ def test_a_sixth_paper_gets_from_its_start_to_verdicts(here: Here, paper: Path) 
     assert "sixth-one" in here("list", "artefacts", "--plugin", paper, "--json").out
     collected = ("--plugin", paper, "--paper", "sixth-one", "--scale", "paper")
     assert here("collect", *collected, "--results", paper.parent / "r").code == 0
-    assert (paper / "measured" / "paper.csv").exists()
+    assert (paper / "measured" / "paper.jsonl").exists()
     assert here("report", *asked(paper, "--results", str(paper.parent / "none"))).code == 0
     assert set(table(paper).dropna(subset="published")["verdict"]) == set(printed["verdict"])
 
