@@ -30,7 +30,7 @@ DENSE = ("fedavg", "fedavg-ft")
 
 
 def of_store(store: Store, record: Record) -> list[str]:
-    """What does not follow in a stored record."""
+    """Return what does not follow in a stored record."""
     if record.status != "done":
         return []
     rows = _tuples(store.frame(record, "rounds.parquet"), "round", "name", "value")
@@ -55,7 +55,7 @@ def _tuples(frame: pd.DataFrame | None, *names: str) -> list[Any]:
 
 
 def _from_counts(rows: Rows, clients: ClientRows) -> Iterator[str]:
-    """Every accuracy of a curve is that of its counts."""
+    """Check that every accuracy of a curve is that of its counts."""
     curves = {(round_, name): value for round_, name, value in rows}
     counts: dict[tuple[int, str], list[tuple[int, int]]] = {}
     for round_, point, _, correct, total in clients:
@@ -68,21 +68,21 @@ def _from_counts(rows: Rows, clients: ClientRows) -> Iterator[str]:
 
 
 def accuracies(correct: np.ndarray, total: np.ndarray) -> dict[str, float]:
-    """Mean, pooled, deviation and worst tenth over the clients that have samples."""
-    held = total > 0
-    if not held.any():
+    """Return mean, pooled, standard deviation and worst tenth over clients that have samples."""
+    some = total > 0
+    if not some.any():
         return {}
-    own = np.sort(correct[held] / total[held])
+    shares = np.sort(correct[some] / total[some])
     return {
-        "mean": float(own.mean()),
+        "mean": float(shares.mean()),
         "pooled": float(correct.sum() / total.sum()),
-        "std": float(own.std(ddof=1)) if len(own) > 1 else 0.0,
-        "decile": float(own[: max(1, len(own) // 10)].mean()),
+        "std": float(shares.std(ddof=1)) if len(shares) > 1 else 0.0,
+        "decile": float(shares[: max(1, len(shares) // 10)].mean()),
     }
 
 
 def _from_curves(record: Record, rows: Rows) -> Iterator[str]:
-    """The summary is that of the curves, by the recipe's report rule."""
+    """Check that the summary is that of the curves, by the recipe's report rule."""
     said = record.metrics
     floor: Any = (said.get("floor", {}).get("clients"), said.get("floor", {}).get("pooled"))
     again = summarise(rows, record.cell["recipe"], floor, said.get("parameters", 0))
@@ -90,7 +90,7 @@ def _from_curves(record: Record, rows: Rows) -> Iterator[str]:
 
 
 def differing(one: Any, other: Any, place: str = "") -> list[str]:
-    """The places at which two nested tables differ."""
+    """Return the places at which two nested tables differ."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         names = dict.fromkeys((*one, *other))
         return [
@@ -104,7 +104,7 @@ def differing(one: Any, other: Any, place: str = "") -> list[str]:
 
 
 def bounds(record: Record) -> Iterator[str]:
-    """Accuracies are shares, and counts are not negative."""
+    """Check that accuracies are shares, and that counts are not negative."""
     shares = {"value": record.metrics.get("value"), **record.metrics.get("floor", {})}
     for name, value in shares.items():
         if isinstance(value, int | float) and not 0 <= value <= 1:
@@ -117,8 +117,8 @@ def bounds(record: Record) -> Iterator[str]:
 
 
 def of_line(record: Record, curves: Mapping[str, Any], counts: Any) -> list[str]:
-    """What does not follow in a measured line: its value from its curve and its counts, its summary
-    from both.
+    """Return what does not follow in a published line: its value from its curve and its counts, its
+    summary from both.
     """
     if record.status != "done":
         return []
@@ -126,7 +126,7 @@ def of_line(record: Record, curves: Mapping[str, Any], counts: Any) -> list[str]
 
 
 def _line_from_curve(record: Record, curves: Mapping[str, Any]) -> Iterator[str]:
-    """The value, its round, and the summary of the reported point."""
+    """Check the value, its round, and the summary of the reported point."""
     evaluation = record.cell["recipe"]["evaluation"]
     point, average = judged(evaluation)
     plain = {
@@ -152,7 +152,7 @@ def _line_from_curve(record: Record, curves: Mapping[str, Any]) -> Iterator[str]
 
 
 def _line_from_counts(record: Record, counts: Any) -> Iterator[str]:
-    """The value, and the spread over clients where the last round is the reported one."""
+    """Check the value, and the spread over clients if the last round is the reported one."""
     if counts is None:
         return
     found, (point, average) = (
@@ -174,8 +174,8 @@ def _same(one: float | None, other: float | None) -> bool:
 
 
 def of_partition(record: Record, cell: Cell) -> list[str]:
-    """What does not follow from the data that are here: floor, partition, samples, size of the
-    model, dense bytes.
+    """Return what does not follow from the data that are here: floor, partition, samples, size of
+    the model, dense bytes.
     """
     from repfl.bench.run.clients import clients_of
 
@@ -198,7 +198,7 @@ def of_partition(record: Record, cell: Cell) -> list[str]:
 
 
 def _dense(cell: Cell, params: Params) -> dict[str, int]:
-    """The whole model down and up, for every client of every round, as float32 numbers."""
+    """Return the bytes of the whole model down and up, for every client of every round."""
     from repfl.algorithms.core.recipe import cohort_size
 
     recipe = cell.recipe

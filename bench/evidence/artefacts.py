@@ -38,8 +38,8 @@ class Made:
 
 
 def make(planned: Sequence[Planned], library: Library, root: Path | None = None) -> Made:
-    """Every selected artefact, from records or else from measured values. One that cannot be made
-    costs a line, and says why.
+    """Make every selected artefact, from records or else from published results. One that cannot be
+    made costs a line, and says why.
     """
     made = Made()
     for paper in dict.fromkeys(item.paper for item in planned):
@@ -64,7 +64,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
 
 
 def _whole(paper: str, planned: Sequence[Planned], made: Made) -> bool:
-    """Whether all of a paper's artefacts were made, from numbers of all their cells."""
+    """Return whether all of a paper's artefacts were made, from numbers of all their cells."""
     path = grids.files().get(paper)
     return (
         path is not None
@@ -91,7 +91,7 @@ def published_by(paper: str, made: Made) -> pd.DataFrame:
 
 
 def one(first: Planned, evidence: StoredEvidence, made: Made) -> Result:
-    """One artefact, or the reason why there is none."""
+    """Make one artefact, or return the reason why there is none."""
     from repfl.paper_tables.core.result import Absent
 
     paper, name = first.paper, first.artefact
@@ -107,7 +107,7 @@ def one(first: Planned, evidence: StoredEvidence, made: Made) -> Result:
 
 
 def renderer(item: Planned) -> Callable[[Evidence], Result]:
-    """The function that makes an artefact."""
+    """Return the function that makes an artefact."""
     name, module = item.artefact, f"repfl.paper_tables.{item.paper.replace('-', '_')}.artefacts"
     try:
         known = import_module(module).ARTEFACTS

@@ -1,5 +1,5 @@
-"""What artefacts are made from: the planned cells of one table or figure, each with what is known
-about it.
+"""What tables and figures are made from: their planned cells, each with its stored record or else
+its published line.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from repfl.paper_tables.core.noise import UNKNOWN, Noise
 
 
 class Library:
-    """Records read once for all artefacts of a report. Damaged ones are never used; their lines are
-    kept in `problems`.
+    """Records read once for all artefacts of a report. Damaged ones are never used, and cost a line
+    in `problems`.
     """
 
     def __init__(self, store: Store) -> None:
@@ -39,8 +39,8 @@ class Library:
         self._why: dict[str, str] = {}
 
     def record(self, cell: str) -> Record | None:
-        """A cell's record with all its files as they were written; none if there is none or it
-        cannot be trusted.
+        """Return a cell's record with all its files as they were written; None if there is none or
+        it is damaged.
         """
         if cell not in self._records:
             self._records[cell] = None
@@ -55,11 +55,11 @@ class Library:
         return self._records[cell]
 
     def why_missing(self, cell: str) -> str:
-        """Why there is no record to use."""
+        """Say why there is no record to use."""
         return self._why.get(cell, "not computed yet")
 
     def curves(self, record: Record, names: Sequence[str]) -> dict[str, Curve]:
-        """The named curves of a record."""
+        """Return the named curves of a record."""
         if record.id not in self._curves:
             self._curves[record.id] = by_name(self.store.frame(record, "rounds.parquet"))
         return {
@@ -67,12 +67,12 @@ class Library:
         }
 
     def arrays(self, record: Record, reduce: Reduce) -> Arrays:
-        """What is to be shown of a record's diagnostics."""
+        """Return what `reduce` makes of a record's diagnostics."""
         return reduce(self.store.arrays(record))
 
 
 class Known:
-    """What is known of cells: their records, or else the measured lines that came with the code."""
+    """The evidence for cells: their stored records, or else the best published line."""
 
     def __init__(self, library: Library, measured: Measured) -> None:
         self._library, self._measured = library, measured
@@ -84,15 +84,15 @@ class Known:
         return None if line is None else line.record
 
     def line(self, cell: str) -> Line | None:
-        """The measured line that stands for a cell, if one does."""
+        """Return the published line that stands for a cell, if one does."""
         return self._measured.line(cell) if self._library.record(cell) is None else None
 
     def why_missing(self, cell: str) -> str:
-        """Why there is neither."""
+        """Say why there is neither."""
         return self._library.why_missing(cell)
 
     def curves(self, cell: str, names: Sequence[str]) -> dict[str, Curve]:
-        """The named curves of a cell, as far as they were published."""
+        """Return the named curves of a cell, as far as they were published."""
         if (record := self._library.record(cell)) is not None:
             return self._library.curves(record, names)
         line = self._measured.line(cell)
@@ -100,15 +100,15 @@ class Known:
         return {name: curve for name, curve in curves.items() if wanted(name, names)}
 
     def counts(self, cell: str) -> Counts | None:
-        """Each client's counts in the reported round."""
+        """Return each client's counts in the reported round."""
         if (record := self._library.record(cell)) is not None:
             return counts_of(record, self._library.store)
         line = self._measured.line(cell)
         return None if line is None else line.counts
 
     def arrays(self, cell: str, reduce: Reduce) -> Arrays:
-        """What `reduce` makes of the diagnostics of one cell; as it was made where there is no
-        record.
+        """Return what `reduce` makes of a cell's diagnostics, or made of them when they were
+        published.
         """
         if (record := self._library.record(cell)) is not None:
             return self._library.arrays(record, reduce)

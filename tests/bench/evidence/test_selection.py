@@ -127,10 +127,6 @@ def test_of_equal_trials_the_first_is_the_best_in_whatever_order_their_shares_we
     assert found.best.row == "lr 0.1"
 
 
-def test_nothing_is_the_best_where_nothing_is_done(tmp_path: Path) -> None:
-    assert chosen(tmp_path, {}).best is None
-
-
 def test_without_validation_data_there_is_nothing_to_choose_by(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"recipe two: has no validation data.*val_share"):
         chosen(tmp_path, {}, TUNED.replace("val_share = 0.2,", ""))
