@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable
@@ -49,6 +50,13 @@ def test_from_a_folder_and_a_module_to_a_table_of_seven_methods(
         assert name == "repfl"
         said = here(*arguments, *inline)
         assert said.code == 0, f"{command}: {said.err}"
+    variations = PAGE.split("## 5. Variations")[1].split("```toml\n")[1].split("```")[0]
+    with (tmp_path / "birds.toml").open("a") as grid:
+        grid.write("\n" + variations)
+    given = ("--grid", "birds.toml", "--plugin", "birds.py", "--plugin", "net.py")
+    said = here("plan", *given, "--artefact", "birds/rates", "--column", "skewed", "--json")
+    assert said.code == 0, said.err
+    assert len(json.loads(said.out)["cells"]) == 4
     (file,) = (tmp_path / "report").rglob("table.csv")
     table = pd.read_csv(file)
     assert len(table) == 7
