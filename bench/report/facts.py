@@ -4,7 +4,6 @@ self-test, and what the runs were made with.
 
 from __future__ import annotations
 
-import inspect
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -81,41 +80,16 @@ def tested(planned: Sequence[Planned], store: Store) -> dict[str, Any]:
 
 
 def of_method(name: str) -> dict[str, Any]:
-    """Return what the registry says of a method."""
-    from pydantic import TypeAdapter
-
+    """Return what the registry says of a method; of a forgotten plug-in, its name."""
+    from repfl.bench.grid import catalog
     from repfl.bench.grid.cell import known_entry
 
-    known = known_entry(name)
-    if known is None:
-        return {"name": name}
-    schema = TypeAdapter(known.cls.HP).json_schema().get("properties", {})
-    return {
-        "name": name,
-        "title": known.title,
-        "paper": known.paper,
-        "year": known.year,
-        "family": known.family,
-        "sends": known.sends,
-        "rule": inspect.cleandoc(known.cls.__doc__ or ""),
-        "hp": [
-            [
-                key,
-                _plain(field.get("default")),
-                _plain(field.get("paper")),
-                field.get("description"),
-            ]
-            for key, field in schema.items()
-        ],
-    }
+    return catalog.method_facts(name) if known_entry(name) else {"name": name}
 
 
-def _plain(value: Any) -> str:
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def of_dataset(name: str) -> dict[str, Any]:
-    """Return what the registry says of a data set."""
+def of_dataset(name: str, planned: Sequence[Planned]) -> dict[str, Any]:
+    """Return what the registry says of a data set, with pictures of its splits."""
+    from repfl.bench.report import splits
     from repfl.datasets.core.registry import get, names
 
     if name not in names():
@@ -131,6 +105,7 @@ def of_dataset(name: str) -> dict[str, Any]:
         "splits": {split: f"{size:,}" for split, size in known.splits.items()},
         "megabytes": round(known.size / 1e6),
         "command": "" if known.embedded else f"repfl data get {name}",
+        "pictures": splits.pictures(name, planned),
     }
 
 

@@ -294,7 +294,7 @@ def _book(
         facts.still_open(asked.planned, runs) if asked.best else {},
         test,
         {name: facts.of_method(name) for name in names},
-        {name: facts.of_dataset(name) for name in datasets},
+        {name: facts.of_dataset(name, asked.planned) for name in datasets},
         facts.origins(runs),
         {part["sheets"][0]["paper"]: part["readings"] for part in parts if part["readings"]},
         Path(os.path.relpath(real_path(store.root), real_path(out))).as_posix(),

@@ -105,7 +105,7 @@ def write(out: Path) -> Book:
                 "title": "FedAvg",
                 "paper": "McMahan 2017",
                 "rule": "Averages.\n\nw_i <- SGD from w;  w <- sum_i p_i w_i.\n\nMore.",
-                "hp": [["mu", "0.1", "", "pull"]],
+                "hyperparameters": [{"name": "mu", "default": 0.1, "meaning": "pull"}],
             }
         },
         {"cifar10": {"title": "CIFAR-10", "licence": "none", "command": "repfl data get cifar10"}},
