@@ -20,59 +20,93 @@ COLOURS = {
     Verdict.OTHER_SCALE: "dim",
     Verdict.MISSING: "yellow",
 }
-FEW = 3
-"""As many artefacts are shown in full; more would fill screens."""
 STYLES = {"best": "bold", "second": "underline", "": ""}
+FEW, REMARKS = 3, 4
+"""As many tables and figures are shown in full, and as many remarks of one."""
+TOY = "embedded digits, a few rounds: this shows that the code works, and nothing about a paper"
 
 
 def show(sheets: Sequence[Sheet], console: Console) -> None:
-    """A few artefacts in full; of many, a line each."""
+    """Print a few tables and figures in full, or a line for each of many; then the verdicts."""
     if len(sheets) > FEW:
         _show_lines(sheets, console)
     else:
         for sheet in sheets:
             _show_one(sheet, console)
-    _show_verdicts([sheet for sheet in sheets if not _is_toy(sheet)], console)
-
-
-def _is_toy(sheet: Sheet) -> bool:
-    """Return whether a paper's artefact is made from embedded digits: nothing published is shown
-    beside its numbers.
-    """
-    return sheet.judged and sheet.scale == "smoke"
+    _show_verdicts([sheet for sheet in sheets if sheet.scale != "smoke"], console)
 
 
 def _file(sheet: Sheet) -> str:
-    """What there is to open of an artefact."""
     return next((file for end in ("png", "md") for file in sheet.files if file.endswith(end)), "")
 
 
 def _show_one(sheet: Sheet, console: Console) -> None:
-    if sheet.kind == "table":
-        _show_table(sheet, console)
-    elif sheet.kind == "absent":
+    if sheet.kind == "absent":
         why = (sheet.caption, "yellow")
         console.print(Text.assemble((sheet.key, "bold"), f"  {sheet.title}: ", why))
-    else:
-        told = f"  {sheet.title} ({sheet.scale} scale): {_file(sheet)}"
-        console.print(Text.assemble((sheet.key, "bold"), told))
-        _show_claims(sheet, console)
+        return
+    console.print(Text(f"\n{sheet.key}  {sheet.title} ({sheet.scale} scale)", style="bold"))
+    if sheet.kind == "figure":
+        console.print(Text(f"  {_file(sheet)}"))
+    wide = 36 if sheet.judged else 20
+    fit = max(1, (console.width - 30) // wide)
+    for first in range(0, len(sheet.columns), fit):
+        console.print(_grid(sheet, sheet.columns[first : first + fit]))
+    toy = [TOY] if sheet.scale == "smoke" else []
+    more = len(sheet.remarks) - REMARKS
+    rest = [f"and {more} more remarks in the report"] if more > 0 else []
+    claims = [claim.line for claim in sheet.claims if not toy]
+    for style, lines in (
+        ("yellow", [*toy, *(() if sheet.judged else sheet.notes)]),
+        ("", sheet.findings),
+        ("dim", [*sheet.remarks[:REMARKS], *rest, *claims]),
+    ):
+        for line in lines:
+            console.print(Text(f"  {line}", style=style))
+
+
+def _grid(sheet: Sheet, heads: Sequence[Head]) -> Grid:
+    """Return a table of some columns: published and ours above difference and verdict."""
+    grid = Grid(header_style="bold", pad_edge=False)
+    grid.add_column(sheet.corner)
+    sides = "\npublished | ours (seeds)" if sheet.judged else ""
+    for head in heads:
+        label = f"{head.group}\n{head.label}".strip()
+        grid.add_column(f"{label}{sides}", justify="right", no_wrap=True)
+    found = sheet.at()
+    for row in sheet.rows:
+        cells = [found.get((row, head.key)) for head in heads]
+        if any(cell is not None and (sheet.judged or cell.measured) for cell in cells):
+            grid.add_row(row, *map(_text, cells))
+    if any(head.floor for head in heads):
+        grid.add_section()
+        grid.add_row("majority class", *(head.floor or BLANK for head in heads))
+    return grid
+
+
+def _text(cell: Number | None) -> Text:
+    text = Text()
+    if cell is None:
+        return text
+    if cell.source:
+        text.append(cell.published or BLANK, STYLES[cell.published_mark]).append(" | ")
+    seeds = f" ({cell.seeds}){cell.founded}" if cell.measured and cell.kind not in EXACT else ""
+    text.append(f"{cell.ours or BLANK}{seeds}", STYLES[cell.ours_mark])
+    if cell.verdict:  # marks are left to the files: screens are narrow
+        text.append(f"\n{cell.difference} ").append(cell.verdict, COLOURS[Verdict(cell.verdict)])
+    return text
 
 
 def _show_lines(sheets: Sequence[Sheet], console: Console) -> None:
-    """One line per artefact; columns that would be empty in all of them are left out."""
+    """Print one line per table or figure, without columns that are empty in all of them."""
     counted = {sheet.key: overview.summaries([sheet], {})[0] for sheet in sheets}
     verdicts = [v for v in overview.STATES if any(s.verdicts[v] for s in counted.values())]
     grid = Grid(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("artefact", "published", *verdicts, "claims hold", "file"):
-        grid.add_column(
-            name.replace(" ", "\n"),
-            justify="left" if name in ("artefact", "file") else "right",
-            no_wrap=True,
-        )
-    grid.add_column(
-        "title", no_wrap=True, overflow="ellipsis", max_width=max(12, console.width - 110)
-    )
+        side = "left" if name in ("artefact", "file") else "right"
+        grid.add_column(name.replace(" ", "\n"), justify=side, no_wrap=True)  # type: ignore[arg-type]
+    room = max(12, console.width - 110)
+    grid.add_column("title", no_wrap=True, overflow="ellipsis", max_width=room)
     for sheet in sheets:
         told = counted[sheet.key]
         given = [str(told.verdicts[v] or "") for v in verdicts]
@@ -83,90 +117,9 @@ def _show_lines(sheets: Sequence[Sheet], console: Console) -> None:
     console.print(grid)
 
 
-def _show_table(sheet: Sheet, console: Console) -> None:
-    console.print(Text(f"\n{sheet.key}  {sheet.title}", style="bold"))
-    if _is_toy(sheet):
-        _show_toy(sheet, console)
-        return
-    fit = max(1, (console.width - 30) // 36)
-    for group, heads in sheet.groups:
-        for first in range(0, len(heads), fit):
-            shown = heads[first : first + fit]
-            sides = "published | ours (seeds)" if sheet.judged else "(seeds)"
-            labels = [f"{head.label}\n{sides}" for head in shown]
-            title = f"{group} ({sheet.scale} scale)"
-            console.print(_grid(sheet, title, shown, labels, judged=sheet.judged))
-    for line in sheet.findings:
-        console.print(Text(f"  {line}"))
-    for line in sheet.notes if not sheet.judged else ():
-        console.print(Text(f"  {line}", style="yellow"))
-    for line in sheet.remarks[:4]:
-        console.print(Text(f"  {line}", style="dim"))
-    if len(sheet.remarks) > 4:
-        more = len(sheet.remarks) - 4
-        console.print(Text(f"  and {more} more remarks in the report", style="dim"))
-    _show_claims(sheet, console)
-
-
-def _show_claims(sheet: Sheet, console: Console) -> None:
-    for claim in sheet.claims if sheet.scale != "smoke" else ():
-        console.print(Text(f"  {claim.line}", style="dim"))
-
-
-def _show_toy(sheet: Sheet, console: Console) -> None:
-    """Show our numbers on embedded digits, as many columns beside each other as fit."""
-    told = (
-        "embedded digits, a few rounds: this shows that the code works, and nothing about a paper"
-    )
-    console.print(Text(f"  {told}", style="yellow"))
-    fit = max(1, (console.width - 30) // 20)
-    for first in range(0, len(sheet.columns), fit):
-        heads = sheet.columns[first : first + fit]
-        labels = [f"{head.group}\n{head.label}".strip() for head in heads]
-        console.print(_grid(sheet, "", heads, labels, judged=False))
-
-
-def _grid(
-    sheet: Sheet, title: str, heads: Sequence[Head], labels: Sequence[str], *, judged: bool
-) -> Grid:
-    """Return a table of some columns. If numbers are published, a row has two lines: published and
-    ours above difference and verdict.
-    """
-    grid = Grid(title=title or None, title_justify="left", header_style="bold", pad_edge=False)
-    grid.add_column(sheet.corner)
-    for label in labels:
-        grid.add_column(label, justify="right", no_wrap=True)
-    found = sheet.at()
-    for row in sheet.rows:
-        cells = [found.get((row, head.key)) for head in heads]
-        if any(cell is not None and (judged or cell.measured) for cell in cells):
-            grid.add_row(row, *(_text(cell, judged=judged) for cell in cells))
-    if any(head.floor for head in heads):
-        grid.add_section()
-        grid.add_row("majority class", *(head.floor or BLANK for head in heads))
-    return grid
-
-
-def _text(cell: Number | None, *, judged: bool) -> Text:
-    if cell is None:
-        return Text("")
-    text = Text()
-    if judged:
-        text.append(cell.published or BLANK, STYLES[cell.published_mark])
-        text.append(" | ")
-    seeds = f" ({cell.seeds}){cell.founded}" if cell.measured and cell.kind not in EXACT else ""
-    text.append(f"{cell.ours or BLANK}{seeds}", STYLES[cell.ours_mark])
-    if cell.verdict and judged:  # marks are left to the files: screens are narrow
-        text.append(f"\n{cell.difference} ").append(cell.verdict, COLOURS[Verdict(cell.verdict)])
-    return text
-
-
 def _show_verdicts(sheets: Sequence[Sheet], console: Console) -> None:
-    grid = Grid(
-        title="Published numbers", title_justify="left", header_style="bold", pad_edge=False
-    )
-    names = ("paper", "numbers", *overview.STATES, "claims hold", "fail", "undecided")
-    for name in names:
+    grid = Grid(title="Published numbers", title_justify="left", header_style="bold")
+    for name in ("paper", "numbers", *overview.STATES, "claims hold", "fail", "undecided"):
         grid.add_column(name, justify="left" if name == "paper" else "right")
     told = [each for each in overview.summaries(sheets, {}) if each.published]
     for each in told:
