@@ -84,7 +84,7 @@ def option_facts(cls: Any) -> list[dict[str, Any]]:
     """
     from pydantic import TypeAdapter
 
-    from repfl.bench.grid.search import told
+    from repfl.bench.grid.search import range_text
 
     properties = TypeAdapter(cls).json_schema().get("properties", {})
     return [
@@ -92,7 +92,7 @@ def option_facts(cls: Any) -> list[dict[str, Any]]:
             "name": name,
             "default": field.get("default"),
             "paper": field.get("paper"),
-            "search": ", ".join(map(told, (field.get("search") or {}).items())),
+            "search": ", ".join(map(range_text, (field.get("search") or {}).items())),
             "valid": choices(field) or field.get("type", ""),
             "meaning": field.get("description", ""),
         }

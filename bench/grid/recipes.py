@@ -325,6 +325,12 @@ def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
     return tables
 
 
+def split_names(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return hyper-parameters and fields of the recipe, whose names have a dot."""
+    hp = {name: value for name, value in values.items() if "." not in name}
+    return hp, {name: value for name, value in values.items() if "." in name}
+
+
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """Return `base` with the entries of `change` put in, tables into tables.
 

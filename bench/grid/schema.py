@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from repfl.bench.grid.cell import MAX_SEED
-from repfl.bench.grid.recipes import dotted, merge, nested
+from repfl.bench.grid.recipes import dotted, merge, nested, split_names
 
 Range = Literal["log", "uniform", "whole", "log whole", "near-one", "one of"]
 Scale = Literal["smoke", "desk", "paper"]
@@ -37,6 +37,18 @@ class GridRow(_Strict):
     )
 
 
+def _is_range(kind: Range, limits: list[Any]) -> bool:
+    if kind == "one of":
+        return bool(limits)
+    number = int if "whole" in kind else int | float
+    if len(limits) != 2 or not all(isinstance(each, number) for each in limits):
+        return False
+    low, high = limits
+    return (
+        low < high and not ("log" in kind and low <= 0) and not (kind == "near-one" and high >= 1)
+    )
+
+
 class Search(_Strict):
     """Random search in place of one run: so many trials per row, column and seed, of the method's
     declared ranges and of others (`{ log = [0.01, 1] }`, likewise `uniform`). Here as in a sweep, a
@@ -48,15 +60,18 @@ class Search(_Strict):
 
     @field_validator("over")
     @classmethod
-    def _one_range(cls, given: dict[str, dict[str, list[Any]]]) -> dict[str, dict[str, list[Any]]]:
-        for name, ranges in given.items():
+    def _valid(cls, over: dict[str, Any]) -> dict[str, Any]:
+        for name, ranges in over.items():
             if len(ranges) != 1:
                 raise ValueError(f"{name}: give one range, as in {{ log = [0.01, 1] }}")
-        return given
+            for kind, limits in ranges.items():
+                if not _is_range(kind, limits):
+                    raise ValueError(f"{name}: {kind} = {limits} is not a range")
+        return over
 
     @property
     def ranges(self) -> dict[str, tuple[str, list[Any]]]:
-        """What is searched beside the method's own space, each with its range."""
+        """The fields searched beside the method's own space, each with its range."""
         return {name: next(iter(ranges.items())) for name, ranges in self.over.items()}
 
 
@@ -192,6 +207,9 @@ class GridFile(_Strict):
     artefacts: dict[str, Artefact]
 
 
+# -- shorthands written out ------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Column:
     """A recipe of the file, and fields of it that this column has otherwise."""
@@ -201,14 +219,14 @@ class Column:
 
     @property
     def key(self) -> str:
-        """What the column is called in data."""
-        told = ",".join(f"{name}={_spelled(value)}" for name, value in self.fields.items())
-        return f"{self.recipe}[{told}]" if told else self.recipe
+        """The name of the column in data."""
+        fields = ",".join(f"{name}={_spelled(value)}" for name, value in self.fields.items())
+        return f"{self.recipe}[{fields}]" if fields else self.recipe
 
-    def label(self, label: str) -> str:
-        """What a reader is told."""
-        shown, rest = _filled(label, self.fields)
-        return ", ".join([shown, *(f"{n.rpartition('.')[2]} = {v}" for n, v in rest.items())])
+    def label(self, recipe_label: str) -> str:
+        """Return the name of the column in tables."""
+        label, rest = _filled(recipe_label, self.fields)
+        return ", ".join([label, *(f"{n.rpartition('.')[2]} = {v}" for n, v in rest.items())])
 
 
 @dataclass(frozen=True)
@@ -219,61 +237,50 @@ class Cells:
     columns: tuple[Column, ...]
     block: Block
     at: tuple[str | int, ...]
-    """Where the file says so."""
+    """The place in the file."""
 
 
 def written_out(file: GridFile, artefact: str) -> Iterator[Cells]:
-    """The blocks of an artefact; those of the artefact that it is like come first."""
+    """Yield the blocks of an artefact; those of the artefact that it is like come first."""
     own = file.artefacts[artefact]
     if own.like:
         yield from written_out(file, own.like)
     for index, block in enumerate(own.cells):
-        rows, at = tuple(rows_of(file, block)), ("artefacts", artefact, "cells", index)
-        if recipes := (*file.columns.get(block.columns, ()), *block.recipes):
-            yield Cells(rows, tuple(_columns(recipes, block)), block, at)
-        for recipe, hp in block.per.items():
-            own_rows = tuple(_with(row, hp) for row in rows)
-            yield Cells(own_rows, tuple(_columns((recipe,), block)), block, at)
+        shared = (*file.columns.get(block.columns, ()), *block.recipes)
+        groups = [(shared, {}), *(((recipe,), hp) for recipe, hp in block.per.items())]
+        for recipes, hp in groups:
+            rows = [row.model_copy(update={"hp": row.hp | hp}) for row in rows_of(file, block)]
+            columns = [
+                Column(recipe, point) for recipe in recipes for point in _points(block.across)
+            ]
+            if columns:
+                at = ("artefacts", artefact, "cells", index)
+                yield Cells(tuple(rows), tuple(columns), block, at)
 
 
 def rows_of(file: GridFile, block: Block) -> Iterator[GridRow]:
-    """The rows of a block: those of the list that it is like, then its own; each once per point of
-    the sweep.
+    """Yield the rows of a block: those of the list that it is like, then its own; each once per
+    point of the sweep.
     """
     for row in (*file.rows.get(block.like, ()), *block.rows):
         for point in _points(block.sweep):
-            hp = {name: value for name, value in point.items() if "." not in name}
-            fields = {name: value for name, value in point.items() if "." in name}
-            yield _with(row, hp, _filled(row.label, point)[0], fields)
-
-
-def _columns(recipes: Sequence[str], block: Block) -> Iterator[Column]:
-    """Every recipe once per point of what goes across."""
-    return (Column(recipe, point) for recipe in recipes for point in _points(block.across))
+            hp, fields = split_names(point)
+            label, recipe = _filled(row.label, point)[0], merge(row.recipe, nested(fields))
+            yield row.model_copy(update={"label": label, "hp": row.hp | hp, "recipe": recipe})
 
 
 def _points(sweep: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """Every combination of values."""
+    """Yield every combination of values."""
     return (dict(zip(sweep, values, strict=True)) for values in product(*sweep.values()))
 
 
 def _filled(label: str, values: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    """A label with its `{name}` filled in, and the values that it does not mention."""
-    rest = {}
+    """Return a label with its `{name}` filled in, and the values that it does not mention."""
+    rest = {name: _spelled(value) for name, value in values.items() if f"{{{name}}}" not in label}
     for name, value in values.items():
-        text = _spelled(value)
-        if f"{{{name}}}" not in label:
-            rest[name] = text
-        label = label.replace(f"{{{name}}}", text)
+        label = label.replace(f"{{{name}}}", _spelled(value))
     return label, rest
 
 
 def _spelled(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _with(
-    row: GridRow, hp: Mapping[str, Any], label: str = "", fields: Mapping[str, Any] | None = None
-) -> GridRow:
-    recipe = merge(row.recipe, nested(fields or {}))
-    return GridRow(label=label or row.label, method=row.method, hp={**row.hp, **hp}, recipe=recipe)

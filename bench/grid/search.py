@@ -1,14 +1,12 @@
 """Random search: the trials of a method, drawn the same way for every method.
 
 A study is a seed. Its trials are a Latin hypercube: each dimension is cut into as many strata of
-equal probability as there are trials, every trial has a stratum of its own, and its place in it is
-drawn. A draw's address is the study, the dimension's name and the number of trials, so methods that
-share a dimension, such as the learning rate, try the same values of it: what they differ in is not
-the luck of the draw.
+equal probability as there are trials, and each trial is drawn from a stratum of its own. Draws are
+keyed by the study, the dimension's name and the number of trials, so methods that share a
+dimension, such as the learning rate, try the same values of it.
 
-Ranges are what hyper-parameters and fields of recipes are searched in. A method declares one beside
-its hyper-parameter, as in `param(..., search={"log": [0.1, 10]})`; a grid file says the same of a
-field of its recipe.
+A method declares a range beside its hyper-parameter, `param(..., search={"log": [0.1, 10]})`; a
+grid file does so for a field of its recipe.
 
 uniform     any number between two, all alike
 log         any number between two above zero, all orders of magnitude alike
@@ -29,12 +27,13 @@ from typing import Any
 
 from repfl.bench.errors import UserError
 from repfl.bench.grid.cell import search_space
+from repfl.bench.grid.recipes import split_names
 
 DIGITS = 3
 """Significant digits of a drawn number: fine enough to search, and the same text everywhere."""
 
 Space = tuple[str, list[Any]]
-MOST = 4
+MAX_DIMENSIONS = 4
 """Dimensions that a method may search: more would be more luck for the same number of trials."""
 
 
@@ -52,15 +51,15 @@ class Trial:
 def space_of(
     method: str, beside: Mapping[str, Space], fixed: Collection[str], place: str
 ) -> dict[str, Space]:
-    """All that is searched: what the method declares and its row leaves open, and what the grid
-    searches beside it.
+    """Return all that is searched: what the method declares and its row leaves open, and what the
+    grid searches beside it.
     """
     declared = search_space(method, place)
     space = {name: each for name, each in declared.items() if name not in fixed} | dict(beside)
-    if not space or len(space) > MOST:
+    if not space or len(space) > MAX_DIMENSIONS:
         raise UserError(
-            f"{place}: {method} searches {', '.join(space) or 'nothing'}; valid: 1 to {MOST}"
-            " dimensions"
+            f"{place}: {method} searches {', '.join(space) or 'nothing'}; valid: 1 to"
+            f" {MAX_DIMENSIONS} dimensions"
         )
     return space
 
@@ -71,19 +70,15 @@ def trials(space: Mapping[str, Space], count: int, study: int) -> Iterator[Trial
     """
     if not space:
         yield Trial(0, {}, {})
-    drawn = {name: _shares(name, count, study) for name in space}
+    drawn = {name: _positions(name, count, study) for name in space}
     for number in range(count):
         point = {name: value(space[name], drawn[name][number]) for name in space}
-        yield Trial(
-            number + 1,
-            {name: found for name, found in point.items() if "." not in name},
-            {name: found for name, found in point.items() if "." in name},
-        )
+        yield Trial(number + 1, *split_names(point))
 
 
 @lru_cache(maxsize=4096)
-def _shares(name: str, count: int, study: int) -> list[float]:
-    """Where the trials lie in one dimension, from 0 up to 1."""
+def _positions(name: str, count: int, study: int) -> list[float]:
+    """Return where the trials lie in one dimension, from 0 up to 1."""
     import numpy as np
 
     from repfl.datasets.core.rng import generator
@@ -99,7 +94,7 @@ def _shares(name: str, count: int, study: int) -> list[float]:
 
 
 def value(space: Space, share: float) -> Any:
-    """The value that lies at a share of the range, from 0 up to 1."""
+    """Return the value at a share of the range, from 0 up to 1."""
     kind, limits = space
     if kind == "one of":
         return limits[floor(share * len(limits))]
@@ -116,12 +111,12 @@ def value(space: Space, share: float) -> Any:
 
 
 def _short(number: float) -> float:
-    """The number with few digits; what is left of zero stays zero."""
+    """Return a number with few digits."""
     return round(number, DIGITS - 1 - floor(log10(abs(number)))) if number else 0.0
 
 
-def told(space: Space) -> str:
-    """The range in words."""
+def range_text(space: Space) -> str:
+    """Return a range in words."""
     kind, limits = space
     if kind == "one of":
         return ", ".join(map(str, limits))

@@ -112,6 +112,12 @@ def test_draws_depend_on_their_address_alone() -> None:
         ("search = { trials = 3 }", "fedavg searches nothing; valid: 1 to 4"),
         ("search = { trials = 3, over = { lr = { log = [0.1, 1] } } }", "unknown field 'lr'"),
         ("search = { trials = 3, over = { lr = {} } }", "lr: give one range"),
+        ("search = { trials = 3, over = { lr = { log = [0.1] } } }", "log = .0.1. is not a range"),
+        ("search = { trials = 3, over = { lr = { log = [0, 1] } } }", "is not a range"),
+        ("search = { trials = 3, over = { lr = { uniform = [2, 1] } } }", "is not a range"),
+        ('search = { trials = 3, over = { lr = { log = ["a", 1] } } }', "is not a range"),
+        ("search = { trials = 3, over = { rate = { whole = [0.5, 2] } } }", "is not a range"),
+        ("search = { trials = 3, over = { rate = { 'one of' = [] } } }", "is not a range"),
         (f"search = {{ trials = 1000, over = {RANGE} }}\nseeds = {list(range(101))}", "x 1,000 tr"),
     ],
 )
@@ -123,7 +129,7 @@ def test_a_search_that_makes_no_sense_is_refused(tmp_path: Path, block: str, why
 @pytest.mark.parametrize("method", sorted(methods()))
 def test_whatever_a_method_declares_to_be_searched_is_valid(method: str) -> None:
     declared = search_space(method)
-    assert len(declared) < search.MOST
+    assert len(declared) < search.MAX_DIMENSIONS
     for share in (0.0, 0.25, 0.5, 0.75, 0.999):
         hyperparameters(
             method, {name: search.value(each, share) for name, each in declared.items()}
@@ -144,4 +150,4 @@ def test_whatever_a_method_declares_to_be_searched_is_valid(method: str) -> None
 def test_a_range_reaches_from_end_to_end(given: search.Space, ends: tuple[object, object]) -> None:
     assert search.value(given, 0.0) == ends[0]
     assert search.value(given, 1 - 1e-9) == pytest.approx(ends[1])
-    assert search.told(given)
+    assert search.range_text(given)
