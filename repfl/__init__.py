@@ -6,9 +6,9 @@
     found.accuracy, found.curves, found.clients
 
 `run` computes one cell and `grid` many; `load`, `curves` and `clients` give what is stored or came
-with the code as data frames; `table` is a paper's table beside ours; `methods`, `hyperparameters`,
-`recipes`, `recipe` and `data` say what there is. What cannot be done is a `UserError`: one line
-with the nearest valid choice.
+with the code as data frames; `client_model` and `client_data` give a client's model and data;
+`table` is a paper's table beside ours; `methods`, `hyperparameters`, `recipes`, `recipe` and `data`
+say what there is. What cannot be done is a `UserError`: one line with the nearest valid choice.
 
 The four folders of the repository are imported below this name, by symbolic links in a clone and as
 ordinary folders in a wheel, so that they live beside packages that are called `datasets` too.
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from repfl.catalog import methods as methods
     from repfl.catalog import recipe as recipe
     from repfl.catalog import recipes as recipes
+    from repfl.results import client_data as client_data
+    from repfl.results import client_model as client_model
     from repfl.results import clients as clients
     from repfl.results import curves as curves
     from repfl.results import load as load
@@ -44,11 +46,13 @@ _PLACES = {
     "repfl.bench.errors": ["UserError"],
     "repfl.api": ["Run", "grid", "run"],
     "repfl.catalog": ["data", "hyperparameters", "methods", "recipe", "recipes"],
-    "repfl.results": ["clients", "curves", "load", "table"],
+    "repfl.results": ["client_data", "client_model", "clients", "curves", "load", "table"],
 }
 __all__ = [
     "Run",
     "UserError",
+    "client_data",
+    "client_model",
     "clients",
     "curves",
     "data",

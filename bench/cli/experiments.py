@@ -179,7 +179,7 @@ def _compute(planned: Sequence[Planned], launch: Launch, chosen: Chosen) -> Endi
 def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
     """Return what workers need to know; raise `UserError` for a value that is not valid."""
     from repfl.algorithms.engine.precision import PRECISIONS
-    from repfl.bench.run import runner
+    from repfl.bench.run import models, runner, trackers
     from repfl.bench.run.task import Options
     from repfl.bench.store.store import Store
 
@@ -194,6 +194,9 @@ def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
     for name, value in (("--time-limit", launch.time_limit), ("--checkpoint", launch.checkpoint)):
         if value is not None and not value > 0:
             raise UserError(f"{name} {value:g} is not valid; valid: a number > 0")
+    models.check(launch.keep_models)
+    if launch.track:
+        trackers.create(launch.track)
     device = runner.resolve_device(launch.device, launch.executor, launch.workers, launch.address)
     return Options(
         results=str(real_path(Store(launch.results).root)),
@@ -205,6 +208,8 @@ def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
         checkpoint_every=launch.checkpoint,
         time_limit=launch.time_limit,
         fresh=launch.fresh,
+        keep_models=launch.keep_models,
+        track=launch.track,
         plugins=tuple(str(real_path(path)) for path in plugins),
     )
 

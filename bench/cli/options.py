@@ -137,6 +137,12 @@ Shard = Annotated[
     str | None,
     typer.Option(help="only the i-th of n equal parts of the cells, i/n; for job arrays"),
 ]
+KeepModels = Annotated[
+    str, typer.Option(help="keep the clients' models beside the record: last or best round")
+]
+Track = Annotated[
+    str, typer.Option(help="follow runs by tensorboard, wandb, mlflow or your own module:Class")
+]
 TimeLimit = Annotated[float | None, typer.Option(help="seconds after which a cell is given up")]
 Checkpoint = Annotated[float, typer.Option(help="seconds between two checkpoints of a cell")]
 
@@ -172,6 +178,8 @@ class Launch:
     fresh: Fresh = False
     time_limit: TimeLimit = None
     checkpoint: Checkpoint = 60.0
+    keep_models: KeepModels = ""
+    track: Track = ""
 
 
 def grouped(command: Callable[..., int]) -> Callable[..., int]:

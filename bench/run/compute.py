@@ -11,11 +11,11 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from repfl.bench.errors import StoreError
-from repfl.bench.run import machine, record
+from repfl.bench.run import machine, models, record, trackers
 from repfl.bench.run.metrics import summarise
 from repfl.bench.run.task import GRACE, Clocks, Options, Task, Tell
 from repfl.bench.store import checkpoint, provenance, versions
-from repfl.bench.store.store import Record, Store
+from repfl.bench.store.store import MODELS, Record, Store
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.run import Run
@@ -52,25 +52,30 @@ def compute(
     saved = time.perf_counter()
     norms = [record.norms(run)] if options.norms else []
     counter = RoundCounter(run.fed.rounds if options.device == "cpu" else 0, known)
-    while not run.done:
-        with _alarm(options, begun.wall):
-            counter.step(run)
-        norms += [record.norms(run)] if options.norms else []
-        tell(cell.id, run.round)
-        if run.done:
-            break
-        spent, interrupted = earlier.since(begun), stop()
-        late = options.time_limit is not None and spent.wall > options.time_limit
-        if interrupted or late or time.perf_counter() - saved >= options.checkpoint_every:
-            _save(run, store, cell.id, facts, spent, counter.known)
-            saved = time.perf_counter()
-        if interrupted:
-            raise Interrupted
-        if late:
-            raise Limit(
-                f"time limit of {options.time_limit:g} s reached after round {run.round} of"
-                f" {cell.rounds}"
-            )
+    with trackers.following(options.track, cell, options.results) as follow:
+        while not run.done:
+            past = len(run.rows)
+            with _alarm(options, begun.wall):
+                counter.step(run)
+            norms += [record.norms(run)] if options.norms else []
+            if options.keep_models:
+                models.save(run, options.keep_models, store, cell.id)
+            follow(run.round, {name: value for _, name, value in run.rows[past:]})
+            tell(cell.id, run.round)
+            if run.done:
+                break
+            spent, interrupted = earlier.since(begun), stop()
+            late = options.time_limit is not None and spent.wall > options.time_limit
+            if interrupted or late or time.perf_counter() - saved >= options.checkpoint_every:
+                _save(run, store, cell.id, facts, spent, counter.known)
+                saved = time.perf_counter()
+            if interrupted:
+                raise Interrupted
+            if late:
+                raise Limit(
+                    f"time limit of {options.time_limit:g} s reached after round {run.round} of"
+                    f" {cell.rounds}"
+                )
     if change := process_state.moved(before):
         raise StoreError(
             f"method {cell.method!r} changes {change}: this process cannot be trusted with another"
@@ -81,8 +86,11 @@ def compute(
     made |= record.measured(run, clients, earlier.since(begun), options)
     made |= {"norms": record.by_group(norms)} if norms else {}
     made |= {"work": work} if (work := counter.total(run.fed.K)) else {}
-    done = Record(cell.id, cell.json, "done", "", metrics, made)
-    return keep(store, done, record.siblings(run))
+    files = record.siblings(run)
+    if options.keep_models:
+        made["models"] = options.keep_models
+        files[MODELS] = checkpoint.models_of(store, cell.id).read_bytes()
+    return keep(store, Record(cell.id, cell.json, "done", "", metrics, made), files)
 
 
 def keep(
@@ -131,6 +139,8 @@ def _facts(task: Task, clients: Clients, options: Options) -> dict[str, str]:
     platform = provenance.platform_of(options.device, options.precision)["fingerprint"]
     made_by = {name: str(value) for name, value in versions.of_cell(task.cell.json).items()}
     how = {"cell": task.cell.id, "stack": str(options.stack), "platform": str(platform)}
+    if options.keep_models == "best":  # which may be of a round before the checkpoint
+        how["models"] = options.keep_models
     return {**how, **made_by, **clients.fingerprints}
 
 

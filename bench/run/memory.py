@@ -31,18 +31,19 @@ FEW = 7
 """Clients of the federation whose state is looked at."""
 
 
-def needed(cell: Cell, device: str, peaks: Mapping[str, int]) -> float:
+def needed(cell: Cell, device: str, peaks: Mapping[str, int], keeps_models: bool = False) -> float:
     """Return the bytes that a cell needs, by what cells like it have held if there are any."""
     own, shared = (PROCESS, SHARED) if device == "cpu" else (0, 0)
-    if peak := peaks.get(_like(cell.method, cell.hp, cell.recipe)):
-        return max(peak - shared, own)
     model = 4 * samples.multiply_adds(*samples.shape_of(cell.recipe))[2]
     clients, cohort = residents(cell.recipe), participants(cell.method, cell.recipe)
+    more = 3.0 * clients * model if keeps_models else 0.0
+    if peak := peaks.get(_like(cell.method, cell.hp, cell.recipe)):
+        return max(peak - shared, own) + more
     if clients * model < SMALL:
         state = 2.0 * clients * model
     else:
         state = state_bytes(cell.method, canonical(cell.hp), canonical(cell.recipe))
-    return own + state + COHORTS * cohort * model
+    return own + state + COHORTS * cohort * model + more
 
 
 def recorded(records: Iterable[Record]) -> dict[str, int]:

@@ -74,6 +74,15 @@ def _validated(curves: Mapping[str, Mapping[int, float]], point: str, average: s
     return max(validation, key=lambda round_: (validation[round_], -round_)) if validation else None
 
 
+def best_round(rows: Rows) -> int | None:
+    """Return the first round with the best validation accuracy of all clients, or test accuracy if
+    there are no validation data.
+    """
+    curves = _curves(rows)
+    curve = curves.get("post_agg/val/mean") or curves.get("post_agg/mean", {})
+    return max(curve, key=lambda round_: (curve[round_], -round_), default=None)
+
+
 def judged(evaluation: Mapping[str, Any]) -> tuple[str, str]:
     """The scoring point and the average over clients that the recipe reports; joined by a slash,
     they name a curve.

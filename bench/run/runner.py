@@ -183,7 +183,8 @@ def _tasks(
     tasks, refused = [], []
     total = inf if options.memory == inf else machine.room(options.device)[1]
     for item in todo:
-        need = 0.0 if item.skip else needed(item.cell, options.device, speeds.peaks)
+        how = options.device, speeds.peaks, bool(options.keep_models)
+        need = 0.0 if item.skip else needed(item.cell, *how)
         if need > total:
             reason = (
                 f"needs about {in_words(need)} of memory, and there are {in_words(total)}; fewer"

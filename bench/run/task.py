@@ -48,6 +48,10 @@ class Options:
     """Cells that share one GPU."""
     memory: float = inf
     """Bytes that the cells on one device may need together."""
+    keep_models: str = ""
+    """Which round's models of the clients are kept beside the record: last, best, or none."""
+    track: str = ""
+    """The tracker that follows every cell, such as tensorboard."""
     norms: bool = False
     """Keep the size of every group of state tensors after every round, for the regression gate."""
     address: str = ""

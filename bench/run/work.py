@@ -48,7 +48,9 @@ def counts_as_done(record: Record, options: Options) -> bool:
     in every run.
     """
     newer = bool(options.began) and str(record.provenance.get("finished", "")) >= options.began
-    return newer or (record.status in FINAL and not options.fresh)
+    models = options.keep_models or record.provenance.get("models", "")
+    lacks = record.status == "done" and record.provenance.get("models", "") != models
+    return newer or (record.status in FINAL and not options.fresh and not lacks)
 
 
 def crashed(task: Task, options: Options, reason: str) -> Outcome:

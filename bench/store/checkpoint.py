@@ -21,18 +21,22 @@ def path_of(store: Store, cell: str) -> Path:
     return store.running / f"{cell}.safetensors"
 
 
+def models_of(store: Store, cell: str) -> Path:
+    """Return where the clients' models wait for the end of their run."""
+    return store.running / f"{cell}.models.safetensors"
+
+
 def save(store: Store, cell: str, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
-    """Write a checkpoint over the last one, atomically. `facts` say what must be equal for it to be
-    used.
-    """
+    """Write a checkpoint over the last one. `facts` say what must be equal for it to be used."""
     own = _apart({name: value.detach().to("cpu").contiguous() for name, value in tensors.items()})
-    path = path_of(store, cell)
+    facts = {**facts, "format": FORMAT, "digest": of_tensors(own)}
+    write(store, path_of(store, cell), own, facts)
+
+
+def write(store: Store, path: Path, tensors: dict[str, Tensor], facts: dict[str, str]) -> None:
+    """Write tensors into a file, whole or not at all."""
     with writing(store.root):
-        _write(
-            path.with_suffix(".partial"),
-            own,
-            {**facts, "format": FORMAT, "digest": of_tensors(own)},
-        )
+        _write(path.with_suffix(".partial"), tensors, facts)
         path.with_suffix(".partial").replace(path)
 
 
@@ -81,6 +85,7 @@ def load(store: Store, cell: str, facts: dict[str, str]) -> dict[str, Tensor] | 
 
 
 def drop(store: Store, cell: str) -> None:
-    """Remove a cell's checkpoint."""
-    for path in (path_of(store, cell), path_of(store, cell).with_suffix(".partial")):
+    """Remove a cell's checkpoint, and the models that were to be kept."""
+    for path in (path_of(store, cell), models_of(store, cell)):
         path.unlink(missing_ok=True)
+        path.with_suffix(".partial").unlink(missing_ok=True)

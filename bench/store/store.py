@@ -30,12 +30,14 @@ from repfl.datasets.core.paths import expanded
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+    from torch import Tensor
 
 SCHEMA = 1
 STATUSES = ("done", "failed", "diverged", "skipped")
 FINAL = ("done", "diverged", "skipped")
 """Statuses that computing again would not change; a failed cell is tried again."""
-FILES = ("rounds.parquet", "clients.parquet", "arrays.npz")
+MODELS = "models.safetensors"
+FILES = ("rounds.parquet", "clients.parquet", "arrays.npz", MODELS)
 ID_LENGTH = 64
 KINDS = {
     "schema": int,
@@ -201,6 +203,17 @@ class Store:
             return {}
         with np.load(path, allow_pickle=False) as stored:
             return dict(stored)
+
+    def models(self, record: Record) -> dict[str, Tensor]:
+        """Return the clients' models: `client/NAME` [N, ...], or `all/NAME` if they are equal."""
+        from safetensors.torch import load_file
+
+        path = self.checked(record, MODELS)
+        if path is None:
+            raise UserError(
+                f"{self.folder(record.id)}: has no models; run the cell with --keep-models last"
+            )
+        return load_file(path)
 
     def verify(self, record: Record) -> None:
         """Check what readers rely on, every sibling file, and that there is nothing else."""

@@ -240,17 +240,19 @@ class Driver:
         self.plugins = self.ray.put(
             {path: Path(path).read_text(encoding="utf-8") for path in files(options.plugins)}
         )
+        self.compute = self.ray.remote(_compute)
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-        # what cells need is host memory on a CPU alone
-        self.room = max(n.get("memory", 0) for n in nodes) if options.device == "cpu" else 0
-        share = {"num_gpus": 1 / options.per_gpu} if options.device == "cuda" else {}
-        self.compute = self.ray.remote(_compute).options(num_cpus=1, max_retries=0, **share)
+        self.memory = max(node.get("memory", 0) for node in nodes)
 
     def submit(self, workers: int) -> None:
         while self.waiting and self.deadline is None and len(self.tries) < workers:
             task, number = self.waiting.popleft()
-            # Ray begins a task where so much memory is not promised to others yet
-            compute = self.compute.options(memory=int(min(task.memory, self.room)))
+            if self.options.device == "cpu":
+                # Ray begins a task where so much memory is not promised to others yet
+                needs = {"memory": int(min(task.memory, self.memory))}
+            else:
+                needs = {"num_gpus": 1 / self.options.per_gpu}
+            compute = self.compute.options(num_cpus=1, max_retries=0, **needs)
             reference = compute.remote(task, self.options, self.plugins, self.board)
             self.tries[reference] = task, number
 

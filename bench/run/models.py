@@ -1,0 +1,60 @@
+"""The clients' models of a run, kept beside its record.
+
+In the file, `client/NAME` holds a tensor of every client [N, ...] and `all/NAME` one that is equal
+for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from repfl.bench.errors import UserError
+from repfl.bench.run.metrics import best_round
+from repfl.bench.store import checkpoint
+from repfl.bench.store.store import Store
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from repfl.algorithms.core.run import Run
+
+CHOICES = ("last", "best")
+"""Models of the last round, or of the one with the best validation score (test score, if there are
+no validation data).
+"""
+AT_ONCE = 16
+"""Clients whose models are computed at once."""
+
+
+def check(choice: str) -> None:
+    """Refuse what is no choice."""
+    if choice and choice not in CHOICES:
+        raise UserError(f"--keep-models {choice!r} is not valid; valid: {', '.join(CHOICES)}")
+
+
+def save(run: Run, choice: str, store: Store, cell: str) -> None:
+    """Write the models beside the cell's checkpoint if those of this round are to be kept."""
+    if run.round == (run.fed.rounds if choice == "last" else best_round(run.rows)):
+        checkpoint.write(store, checkpoint.models_of(store, cell), tensors(run), {})
+
+
+def tensors(run: Run) -> dict[str, Tensor]:
+    """Return the models that clients are scored with, tensor by tensor."""
+    import torch
+
+    fed, parts = run.fed, []
+    for first in range(0, fed.N, AT_ONCE):
+        with fed.as_active(range(first, min(first + AT_ONCE, fed.N))):
+            models = run.scored_models()
+        if not isinstance(models, torch.Tensor):
+            name = type(run.method).__name__
+            raise UserError(f"--keep-models: {name} scores clients with a mixture of models")
+        parts.append(models.detach().cpu())
+    whole, kept = torch.cat(parts), {}  # [N, D]
+    for part in fed.params:
+        values = whole[:, part.start : part.stop].unflatten(1, part.shape)
+        if bool((values == values[:1]).all()):
+            kept[f"all/{part.name}"] = values[0].contiguous()
+        else:
+            kept[f"client/{part.name}"] = values.contiguous()
+    return kept

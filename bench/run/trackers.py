@@ -1,0 +1,147 @@
+"""Trackers: where a run's curves go while it runs, such as TensorBoard.
+
+A tracker is any class with the three methods of `Tracker`; `--track module:Class` names one of your
+own. Nothing is imported unless asked for. One that fails costs a warning, not the cell.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from repfl.bench.errors import UserError, one_line
+from repfl.bench.grid.cell import Cell
+
+BUILT_IN = {"tensorboard": "TensorBoard", "wandb": "WandB", "mlflow": "MLflow"}
+
+
+class Tracker(Protocol):
+    """What follows a run. One that was interrupted is started again, with the same cell."""
+
+    def on_run_start(self, cell: Cell, folder: Path) -> None:
+        """Begin; `folder`, beside the records, is for what the tracker writes."""
+
+    def on_round(self, number: int, values: Mapping[str, float]) -> None:
+        """Take the values of all curves after a round, such as `post_agg/mean`."""
+
+    def on_run_end(self, status: str) -> None:
+        """End: `done`, or the name of what ended the run, such as `interrupted`."""
+
+
+def create(name: str) -> Tracker:
+    """Return a tracker by its name, or raise `UserError` if there is none."""
+    module, colon, kind = name.partition(":")
+    if name in BUILT_IN:
+        module, colon, kind = __name__, ":", BUILT_IN[name]
+    if not colon:
+        valid = ", ".join(BUILT_IN)
+        raise UserError(f"--track {name!r} is not valid; valid: {valid}, or module:Class")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # where a module of one's own is likely to be
+    try:
+        made: Tracker = getattr(import_module(module), kind)()
+        for method in ("on_run_start", "on_round", "on_run_end"):
+            getattr(made, method)
+    except Exception as error:
+        absent = isinstance(error, ImportError) and name in BUILT_IN
+        hint = f"; pip install {name}" if absent else ""
+        raise UserError(f"--track {name}: {one_line(error)}{hint}") from None
+    return made
+
+
+@contextmanager
+def following(
+    name: str, cell: Cell, results: str
+) -> Iterator[Callable[[int, Mapping[str, float]], None]]:
+    """Follow a run; yield what to call after each round."""
+    from repfl.bench.grid.process_state import randomness_kept
+
+    tracker = create(name) if name else None
+
+    def call(method: str, *arguments: Any) -> None:
+        nonlocal tracker
+        try:
+            with randomness_kept():
+                getattr(tracker, method)(*arguments)
+        except Exception as error:
+            tracker = None
+            warnings.warn(f"--track {name} fails, the run goes on: {one_line(error)}", stacklevel=2)
+
+    if tracker:
+        call("on_run_start", cell, Path(results, ".tracking"))
+    status = "done"
+    try:
+        yield lambda number, values: call("on_round", number, values) if tracker else None
+    except BaseException as error:
+        status = type(error).__name__.lower()
+        raise
+    finally:
+        if tracker:
+            call("on_run_end", status)
+
+
+def title(cell: Cell) -> str:
+    return f"{cell.method}-{cell.recipe['dataset']}-{cell.seed}-{cell.id[:12]}"
+
+
+class TensorBoard:
+    """Event files; `tensorboard --logdir RESULTS/.tracking/tensorboard` shows them."""
+
+    def __init__(self) -> None:
+        self.make = import_module("torch.utils.tensorboard").SummaryWriter
+
+    def on_run_start(self, cell: Cell, folder: Path) -> None:
+        self.writer = self.make(str(folder / "tensorboard" / title(cell)))
+
+    def on_round(self, number: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, number)
+
+    def on_run_end(self, status: str) -> None:
+        self.writer.close()
+
+
+class WandB:
+    """A run of Weights & Biases, in the project WANDB_PROJECT or `repfl`."""
+
+    def __init__(self) -> None:
+        self.package = import_module("wandb")
+
+    def on_run_start(self, cell: Cell, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        project = os.environ.get("WANDB_PROJECT", "repfl")
+        options = {"id": cell.id[:32], "resume": "allow", "config": cell.json, "dir": str(folder)}
+        self.run = self.package.init(project=project, name=title(cell), **options)
+
+    def on_round(self, number: int, values: Mapping[str, float]) -> None:
+        self.run.log(dict(values), step=number)
+
+    def on_run_end(self, status: str) -> None:
+        self.run.finish(exit_code=0 if status == "done" else 1)
+
+
+class MLflow:
+    """A run of MLflow, at MLFLOW_TRACKING_URI or in a file beside the records."""
+
+    def __init__(self) -> None:
+        self.package = import_module("mlflow")
+
+    def on_run_start(self, cell: Cell, folder: Path) -> None:
+        if "MLFLOW_TRACKING_URI" not in os.environ:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.package.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
+        self.package.set_experiment("repfl")
+        self.package.start_run(run_name=title(cell))
+        self.package.log_params({"method": cell.method, "seed": cell.seed, **cell.hp})
+
+    def on_round(self, number: int, values: Mapping[str, float]) -> None:
+        self.package.log_metrics(dict(values), step=number)
+
+    def on_run_end(self, status: str) -> None:
+        self.package.end_run("FINISHED" if status == "done" else "FAILED")

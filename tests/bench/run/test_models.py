@@ -1,0 +1,86 @@
+"""The clients' models of a run: kept beside the record, and got back as ordinary modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+import repfl
+from repfl.bench.errors import UserError
+from repfl.bench.run.task import Outcome, Task
+from repfl.bench.store.store import Store
+from tests.bench.conftest import task
+
+Compute = Callable[..., Outcome]
+VALIDATED = {
+    "partition": {
+        "rule": "client-dirichlet",
+        "options": {"alpha": 0.5, "train": 20, "test": 10},
+        "val_share": 0.3,
+    }
+}
+
+
+def accuracies(store: Store, wanted: Task) -> list[tuple[int, int]]:
+    """Return the images that each client's module gets right, and how many there are."""
+    found = []
+    for client in range(wanted.cell.recipe["clients"]):
+        module = repfl.client_model(wanted.cell.id[:12], client, store.root)
+        images, labels = repfl.client_data(wanted.cell.id, client, results=store.root)
+        found.append((int((module(images).argmax(1) == labels).sum()), len(labels)))
+    return found
+
+
+def recorded(store: Store, wanted: Task, round_: int) -> list[tuple[int, int]]:
+    record = store.get(wanted.cell.id)
+    assert record is not None
+    rows = store.frame(record, "clients.parquet")
+    assert rows is not None
+    rows = rows[(rows["point"] == "post_agg") & (rows["round"] == round_)]
+    return list(zip(rows["correct"], rows["total"], strict=True))
+
+
+@pytest.mark.parametrize("keep", ["last", "best"])
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [("fedper", {}), ("fedavg-ft", {"model": "tiny-bn"}), ("ditto", VALIDATED)],
+)
+def test_a_clients_module_is_as_accurate_as_its_record_says(
+    store: Store, compute: Compute, method: str, changes: dict[str, Any], keep: str
+) -> None:
+    wanted, turn = task(method, clients=3, training={"rounds": 6}, **changes), count()
+    # interrupted and gone on with, wherever the best round lies
+    while compute(wanted, keep_models=keep, stop=lambda: next(turn) % 2 > 0).status != "done":
+        pass
+    record = store.get(wanted.cell.id)
+    assert record is not None
+    best = record.metrics["points"]["post_agg"]["best_val" if "partition" in changes else "max"]
+    round_ = 6 if keep == "last" else best["round"]
+    assert accuracies(store, wanted) == recorded(store, wanted, round_)
+    store.verify(record)
+    assert list(store.running.iterdir()) == []
+
+
+def test_what_all_clients_share_is_stored_once(store: Store, compute: Compute) -> None:
+    compute(task("fedper", clients=3), keep_models="last")
+    record = store.get(task("fedper", clients=3).cell.id)
+    assert record is not None
+    names = {name.partition("/")[0]: value.shape for name, value in store.models(record).items()}
+    assert names["client"][0] == 3
+    kinds = [name.partition("/")[0] for name in store.models(record)]
+    assert kinds.count("client") == 2  # weight and bias of the head
+
+
+def test_models_are_asked_for_later_as_well(store: Store, compute: Compute) -> None:
+    wanted = task()
+    compute(wanted)
+    with pytest.raises(UserError, match="--keep-models last"):
+        repfl.client_model(wanted.cell.id, 0, store.root)
+    assert compute(wanted, keep_models="last").status == "done"
+    assert compute(wanted, keep_models="last").status == "cached"
+    assert compute(wanted).status == "cached"
+    assert repfl.client_model(wanted.cell.id, 1, store.root)
+    assert compute(task("apfl", hp={"mode": "flbench"}), keep_models="last").status == "refused"

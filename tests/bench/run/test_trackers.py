@@ -1,0 +1,68 @@
+"""Trackers see every round of a run once, and never cost a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repfl.bench.run.task import Outcome
+from repfl.bench.store.store import Store
+from tests.bench.conftest import GRID, Said, task
+
+SEEN: list[tuple[str, Any]] = []
+
+
+class Noted:
+    """Remembers what it is told."""
+
+    def on_run_start(self, cell: Any, folder: Path) -> None:
+        SEEN.append(("start", cell.method))
+
+    def on_round(self, number: int, values: Mapping[str, float]) -> None:
+        SEEN.append((str(number), values["post_agg/mean"]))
+
+    def on_run_end(self, status: str) -> None:
+        SEEN.append(("end", status))
+
+
+class Broken(Noted):
+    def on_round(self, number: int, values: Mapping[str, float]) -> None:
+        raise ConnectionError("no network")
+
+
+def test_a_tracker_follows_a_run_through_its_interruptions(
+    store: Store, compute: Callable[..., Outcome]
+) -> None:
+    SEEN.clear()
+    asked, wanted = count(), task()
+    name = f"{__name__}:Noted"
+    assert compute(wanted, track=name, stop=lambda: next(asked) == 0).status == "interrupted"
+    assert compute(wanted, track=name).status == "done"
+    assert [what for what, _ in SEEN] == ["start", "1", "end", "start", "2", "3", "end"]
+    assert [told for what, told in SEEN if what == "end"] == ["interrupted", "done"]
+    record = store.get(wanted.cell.id)
+    assert record is not None
+    assert dict(SEEN)["3"] == record.metrics["value"]
+
+
+def test_a_tracker_that_fails_costs_a_warning(
+    store: Store, compute: Callable[..., Outcome]
+) -> None:
+    with pytest.warns(UserWarning, match="no network"):
+        assert compute(task(), track=f"{__name__}:Broken").status == "done"
+
+
+@pytest.mark.parametrize("name", ["tensorflow", "os:path", f"{__name__}:Nobody", "wandb"])
+def test_what_is_no_tracker_is_refused_at_once(
+    name: str, here: Callable[..., Said], tmp_path: Path
+) -> None:
+    grid = tmp_path / "tests.toml"
+    grid.write_text(GRID)
+    said = here("run", "--grid", grid, "--results", tmp_path / "r", "--track", name)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert f"--track {name}" in said.err.replace("'", "")
+    assert not (tmp_path / "r").exists()
