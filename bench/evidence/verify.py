@@ -94,7 +94,7 @@ def of_store(store: Store, rerun: int = 0, seed: int = 0) -> Verification:
 
 def _folders(store: Store, found: Verification) -> list[str]:
     """Return every folder of the store that ought to be a record."""
-    names = sorted(path.name for path in store.root.iterdir() if path.name != store.running.name)
+    names = sorted(path.name for path in store.root.iterdir() if path.name[0] != ".")
     strange = [name for name in names if len(name) != 64 or set(name) - set("0123456789abcdef")]
     found.findings += [
         f"{store.root / name}: is not a record; it does not belong here" for name in strange
