@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from repfl.catalog import methods as methods
     from repfl.catalog import recipe as recipe
     from repfl.catalog import recipes as recipes
-    from repfl.results import client_data as client_data
-    from repfl.results import client_model as client_model
+    from repfl.models import client_data as client_data
+    from repfl.models import client_model as client_model
     from repfl.results import clients as clients
     from repfl.results import curves as curves
     from repfl.results import load as load
@@ -46,7 +46,8 @@ _PLACES = {
     "repfl.bench.errors": ["UserError"],
     "repfl.api": ["Run", "grid", "run"],
     "repfl.catalog": ["data", "hyperparameters", "methods", "recipe", "recipes"],
-    "repfl.results": ["client_data", "client_model", "clients", "curves", "load", "table"],
+    "repfl.models": ["client_data", "client_model"],
+    "repfl.results": ["clients", "curves", "load", "table"],
 }
 __all__ = [
     "Run",

@@ -249,7 +249,7 @@ class Driver:
             task, number = self.waiting.popleft()
             if self.options.device == "cpu":
                 # Ray begins a task where so much memory is not promised to others yet
-                needs = {"memory": int(min(task.memory, self.memory))}
+                needs = {"memory": min(task.memory, self.memory) // 1}
             else:
                 needs = {"num_gpus": 1 / self.options.per_gpu}
             compute = self.compute.options(num_cpus=1, max_retries=0, **needs)

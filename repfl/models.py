@@ -1,0 +1,64 @@
+"""A client's model and data from a run that kept its models (`--keep-models`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repfl.bench.errors import UserError, unknown
+from repfl.results import only
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from repfl.bench.store.store import Record, Store
+
+
+def client_model(cell: str, client: int, results: str | Path | None = None) -> nn.Module:
+    """Return a client's model from a run with `keep_models`, as an ordinary module for evaluation.
+
+    Its inputs are normalised images, as `client_data` gives them. `cell` is an id, which may be cut
+    short.
+    """
+    from repfl.algorithms import models
+    from repfl.bench.run.samples import shape_of
+
+    record, store = _record(cell, results)
+    name, channels, size, classes = shape_of(record.cell["recipe"])
+    tensors = {}
+    for key, value in store.models(record).items():
+        kind, _, tensor = key.partition("/")
+        if kind == "client" and not 0 <= client < len(value):
+            raise UserError(f"client {client} is not valid; valid: 0 to {len(value) - 1}")
+        tensors[tensor] = value if kind == "all" else value[client]
+    module: nn.Module = models.MODELS[name](channels, size, classes)
+    # not strict, since counters and constants of a module are no part of a client's model
+    if strange := module.load_state_dict(tensors, strict=False).unexpected_keys:
+        raise UserError(f"model {name!r} has no {strange[0]!r}; it has changed since the run")
+    return module.eval()
+
+
+def client_data(
+    cell: str, client: int, split: str = "test", results: str | Path | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return a client's normalised images [n, C, H, W] and labels [n]."""
+    import torch
+
+    from repfl.bench.grid.cell import reopen
+    from repfl.bench.run.clients import clients_of
+
+    record, _ = _record(cell, results)
+    data = clients_of(reopen(record.cell)).data.to(torch.device("cpu"), torch.float32)
+    if split not in ("train", "test", "val"):
+        raise unknown("split", split, ("train", "test", "val"))
+    index = getattr(data, split)[client]
+    return data.inputs(index), data.labels[index]
+
+
+def _record(cell: str, results: str | Path | None) -> tuple[Record, Store]:
+    from repfl.bench.store.store import Store
+
+    store = Store(results)
+    record = store.get(only(cell, store.ids()))
+    assert record is not None  # its id was listed
+    return record, store
