@@ -220,7 +220,7 @@ def _compute(
     from repfl.bench.cli.experiments import options_of
     from repfl.bench.cli.options import Launch
     from repfl.bench.run import cost, runner
-    from repfl.bench.run.progress import Progress, make
+    from repfl.bench.run.progress import Progress
     from repfl.bench.store.store import Store
 
     known = {field.name for field in fields(Launch)}
@@ -229,7 +229,7 @@ def _compute(
     launch = Launch(**{"executor": None if "workers" in options else "inline", **options})
     settled = options_of(launch, [str(path) for path in plugins])
     shown = sum(map(cost.static, planned)) > PATIENCE if progress is None else progress
-    teller = make() if shown else Progress(io.StringIO())
+    teller = Progress() if shown else Progress(io.StringIO())
     summary = runner.run(planned, settled, launch.executor, launch.workers, teller)
     if summary.signal:
         raise KeyboardInterrupt

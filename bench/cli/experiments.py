@@ -164,7 +164,7 @@ def _compute(planned: Sequence[Planned], launch: Launch, chosen: Chosen) -> Endi
     from repfl.bench.store.store import Store
 
     options = options_of(launch, chosen.plugin or ())
-    ending = runner.run(planned, options, launch.executor, launch.workers, progress.make())
+    ending = runner.run(planned, options, launch.executor, launch.workers, progress.Progress())
     store = Store(launch.results)
     printing.show_ending(
         ending,

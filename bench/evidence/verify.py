@@ -220,7 +220,7 @@ def _rerun(subjects: Sequence[Subject], rerun: int, seed: int, found: Verificati
     chosen = [(subject, cell) for subject in drawn if (cell := _cell_of(subject, found))]
     if not chosen:
         return
-    told = progress.make()
+    told = progress.Progress()
     costs = {each.record.id: each.record.provenance["seconds"]["wall"] for each, _ in chosen}
     with told.running([cell for _, cell in chosen], costs, 0, 1):
         for subject, cell in chosen:

@@ -1,4 +1,4 @@
-"""Where a number comes from: commit, libraries, machine."""
+"""Where a number comes from: commit, libraries, machine, data."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import platform
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from importlib import import_module
@@ -39,34 +40,29 @@ HALF = "bf16"
 
 
 def half(made: Mapping[str, Any]) -> bool:
-    """Whether a record's numbers are of half precision, and so not to be mixed with others."""
+    """Return whether numbers are of half precision, and so not to be mixed with others."""
     return made.get("precision") == HALF
 
 
 def computes_half() -> bool:
-    """Whether this processor has instructions for bfloat16."""
+    """Return whether this processor has instructions for bfloat16."""
     return not {"avx512_bf16", "amx_bf16"}.isdisjoint(processor()["flags"])
 
 
 @lru_cache(maxsize=1)
 def commit() -> dict[str, Any]:
-    """The commit of this clone, and whether anything differs from it; unknown outside a clone, and
-    where the repository around an installed copy is somebody's own.
+    """Return the commit of this clone, and whether anything differs from it; both None outside a
+    clone, as in an installed copy inside somebody's own repository.
     """
-    try:
+    with suppress(OSError, subprocess.SubprocessError):
         if not _git("rev-parse", "--show-prefix"):  # the top folder, not one below it
-            head = _git("rev-parse", "HEAD")
-            return {
-                "commit": head,
-                "dirty": bool(_git("status", "--porcelain", "--untracked-files=normal")),
-            }
-    except (OSError, subprocess.SubprocessError):
-        pass
+            head, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "-unormal")
+            return {"commit": head, "dirty": bool(changes)}
     return {"commit": None, "dirty": None}
 
 
 def must_last(path: Path) -> None:
-    """Refuse to write beside the code of an installed copy: its next installation would lose it."""
+    """Refuse to write beside the code of an installed copy: the next installation would lose it."""
     if path.is_relative_to(ROOT) and not (ROOT / "pyproject.toml").exists():
         raise UserError(
             f"{path}: is part of an installed copy, where nothing lasts; work in a clone, after"
@@ -75,68 +71,48 @@ def must_last(path: Path) -> None:
 
 
 def author() -> str:
-    """The name that git would write into a commit; empty where it knows none."""
-    try:
+    """Return the name that git would write into a commit, or nothing."""
+    with suppress(OSError, subprocess.SubprocessError):
         return _git("config", "user.name")
-    except (OSError, subprocess.SubprocessError):
-        return ""
+    return ""
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True, timeout=20
-    )
+    command = ["git", "-C", str(ROOT), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
     return done.stdout.strip()
 
 
 @lru_cache(maxsize=1)
 def libraries() -> dict[str, str]:
-    """Versions of everything that may move a number."""
-    found = {"python": platform.python_version()}
+    """Return the versions of everything that may move a number."""
+    versions = {"python": platform.python_version()}
     for name in LIBRARIES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+            versions[name] = "absent"
+    return versions
 
 
 @lru_cache(maxsize=1)
 def processor() -> dict[str, Any]:
-    """The processor's name and the instruction sets that numeric libraries choose their kernels
-    by.
+    """Return the processor's name, and the instruction sets by which numeric libraries choose their
+    kernels.
     """
-    name, flags = platform.processor() or platform.machine(), []
-    try:
+    facts: dict[str, str] = {}
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                name = value.strip()
-            elif key.strip() in ("flags", "Features"):
-                flags = [flag for flag in FLAGS if flag in value.split()]
-                break
-    except OSError:
-        pass
-    return {"name": name, "flags": flags}
-
-
-def _kernels() -> list[str]:
-    """What numeric libraries choose their CPU kernels by: instruction sets, and variables that
-    overrule them.
-    """
-    import torch
-
-    return [*processor()["flags"], torch.backends.cpu.get_cpu_capability(), *blas(), *_overruled()]
-
-
-def _overruled() -> list[str]:
-    """What the user's environment says about kernels."""
-    return [f"{name}={os.environ[name]}" for name in KERNEL_VARIABLES if os.environ.get(name)]
+            facts.setdefault(key.strip(), value.strip())
+    name = facts.get("model name") or platform.processor() or platform.machine()
+    present = (facts.get("flags") or facts.get("Features") or "").split()
+    return {"name": name, "flags": [flag for flag in FLAGS if flag in present]}
 
 
 @lru_cache(maxsize=1)
 def blas() -> list[str]:
-    """The processors that the linear algebra of NumPy and SciPy takes this one for; equal
+    """Return the processors that the linear algebra of NumPy and SciPy takes this one for; equal
     instruction sets do not settle that.
     """
     from threadpoolctl import threadpool_info
@@ -144,47 +120,29 @@ def blas() -> list[str]:
     for name in ("numpy", "scipy.linalg"):
         import_module(name)  # a library shows itself once it is loaded
     found = [library for library in threadpool_info() if library["user_api"] == "blas"]
-    return sorted(
-        {
-            f"{library['internal_api']}-{library.get('architecture') or library['version']}"
-            for library in found
-        }
-    )
-
-
-def device_name(device: str) -> str:
-    """What computes, in words."""
-    import torch
-
-    if device.startswith("cuda"):  # a runner may write of a cell that died on another machine
-        return (
-            torch.cuda.get_device_name()
-            if torch.cuda.is_available()
-            else "a GPU of another machine"
-        )
-    return str(processor()["name"])
+    names = [(each["internal_api"], each.get("architecture") or each["version"]) for each in found]
+    return sorted({f"{api}-{kind}" for api, kind in names})
 
 
 def platform_of(device: str, precision: str) -> dict[str, Any]:
-    """Everything that two computations must share to agree bit for bit; its hash is the platform
-    fingerprint.
+    """Return everything that two computations must share to agree bit for bit; its hash is the
+    platform's fingerprint.
     """
     import torch
 
-    kind = "cuda" if device.startswith("cuda") else "cpu"
+    if device.startswith("cuda"):
+        present = torch.cuda.is_available()
+        # a runner may write of a cell that died on another machine
+        name = torch.cuda.get_device_name() if present else "a GPU of another machine"
+        kernels = [str(torch.version.cuda), str(torch.backends.cudnn.version())]
+    else:
+        name = str(processor()["name"])
+        kernels = [*processor()["flags"], torch.backends.cpu.get_cpu_capability()]
+    variables = [f"{name}={os.environ[name]}" for name in KERNEL_VARIABLES if os.environ.get(name)]
     parts = {
         "system": f"{platform.system()}-{platform.machine()}",
-        "device": device_name(device),
-        "flags": (
-            _kernels()
-            if kind == "cpu"
-            else [
-                str(torch.version.cuda),
-                str(torch.backends.cudnn.version()),
-                *blas(),
-                *_overruled(),
-            ]
-        ),
+        "device": name,
+        "flags": [*kernels, *blas(), *variables],
         "torch": str(torch.__version__),
         "numpy": libraries()["numpy"],
         "scipy": libraries()["scipy"],
@@ -195,7 +153,7 @@ def platform_of(device: str, precision: str) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Where this ran."""
+    """Return where this runs."""
     return {
         "host": socket.gethostname(),
         "processors": os.cpu_count(),
@@ -222,7 +180,7 @@ def _short(mark: str | None) -> str:
 
 
 def data_here(dataset: str) -> dict[str, str]:
-    """The fingerprint of every split, as provenance tells it; nothing where there are no data."""
+    """Return the fingerprint of every split; nothing if the data are not here."""
     from repfl.datasets.core.cache import open_dataset
     from repfl.datasets.core.errors import DataError
 
@@ -234,7 +192,7 @@ def data_here(dataset: str) -> dict[str, str]:
 
 
 def data_moved(made: Mapping[str, str]) -> Iterator[Moved]:
-    """The splits, of the data sets that provenance names and that are here, that differ."""
+    """Yield the splits that differ from those here, of data sets that are here."""
     for dataset in dict.fromkeys(name.partition("/")[0] for name in made):
         here = data_here(dataset)
         then = {name: mark for name, mark in made.items() if name.partition("/")[0] == dataset}

@@ -26,7 +26,7 @@ def test_a_run_is_told(
 ) -> None:
     monkeypatch.setattr(progress, "QUIET", 0.0)
     cells, out = [item.cell for item in unique(plan(Selection(files=[grid])))], stream()
-    told = progress.make(out)
+    told = progress.Progress(out)
     with told.running(cells, {cell.id: 1.0 for cell in cells}, 3, 2):
         told.round(cells[0].id, 1)
         assert told.share == pytest.approx(1 / 16)
