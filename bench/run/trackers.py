@@ -6,7 +6,6 @@ own. Nothing is imported unless asked for. One that fails costs a warning, not t
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -108,16 +107,15 @@ class TensorBoard:
 
 
 class WandB:
-    """A run of Weights & Biases, in the project WANDB_PROJECT or `repfl`."""
+    """A run of Weights & Biases, in the project that WANDB_PROJECT names."""
 
     def __init__(self) -> None:
         self.package = import_module("wandb")
 
     def on_run_start(self, cell: Cell, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        project = os.environ.get("WANDB_PROJECT", "repfl")
-        options = {"id": cell.id[:32], "resume": "allow", "config": cell.json, "dir": str(folder)}
-        self.run = self.package.init(project=project, name=title(cell), **options)
+        how = {"id": cell.id[:32], "resume": "allow", "dir": str(folder)}
+        self.run = self.package.init(name=title(cell), config=cell.json, **how)
 
     def on_round(self, number: int, values: Mapping[str, float]) -> None:
         self.run.log(dict(values), step=number)
@@ -127,16 +125,12 @@ class WandB:
 
 
 class MLflow:
-    """A run of MLflow, at MLFLOW_TRACKING_URI or in a file beside the records."""
+    """A run of MLflow, at MLFLOW_TRACKING_URI or where MLflow writes by default."""
 
     def __init__(self) -> None:
         self.package = import_module("mlflow")
 
     def on_run_start(self, cell: Cell, folder: Path) -> None:
-        if "MLFLOW_TRACKING_URI" not in os.environ:
-            folder.mkdir(parents=True, exist_ok=True)
-            self.package.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
-        self.package.set_experiment("repfl")
         self.package.start_run(run_name=title(cell))
         self.package.log_params({"method": cell.method, "seed": cell.seed, **cell.hp})
 
