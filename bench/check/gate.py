@@ -185,7 +185,7 @@ def entries(
             )
             alone = stack == 1
             mine = [it for key, it in chosen.items() if (place_of(key)[2] == SEEDS[0]) == alone]
-            found = runner.run(mine, options, None, workers, progress.make())
+            found = runner.run(mine, options, None, workers, progress.Progress())
             if found.signal:
                 raise UserError("stopped by a signal; nothing was compared", found.exit_code)
             ends |= {outcome.id: outcome for outcome in found.outcomes}
