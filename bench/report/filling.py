@@ -60,6 +60,8 @@ def _said(claim: Claim, paper: str, printed: Mapping[str, Mapping[str, Any]]) ->
         claim.settings,
         tuple(claim.sources),
         tuple(text for text in quoted if len(text.split()) > FRAGMENT),
+        str(claim.state),
+        claim.ours,
     )
 
 
@@ -69,9 +71,11 @@ def _standing(claim: Claim) -> str:
     if claim.settings:
         told.append(f"{forms.standing(claim).capitalize()}.")
     elif claim.suggests is not None:
-        told.append(f"Our reduced runs (not decisive) {forms.POINTS[claim.suggests]}.")
-    if claim.printed is not None and claim.holds is not claim.printed:
-        told.append(f"In the paper's own numbers it {forms.HOLDS[claim.printed]}.")
+        few = claim.few_seeds and claim.scale == "paper"
+        runs = "runs of one or two seeds" if few else "reduced runs"
+        told.append(f"Our {runs} (not decisive) {forms.POINTS[claim.suggests]}.")
+    if claim.printed and not claim.holds:
+        told.append("In the paper's own numbers it holds.")
     return " ".join(told)
 
 

@@ -48,19 +48,17 @@ def standing(c: Claim) -> str:
         kept = {True: "kept by our full-scale runs", False: "not kept by our full-scale runs"}
         return kept.get(c.holds, f"the {c.scale} scale has settings of its own")  # type: ignore[arg-type]
     if c.suggests is None:
-        return HOLDS[c.holds]
-    return f"undecided; reduced runs (not decisive) {POINTS[c.suggests]}"
-
-
-HOLDS = {True: "holds", False: "does not hold", None: "undecided"}
+        return str(c.state)
+    runs = "runs of one or two seeds" if c.few_seeds and c.scale == "paper" else "reduced runs"
+    return f"{c.state}; {runs} (not decisive) {POINTS[c.suggests]}"
 
 
 def claim(c: Claim, paper: str) -> str:
     """Return a claim in one line."""
-    printed = "" if c.printed is None else f"; in the paper's own numbers it {HOLDS[c.printed]}"
-    return (
-        f"{c.text}: {standing(c)}{printed}. {c.detail[:1].upper()}{c.detail[1:]}. ({paper}/{c.id})"
-    )
+    printed = "; in the paper's own numbers it holds" if c.printed else ""
+    whose = "Our own check: " if c.ours else ""
+    detail = f"{c.detail[:1].upper()}{c.detail[1:]}"
+    return f"{whose}{c.text}: {standing(c)}{printed}. {detail}. ({paper}/{c.id})"
 
 
 # -- the grid of texts -----------------------------------------------------------------------------

@@ -92,10 +92,8 @@ def _claim_lines(result: Result, claim: Claim) -> Iterator[str]:
     """A claim at one scale, and the command that makes it again."""
     yield f"{result.paper}/{claim.id} at the {result.scale} scale ({result.key})"
     yield f"  {claim.text} (in our words)"
-    printed = claim.printed
-    yield f"  {forms.standing(claim)}" + (
-        "" if printed is None else f"; in the paper's own numbers: {forms.HOLDS[printed]}"
-    )
+    printed = "; in the paper's own numbers: holds" if claim.printed else ""
+    yield f"  {forms.standing(claim)}{printed}"
     yield f"  {claim.detail}"
     if claim.sources:
         yield f"  stated in published/: {', '.join(claim.sources)}"

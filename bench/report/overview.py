@@ -37,9 +37,7 @@ def state(verdict: str) -> str:
 
 def claim_state(claim: Said) -> str:
     """Return what became of a claim."""
-    if claim.printed is False:
-        return "contradicts the paper's own numbers"
-    return {True: "holds", False: "does not hold", None: "undecided"}[claim.holds]
+    return claim.state
 
 
 @dataclass(frozen=True)
@@ -124,8 +122,8 @@ class Summary:
 
     @property
     def held(self) -> dict[str, int]:
-        """Count the claims by standing."""
-        given = Counter(claim_state(claim) for _, claim in self.claims)
+        """Count the paper's claims by standing; checks of ours are left out."""
+        given = Counter(claim_state(claim) for _, claim in self.claims if not claim.ours)
         return {name: given[name] for name in CLAIMS}
 
     @property
@@ -264,8 +262,8 @@ def _sentences(summary: Summary) -> Iterator[str]:
             if judged
             else f"None of {len(trained)} trained numbers has been re-run at full scale."
         )
-    if summary.claims:
-        yield f"{_count(len(summary.claims), 'claim')}: {summary.standings}."
+    if count := sum(summary.held.values()):
+        yield f"{_count(count, 'claim')}: {summary.standings}."
     if missing := summary.open.get("missing"):
         hours = summary.open["seconds"] / 3600
         yield f"Still to run: {_count(missing, 'cell')}, about {span(hours)} of one CPU core."

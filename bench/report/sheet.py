@@ -76,6 +76,9 @@ class Said:
     sources: tuple[str, ...] = ()
     verbatim: tuple[str, ...] = ()
     """In the paper's words, as far as the published files quote them."""
+    state: str = "undecided"
+    ours: bool = False
+    """Whether it is a check of this suite that the paper does not state."""
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def _show_lines(sheets: Sequence[Sheet], console: Console) -> None:
         given = [str(told.verdicts[v] or "") for v in verdicts]
         absent = Text("absent: " + sheet.caption, style="yellow")
         title = absent if sheet.kind == "absent" else Text(sheet.title)
-        held = f"{told.held['holds']}/{len(told.claims)}" if told.claims else ""
+        held = f"{told.held['holds']}/{sum(told.held.values())}" if told.claims else ""
         grid.add_row(sheet.key, str(told.published or ""), *given, held, _file(sheet), title)
     console.print(grid)
 

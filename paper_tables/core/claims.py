@@ -5,23 +5,26 @@ cell(b, c) for c in columns)`), and weighed on both sides. Print has no noise. O
 counts as there when its interval leaves out zero, as absent when the interval lies on the other
 side, and is open else, also where a number is missing; conditions join such answers (Kleene's
 logic), so that one clear exception refutes "always", and missing numbers refute nothing.
-Cells are held against each other over the seeds that all of them have: each seed may deal other
-clients. `Claim.holds` keeps what smaller scales suggest from being a verdict.
+Cells are compared over the seeds that all of them have, since each seed may deal other clients:
+differences are paired by seed from three common seeds on, and by client within fewer. Cells without
+anything in common but their column, and numbers by themselves, have the intervals of their table.
+`Claim.holds` keeps what smaller scales and few seeds suggest from being a verdict.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
-from math import inf, isfinite, sqrt
+from math import inf, isfinite, nan, sqrt
 
+import numpy as np
 import pandas as pd
 from scipy import special
 
 from repfl.paper_tables.core.result import Claim
-from repfl.paper_tables.core.seeds import OfSeed, of_runs, shared
-from repfl.paper_tables.core.statistics import LEVEL
+from repfl.paper_tables.core.seeds import OfSeed, of_runs
+from repfl.paper_tables.core.statistics import FEWEST, LEVEL
 
 Place = tuple[str, str]
 """A row and a column."""
@@ -153,11 +156,13 @@ class Known:
     """
 
     value: float
-    variance: float
-    df: float
+    variance: float = 0.0
+    df: float = inf
+    paired: str = ""
+    """What its cells are paired by: seed, client, or nothing."""
 
     def half(self, level: float = LEVEL) -> float:
-        """Half of its interval; zero in print, NaN where the noise is not known."""
+        """Half of its interval; zero in print, NaN if the noise is not known."""
         if self.variance == 0:
             return 0.0
         return _quantile(level, self.df) * sqrt(self.variance)
@@ -179,6 +184,7 @@ class Side:
 
     frame: pd.DataFrame
     name: str
+    _known: dict[Form, Known | None] = field(default_factory=dict)
 
     @cached_property
     def _cells(self) -> dict[Place, dict[str, float]]:
@@ -190,16 +196,18 @@ class Side:
         }
 
     @cached_property
-    def _runs(self) -> dict[Place, tuple[OfSeed, ...]]:
-        """Where ours are means over seeds, what each seed came to."""
+    def _runs(self) -> dict[Place, dict[int, OfSeed]]:
+        """By seed, what ours came to where they are means over seeds."""
         if self.name != "ours" or "by_seed" not in self.frame:
             return {}
         places = zip(self.frame["row"].astype(str), self.frame["column"].astype(str), strict=True)
-        told = zip(places, self.frame["by_seed"], strict=True)
-        return {place: runs for place, runs in told if of_runs([runs])}
+        found = zip(places, self.frame["by_seed"], strict=True)
+        return {place: {run.seed: run for run in runs} for place, runs in found if of_runs([runs])}
 
-    def _common(self, form: Form) -> set[int]:
-        return set(shared(self._runs.get(place) for place in form.factors))
+    def _common(self, form: Form) -> list[int]:
+        """The seeds that all cells have that are means over seeds."""
+        sets = [set(self._runs[place]) for place in form.factors if place in self._runs]
+        return sorted(set.intersection(*sets)) if sets else []
 
     def _at(self, place: Place) -> dict[str, float]:
         if place not in self._cells:
@@ -212,27 +220,60 @@ class Side:
         return self._cells[place]
 
     def of(self, form: Form) -> Known | None:
-        """What a sum of cells comes to over their common seeds; none where a number is missing, or
-        there is no such seed.
+        """Return what a sum of cells comes to, over their common seeds; None if a number or a
+        common seed is missing.
         """
-        value, variance, df = form.constant, 0.0, inf
-        if not isfinite(value):
+        if form not in self._known:
+            self._known[form] = self._sum(form)
+        return self._known[form]
+
+    def _sum(self, form: Form) -> Known | None:
+        places = form.factors
+        numbers = {place: self._at(place).get(self.name, nan) for place in places}
+        if not all(map(isfinite, [form.constant, *numbers.values()])):
             return None
-        common = self._common(form)
-        for place, factor in form.factors.items():
-            found, runs = self._at(place), self._runs.get(place, ())
-            if not isfinite(found.get(self.name, float("nan"))) or (runs and not common):
-                return None
-            kept = [run.value for run in runs if run.seed in common]
-            value += factor * (sum(kept) / len(kept) if kept else found[self.name])
-            if self.name == "ours":
-                half = (found["high"] - found["low"]) / 2
-                error = half / _quantile(LEVEL, found["df"])
-                error *= sqrt(len(runs) / len(kept)) if kept else 1.0
-                variance += (factor * error) ** 2
-                df = min(df, found["df"])
-        # rows that share partitions err together, which this leaves out
+        common, seeded = self._common(form), [place for place in places if place in self._runs]
+        if seeded and not common:
+            return None
+        for place in seeded:
+            numbers[place] = sum(self._runs[place][s].value for s in common) / len(common)
+        value = form.constant + sum(f * numbers[place] for place, f in places.items())
+        if self.name != "ours" or not places:
+            return Known(value)
+        if len(places) > 1 and len(seeded) == len(places):
+            if len(common) >= FEWEST:
+                each = [sum(f * self._runs[p][s].value for p, f in places.items()) for s in common]
+                return Known(value, float(np.var(each, ddof=1)) / len(each), len(each) - 1, "seed")
+            if (found := self._over_clients(form, common)) is not None:
+                return Known(value, *found, "client")
+        variance, df = 0.0, inf
+        for place, factor in places.items():
+            cell, runs = self._at(place), self._runs.get(place)
+            error = (cell["high"] - cell["low"]) / 2 / _quantile(LEVEL, cell["df"])
+            error *= sqrt(len(runs) / len(common)) if runs else 1.0
+            variance, df = variance + (factor * error) ** 2, min(df, cell["df"])
         return Known(value, variance, df)
+
+    def _over_clients(self, form: Form, common: Sequence[int]) -> tuple[float, float] | None:
+        """Return the variance of differences within columns, over the clients of each seed, and
+        its degrees of freedom; None if rows of a column do not share their clients.
+        """
+        variance, df = 0.0, inf
+        for column in {place[1] for place in form.factors}:
+            here = {p: f for p, f in form.factors.items() if p[1] == column and f}
+            if abs(sum(here.values())) > 1e-9:
+                return None
+            for seed in common if here else ():
+                runs = [self._runs[place][seed].by_client() for place in here]
+                weight = runs[0][1]
+                if len(weight) < FEWEST or any(not np.array_equal(w, weight) for _, w in runs):
+                    return None
+                gaps = sum(f * acc for f, (acc, _) in zip(here.values(), runs, strict=True))
+                rest = weight * (gaps - weight @ gaps)
+                n = len(weight)
+                variance += float(rest @ rest) * n / (n - 1) / len(common) ** 2
+                df = min(df, len(common) * (n - 1))
+        return variance, df
 
     def answer(self, condition: Condition, level: float) -> bool | None:
         """Whether a condition holds; none where that is open."""
@@ -260,7 +301,9 @@ class Side:
             return "no run"
         told = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         common = "common " if self._runs and any(len(form.factors) > 1 for form in known) else ""
-        return f"{told} {common}{'seed' if counts == [1] else 'seeds'}"
+        paired = {self.of(form).paired for form in known}  # type: ignore[union-attr]
+        by = ", paired by client" if "client" in paired else ", paired" if "seed" in paired else ""
+        return f"{told} {common}{'seed' if counts == [1] else 'seeds'}{by}"
 
     def _counts(self, form: Form) -> set[int]:
         if common := self._common(form):
@@ -317,12 +360,13 @@ def sentence(
     in_print: Condition | None = None,
     remark: str = "",
     full_scale_only: bool = False,
+    own: bool = False,
 ) -> Claim:
     """A sentence that is a condition on a long table.
 
     `about` is the number that a stated one is held against, or the leads of which the least is it;
     `print_`: whether the paper prints the numbers that it takes; `in_print`: the condition there,
-    where it is another.
+    where it is another; `own`: whether the sentence is the suite's.
     """
     ours, printed = Side(frame, "ours"), Side(frame, "published")
     found = ours.answer(condition, level_of(condition))
@@ -331,8 +375,19 @@ def sentence(
     told = f"ours: {mine} ({ours.seeds(condition)})" if mine else "ours: numbers are missing"
     said = "; ".join(filter(None, [told, f"printed: {theirs}" if theirs else "", remark]))
     holds = printed.answer(there, 0.0) if print_ else None
-    sources = tuple(sources)
-    return Claim(name, text, found, said, scale, holds, sources, full_scale_only=full_scale_only)
+    known = filter(None, (ours.of(leaf.difference) for leaf in condition.leaves()))
+    return Claim(
+        name,
+        text,
+        found,
+        said,
+        scale,
+        holds,
+        tuple(sources),
+        full_scale_only=full_scale_only,
+        few_seeds=any(each.paired == "client" for each in known),
+        ours=own,
+    )
 
 
 def wide(frame: pd.DataFrame, side: str) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from typing import Literal
 
@@ -48,6 +49,15 @@ published number, `ids` the cells that ours was computed from, `by_seed` each se
 """
 
 
+class State(StrEnum):
+    """What became of a claim."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    CONTRADICTED = "contradicts the paper's own numbers"
+    OPEN = "undecided"
+
+
 @dataclass(frozen=True)
 class Claim:
     """A sentence of the paper, and what our numbers say of it."""
@@ -73,17 +83,35 @@ class Claim:
     or ours are of data that stand in for the paper's.
     """
 
+    few_seeds: bool = False
+    """Whether it rests on differences of fewer than three seeds, whose clients alone tell how
+    certain they are.
+    """
+    ours: bool = False
+    """Whether it is a check of this suite that the paper does not state."""
+
     @property
     def holds(self) -> bool | None:
-        """The verdict. Runs of a smaller scale than the paper's give none: what they say is what
-        they suggest.
+        """The verdict. Smaller runs than the paper's, and few of them, give none: what they say is
+        what they suggest.
         """
-        return self.found if self.free or self.scale == "paper" else None
+        decides = self.free or (self.scale == "paper" and not self.few_seeds)
+        return self.found if decides else None
 
     @property
     def suggests(self) -> bool | None:
         """What runs suggest that cannot decide."""
-        return self.found if self.holds is None and not self.full_scale_only else None
+        stays = self.full_scale_only and self.scale != "paper"
+        return self.found if self.holds is None and not stays else None
+
+    @property
+    def state(self) -> State:
+        """What became of it. The paper's own numbers come first: if they contradict a sentence, no
+        run is needed.
+        """
+        if self.printed is False and not self.ours:
+            return State.CONTRADICTED
+        return {True: State.HOLDS, False: State.FAILS, None: State.OPEN}[self.holds]
 
 
 @dataclass(frozen=True)

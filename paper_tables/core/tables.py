@@ -4,8 +4,9 @@ column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import isfinite, nan
 from typing import Any
 
@@ -38,6 +39,7 @@ from repfl.paper_tables.core.verdict import (
     judge,
 )
 
+Clients = Callable[[Sequence[str]], pd.DataFrame]
 FLOOR = "predicting each client's most frequent training class"
 AT_FLOOR, BEST_ROUND = "at the floor", "best round on test"
 
@@ -106,7 +108,7 @@ def measure(
     model = expected(evidence, cells)
     average = first(done, "recipe.evaluation.average", "clients")
     floor = f"floor.{average}"
-    found = gather(cells, evidence.scale, scores(done, point, rule), model, floor)
+    found = gather(cells, evidence.scale, scores(done, point, rule), model, floor, evidence.clients)
     if cells.empty:
         return found
     scored = point or first(cells, "recipe.evaluation.point")
@@ -151,9 +153,10 @@ def gather(
     values: Sequence[float],
     expected: Prior | None = None,
     floor: str = "",
+    clients: Clients | None = None,
 ) -> dict[str, Any]:
     """Our side of a table cell, from whatever was read off its finished cells; `floor` is the name
-    of what a constant reaches in them.
+    of what a constant reaches in them, `clients` reads their counts.
     """
     spread = statistics.spread(values, expected)
     done = cells[[status == "done" for status in listed(cells, "status")]]
@@ -170,18 +173,24 @@ def gather(
         "method": str(first(cells, "method", "")),
         "tier": tier(cells),
         "ids": tuple(listed(done, "id")),
-        "by_seed": _by_seed(done, values, floor),
+        "by_seed": _by_seed(done, values, floor, clients),
     }
 
 
-def _by_seed(done: pd.DataFrame, values: Sequence[float], floor: str) -> tuple[OfSeed, ...]:
+def _by_seed(
+    done: pd.DataFrame, values: Sequence[float], floor: str, clients: Clients | None
+) -> tuple[OfSeed, ...]:
     """Every seed's number; none where numbers are not one per seed."""
     seeds = listed(done, "seed")
     if len(values) != len(seeds) or len(set(seeds)) < len(seeds):
         return ()
-    runs = zip(seeds, values, _floors(done, floor), strict=True)
+    runs = zip(seeds, values, _floors(done, floor), listed(done, "id"), strict=True)
     return tuple(
-        OfSeed(int(seed), float(value), float(low)) for seed, value, low in runs if isfinite(value)
+        OfSeed(int(seed), float(value), float(low), partial(clients, [id_]))
+        if clients
+        else OfSeed(int(seed), float(value), float(low))
+        for seed, value, low, id_ in runs
+        if isfinite(value)
     )
 
 

@@ -170,6 +170,7 @@ def _learning(frame: pd.DataFrame, scale: str) -> Claim:
         " predicting each client's most frequent class",
         every(above) if known else OPEN,
         scale=scale,
+        own=True,
         remark="; ".join(
             f"{column}: floor {floors[column]:.2f}"
             if known

@@ -72,6 +72,7 @@ def table1(frame: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
                 if a != b
             ),
             scale=scale,
+            own=True,
         ),
     )
 

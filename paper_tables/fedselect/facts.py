@@ -69,6 +69,7 @@ def lattice(evidence: Evidence, table: str, methods: Sequence[str] = ()) -> Clai
         evidence.scale,
         hits == len(values),
         free=True,
+        ours=True,
     )
 
 
@@ -190,6 +191,7 @@ def rows_repeated(evidence: Evidence) -> Claim:
         "Table 3 repeats two rows of Table 2",
         same,
         f"{sum(same)} of {len(same)} numbers",
+        ours=True,
     )
 
 
@@ -199,7 +201,14 @@ def stated_once(evidence: Evidence, table: str, dataset: str, method: str) -> fl
 
 
 def _identity(
-    evidence: Evidence, name: str, text: str, equal: Sequence[bool], detail: str
+    evidence: Evidence,
+    name: str,
+    text: str,
+    equal: Sequence[bool],
+    detail: str,
+    *,
+    ours: bool = False,
 ) -> Claim:
     """A sentence on printed numbers alone."""
-    return Claim(name, text, all(equal), detail, evidence.scale, all(equal), free=True)
+    same = all(equal)
+    return Claim(name, text, same, detail, evidence.scale, same, free=True, ours=ours)

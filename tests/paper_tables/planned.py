@@ -96,8 +96,10 @@ class Invented(harness.Library):
         """The rounds that are noted."""
         return range(1, min(SHOWN_ROUNDS, item.cell.rounds) + 1)
 
-    def frame(self, record: Record, name: str) -> pd.DataFrame:
-        """Rising accuracies, and what the paper's runs note."""
+    def frame(self, record: Record, name: str) -> pd.DataFrame | None:
+        """Rising accuracies, and what the paper's runs note; nothing of clients."""
+        if name != "rounds.parquet":
+            return None
         item, rows = self.items[record.id], []
         shown = self.shown(item)
         points, last = item.cell.recipe["evaluation"]["points"], max(shown)

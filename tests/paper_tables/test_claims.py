@@ -28,7 +28,7 @@ from repfl.paper_tables.core.claims import (
     sentence,
     some,
 )
-from repfl.paper_tables.core.result import Claim
+from repfl.paper_tables.core.result import Claim, State
 from repfl.paper_tables.core.seeds import OfSeed
 from repfl.paper_tables.core.statistics import Prior, spread
 from repfl.paper_tables.fedobp import ablation
@@ -229,6 +229,81 @@ def test_rows_are_held_against_each_other_over_their_common_seeds() -> None:
     found = weigh(cell("a", "c") > cell("b", "c"), values)
     assert found.holds is False
     assert found.detail.startswith("ours: -4.00 [-6.83, -1.17] (1 common seed)")
+
+
+def paired_rows(runs: int, clients: int, seed: int, lead: float) -> pd.DataFrame:
+    """Two rows whose seeds and clients are easy or hard for both, and the same seeds beside."""
+    rng = np.random.Generator(np.random.Philox(seed))
+    rows: dict[str, list[OfSeed]] = {"a": [], "b": []}
+    for number in range(runs):
+        level = 60 + 10 * rng.standard_normal() + 10 * rng.standard_normal(clients)
+        for row, above in (("a", lead), ("b", 0.0)):
+            accuracy = level + above + rng.standard_normal(clients)
+            counts = pd.DataFrame({"correct": accuracy * 100, "total": 10_000})
+            rows[row].append(
+                OfSeed(number, float(accuracy.mean()), counts=lambda counts=counts: counts)
+            )
+    means = {row: float(np.mean([run.value for run in found])) for row, found in rows.items()}
+    by_seed = [tuple(found) for found in rows.values()]
+    return frame(means, half=15.0).assign(seeds=runs, by_seed=by_seed)
+
+
+@pytest.mark.parametrize(("runs", "by"), [(1, "client"), (2, "client"), (3, "seed"), (5, "seed")])
+def test_differences_are_paired_by_seed_or_else_by_client(runs: int, by: str) -> None:
+    inside, halves = [], []
+    for seed in range(200):
+        side = Side(paired_rows(runs, 12, seed, lead=0.7), "ours")
+        known = side.of(cell("a", "c") - cell("b", "c"))
+        assert known is not None
+        assert known.paired == by
+        inside.append(abs(known.value - 0.7) <= known.half())
+        halves.append(known.half())
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.04)
+    assert np.median(halves) < 2  # the rows' own numbers are certain to 15 points
+
+
+def test_one_or_two_seeds_suggest_and_decide_nothing() -> None:
+    lead = cell("a", "c") > cell("b", "c")
+    few, enough = (weigh(lead, paired_rows(runs, 30, 1, lead=5.0)) for runs in (1, 4))
+    assert few.holds is None
+    assert few.suggests is True
+    assert "1 common seed, paired by client" in few.detail
+    assert enough.holds is True
+
+
+def test_clients_of_other_images_are_not_paired() -> None:
+    values = paired_rows(1, 12, 1, lead=5.0)
+    other = values["by_seed"].iloc[1][0]
+    fewer = other._replace(counts=lambda: other.counts().iloc[:-1])
+    side = Side(values.assign(by_seed=[values["by_seed"].iloc[0], (fewer,)]), "ours")
+    known = side.of(cell("a", "c") - cell("b", "c"))
+    assert known is not None
+    assert known.paired == ""
+
+
+def test_what_the_paper_s_own_numbers_contradict_needs_no_run() -> None:
+    values = frame({"a": 1.0, "b": 2.0})
+    contradicted = weigh(cell("a", "c") > cell("b", "c"), values, "desk")
+    assert contradicted.state == State.CONTRADICTED
+    assert replace(contradicted, ours=True).state == State.OPEN
+    assert weigh(cell("b", "c") > cell("a", "c"), values).state == State.HOLDS
+
+
+CONTRADICTED = {
+    "best-in-table3",
+    "margin-emnist-0.1",
+    "quoted-globalnorm",
+    "quoted-cifar10",
+    "peak-cifar10-I_O",
+    "ablations-worse-0.50",
+}
+
+
+def test_the_known_contradictions_are_among_the_papers_claims() -> None:
+    every_one = [claim for paper in PAPERS for claim in claims(paper, "paper")]
+    assert {c.id for c in every_one if c.state == State.CONTRADICTED} >= CONTRADICTED
+    own = {c.id for c in every_one if c.ours}
+    assert {"sweeps-met", "organs-measure-learning", "rows-repeated", "close-on-fashion"} <= own
 
 
 def test_rows_without_a_common_seed_leave_a_claim_open() -> None:

@@ -4,7 +4,7 @@ files anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,9 @@ class SmallEvidence:
 
     def rounds(self, ids: Any, *names: str) -> pd.DataFrame:
         return pd.DataFrame(columns=["id", "round", "name", "value"])
+
+    def clients(self, ids: Sequence[str]) -> pd.DataFrame:
+        return pd.DataFrame(columns=["id", "client", "correct", "total"])
 
     def arrays(self, cell: str, reduce: Reduce) -> Arrays:
         return {}
