@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from repfl.datasets.core import cache, registry
+from repfl.datasets.core import cache, prepare, registry
 from repfl.datasets.core.cache import open_dataset
-from repfl.datasets.core.custom import from_arrays, from_folder
+from repfl.datasets.core.custom import from_arrays, from_class, from_folder, from_npz
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.readers import read_classes
 from repfl.datasets.core.registry import Arrays
@@ -97,9 +97,14 @@ PART = Arrays(images(4, SHAPE), np.arange(4) % 2)
             {"train": PART._replace(groups=np.arange(4) % 2), "test": PART},
             "test has no groups: give them for all splits or none",
         ),
+        ({"all": (images(4, SHAPE), np.arange(3))}, "as many labels"),
+        ({"all": (images(4, SHAPE) / 255, np.arange(4) % 2)}, "not uint8"),
+        ({"all": (images(4, SHAPE), np.arange(4) / 2)}, "not integers"),
+        ({"all": (images(4, SHAPE), np.arange(4))}, "labels reach from 0 to 3"),
+        ({"all": (images(4, SHAPE), np.zeros(4, int))}, "no sample of class 'b'"),
     ],
 )
-def test_splits_that_do_not_go_together_are_refused(splits: Any, words: str) -> None:
+def test_arrays_that_are_not_as_described_are_refused(splits: Any, words: str) -> None:
     with pytest.raises(DataError, match=words):
         opened(lambda: splits)
 
@@ -118,3 +123,87 @@ def test_a_fault_of_a_description_is_told_with_its_place() -> None:
         DataError, match=r"raised KeyError: 'pixels' \(.*test_custom\.py, line \d+\)"
     ):
         opened(make)
+
+
+# -- what is prepared ------------------------------------------------------------------------------
+
+
+def test_groups_and_origins_of_embedded_data_are_kept() -> None:
+    part = Arrays(images(12, SHAPE), np.arange(12) % 2, np.arange(12) // 6, np.arange(12))
+    made = {"all": part}
+    registry.register(
+        from_arrays("own", lambda: made, classes="ab", shape=SHAPE, groups=("x", "y"))
+    )
+    held = open_dataset("own")
+    assert held.groups is not None
+    assert (order := held.source_ids) is not None
+    assert (held.images == part.images[order]).all()
+    assert (held.groups == np.arange(12)[order] // 6).all()
+
+
+def test_features_of_an_npz_are_prepared_and_read_again_when_they_change(tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).standard_normal((10, 5)).astype(np.float32), np.arange(10) % 2
+    held = {"train_features": x, "train_labels": y, "test_features": x, "test_labels": y}
+    np.savez(tmp_path / "x.npz", **held, train_groups=y, test_groups=y)
+    registry.register(
+        from_npz("vectors", tmp_path / "x.npz", classes="ab", shape=(5,), groups=("u", "v"))
+    )
+    prepare.download("vectors", tmp_path)
+    found = open_dataset("vectors", tmp_path)
+    assert (found.images.dtype, found.images.shape) == (np.float32, (20, 1, 1, 5))
+    assert (np.asarray(found.groups) == np.asarray(found.labels)).all()
+    assert sorted(found.images[:10, 0, 0, 0].tolist()) == sorted(x[:, 0].tolist())
+    np.savez(tmp_path / "x.npz", **{**held, "train_features": x + 1})
+    prepare.download("vectors", tmp_path)
+    assert open_dataset("vectors", tmp_path).fingerprints != found.fingerprints
+
+
+@pytest.mark.parametrize("splits", [("train", "test"), ("",)])
+def test_a_folder_of_images_of_any_size_is_a_data_set(
+    tmp_path: Path, splits: tuple[str, ...]
+) -> None:
+    for split in splits:
+        for size, name in ((9, "cat"), (12, "dog")):
+            place = tmp_path / "pets" / split / name
+            place.mkdir(parents=True)
+            for index in range(3):
+                picture = Image.fromarray(np.full((size, size, 3), 10 * index, np.uint8))
+                picture.save(place / f"{index}.png")
+    registry.register(from_folder("pets", tmp_path / "pets", shape=(8, 8, 3)))
+    prepare.download("pets", tmp_path / "root")
+    found = open_dataset("pets", tmp_path / "root")
+    assert found.images.shape == (6 * len(splits), 8, 8, 3)
+    assert list(found.splits) == (["train", "test"] if len(splits) > 1 else ["all"])
+
+
+def test_a_class_of_torchvision_is_a_data_set(tmp_path: Path) -> None:
+    how = {"size": 20, "image_size": (3, 8, 8), "num_classes": 2}
+    name = "torchvision.datasets:FakeData"
+    registry.register(from_class("fake", name, classes="ab", shape=(8, 8, 3), options=how))
+    prepare.download("fake", tmp_path)
+    assert open_dataset("fake", tmp_path).images.shape == (20, 8, 8, 3)
+    with pytest.raises(DataError, match="its description says"):
+        prepare.import_files("fake", tmp_path, tmp_path)
+
+
+class Medical:
+    """Does what `medmnist.BloodMNIST` does, without a network."""
+
+    def __init__(self, split: str, download: bool = False, root: str = "") -> None:
+        assert download
+        assert Path(root).is_dir()
+        self.size = {"train": 8, "val": 2, "test": 4}[split]
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, np.ndarray]:
+        return Image.fromarray(images(8, (8, 8))[index]), np.array([index % 2])
+
+
+def test_a_class_of_medmnist_gets_its_split_and_folder(tmp_path: Path) -> None:
+    splits = ("train", "val", "test")
+    registry.register(from_class("blood", Medical, classes="ab", shape=SHAPE, splits=splits))
+    prepare.download("blood", tmp_path)
+    spans = open_dataset("blood", tmp_path).splits
+    assert {split: len(span) for split, span in spans.items()} == {"train": 8, "val": 2, "test": 4}

@@ -13,9 +13,7 @@ from pathlib import Path
 from runpy import run_path
 from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from repfl.bench.cli.main import command_line
 from repfl.bench.cli.new import RUN, write
@@ -24,11 +22,6 @@ from repfl.bench.grid import plugins
 from repfl.bench.grid.cell import reopen
 from repfl.bench.store import versions
 from repfl.bench.store.store import Store
-from repfl.datasets.core import prepare, registry
-from repfl.datasets.core.cache import open_dataset
-from repfl.datasets.core.custom import from_arrays, from_class, from_folder, from_npz
-from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.registry import Arrays
 
 Here = Callable[..., Any]
 
@@ -213,123 +206,6 @@ def test_entry_points_bring_modules_and_papers(
     }
     assert "try-model" in here("list", "models").out
     assert "try-model" not in here("list", "partitions").out
-
-
-# -- datasets --------------------------------------------------------------------------------------
-
-
-def images(n: int) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 255, (n, 8, 8, 1)).astype(np.uint8)
-
-
-def test_groups_and_origins_of_embedded_datasets_are_kept() -> None:
-    labels = np.arange(12) % 2
-    part = Arrays(images(12), labels, np.arange(12) // 6, np.arange(12))
-    registry.register(
-        from_arrays(
-            "grouped", lambda: {"all": part}, classes="ab", shape=(8, 8, 1), groups=("x", "y")
-        )
-    )
-    held = open_dataset("grouped")
-    assert held.groups is not None
-    assert held.source_ids is not None
-    order = held.source_ids
-    assert (held.images == part.images[order]).all()
-    assert (held.groups == np.arange(12)[order] // 6).all()
-
-
-def test_features_and_images_of_an_npz_are_prepared_and_come_back(tmp_path: Path) -> None:
-    x, y = np.random.default_rng(0).standard_normal((10, 5)).astype(np.float32), np.arange(10) % 2
-    held = {"train_features": x, "train_labels": y, "test_features": x, "test_labels": y}
-    np.savez(tmp_path / "x.npz", **held, train_groups=y, test_groups=y)
-    registry.register(
-        from_npz("vectors", tmp_path / "x.npz", classes=("a", "b"), shape=(5,), groups=("u", "v"))
-    )
-    prepare.download("vectors", tmp_path)
-    found = open_dataset("vectors", tmp_path)
-    assert found.images.dtype == np.float32
-    assert found.images.shape == (20, 1, 1, 5)
-    assert found.groups is not None
-    assert (np.asarray(found.groups) == np.asarray(found.labels)).all()
-    assert sorted(found.images[:10, 0, 0, 0].tolist()) == sorted(x[:, 0].tolist())
-    np.savez(tmp_path / "x.npz", **{**held, "train_features": x + 1})  # the user's own, read again
-    prepare.download("vectors", tmp_path)
-    assert open_dataset("vectors", tmp_path).fingerprints != found.fingerprints
-
-
-@pytest.mark.parametrize("splits", [("train", "test"), ("",)])
-def test_a_folder_of_images_of_any_size_is_a_dataset(
-    tmp_path: Path, splits: tuple[str, ...]
-) -> None:
-    for split in splits:
-        for size, name in ((9, "cat"), (12, "dog")):
-            place = tmp_path / "pets" / split / name
-            place.mkdir(parents=True)
-            for index in range(3):
-                Image.fromarray(np.full((size, size, 3), 10 * index, np.uint8)).save(
-                    place / f"{index}.png"
-                )
-    registry.register(from_folder("pets", tmp_path / "pets", shape=(8, 8, 3)))
-    assert registry.get("pets").classes == ("cat", "dog")
-    prepare.download("pets", tmp_path / "root")
-    found = open_dataset("pets", tmp_path / "root")
-    assert found.images.shape == (6 * len(splits), 8, 8, 3)
-    assert list(found.splits) == (["train", "test"] if len(splits) > 1 else ["all"])
-
-
-def test_a_class_of_torchvision_is_a_dataset(tmp_path: Path) -> None:
-    registry.register(
-        from_class(
-            "fake",
-            "torchvision.datasets:FakeData",
-            classes=("a", "b"),
-            shape=(8, 8, 3),
-            options={"size": 20, "image_size": (3, 8, 8), "num_classes": 2},
-        )
-    )
-    prepare.download("fake", tmp_path)
-    assert open_dataset("fake", tmp_path).images.shape == (20, 8, 8, 3)
-    with pytest.raises(DataError, match="its description says"):
-        prepare.import_files("fake", tmp_path, tmp_path)
-
-
-def test_a_class_of_medmnist_is_told_its_split_and_place(tmp_path: Path) -> None:
-    class Medical:
-        """What `medmnist.BloodMNIST` does, without a network."""
-
-        def __init__(self, split: str, download: bool = False, root: str = "") -> None:
-            assert download
-            assert Path(root).is_dir()
-            self.size = {"train": 8, "val": 2, "test": 4}[split]
-
-        def __len__(self) -> int:
-            return self.size
-
-        def __getitem__(self, index: int) -> tuple[Image.Image, np.ndarray]:
-            return Image.fromarray(images(8)[index, :, :, 0]), np.array([index % 2])
-
-    registry.register(
-        from_class("blood", Medical, classes="ab", shape=(8, 8, 1), splits=("train", "val", "test"))
-    )
-    prepare.download("blood", tmp_path)
-    spans = open_dataset("blood", tmp_path).splits
-    assert {split: len(span) for split, span in spans.items()} == {"train": 8, "val": 2, "test": 4}
-
-
-@pytest.mark.parametrize(
-    ("part", "words"),
-    [
-        ((images(4), np.arange(3)), "as many labels"),
-        ((images(4) / 255, np.arange(4)), "not uint8"),
-        ((images(4), np.arange(4) / 2), "not integers"),
-        ((images(4), np.arange(4)), "labels reach from 0 to 3"),
-        ((images(4), np.zeros(4, int)), "no sample of class 'b'"),
-    ],
-)
-def test_arrays_that_are_not_as_described_are_refused(part: Any, words: str) -> None:
-    registry.register(from_arrays("bad", lambda: {"all": part}, classes="ab", shape=(8, 8, 1)))
-    with pytest.raises(DataError, match=words):
-        open_dataset("bad")
 
 
 def test_features_go_through_no_network_of_images(here: Here, tmp_path: Path) -> None:
