@@ -55,97 +55,55 @@ class Expected:
     artefacts: str
     numbers: int
     """Lines of its published files."""
-    marks: tuple[str, ...]
-    """What its figures are drawn with."""
-    least: tuple[int, int]
-    """Marks, and rows of data, in every figure."""
     absent: str
     """Artefacts that are nothing without a result."""
-    known: int
-    """Inconsistencies in its README."""
-    cited: int
-    """How many of them notes, claims and the grid refer to, at least."""
     guest: tuple[str, str]
     """A table, and a row that a method of somebody else's copies."""
     one: Seed
-    cells: tuple[int, int, int]
-    """Cells of each scale, at least."""
     smoke: tuple[int, int]
     """Cells, and clients of a cell, at the smoke scale, at most."""
-    desk: str
-    """Data sets of the desk scale."""
 
 
 EXPECTED = {
     "fedobp": Expected(
-        artefacts="table1 table2 table3 table4 table5 fig2 fig3 fig4 fig5 fig6 fig7",
-        numbers=32 + 32 + 104 + 104 + 32 + 72 + 449 + 10 + 176 + 24,
-        marks=("lines",),
-        least=(3, 1),
+        "table1 table2 table3 table4 table5 fig2 fig3 fig4 fig5 fig6 fig7",
+        32 + 32 + 104 + 104 + 32 + 72 + 449 + 10 + 176 + 24,
         absent="fig6",
-        known=33,
-        cited=20,
         guest=("table3", "FedAvg"),
         one=Seed("table3", "APFL", "cifar10-dir0.1", 42, left=3),
-        cells=(101, 61, 2001),
         smoke=(140, 10),
-        desk="cifar10 fashion_mnist mnist digits",
     ),
     "fedpurin": Expected(
-        artefacts="table1 table2 table3 fig2 fig3 fig4 fig5 fig6",
-        numbers=63 + 36 + 27 + 5,
-        marks=("lines", "patches", "images", "collections"),
-        least=(4, 1),
+        "table1 table2 table3 fig2 fig3 fig4 fig5 fig6",
+        63 + 36 + 27 + 5,
         absent="fig5 fig6",
-        known=21,
-        cited=0,
         guest=("table1", "FedAvg"),
         one=Seed("table1", "pFedSD", "cifar10-dir0.5", 1, left=2),
-        cells=(100, 100, 300),
         smoke=(140, 8),
-        desk="cifar10 cifar100 fashion_mnist digits",
     ),
     "fedselect": Expected(
-        artefacts="table1 table2 table3 fig2 fig3 fig4",
-        numbers=40 + 16 + 32 + 9,
-        marks=("lines", "images"),
-        least=(4, 1),
+        "table1 table2 table3 fig2 fig3 fig4",
+        40 + 16 + 32 + 9,
         absent="fig4",
-        known=31,
-        cited=15,
         guest=("table1", "Ditto"),
         one=Seed("table1", "Ditto", "mini", 1, left=2),
-        cells=(151, 51, 381),
         smoke=(185, 10),
-        desk="cifar10",
     ),
     "pfeddst": Expected(
-        artefacts="table2 fig2 fig3 fig4",
-        numbers=18,
-        marks=("lines", "patches"),
-        least=(7, 21),
+        "table2 fig2 fig3 fig4",
+        18,
         absent="fig2",
-        known=18,
-        cited=11,
         guest=("table2", "FedAvg"),
         one=Seed("table2", "Dis-PFL", "cifar100/last", 1, left=2),
-        cells=(50, 40, 60),
         smoke=(60, 12),
-        desk="cifar10 cifar100",
     ),
     "star-pfl": Expected(
-        artefacts="table2 table3 fig1 fig2",
-        numbers=36 + 36 + 3,
-        marks=("lines", "images"),
-        least=(3, 21),
+        "table2 table3 fig1 fig2",
+        36 + 36 + 3,
         absent="fig1 fig2",
-        known=23,
-        cited=11,
         guest=("table2", "FedAvg"),
         one=Seed("table2", "FedBN", "axial-dir1", 1, left=2),
-        cells=(50, 50, 120),
         smoke=(60, 20),
-        desk="organsmnist fashion_mnist digits",
     ),
 }
 NAMES = [(paper, name) for paper in PAPERS for name in EXPECTED[paper].artefacts.split()]
@@ -169,12 +127,12 @@ def test_these_are_all_papers_that_print_numbers() -> None:
     assert set(PAPERS) == set(printed())
 
 
-@at_scales
 @of_papers
-def test_the_grid_and_the_functions_name_the_same_artefacts(paper: Paper, scale: str) -> None:
+def test_the_grid_and_the_functions_name_the_same_artefacts(paper: Paper) -> None:
     there = set(EXPECTED[paper.name].artefacts.split())
     assert set(paper.artefacts) == set(read(paper.folder / "grid.toml").file.artefacts) == there
-    assert {item.artefact for item in planned(paper.name, scale)} == there
+    for scale in SCALES:
+        assert {item.artefact for item in planned(paper.name, scale)} == there
 
 
 @at_scales
@@ -197,14 +155,13 @@ def test_every_published_number_stands_in_exactly_one_place(paper: Paper, scale:
 @at_scales
 @pytest.mark.parametrize(("paper", "name"), FIGURES)
 def test_every_figure_draws_something(paper: str, name: str, scale: str) -> None:
-    figure, expected = PAPERS[paper].make(name, scale), EXPECTED[paper]
+    figure = PAPERS[paper].make(name, scale)
     assert isinstance(figure, Figure)
     assert figure.key == f"{paper}/{name}"
     assert figure.ids
-    marks, rows = expected.least
-    assert len(figure.data) >= rows
-    axes = draw(figure).axes
-    assert sum(len(getattr(a, kind)) for a in axes for kind in expected.marks) >= marks
+    assert len(figure.data)
+    kinds = ("lines", "patches", "images", "collections")
+    assert all(any(len(getattr(axes, kind)) for kind in kinds) for axes in draw(figure).axes)
 
 
 @pytest.mark.parametrize(("paper", "name"), NAMES)
@@ -274,39 +231,17 @@ def test_a_method_that_somebody_adds_gets_a_row_and_competes(paper: Paper) -> No
 
 
 @of_papers
-def test_every_inconsistency_that_a_note_refers_to_stands_in_the_readme(paper: Paper) -> None:
+def test_every_line_of_the_readme_that_a_note_refers_to_is_there(paper: Paper) -> None:
     readme = (paper.folder / "README.md").read_text("utf-8")
-    known = {int(n) for n in re.findall(r"^\| (\d+) \|", readme, flags=re.MULTILINE)}
-    expected = EXPECTED[paper.name]
-    assert known >= set(range(1, 1 + expected.known))
+    known = set(re.findall(r"^\| (\d+) \|", readme, flags=re.MULTILINE))
     results = [result for scale in ("smoke", "paper") for result in paper.all(scale)]
     texts = [text for r in results for text in (*r.notes, *reasons(r))]
     texts += [claim.detail for r in results for claim in r.claims]
-    cited = {
-        int(n)
-        for text in texts
-        for part in re.findall(r"README, ([\d andto]+)", text)
-        for n in re.findall(r"\d+", part)
-    }
-    remarks = (paper.folder / "grid.toml").read_text("utf-8")
-    cited |= {
-        int(n)
-        for line in remarks.splitlines()
-        if line.startswith("#")
-        for part in re.findall(r"(?<!in )\[([\d, -]+)\]", line)
-        for n in re.findall(r"\d+", part)
-    }
-    assert cited <= known
-    assert len(cited) >= expected.cited
+    parts = [part for text in texts for part in re.findall(r"README, ([\d andto]+)", text)]
+    assert {number for part in parts for number in re.findall(r"\d+", part)} <= known
 
 
 # -- the grid --------------------------------------------------------------------------------------
-
-
-@of_papers
-def test_every_cell_of_every_scale_builds(paper: Paper) -> None:
-    for scale, least in zip(SCALES, EXPECTED[paper.name].cells, strict=True):
-        assert len(unique(planned(paper.name, scale))) >= least
 
 
 @of_papers
@@ -323,5 +258,3 @@ def test_smoke_needs_no_data_and_stays_small(paper: Paper) -> None:
 def test_the_desk_scale_takes_six_hours_on_two_cores_at_most(paper: Paper) -> None:
     items = unique(planned(paper.name, "desk"))
     assert sum(map(cost.static, items)) <= 2 * 6 * 3600
-    used = {item.cell.recipe["dataset"] for item in items}
-    assert used == set(EXPECTED[paper.name].desk.split())

@@ -65,26 +65,6 @@ def test_table_one_flags_what_is_wrong_with_its_evidence() -> None:
     assert Counter(found["verdict"]) == {"reproduced": 27, "differs": 5}
 
 
-@pytest.mark.parametrize("scale", ["smoke", "paper"])
-def test_numbers_of_parameters_in_the_prose_follow_on_cifar10_and_not_on_cifar100(
-    scale: str,
-) -> None:
-    claims = {c.text: c for c in make("fig4", scale).claims}
-    small, large = (
-        claims[f"The numbers of personal parameters on {name} follow from the best quantiles"]
-        for name in ("CIFAR-10", "CIFAR-100")
-    )
-    assert small.holds is True
-    assert large.holds is False
-    assert "N (1 − q) = 92,470.80" in large.detail
-    assert len(small.sources) == len(large.sources) == 3
-
-
-def test_the_uplink_is_the_whole_model_at_every_scale() -> None:
-    for scale in ("smoke", "desk", "paper"):
-        assert make("fig7", scale).claims[0].holds is True
-
-
 # -- claims ----------------------------------------------------------------------------------------
 
 FAIL_IN_PRINT = {
@@ -103,22 +83,6 @@ FAIL_IN_PRINT = {
 def test_claims_that_fail_in_the_paper_s_own_numbers_are_these() -> None:
     claims = [c for r in PAPER.all() for c in r.claims]
     assert {c.text for c in claims if c.printed is False} == FAIL_IN_PRINT
-
-
-def test_sentences_on_figure_2_are_held_against_its_curves_and_at_the_paper_scale_alone() -> None:
-    data = pd.DataFrame(
-        {"column": settings.key("cifar10"), "label": ["pFedFDA", "FedPer"], "mean": [87.0, 83.0]}
-    )
-    given = {
-        scale: curves.fig2_claims(evidence("fig2", scale), data)[1] for scale in ("smoke", "paper")
-    }
-    assert [given["smoke"].holds, given["paper"].holds] == [None, False]
-    assert "pFedFDA 87.00, FedPer 83.00" in given["paper"].detail
-    better = curves.fig2_claims(evidence("fig2", "paper"), data.assign(mean=87.0))[1]
-    assert better.holds is True
-    close = curves.fig2_claims(evidence("fig2", "paper"), data.assign(mean=84.5))[1]
-    assert close.holds is None
-    assert better.printed is None
 
 
 def test_a_quantile_that_no_log_has_is_open_in_print() -> None:
@@ -141,18 +105,6 @@ def test_shares_that_move_by_less_than_a_printed_digit_have_not_moved() -> None:
 
     found = {late: layers.trend(given, shares(late)).holds for late in (0.601, 0.7, 0.5)}
     assert found == {0.601: None, 0.7: True, 0.5: False}
-
-
-def test_equal_runs_of_nonorm_and_globalnorm_are_what_that_claim_asks_for() -> None:
-    given = evidence("table5")
-    words = (
-        "NoNorm and GlobalNorm without CLS select the same entries, so their accuracies are equal"
-    )
-    for equal in (False, True):
-        if equal:
-            given.cells["value"] = 0.5
-        claims = {c.text: c for c in PAPER.artefacts["table5"](given).claims}
-        assert claims[words].suggests is equal
 
 
 def test_curves_are_smoothed_as_published_and_short_ones_left_alone() -> None:

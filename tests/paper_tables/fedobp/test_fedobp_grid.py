@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
-from repfl.bench.evidence import artefacts
-from repfl.bench.evidence.library import Library
-from repfl.bench.grid.grid import files, read
+from repfl.bench.grid.grid import files
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.task import Options
-from repfl.bench.store.store import Store
 from repfl.datasets.core import registry
 from repfl.paper_tables.core.published import load
-from repfl.paper_tables.core.result import Table
 from repfl.paper_tables.fedobp import settings
 from repfl.paper_tables.fedobp.facts import official
 from tests.paper_tables.planned import planned
@@ -60,58 +54,6 @@ def test_main_rows_are_the_benchmark_s_baselines() -> None:
     assert {used[name]["newcomer"] for name in ("FedPer", "FedRep", "FLUTE", "LG-FedAvg")} == {
         "global"
     }
-
-
-def test_the_paper_s_protocol_is_the_recipe_at_paper_scale() -> None:
-    for item in planned("fedobp", "paper"):
-        if item.artefact in ("table3", "table4") and not item.row.endswith(
-            ("momentum 0.7", "100 rounds")
-        ):
-            recipe = item.cell.recipe
-            training = recipe["training"]
-            assert (
-                training["rounds"],
-                training["epochs"],
-                training["batch"],
-                training["lr"],
-                training["momentum"],
-            ) == (400, 5, 32, 0.01, 0.0)
-            assert (
-                recipe["clients"],
-                recipe["participation"],
-                recipe["sampling"],
-                recipe["partition"]["seed"],
-            ) == (100, 0.1, "flbench", 42)
-            assert item.cell.seed in (42, 43, 44, 45)
-
-
-def test_figures_share_their_cells_with_the_tables() -> None:
-    by_artefact = {
-        name: {i.cell.id for i in planned("fedobp", "paper") if i.artefact == name}
-        for name in read(files()["fedobp"]).file.artefacts
-    }
-    assert (
-        by_artefact["fig2"] | by_artefact["fig3"] <= by_artefact["table3"] | by_artefact["table4"]
-    )
-    assert by_artefact["fig5"] == by_artefact["table5"]
-    assert by_artefact["fig7"] <= by_artefact["fig4"]
-    assert by_artefact["table1"] <= by_artefact["table2"]
-
-
-@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
-def test_before_anything_has_run_every_artefact_says_what_is_missing(
-    scale: str, tmp_path: Path
-) -> None:
-    made = artefacts.make(planned("fedobp", scale), Library(Store(tmp_path)), tmp_path)
-    assert not made.problems
-    assert {result.name for result in made.results} == set(read(files()["fedobp"]).file.artefacts)
-    frames = [
-        result.frame
-        for result in made.results
-        if isinstance(result, Table) and result.name not in ("table1", "table2")
-    ]
-    assert len(frames) == 3
-    assert all(set(frame["verdict"].dropna()) == {"not measured"} for frame in frames)
 
 
 def test_official_sizes_are_those_of_the_data_sets_descriptions() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pytest
 
 from repfl.bench.grid.grid import files, read
@@ -34,11 +32,6 @@ def test_every_claim_of_the_paper_holds_in_its_own_numbers() -> None:
     claims = [c for name in ("table1", "table2", "table3") for c in table(name).claims]
     assert len(claims) == 13
     assert all(c.printed for c in claims)
-
-
-def test_savings_are_open_until_the_full_runs_exist() -> None:
-    assert all(c.holds is None for c in table("table3", "smoke").claims)
-    assert all(c.holds is not None for c in table("table3", "paper").claims)
 
 
 def test_full_model_rows_come_from_the_ledger_and_flag_the_mask_slip() -> None:
@@ -82,25 +75,3 @@ def test_beta_is_half_of_the_rounds_and_billing_runs_outlast_it(scale: str) -> N
     assert GRID.recipe("cifar10-dir0.1", scale).training.rounds == 2 * beta
     for name in ("billing-fmnist", "billing-cifar10", "billing-cifar100"):
         assert GRID.recipe(name, scale).training.rounds == beta + 1
-
-
-def test_paper_scale_is_the_papers_protocol() -> None:
-    for name, alpha, rounds in (
-        ("fmnist-dir1.0", 1.0, 200),
-        ("cifar10-dir0.5", 0.5, 200),
-        ("cifar100-dir0.01", 0.01, 300),
-    ):
-        full = asdict(GRID.recipe(name, "paper"))
-        assert full["clients"] == 20
-        assert full["partition"]["rule"] == "client-dirichlet"
-        assert full["partition"]["options"] == {"alpha": alpha, "train": 500, "test": 100}
-        training = full["training"]
-        assert (
-            training["rounds"],
-            training["epochs"],
-            training["batch"],
-            training["lr"],
-            training["momentum"],
-        ) == (rounds, 5, 100, 0.1, 0.9)
-        assert (full["evaluation"]["point"], full["evaluation"]["rule"]) == ("pre_agg", "max")
-    assert GRID.recipe("cifar100-dir0.5", "paper").augment == "flip-rotate-crop"
