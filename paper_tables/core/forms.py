@@ -249,3 +249,44 @@ def per_round(rounds: pd.DataFrame, *lines: str) -> pd.Series:
     """Return the bytes of some lines of the ledger by round, over all clients."""
     kept = rounds[rounds["name"].isin([f"traffic/{line}" for line in lines])]
     return kept.groupby("round")["value"].sum()
+
+
+def protocol(
+    evidence: Evidence,
+    cells: pd.DataFrame,
+    name: str,
+    text: str,
+    used: Mapping[str, str],
+    rows: pd.DataFrame,
+) -> Claim:
+    """Return whether cells are planned as the text says: published `rows` of these metrics against
+    fields of the cells, exactly, at the paper scale.
+    """
+    stated = dict(zip(rows["metric"], rows["value"], strict=True))
+    found = {
+        metric: sorted({float(value) for value in cells[field]}) if field in cells else []
+        for metric, field in used.items()
+    }
+    same = all(
+        len(values) == 1 and abs(values[0] - stated[metric]) < EXACTLY
+        for metric, values in found.items()
+    )
+    said = ", ".join(
+        f"{metric.replace('_', ' ')} {'/'.join(f'{v:g}' for v in values)}"
+        for metric, values in found.items()
+    )
+    return Claim(
+        name,
+        text,
+        same if len(cells) and evidence.scale == "paper" else None,
+        f"settings of the {evidence.scale} scale: {said}"
+        if len(cells)
+        else f"no cell at the {evidence.scale} scale",
+        evidence.scale,
+        sources=tuple(rows.loc[rows["metric"].isin(list(used)), "source"]),
+        settings=True,
+    )
+
+
+EXACTLY = 1e-9
+"""Settings are whole or short decimals, which floats hold no closer."""

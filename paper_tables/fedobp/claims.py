@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
+from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.claims import OPEN, best, cell, every, led_by, sentence, some
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import stated, told
@@ -37,47 +37,36 @@ SETTINGS = {
     "learning_rate": "recipe.training.lr",
     "batch_size": "recipe.training.batch",
     "local_epochs": "recipe.training.epochs",
+    "independent_runs": "runs",
 }
 
 
 def protocol_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Section V-A: the protocol, and how many methods are compared."""
-    rows = told(evidence.published, table="text V-A", method="all")
     main = evidence.cells[
         evidence.cells["row"].isin(METHODS) & evidence.cells["column"].isin(list(PLACES))
     ]
-    ours: dict[str, Any] = {
-        name: sorted(set(main[field])) for name, field in SETTINGS.items() if field in main
-    }
-    ours["independent_runs"] = [len(set(main["seed"]))]
-    wanted = dict(zip(rows["metric"], rows["value"], strict=True))
-    said = ", ".join(
-        f"{name.replace('_', ' ')} {'/'.join(f'{v:g}' for v in values)}"
-        for name, values in ours.items()
-    )
     count = told(evidence.published, metric="number_of_compared_methods")
     printed = set(frame.loc[frame["source"] != "", "row"]) & set(BASELINES)
+    same = len(printed) == stated(count)
     return (
-        Claim(
+        forms.protocol(
+            evidence,
+            main.assign(runs=main["seed"].nunique()),
             "protocol",
             "400 rounds, 100 clients, a tenth per round, SGD at 0.01, batches of 32, 5 local"
             " epochs, four runs",
-            all(ours.get(name) == [value] for name, value in wanted.items())
-            if evidence.scale == "paper"
-            else None,
-            f"settings of the {evidence.scale} scale: {said}",
-            evidence.scale,
-            sources=tuple(rows["source"]),
-            settings=True,
+            SETTINGS,
+            told(evidence.published, table="text V-A", method="all"),
         ),
         Claim(
             "eight-compared",
             "FedOBP is compared with eight methods",
-            len(printed) == stated(count),
+            same,
             f"the tables have {len(printed)} baselines with Local-Only and FedAvg; the text lists"
             " nine names (README, 12)",
             evidence.scale,
-            len(printed) == stated(count),
+            same,
             tuple(count["source"]),
             free=True,
         ),

@@ -20,7 +20,6 @@ from repfl.paper_tables.pfeddst.settings import (
     PAPER,
     RIVAL,
     SERVERLESS,
-    protocol,
     scale_note,
 )
 
@@ -126,14 +125,13 @@ LEADS = {
 def claims(evidence: Evidence, short: str) -> tuple[Claim, ...]:
     """Sentences of sections III-A and III-B on one data set."""
     number = {"cifar10": 2, "cifar100": 5}[short]
-    held = protocol(
+    held = forms.protocol(
         evidence,
         evidence.cells[evidence.cells["row"].isin(METHODS)],
         f"classes-on-{short}",
         f"A client holds {number} classes of {DATASETS[short]}",
         {"classes_per_client": "partition.classes"},
-        table="text III-A",
-        dataset=DATASETS[short],
+        told(evidence.published, table="text III-A", dataset=DATASETS[short]),
     )
     who, name, text, metric = LEADS[short]
     rows = told(evidence.published, metric=metric, dataset=DATASETS[short])

@@ -14,7 +14,7 @@ from repfl.paper_tables.core import figures, forms
 from repfl.paper_tables.core.evidence import Evidence, pick, why_missing
 from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import Claim, Result, Sheet
-from repfl.paper_tables.pfeddst.settings import PAPER, protocol, scale_note
+from repfl.paper_tables.pfeddst.settings import PAPER, scale_note
 
 SELECTIONS = {"random": "(a) random selection", "header": "(b) selection by the header score"}
 PREFIX = "note/peers/"
@@ -120,12 +120,13 @@ def draw_peers(sheet: Sheet, data: pd.DataFrame) -> Canvas:
 
 def claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
     """Section II-B."""
-    chosen = protocol(
+    chosen = forms.protocol(
         evidence,
         evidence.cells,
         "peers-in-figure",
         "The client selects 10 peers in each round",
         {"peers_per_round": "hp.degree"},
+        told(evidence.published, metric="peers_per_round"),
     )
     return (chosen, recency(evidence), *worth(data, evidence.scale))
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from repfl.paper_tables.core import forms
 from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.published import stated, told
-from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.tables import Row
 from repfl.paper_tables.core.verdict import Printing
 
@@ -83,50 +79,3 @@ DESK = (
 def scale_note(evidence: Evidence) -> tuple[str, ...]:
     """Return what a reader must know about a scale."""
     return forms.at_scale(evidence, smoke=SAME_DATA, desk=DESK)
-
-
-# -- sentences that state the protocol -------------------------------------------------------------
-
-
-def protocol(
-    evidence: Evidence,
-    cells: pd.DataFrame,
-    name: str,
-    text: str,
-    used: dict[str, str],
-    **where: str,
-) -> Claim:
-    """Whether cells run as the text says: published metrics against fields of the planned cells,
-    exactly, at the paper scale.
-    """
-    rows = {metric: told(evidence.published, metric=metric, **where) for metric in used}
-    found = {
-        metric: sorted({_field(cell, field) for _, cell in cells.iterrows()})
-        for metric, field in used.items()
-    }
-    same = all(_close(found[metric], stated(row)) for metric, row in rows.items())
-    said = ", ".join(
-        f"{metric.replace('_', ' ')} {'/'.join(f'{v:g}' for v in values)}"
-        for metric, values in found.items()
-    )
-    return Claim(
-        name,
-        text,
-        same if len(cells) and evidence.scale == "paper" else None,
-        f"settings of the {evidence.scale} scale: {said}"
-        if len(cells)
-        else f"no cell at the {evidence.scale} scale",
-        evidence.scale,
-        None,
-        tuple(source for row in rows.values() for source in row["source"]),
-        settings=True,
-    )
-
-
-def _close(values: list[float], published: float) -> bool:
-    return all(abs(value - published) < 1e-9 for value in values)
-
-
-def _field(cell: pd.Series, field: str) -> float:
-    """A field of a planned cell; `1 - name` is a rate of decay."""
-    return 1 - float(cell[field[4:]]) if field.startswith("1 - ") else float(cell[field])

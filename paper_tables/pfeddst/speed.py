@@ -28,7 +28,6 @@ from repfl.paper_tables.pfeddst.settings import (
     RIVAL,
     ROWS,
     TARGETS,
-    protocol,
     scale_note,
 )
 
@@ -190,58 +189,46 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
         evidence.cells["row"].isin(METHODS) & evidence.cells["column"].isin(DATASETS)
     ]
     own = main[main["row"] == OURS].assign(extractor=lambda cells: cells["recipe.training.epochs"])
-    both = {"table": "text III-A", "dataset": "CIFAR-10;CIFAR-100"}
-    epochs = {"extractor_epochs": "extractor", "header_epochs": "hp.head_epochs"}
-    return (
-        protocol(
-            evidence,
-            main,
-            "size",
-            "500 rounds, 100 clients, a tenth of them per round with a server",
-            _size(),
-            **both,
-        ),
-        protocol(
-            evidence,
-            own,
-            "peers-per-round",
-            "A client chooses 10 peers",
-            {"neighbours_per_client": "hp.degree"},
-            **both,
-        ),
-        protocol(
-            evidence,
-            main,
-            "training",
-            "Batch 128, SGD at 0.1 with momentum 0.9, decay rate 0.005",
-            _training(),
-            **both,
-        ),
-        protocol(
-            evidence,
-            own,
-            "epochs",
-            "The extractor trains 5 epochs, as long as other methods train in all, the header one",
-            epochs,
-            **both,
-        ),
-        *ranked(_known(evidence, frame), evidence.scale),
-    )
+    main = main.assign(decay=(1 - main["recipe.training.lr_decay"].astype(float)).round(9))
+    rows = told(evidence.published, table="text III-A", dataset="CIFAR-10;CIFAR-100")
+    stated = [
+        forms.protocol(evidence, main if of_all else own, name, text, used, rows)
+        for name, text, of_all, used in SETTINGS
+    ]
+    return (*stated, *ranked(_known(evidence, frame), evidence.scale))
 
 
-def _size() -> dict[str, str]:
-    return {
-        "rounds": "recipe.training.rounds",
-        "clients": "recipe.clients",
-        "client_sampling_ratio": "recipe.participation",
-    }
-
-
-def _training() -> dict[str, str]:
-    training = {"batch_size": "batch", "learning_rate": "lr", "local_momentum": "momentum"}
-    return {metric: f"recipe.training.{name}" for metric, name in training.items()} | {
-        "decay_rate": "1 - recipe.training.lr_decay"
-    }
+SETTINGS = (
+    (
+        "size",
+        "500 rounds, 100 clients, a tenth of them per round with a server",
+        True,
+        {
+            "rounds": "recipe.training.rounds",
+            "clients": "recipe.clients",
+            "client_sampling_ratio": "recipe.participation",
+        },
+    ),
+    ("peers-per-round", "A client chooses 10 peers", False, {"neighbours_per_client": "hp.degree"}),
+    (
+        "training",
+        "Batch 128, SGD at 0.1 with momentum 0.9, decay rate 0.005",
+        True,
+        {
+            "batch_size": "recipe.training.batch",
+            "learning_rate": "recipe.training.lr",
+            "local_momentum": "recipe.training.momentum",
+            "decay_rate": "decay",
+        },
+    ),
+    (
+        "epochs",
+        "The extractor trains 5 epochs, as long as other methods train in all, the header one",
+        False,
+        {"extractor_epochs": "extractor", "header_epochs": "hp.head_epochs"},
+    ),
+)
+"""Sentences on the protocol: name, words, of all methods or of PFedDST, and the fields."""
 
 
 def _known(evidence: Evidence, frame: pd.DataFrame) -> pd.DataFrame:
@@ -265,26 +252,12 @@ def ranked(frame: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
         return sentence(frame, name, text, condition, scale=scale, print_=False)
 
     rivals = [row for row in METHODS if row != OURS]
+    others = [row for row in rivals if row != RIVAL]
+    fastest = "PFedDST has the fastest convergence (highest mean over rounds)"
+    second = "DFedPGP converges faster than all others but PFedDST"
+    first = "PFedDST outperforms state-of-the-art methods (abstract, conclusion)"
     return (
-        place(
-            "fastest",
-            "PFedDST has the fastest convergence (highest mean over rounds)",
-            OURS,
-            "area",
-            rivals,
-        ),
-        place(
-            "dfedpgp-next-fastest",
-            "DFedPGP converges faster than all others but PFedDST",
-            RIVAL,
-            "area",
-            [row for row in rivals if row != RIVAL],
-        ),
-        place(
-            "outperforms",
-            "PFedDST outperforms state-of-the-art methods (abstract, conclusion)",
-            OURS,
-            "last",
-            rivals,
-        ),
+        place("fastest", fastest, OURS, "area", rivals),
+        place("dfedpgp-next-fastest", second, RIVAL, "area", others),
+        place("outperforms", first, OURS, "last", rivals),
     )
