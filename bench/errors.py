@@ -141,6 +141,7 @@ def choices(schema: Mapping[str, Any]) -> str:
             ("exclusiveMinimum", ">"),
             ("maximum", "<="),
             ("exclusiveMaximum", "<"),
+            ("minItems", "of at least"),
         )
         if key in schema
     ]

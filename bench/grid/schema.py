@@ -8,18 +8,21 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from repfl.bench.grid.cell import MAX_SEED
 from repfl.bench.grid.recipes import dotted, merge, nested, split_names
 
 Range = Literal["log", "uniform", "whole", "log whole", "near-one", "one of"]
 Scale = Literal["smoke", "desk", "paper"]
+Sweep = Annotated[
+    dict[str, Annotated[list[Any], Field(min_length=1)]],
+    # `training.lr` and "training.lr" are the same name, though TOML makes a table of one
+    BeforeValidator(lambda given: dotted(given) if isinstance(given, dict) else given),
+]
 Seed = Annotated[int, Field(ge=0, lt=MAX_SEED)]
 NAME = re.compile(r"[a-z0-9-]+")
-"""What artefacts and papers are called: the names of files and folders in a report, of anchors in
-its page and of labels in LaTeX.
-"""
+"""Names of artefacts and papers, which become files, folders, anchors and labels in LaTeX."""
 
 
 class _Strict(BaseModel):
@@ -33,7 +36,7 @@ class GridRow(_Strict):
     method: str
     hp: dict[str, Any] = {}
     recipe: dict[str, Any] = Field(
-        default={}, description="fields of the recipe that this row has otherwise, at every scale"
+        default={}, description="fields of the recipe that differ in this row, at every scale"
     )
 
 
@@ -50,9 +53,9 @@ def _is_range(kind: Range, limits: list[Any]) -> bool:
 
 
 class Search(_Strict):
-    """Random search in place of one run: so many trials per row, column and seed, of the method's
-    declared ranges and of others (`{ log = [0.01, 1] }`, likewise `uniform`). Here as in a sweep, a
-    name without a dot is a hyper-parameter.
+    """Random search in place of one run: `trials` per row, column and seed, in the ranges that the
+    method declares and in those `over` further fields, such as `{ log = [0.01, 1] }`. As in a
+    sweep, a name without a dot is a hyper-parameter.
     """
 
     trials: int = Field(ge=1, le=1000)
@@ -79,19 +82,19 @@ class Block(_Strict):
     """Rows crossed with recipes and seeds.
 
     In a sweep a name without a dot is a hyper-parameter, one with a dot a field of the recipe, such
-    as `training.lr`, `partition.options.alpha` or, where it stands in no table, `recipe.model`.
+    as `training.lr`, `partition.options.alpha` or, if it is in no table, `recipe.model`.
     """
 
     rows: list[GridRow] = []
     like: str = Field(default="", description="a list of [rows], put before the block's own")
-    sweep: dict[str, list[Any]] = Field(
+    sweep: Sweep = Field(
         default={},
         description=(
             "hyper-parameters or fields of the recipe, and their values: every row once per value,"
             " `{name}` in its label"
         ),
     )
-    across: dict[str, list[Any]] = Field(
+    across: Sweep = Field(
         default={},
         description=(
             "fields of the recipe, and their values: every column once per value, `{name}` in its"
@@ -111,23 +114,9 @@ class Block(_Strict):
     scales: list[Scale] = ["smoke", "desk", "paper"]
     evaluation: dict[str, Any] = {}
 
-    @field_validator("sweep", "across", mode="before")
-    @classmethod
-    def _dotted(cls, given: Any) -> Any:
-        """`training.lr` and `"training.lr"` are the same name, though TOML makes a table of one."""
-        return dotted(given) if isinstance(given, dict) else given
-
-    @field_validator("sweep", "across")
-    @classmethod
-    def _has_values(cls, given: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        for name, values in given.items():
-            if not values:
-                raise ValueError(f"{name} has no values")
-        return given
-
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        """A block has something to show, and what goes across is a field of the recipe."""
+        """Refuse a block that shows nothing, and across what is no field of the recipe."""
         if not (self.rows or self.like) or not (self.recipes or self.columns or self.per):
             raise ValueError("a block needs rows (or like) and recipes (or columns, or per)")
         for name in self.across:
@@ -197,8 +186,7 @@ class GridFile(_Strict):
         ),
     )
     about: str = Field(
-        default="",
-        description="what is asked and how, where no paper says it: for a protocol of one's own",
+        default="", description="the question and the protocol, if no paper describes them"
     )
     recipes: dict[str, RecipeTable]
     rows: dict[str, list[GridRow]] = {}
