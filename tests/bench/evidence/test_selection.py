@@ -135,7 +135,7 @@ def test_without_validation_data_there_is_nothing_to_choose_by(tmp_path: Path) -
 def test_the_command_chooses_from_a_store(here: Here, tmp_path: Path) -> None:
     path = tmp_path / "tests.toml"
     path.write_text(TUNED)
-    where = ["--grid", path, "--artefact", "tests/rates", "--seed", "0"]
+    where = ["--grid", path, "--artefact", "tests/rates"]
     store = ["--results", tmp_path / "results"]
     assert here("run", *where, *store, "--executor", "inline").code == 0
     asked = ["show", "tests/rates", "--grid", path]
