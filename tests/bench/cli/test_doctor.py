@@ -4,75 +4,44 @@ from what is worth knowing.
 
 from __future__ import annotations
 
-import shutil
 from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.bench.conftest import Said
 
-Here = Callable[..., Said]
 Usage = namedtuple("Usage", "total used free")
+ABSENT = "repfl.bench.grid.recipes.data_absent"
 
 
-@pytest.fixture
-def answer(here: Here, tmp_path: Path) -> Callable[[], Said]:
-    return lambda: here("doctor", "--results", tmp_path / "r")
-
-
-def lines(said: Said, words: str) -> list[str]:
-    """What is said about something."""
-    return [line for line in said.out.splitlines() if words in line]
-
-
-def test_no_gpu_is_worth_knowing(
-    answer: Callable[[], Said], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("place", "value", "code", "level", "words"),
+    [
+        ("torch.cuda.is_available", lambda: False, 0, "note", "no GPU"),
+        ("shutil.disk_usage", lambda _: Usage(1, 1, 5 << 20), 1, "bad", "only 5 MiB free"),
+        ("os.access", lambda *_: False, 1, "bad", "cannot be written: choose another folder"),
+        (ABSENT, lambda name: "" if name == "digits" else "x", 0, "note", "`repfl data get NAME`"),
+        (ABSENT, lambda name: f"{name} is not here", 1, "bad", "digits is not here"),
+    ],
+)
+def test_what_is_wrong_is_told_with_what_to_do(
+    here: Callable[..., Said],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    place: str,
+    value: Callable[..., object],
+    code: int,
+    level: str,
+    words: str,
 ) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    (line,) = lines(answer(), "no GPU")
-    assert line.startswith("note")
-    assert "smoke and desk scale" in line
-
-
-def test_low_disk_is_in_the_way(
-    answer: Callable[[], Said], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1 << 40, 1 << 40, 5 << 20))
-    said = answer()
-    assert said.code == 1
-    assert all(
-        line.startswith("bad") and "free some space" in line
-        for line in lines(said, "only 5 MiB free")
-    )
-    assert len(lines(said, "only 5 MiB free")) == 2
-
-
-def test_missing_data_are_named_with_the_command_that_gets_them(
-    answer: Callable[[], Said], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = "repfl.bench.grid.recipes.data_absent"
-    monkeypatch.setattr(asked, lambda name: "" if name == "digits" else f"{name} is not here")
-    (line,) = lines(answer(), "data absent")
-    assert line.startswith("note")
-    assert "cifar10, cifar100" in line
-    assert "repfl data get" in line
-    monkeypatch.setattr(asked, lambda name: f"{name} is not here")
-    said = answer()
-    assert said.code == 1
-    assert lines(said, "digits is not here")[0].startswith("bad")
-
-
-def test_a_folder_that_cannot_be_written_is_in_the_way(
-    answer: Callable[[], Said], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("os.access", lambda *_: False)
-    said = answer()
-    assert said.code == 1
-    assert lines(said, "results folder")[0].startswith("bad")
-    assert "cannot be written" in lines(said, "results folder")[0]
+    monkeypatch.setattr(place, value)
+    said = here("doctor", "--results", tmp_path / "r")
+    lines = [line for line in said.out.splitlines() if words in line]
+    assert lines
+    assert lines[0].startswith(level)
+    assert said.code >= code
 
 
 @pytest.mark.parametrize(
@@ -80,8 +49,13 @@ def test_a_folder_that_cannot_be_written_is_in_the_way(
     [("OMP_NUM_THREADS", "7"), ("MKL_CBWR", "COMPATIBLE"), ("OPENBLAS_CORETYPE", "Haswell")],
 )
 def test_settings_that_change_threads_or_bits_are_told(
-    answer: Callable[[], Said], monkeypatch: pytest.MonkeyPatch, name: str, value: Any
+    here: Callable[..., Said],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    name: str,
+    value: str,
 ) -> None:
     monkeypatch.setenv(name, value)
-    (line,) = lines(answer(), f"{name}={value}")
+    said = here("doctor", "--results", tmp_path)
+    (line,) = [line for line in said.out.splitlines() if f"{name}={value}" in line]
     assert line.startswith("note")
