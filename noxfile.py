@@ -24,7 +24,8 @@ def install(session: nox.Session, *extras: str) -> None:
     digest = sha256(b"\0".join([asked.encode(), *texts])).hexdigest()
     done = Path(session.virtualenv.location, f"{digest}.installed")
     if not done.exists():
-        session.install("--editable", asked, "--constraint", "constraints.txt")
+        # pip, so that users of the environment can add packages of their own to it
+        session.install("pip", "--editable", asked, "--constraint", "constraints.txt")
         done.touch()
 
 

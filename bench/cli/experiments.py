@@ -197,12 +197,11 @@ def options_of(launch: Launch, plugins: Sequence[str]) -> Options:
     models.check(launch.keep_models)
     if launch.track:
         trackers.create(launch.track)
-    device = runner.resolve_device(launch.device, launch.executor, launch.workers, launch.address)
+    device = runner.resolve_device(launch.device, launch.executor, launch.workers)
     return Options(
         results=str(real_path(Store(launch.results).root)),
         device=device,
         per_gpu=launch.per_gpu,
-        address=launch.address,
         stack=launch.stack or 0,
         precision=launch.precision,
         checkpoint_every=launch.checkpoint,

@@ -93,19 +93,15 @@ Style = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Executor = Annotated[
     str | None,
-    typer.Option(help="inline, processes or ray (default: processes for several cells on a CPU)"),
+    typer.Option(
+        help=(
+            "inline, processes or ray, whose cluster RAY_ADDRESS names (default: processes for"
+            " several cells on a CPU)"
+        )
+    ),
 ]
 Workers = Annotated[
     int | None, typer.Option(help="number of processes (default: one per processor)")
-]
-Address = Annotated[
-    str,
-    typer.Option(
-        help=(
-            "Ray cluster: auto, local or HOST:PORT (default: RAY_ADDRESS, else a cluster of this"
-            " machine alone)"
-        )
-    ),
 ]
 PerGpu = Annotated[int, typer.Option("--per-gpu", help="cells that share one GPU")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda")]
@@ -171,7 +167,6 @@ class Launch:
     workers: Workers = None
     device: Device = "auto"
     per_gpu: PerGpu = 1
-    address: Address = ""
     stack: Stack = None
     precision: Precision = "default"
     results: Results = None

@@ -105,12 +105,10 @@ def check_executor(executor: str | None, workers: int | None) -> None:
         raise UserError(f"--executor {executor!r} is not valid; valid: {', '.join(EXECUTORS)}")
 
 
-def resolve_device(
-    device: str, executor: str | None = None, workers: int | None = None, address: str = ""
-) -> str:
+def resolve_device(device: str, executor: str | None = None, workers: int | None = None) -> str:
     """Return the kind of device that cells run on, here or on the machines of a cluster."""
     if executor == "ray" and device in ("auto", "cuda"):
-        return on_ray.resolve_device(device, address, workers)
+        return on_ray.resolve_device(device, workers)
     return machine.resolve(device)
 
 

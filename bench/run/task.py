@@ -54,8 +54,6 @@ class Options:
     """The tracker that follows every cell, such as tensorboard."""
     norms: bool = False
     """Keep the size of every group of state tensors after every round, for the regression gate."""
-    address: str = ""
-    """Where the Ray cluster is; empty: RAY_ADDRESS, else one of its own on this machine."""
 
 
 @dataclass(frozen=True)

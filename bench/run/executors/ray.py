@@ -40,8 +40,8 @@ LOCAL_STORE = 100 << 20
 # -- the cluster -----------------------------------------------------------------------------------
 
 
-def connect(address: str = "", workers: int | None = None) -> Any:
-    """Join the cluster, or make one of this machine; return the module `ray`."""
+def connect(workers: int | None = None) -> Any:
+    """Join the cluster that RAY_ADDRESS names, or make one; return the module `ray`."""
     try:
         import ray
     except ImportError:
@@ -49,7 +49,7 @@ def connect(address: str = "", workers: int | None = None) -> Any:
             '--executor ray: Ray is not installed; pip install "repfl[ray]", or use --executor'
             " processes"
         ) from None
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    address = os.environ.get("RAY_ADDRESS") or "local"
     _check(address)
     if ray.is_initialized():
         return ray
@@ -73,7 +73,7 @@ def _check(address: str) -> None:
         return
     if not colon or not port.isdecimal() or "/" in host:
         raise UserError(
-            f"--address {address!r} is not valid; run repfl on a machine of the cluster; valid:"
+            f"RAY_ADDRESS {address!r} is not valid; run repfl on a machine of the cluster; valid:"
             " auto, local, HOST:PORT"
         )
     try:
@@ -83,7 +83,7 @@ def _check(address: str) -> None:
 
 
 def _no_answer(address: str, error: Exception) -> UserError:
-    return UserError(f"--address {address}: no Ray cluster answers there: {one_line(error)}")
+    return UserError(f"RAY_ADDRESS {address}: no Ray cluster answers there: {one_line(error)}")
 
 
 def _variables() -> dict[str, str]:
@@ -108,9 +108,9 @@ def _own_signals() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def resolve_device(device: str, address: str, workers: int | None) -> str:
+def resolve_device(device: str, workers: int | None) -> str:
     """Return the kind of device: `auto` is the GPU if the cluster has one."""
-    present = connect(address, workers).cluster_resources().get("GPU", 0) > 0
+    present = connect(workers).cluster_resources().get("GPU", 0) > 0
     if device == "cuda" and not present:
         raise UserError(
             "--device cuda: the Ray cluster has no GPU; use --device cpu, or see `ray status`"
@@ -120,7 +120,7 @@ def resolve_device(device: str, address: str, workers: int | None) -> str:
 
 def capacity(options: Options) -> int:
     """Return how many cells the cluster runs side by side."""
-    resources = connect(options.address).cluster_resources()
+    resources = connect().cluster_resources()
     count = resources.get("CPU", 1)
     if options.device != "cpu":
         count = min(count, resources.get("GPU", 0) * options.per_gpu)
@@ -226,7 +226,7 @@ class Driver:
     """This process's view of what the cluster computes."""
 
     def __init__(self, options: Options, tasks: Sequence[Task]) -> None:
-        self.ray, self.options, self.last = connect(options.address), options, 0.0
+        self.ray, self.options, self.last = connect(), options, 0.0
         self.deadline: float | None = None
         self.waiting = deque((task, 1) for task in tasks)
         self.tries: dict[Any, tuple[Task, int]] = {}

@@ -109,9 +109,12 @@ def test_a_wish_to_stop_leaves_waiting_cells_alone(alone: None, tmp_path: Path) 
     ("address", "words"),
     [("ray://head:10001", "HOST:PORT"), ("head", "HOST:PORT"), ("127.0.0.1:1", "no Ray cluster")],
 )
-def test_addresses_that_lead_nowhere_are_refused_at_once(address: str, words: str) -> None:
+def test_addresses_that_lead_nowhere_are_refused_at_once(
+    address: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(UserError, match=words):
-        on_ray.connect(address)
+        on_ray.connect()
 
 
 @pytest.mark.slow
@@ -138,6 +141,7 @@ def test_a_machine_lost_in_the_middle_costs_nothing(
     plugin.write_text(NOTED)
     log.touch()
     monkeypatch.setenv("REPFL_TEST_LOG", str(log))
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
     plugins.load([str(plugin)])
     hp, training = {"at": 1, "seconds": 0.0}, {"rounds": rounds}
     tasks = [task("test-noted", seed, hp, training=training) for seed in range(5)]
@@ -153,11 +157,7 @@ def test_a_machine_lost_in_the_middle_costs_nothing(
             plugin.unlink()  # the new tries have it from the driver
             cluster.remove_node(nodes[0], allow_graceful=False)
 
-    how: dict[str, Any] = {
-        "address": cluster.address,
-        "checkpoint_every": 0.001,
-        "plugins": (str(plugin),),
-    }
+    how: dict[str, Any] = {"checkpoint_every": 0.001, "plugins": (str(plugin),)}
     outcomes = execute("ray", tasks, tmp_path / "ray", 4, tell=tell, **how)
     assert lost, outcomes
     assert sorted(outcome.status for outcome in outcomes) == ["done"] * 5
