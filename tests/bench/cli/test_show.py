@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from repfl.bench.cli.main import call
 from repfl.bench.evidence import measured
 from repfl.bench.store.store import Store
 from tests.bench.conftest import FAULTY, Said, task
@@ -34,7 +35,7 @@ def test_the_command_that_a_record_ends_with_makes_it_again(
 ) -> None:
     """For a grid of one's own, for a method that no grid has, and for one from a file."""
     first, second = Store(tmp_path / "first"), Store(tmp_path / "second")
-    asked = ("--grid", grid, "--artefact", "tests/fig1", "--seed", "1", "--executor", "inline")
+    asked = ("--grid", grid, "--artefact", "tests/table1", "--seed", "1", "--executor", "inline")
     assert here("run", *asked, *more, "--results", first.root).code == 0
     cell = first.ids()[0]
     arguments = again(here("show", cell[:10], "--results", first.root))
@@ -86,16 +87,21 @@ def test_an_id_that_many_have_is_refused_with_some_of_them(here: Here, tmp_path:
     assert "published values have ids that start with ''" in said.err
 
 
-def test_a_failed_record_shows_its_traceback_and_a_damaged_one_is_not_shown(
-    here: Here, store: Store, compute: Callable[..., object], faulty: Path
+def test_a_failed_record_shows_its_traceback(
+    store: Store, compute: Callable[..., object], faulty: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compute(task("test-raise"))
-    failed = store.ids()[0]
-    shown = here("show", failed, "--results", store.root).out
+    assert call(["show", store.ids()[0], "--results", str(store.root)]) == 0
+    shown = capsys.readouterr().out
     assert "failed ZeroDivisionError: on purpose" in shown
     assert "in fault" in shown.partition("traceback")[2]
+
+
+def test_a_damaged_record_is_not_shown(
+    here: Here, store: Store, compute: Callable[..., object]
+) -> None:
     compute(task("local"))
-    (cell,) = set(store.ids()) - {failed}
+    (cell,) = store.ids()
     (store.folder(cell) / "clients.parquet").write_bytes(b"")
     said = here("show", cell, "--results", store.root)
     assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)

@@ -68,7 +68,7 @@ def cluster() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def alone() -> Iterator[None]:
     """A cluster of this machine alone, shared by the tests that need no other."""
-    on_ray.connect("local", 2)
+    on_ray.connect(2)
     yield
     ray.shutdown()
 
