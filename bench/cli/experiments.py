@@ -231,7 +231,7 @@ def _report(
     store = Store(results)
     with waiting("writing the report"):
         asked = _asked(chosen, store)
-        narrowed = bool(chosen.method or chosen.dataset or chosen.cell)
+        narrowed = bool(chosen.method or chosen.dataset or chosen.column or chosen.cell)
         options = again(chosen.plugin or (), store)
         asked = replace(asked, narrowed=narrowed, again=options, style=style)
         found = making.report(asked, store, out)
