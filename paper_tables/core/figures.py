@@ -175,10 +175,10 @@ def curves(
     looks: Mapping[str, Mapping[str, Any]],
     *,
     x: str = "round",
-    band: bool = False,
+    bands: Sequence[str] = (),
 ) -> None:
-    """Draw lines of `mean` against `x`, one per label, bands from `low` to `high`, and hollow marks
-    for lines whose `kind` is that of the authors' logs.
+    """Draw lines of `mean` against `x`, one per label, some with bands from `low` to `high`, and
+    hollow marks for lines whose `kind` is that of the authors' logs.
     """
     logged = data["kind"] == LOG if "kind" in data else pd.Series(False, index=data.index)
     for label, style in looks.items():
@@ -186,7 +186,7 @@ def curves(
         if len(line):
             plain = {**style, "marker": style["marker"] if len(line) <= FEW else ""}
             axes.plot(line[x], line["mean"], label=literal(label), **plain)
-        if band and len(line):
+        if label in bands and len(line):
             colour = style["color"]
             axes.fill_between(line[x], line["low"], line["high"], color=colour, alpha=0.18, lw=0)
         log = data[(data["label"] == label) & logged].sort_values(x)
@@ -207,6 +207,8 @@ def limits(values: np.ndarray, margin: float = 0.06) -> tuple[float, float]:
     return max(0.0, low - 2 * margin * gap), min(100.0, top) if high <= 100 else high
 
 
+MANY = 6
+"""Of more lines only the paper's own method has a band."""
 SQUEEZED = 5.0
 """Points below all other lines from which on one line does not set the limits of a panel."""
 
@@ -258,7 +260,8 @@ def curve_panels(
     axes = panels(canvas, len(shown), wide)
     for panel, key in zip(axes, shown, strict=True):
         lines = data[data[by] == key]
-        curves(panel, lines, styles, band="low" in lines)
+        banded = labels if len(labels) <= MANY else [own]
+        curves(panel, lines, styles, bands=banded if "low" in lines else ())
         ours = lines[lines["kind"] != LOG] if "kind" in lines else lines
         panel.set_title(literal(titles[key]) + ("" if len(ours) else " (authors' logs alone)"))
         panel.set_xlabel("Round")

@@ -176,7 +176,7 @@ def by_round(
     highest seed. `own` is the paper's own method; `reported` are values by column and row, shown at
     the right of their panel unless the data are digits.
     """
-    panels = {column.key: column.name for column in columns}
+    panels = titles(evidence, {column.key: column.name for column in columns})
     data = accuracy_curves(evidence, rows, list(panels), curve) if data is None else data
     printed = {} if evidence.scale == "smoke" else dict(reported or {})
     if printed:
@@ -218,6 +218,12 @@ def _named(lines: Sequence[str], total: int) -> str:
     if len(lines) <= MANY:
         return ", ".join(lines)
     return f"{', '.join(lines[:4])} and {len(lines) - 4} other lines"
+
+
+def titles(evidence: Evidence, names: Mapping[str, str]) -> dict[str, str]:
+    """Return titles of panels, which say so if digits stand for a paper's data."""
+    stand_in = evidence.scale == "smoke" and len(evidence.published)
+    return {key: f"digits, for {name}" if stand_in else name for key, name in names.items()}
 
 
 def at_scale(evidence: Evidence, **notes: str) -> tuple[str, ...]:

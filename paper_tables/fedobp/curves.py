@@ -100,7 +100,7 @@ def _figure(
         title,
         what,
         lambda sheet: figures.curve_panels(
-            sheet, drawn, DATASETS, labels, by="short", styles=styles
+            sheet, drawn, forms.titles(evidence, DATASETS), labels, by="short", styles=styles
         ),
         data,
         notes=(COHORT, LOGGED, SHORT, *forms.at_scale(evidence, smoke=SAME_DATA), *notes),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,13 @@ def fig4(evidence: Evidence) -> Figure:
     """Three scores on six data sets."""
     data = sweep(evidence)
     planned = evidence.cells[evidence.cells["column"].isin(list(SHORTS))]
+    full = evidence.scale != "smoke"  # digits stand beside no log
     return forms.figure(
         evidence,
         (PAPER, "fig4"),
         "Figure 4: accuracy against the quantile of three scores",
         "Accuracy at Dir(0.1) against the quantile q above which entries stay personal.",
-        lambda sheet: draw_sweeps(sheet, data, logged=evidence.scale != "smoke"),
+        lambda sheet: draw_sweeps(sheet, data, forms.titles(evidence, DATASETS), logged=full),
         data,
         notes=(
             DEFINED,
@@ -72,7 +74,9 @@ def absent(evidence: Evidence) -> tuple[str, ...]:
     return tuple(found)
 
 
-def draw_sweeps(sheet: Sheet, data: pd.DataFrame, *, logged: bool) -> Canvas:
+def draw_sweeps(
+    sheet: Sheet, data: pd.DataFrame, titles: Mapping[str, str], *, logged: bool
+) -> Canvas:
     """Draw one panel per data set: ours as lines, the authors' logs as hollow marks."""
     canvas = sheet(11.5, 6.6)
     axes = figures.panels(canvas, len(SWEPT), 3)
@@ -87,7 +91,7 @@ def draw_sweeps(sheet: Sheet, data: pd.DataFrame, *, logged: bool) -> Canvas:
                     # of quantiles with runs of two lengths, those of the longer
                     line = line.sort_values("rounds").drop_duplicates("q", keep="last")
                     _line(panel, line.sort_values("q"), side, version, place)
-        panel.set_title(DATASETS[short])
+        panel.set_title(titles[short])
         panel.set_ylim(*figures.limits(lines[[*sides, "ours"]].to_numpy(dtype=float)))
         nines_axis(panel, "q")
     for panel in axes[::3]:
