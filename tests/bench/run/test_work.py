@@ -202,11 +202,13 @@ def test_a_method_that_never_returns_is_broken_off_here_too_and_goes_on_later(
     assert digests(store, wanted.cell.id) == interrupted
 
 
-def test_an_infeasible_partition_is_refused_and_not_stored(store: Store, compute: Compute) -> None:
-    wanted = task(partition={"rule": "class-dirichlet", "options": {"alpha": 0.1, "minimum": 5000}})
-    outcome = compute(wanted)
+def test_a_cell_whose_data_are_not_here_is_refused_and_not_stored(
+    store: Store, compute: Compute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPFL_DATA", str(tmp_path / "none"))
+    outcome = compute(task(dataset="cifar10"))
     assert outcome.status == "refused"
-    assert "digits" in outcome.reason
+    assert "cifar10" in outcome.reason
     assert store.ids() == []
 
 
