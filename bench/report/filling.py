@@ -14,6 +14,7 @@ from repfl.bench.report.address import addressed, slug
 from repfl.bench.report.sheet import Head, Number, Order, Said, Sheet
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.result import Claim, Column, Figure, Result, Table
+from repfl.paper_tables.core.verdict import EXACT
 
 
 def sheet_of(result: Result, printed: Mapping[str, Mapping[str, Any]], **told: Any) -> Sheet:
@@ -33,6 +34,8 @@ def sheet_of(result: Result, printed: Mapping[str, Mapping[str, Any]], **told: A
     }
     if isinstance(result, Figure):
         shown = tuple(_points(result.data, printed))
+        if result.scale == "smoke":  # nothing reported stands beside toy runs
+            shown = tuple(number for number in shown if number.kind in EXACT)
         return Sheet(
             **base, numbers=shown, judged=bool(shown), lines=_lines(result.data), alt=result.alt
         )

@@ -5,8 +5,8 @@ verdict; or, for a paper of one's own, ours alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import isfinite, nan
+from collections.abc import Callable, Iterator, Sequence
+from math import isfinite
 from textwrap import wrap as fold
 
 import pandas as pd
@@ -64,36 +64,31 @@ def claim(c: Claim, paper: str) -> str:
 # -- the grid of texts -----------------------------------------------------------------------------
 
 
-def _grid(table: Table, columns: Sequence[Column], wrap: Callable[[str, str], str]) -> pd.DataFrame:
-    """Return the texts of some columns: each cell is a list of lines."""
-    best = {side: numbers.marks(table, side) for side in ("ours", "published")}
-    lines: dict[str, list[list[str]]] = {}
-    for row in table.layout.rows:
-        lines[row] = [_cell(table.cell(row, c.key), c, best, wrap) for c in columns]
+def _grid(
+    table: Table,
+    text: Callable[[pd.Series, Column, str, str], str],
+    rows: Sequence[str] | None = None,
+    alone: bool = False,
+) -> pd.DataFrame:
+    """Return the texts of a table by row and column, the majority class last. `text` gets a cell,
+    its column, and the marks of ours and of the reported number.
+    """
+    ours, published = numbers.marks(table, "ours", alone=alone), numbers.marks(table, "published")
     floors = numbers.floors(table)
-    if any(c.key in floors for c in columns):
-        lines["majority class"] = [
-            [numbers.plain(floors.get(c.key, nan), c.digits)] for c in columns
+    lines: dict[str, list[str]] = {}
+    for row in table.layout.rows if rows is None else rows:
+        cells = [(c, table.cell(row, c.key), (row, c.key)) for c in table.layout.columns]
+        lines[row] = [
+            "" if cell is None else text(cell, c, ours.get(key, ""), published.get(key, ""))
+            for c, cell, key in cells
         ]
-    return pd.DataFrame.from_dict(lines, orient="index", columns=[c.label for c in columns])
-
-
-def _cell(
-    cell: pd.Series | None,
-    column: Column,
-    best: Mapping[str, Mapping[tuple[str, str], str]],
-    wrap: Callable[[str, str], str],
-) -> list[str]:
-    """Ours, the reported number, and the difference with its verdict."""
-    if cell is None:
-        return [""]
-    key = (cell["row"], column.key)
-    texts = [wrap(numbers.ours(cell, column.digits), best["ours"].get(key, ""))]
-    if cell["source"]:
-        shown = numbers.published(cell, column.digits)
-        texts.append(wrap(shown, best["published"].get(key, "")))
-        texts.append(wrap(" ".join(filter(None, numbers.judged(cell, column.digits))), ""))
-    return texts
+    if floors:
+        lines["majority class"] = [
+            numbers.plain(floors[c.key], c.digits) if c.key in floors else ""
+            for c in table.layout.columns
+        ]
+    keys = [c.key for c in table.layout.columns]
+    return pd.DataFrame.from_dict(lines, orient="index", columns=keys)
 
 
 # -- Markdown --------------------------------------------------------------------------------------
@@ -104,18 +99,13 @@ def markdown(table: Table) -> str:
     parts = [f"# {table.title}", table.caption]
     if table.printed:
         parts.append("Each cell: ours (runs), the reported number, difference and verdict.")
+    grid = _grid(table, _markdown_cell)
+    rows = [f"*{name(row)}*" if row in table.layout.aside else name(row) for row in grid.index]
     for group, columns in table.layout.groups:
-        grid = _grid(table, columns, lambda text, mark: MARKED[mark].format(name(text)))
-        head = [table.layout.corner, *grid.columns]
-        rows = [
-            [row, *map("<br>".join, cells)]
-            for row, cells in zip(grid.index, grid.values, strict=True)
-        ]
-        rows = [
-            [f"*{name(row)}*" if row in table.layout.aside else name(row), *rest]
-            for row, *rest in rows
-        ]
-        parts += ([f"## {group}"] if group else []) + [_table(map(name, head), rows)]
+        cells = grid[[c.key for c in columns]].to_numpy().tolist()
+        head = [table.layout.corner, *(c.label for c in columns)]
+        lines = [[row, *rest] for row, rest in zip(rows, cells, strict=True) if any(rest)]
+        parts += ([f"## {group}"] if group else []) + [_table(map(name, head), lines)]
     if table.orderings:
         parts.append(_orderings(table))
     if not table.printed and not table.summary.empty:
@@ -128,6 +118,15 @@ def markdown(table: Table) -> str:
         _bullets("Claims, in our words", [claim(c, table.paper) for c in table.claims]),
     ]
     return "\n\n".join(p for p in parts if p) + "\n"
+
+
+def _markdown_cell(cell: pd.Series, column: Column, ours: str, published: str) -> str:
+    lines = [MARKED[ours].format(name(numbers.ours(cell, column.digits)))]
+    if cell["source"]:
+        judged = " ".join(filter(None, numbers.judged(cell, column.digits)))
+        reported = name(numbers.published(cell, column.digits))
+        lines += [MARKED[published].format(reported), name(judged)]
+    return "<br>".join(lines)
 
 
 MARKED = {"best": "**{}**", "second": "<u>{}</u>", "": "{}"}
@@ -191,7 +190,13 @@ def latex(table: Table, style: str = "report") -> str:
     """Return a table for a page with two columns. `paper` has ours alone, without rows and columns
     that are empty or variants.
     """
-    shown = _ours(table) if style == "paper" else _both(table)
+    if style == "paper":
+        hidden = table.layout.aside if table.printed else ()
+        shown = _grid(table, _ours, [r for r in table.layout.rows if r not in hidden], alone=True)
+        with_number = set(table.frame.loc[table.frame["ours"].notna(), "column"])
+        shown = shown[[key for key in shown if key in with_number]]
+    else:
+        shown = _grid(table, _both)
     heads = {c.key: (escape(c.group), _folded(c.label)) for c in table.layout.columns}
     parts = []
     for part in _panels(shown):
@@ -251,55 +256,24 @@ def _panels(grid: pd.DataFrame) -> Iterator[pd.DataFrame]:
         at = end
 
 
-def _both(table: Table) -> pd.DataFrame:
+MARKS = {"best": r"\textbf{%s}", "second": r"\underline{%s}", "": "%s"}
+
+
+def _both(cell: pd.Series, column: Column, ours: str, published: str) -> str:
     """Ours over the reported number, with a letter for the verdict."""
-    best = {side: numbers.marks(table, side) for side in ("ours", "published")}
-    marked = {"best": r"\textbf{%s}", "second": r"\underline{%s}", "": "%s"}
-
-    def text(row: str, column: Column) -> str:
-        cell = table.cell(row, column.key)
-        if cell is None:
-            return ""
-        wrap = {side: marked[best[side].get((row, column.key), "")] for side in best}
-        ours = wrap["ours"] % escape(numbers.ours(cell, column.digits))
-        if not cell["source"]:
-            return ours
-        letter = LETTERS.get(cell["verdict"])
-        told = f"{ours}$^{{{letter}}}$" if letter else ours
-        reported = wrap["published"] % escape(numbers.published(cell, column.digits))
-        return rf"\shortstack{{{told}\\{reported}}}"
-
-    return _texts(table, table.layout.rows, text)
+    told = MARKS[ours] % escape(numbers.ours(cell, column.digits))
+    if not cell["source"]:
+        return told
+    letter = LETTERS.get(cell["verdict"])
+    reported = MARKS[published] % escape(numbers.published(cell, column.digits))
+    return rf"\shortstack{{{told}{f'$^{{{letter}}}$' if letter else ''}\\{reported}}}"
 
 
-def _ours(table: Table) -> pd.DataFrame:
-    """Ours with the deviation over seeds; best in bold, second underlined."""
-    best = numbers.marks(table, "ours", alone=True)
-    marked = {"best": r"\textbf{%s}", "second": r"\underline{%s}", "": "%s"}
-    hidden = table.layout.aside if table.printed else ()
-
-    def text(row: str, column: Column) -> str:
-        cell = table.cell(row, column.key)
-        if cell is None or not isfinite(cell["ours"]):
-            return "" if cell is None else "--"
-        return marked[best.get((row, column.key), "")] % escape(
-            numbers.spread(cell["ours"], cell["std"], column.digits)
-        )
-
-    found = _texts(table, [row for row in table.layout.rows if row not in hidden], text)
-    return found.loc[:, (~found.isin(["", "--"])).any()]
-
-
-def _texts(table: Table, rows: Sequence[str], text: Callable[[str, Column], str]) -> pd.DataFrame:
-    floors = numbers.floors(table)
-    lines = {row: [text(row, c) for c in table.layout.columns] for row in rows}
-    if floors:
-        lines["majority class"] = [
-            escape(numbers.plain(floors[c.key], c.digits)) if c.key in floors else ""
-            for c in table.layout.columns
-        ]
-    keys = [c.key for c in table.layout.columns]
-    return pd.DataFrame.from_dict(lines, orient="index", columns=keys)
+def _ours(cell: pd.Series, column: Column, ours: str, _: str) -> str:
+    """Ours with the deviation over seeds."""
+    if not isfinite(cell["ours"]):
+        return "--"
+    return MARKS[ours] % escape(numbers.spread(cell["ours"], cell["std"], column.digits))
 
 
 def _notes(table: Table, style: str) -> Iterator[str]:

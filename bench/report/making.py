@@ -234,7 +234,7 @@ def _logged(paper: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, list
     logs = import_module(f"repfl.paper_tables.{paper.replace('-', '_')}.logs")
     runs = {(run["dataset"], run["method"], run["setting"]): run for run in logs.runs()}
     return {
-        source: run["points"]
+        source: [list(point) for point in run["points"]]
         for source, row in rows.items()
         for (dataset, method, setting), run in runs.items()
         if (dataset, method) == (row["dataset"], row["method"]) and setting in row["setting"]

@@ -177,6 +177,7 @@ def summaries(
 
 def title(found: Sequence[Summary]) -> str:
     """Return the finding of the whole report: what re-running at full scale has shown so far."""
+    toy = all(sheet.scale == "smoke" for summary in found for sheet in summary.sheets)
     judged, untouched = [], 0
     for summary in (each for each in found if each.published):
         mine = _judged(summary.numbers)
@@ -185,9 +186,8 @@ def title(found: Sequence[Summary]) -> str:
     if not judged:
         exact = [n for s in found for n in s.numbers if n.kind in EXACT]
         same = sum(n.verdict == Verdict.REPRODUCED for n in exact)
-        return (
-            f"{same} of {len(exact)} numbers that need no training match; no run at full scale yet"
-        )
+        match = f"{same} of {len(exact)} numbers that need no training match"
+        return f"Toy run: {match}" if toy else f"{match}; no run at full scale yet"
     given = Counter(n.verdict for n in judged)
     parts = [
         f"{given[str(Verdict.REPRODUCED)]:,} of {_count(len(judged), 're-run number')} reproduced",
@@ -216,7 +216,12 @@ def lead(found: Sequence[Summary]) -> str:
     if trained:
         told.append(
             f"{len(trained):,} need training: {len(judged):,} were re-run at full scale"
-            f"{_single(judged)}, and {reduced:,} only in a reduced run, which decides nothing."
+            f"{_single(judged)}"
+            + (
+                f", and {reduced:,} only in a reduced run, which decides nothing."
+                if reduced
+                else "."
+            )
         )
     if sentences := sum(summary.sentences for summary in known):
         told.append(f"{sentences:,} stand in sentences, which are checked as claims.")
