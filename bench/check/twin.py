@@ -90,6 +90,7 @@ def twin_rounds(
     """
     import pandas as pd
 
+    torch.set_num_threads(1)
     options, due = options or Options(), sorted(set(rounds))
     clients, curve = clients_of(cell), "/".join(judged(cell.recipe["evaluation"]))
     same = _changed(cell, {})

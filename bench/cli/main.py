@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from repfl.bench.cli import catalog, check, data, doctor, experiments, new, show
+from repfl.bench.cli import catalog, check, data, doctor, experiments, new, show, twin
 from repfl.bench.errors import FAILED, FINDING, INPUT, Corrupt, UserError, nearest, one_line
 
 COMMANDS: dict[str, Callable[..., Any]] = {
@@ -26,6 +26,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "show": show.show,
     "check": check.check,
     "verify": check.verify,
+    "twin": twin.twin,
     "collect": check.collect,
     "new": new.new,
     "doctor": doctor.doctor,
