@@ -36,23 +36,6 @@ FIELDS = [
     "ratio",
     "wire",
 ]
-NEEDED = (
-    *("row", "id", "artefact", "method", "seed", "reason", "floor.pooled", "recipe.partition.seed"),
-    *(f"recipe.evaluation.{name}" for name in ("point", "rule", "average")),
-    *(
-        "column",
-        "status",
-        "value",
-        "parameters",
-        "hp.q",
-        "hp.score",
-        "hp.quantile_scope",
-        "recipe.clients",
-        "recipe.participation",
-        "recipe.training.rounds",
-    ),
-    *("traffic.down_values", "traffic.down_codes"),
-)
 OURS_ALONE = ("floor", "global", "rule", "expected")
 """What a verdict needs of ours beside what is shown."""
 SETTING = re.compile(r"rounds=(\d+); q=([\d.]+)")
@@ -67,32 +50,28 @@ SCORE_OF = {"grad": "I_G", "fisher": "I_F", "obp": "I_O", "obp_legacy": "I_O"}
 
 def logged_way(cell: Mapping[Any, Any]) -> bool:
     """Whether a cell runs as the authors' logs were made: the first score, quantiles per tensor."""
-    return cell["hp.score"] == "obp_legacy" or cell["hp.quantile_scope"] == "tensor"
+    return cell["hp.score"] == "obp_legacy" or cell.get("hp.quantile_scope") == "tensor"
 
 
 def planned(evidence: Evidence) -> pd.DataFrame:
-    """One line per data set, score, kind, number of rounds and quantile that is planned: ours, and
-    what went down the wire.
+    """Return one line per data set, score, kind, number of rounds and quantile that is planned:
+    ours, and what went down the wire.
     """
-    cells = evidence.cells.reindex(columns=list(NEEDED))
-    cells = cells[cells["column"].isin(list(SHORTS))]
-    rows, plain = [], cells.to_dict("records")  # at once: a frame of a few cells takes as long
-    for places in cells.groupby(["row", "column"], sort=False).indices.values():
-        first, here = plain[places[0]], [plain[place] for place in places]
-        done = [cell for cell in here if cell["status"] == "done"]
-        ours = tables.measure(evidence, cells.iloc[places])
-        rows.append(
-            ours
-            | {
-                "column": SHORTS[str(first["column"])],
-                "score": SCORE_OF[str(first["hp.score"])],
-                "version": VERSIONS[logged_way(first)],
-                "rounds": int(first["recipe.training.rounds"]),
-                "q": float(first["hp.q"]),
-                "ratio": spread([ratio(cell) for cell in done]).mean,
-                "wire": spread([ratio(cell, codes=True) for cell in done]).mean,
-            }
-        )
+    cells = evidence.cells[evidence.cells["column"].isin(list(SHORTS))]
+    rows = []
+    for _, here in cells.groupby(["row", "column"], sort=False):
+        first, *_ = plain = here.to_dict("records")
+        done = [cell for cell in plain if cell["status"] == "done"]
+        place = {
+            "column": SHORTS[str(first["column"])],
+            "score": SCORE_OF[str(first["hp.score"])],
+            "version": VERSIONS[logged_way(first)],
+            "rounds": int(first["recipe.training.rounds"]),
+            "q": float(first["hp.q"]),
+            "ratio": spread([ratio(cell) for cell in done]).mean,
+            "wire": spread([ratio(cell, codes=True) for cell in done]).mean,
+        }
+        rows.append(tables.measure(evidence, here) | place)
     return pd.DataFrame(rows, columns=[*(f for f in FIELDS if f not in JUDGED), *OURS_ALONE])
 
 
@@ -113,32 +92,23 @@ def ratio(
 
 
 def logs(evidence: Evidence) -> pd.DataFrame:
-    """The authors' logged sweeps in the same form."""
+    """Return the authors' logged sweeps in the same form."""
     rows = evidence.published[evidence.published["table"] == LOGS]
     names = {printed: short for short, printed in PRINTED.items()}
     scores = {logged: score for score, logged in LOGGED_AS.items()}
-    found = []
-    for _, row in rows.iterrows():
-        match = SETTING.search(str(row["setting"]))
-        if match is None or row["dataset"] not in names or row["method"] not in scores:
-            continue
-        place = {
-            "column": names[row["dataset"]],
-            "score": scores[row["method"]],
+    settings = rows["setting"].str.extract(SETTING)
+    found = pd.DataFrame(
+        {
+            "column": rows["dataset"].map(names),
+            "score": rows["method"].map(scores),
             "version": VERSIONS[1],
+            "rounds": settings[0].astype(float),
+            "q": settings[1].astype(float),
+            "published": rows["value"],
+            "source": rows["source"],
         }
-        found.append(
-            {
-                **place,
-                "rounds": int(match[1]),
-                "q": float(match[2]),
-                "published": row["value"],
-                "source": row["source"],
-            }
-        )
-    return pd.DataFrame(
-        found, columns=["column", "score", "version", "rounds", "q", "published", "source"]
     )
+    return found.dropna().astype({"rounds": int}).reset_index(drop=True)
 
 
 def sweep(evidence: Evidence) -> pd.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 
 from repfl.paper_tables.core import forms, tables
@@ -112,39 +114,35 @@ def table1(evidence: Evidence) -> Table:
 
 def table1_claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """The sentences of section 5.2 on Table 1."""
-    scale = evidence.scale
-    tuned, rest = "FedAvg + FT", [m for m in BASELINES if m not in (LOCAL, "FedAvg", "FedAvg + FT")]
+    say = partial(sentence, frame, scale=evidence.scale)
+    tuned = "FedAvg + FT"
+    rest = [name for name in BASELINES if name not in (LOCAL, "FedAvg", tuned)]
     lead = mean(cell(tuned, key) for key in DATASETS) - mean(
         cell(name, key) for name in rest for key in DATASETS
     )
+    below = every(
+        cell(LOCAL, key) > cell(name, key)
+        for name in ("FedBABU", "FedPer", "FedRep", "Ditto")
+        for key in (CIFAR10C, MINI)
+    )
     return (
-        sentence(
-            frame,
+        say(
             "best-everywhere",
             "FedSelect is best on all four data sets",
             best(OURS, BASELINES, DATASETS),
-            scale=scale,
         ),
         facts.gain(evidence, frame),
         facts.set_up(evidence),
-        sentence(
-            frame,
+        say(
             "below-local-training",
             "FedBABU, FedPer, FedRep and Ditto fall below local training on CIFAR10-C and"
             " Mini-ImageNet",
-            every(
-                cell(LOCAL, key) > cell(name, key)
-                for name in ("FedBABU", "FedPer", "FedRep", "Ditto")
-                for key in (CIFAR10C, MINI)
-            ),
-            scale=scale,
+            below,
         ),
-        sentence(
-            frame,
+        say(
             "tuned-fedavg-competitive",
             "FedAvg + FT is competitive with other personalised methods (not below their mean)",
             every([lead >= 0.0]),
-            scale=scale,
         ),
         facts.lattice(evidence, "1"),
         facts.best_limit_shown(evidence),
