@@ -1,4 +1,4 @@
-"""`repfl evidence`: the numbers behind a claim or a published number; and what published results
+"""`repfl show`: the numbers behind a claim or a published number; and what published results
 say below the paper's scale.
 """
 
