@@ -77,13 +77,6 @@ def test_the_id_is_that_of_the_canonical_json() -> None:
     assert cell.id == "7af59168a225491c6532e5cd55a7461ef17d0d704cfd06b5be4e598917f02c5c"
 
 
-def test_defaults_are_part_of_the_cell() -> None:
-    cell = task("fedpurin").cell
-    assert cell.hp["tau"] == 0.5
-    assert cell.recipe["training"]["weight_decay"] == 0
-    assert cell.recipe["partition"]["options"]["train"] == 20
-
-
 def test_a_stored_cell_reopens_as_itself() -> None:
     cell = task("fedpurin", hp={"tau": 0.25}, seed=3).cell
     assert reopen(json.loads(json.dumps(cell.json))).id == cell.id
@@ -129,10 +122,9 @@ def test_what_cannot_be_set_apart_is_refused_when_planned(changes: dict, words: 
 )
 def test_specs_read_back(text: str) -> None:
     assert spec(*parse_spec(text)) == text
-
-
-def test_none_is_nothing_where_nothing_is_allowed() -> None:
-    assert build_cell(*parse_spec("fedala[tensors=none]"), recipe(), 0).hp["tensors"] is None
+    built = build_cell(*parse_spec(text), recipe(), 0)
+    assert built.method == parse_spec(text)[0]
+    assert "none" not in built.hp.values()
 
 
 @pytest.mark.parametrize(
