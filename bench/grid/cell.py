@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.errors import UserError, unknown
-from repfl.bench.grid.recipes import adapter, recipe_from, recipe_values, residents, validated
+from repfl.bench.grid.recipes import (
+    adapter,
+    check_partition,
+    recipe_from,
+    recipe_values,
+    residents,
+    validated,
+)
 from repfl.datasets.core.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -94,7 +101,8 @@ def build_cell(
     inputs: Mapping[str, str] | None = None,
 ) -> Cell:
     """Return the cell of a method, its hyper-parameters, a recipe and a seed; refuse in one line
-    what is wrong. `inputs` are the hashes of a stored cell's files; None: those of today.
+    what is wrong. `inputs` are the hashes of a stored cell's files; None: it is to be
+    computed, with the files of today.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < MAX_SEED:
         raise UserError(
@@ -107,6 +115,7 @@ def build_cell(
         _RESOLVED[key] = adapter(checked.__class__).dump_python(checked, mode="json")
     known = entry(method)
     if inputs is None:
+        check_partition(recipe)
         inputs = _input_hashes(known, place) if known.files else {}
     return Cell(method, known.version, _RESOLVED[key], recipe_values(recipe), seed, inputs)
 

@@ -256,7 +256,9 @@ def _of_block(
                     cell = build_cell(row.method, {**hp, **trial.hp}, recipe, seed)
                 except UserError as error:
                     place = grid.at(*cells.at, "rows", hints=(row.label,))
-                    raise UserError(f"{place}: row {row.label!r}: {error}") from None
+                    raise UserError(
+                        f"{place}: row {row.label!r}, recipe {column.recipe!r}: {error}"
+                    ) from None
                 yield Planned(
                     cell,
                     grid.paper,

@@ -74,7 +74,6 @@ def _problems(recipe: Recipe) -> Iterator[str]:
     yield from _unknown_names(recipe)
     yield from _data_problems(recipe)
     yield from _model_problems(recipe)
-    yield from _partition_problems(recipe)
     yield from _training_problems(recipe.training)
     yield from _evaluation_problems(recipe)
 
@@ -173,24 +172,6 @@ def _build_problem(model: str, channels: int, size: int, classes: int) -> str:
     return ""
 
 
-def _partition_problems(recipe: Recipe) -> Iterator[str]:
-    from repfl.datasets.core import partition, registry
-
-    dataset = registry.get(recipe.dataset)
-    try:
-        partition.check_val_share(recipe.partition)
-        if splits := sizes(dataset):
-            facts = partition.Facts(splits, len(dataset.classes), dataset.groups)
-            partition.check_request(recipe.partition, facts, recipe.clients)
-    except DataError as error:
-        text = str(error)
-        yield (
-            text
-            if recipe.partition.rule in text
-            else f"partition {recipe.partition.rule!r}: {text}"
-        )
-
-
 def _training_problems(training: Training) -> Iterator[str]:
     if training.optimiser is None and training.scheduler is None:
         return
@@ -243,12 +224,34 @@ def _evaluation_problems(recipe: Recipe) -> Iterator[str]:
             yield str(unknown("evaluation.metrics", name, METRICS))
     if evaluation.rule == "max" and any(not 1 <= each <= rounds for each in evaluation.rounds):
         yield f"evaluation.rounds = {evaluation.rounds} is not valid; valid: 1 to {rounds}"
-    if evaluation.rule == "best-val" and not partition.has_validation(recipe.partition):
+    try:
+        partition.check_val_share(recipe.partition)
+        has_validation = partition.has_validation(recipe.partition)
+    except DataError as error:
+        yield str(error)
+        return
+    if evaluation.rule == "best-val" and not has_validation:
         yield (
             "evaluation.rule = 'best-val' needs validation data, and partition"
             f" {recipe.partition.rule!r} sets none apart; valid: 'last' or 'max', or a"
             " partition.val_share such as 0.1"
         )
+
+
+def check_partition(recipe: Recipe) -> None:
+    """Refuse a partition that cannot be made of the data set, as far as its sizes tell.
+
+    A grid file may have such recipes at scales at which no cell uses them.
+    """
+    from repfl.datasets.core import partition, registry
+
+    dataset = registry.get(recipe.dataset)
+    if splits := sizes(dataset):
+        facts = partition.Facts(splits, len(dataset.classes), dataset.groups)
+        try:
+            partition.check_request(recipe.partition, facts, recipe.clients)
+        except DataError as error:
+            raise UserError(f"partition {recipe.partition.rule!r}: {error}") from None
 
 
 # -- recipes as plain values -----------------------------------------------------------------------
