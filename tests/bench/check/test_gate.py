@@ -163,9 +163,11 @@ def test_a_raised_version_is_not_asked_for_again(
 
 def scored_on_training_data(patch: pytest.MonkeyPatch) -> str:
     proper = Federation.count_correct
-    patch.setattr(
-        Federation, "count_correct", lambda self, models, _: proper(self, models, "train")
-    )
+
+    def wrong(self: Federation, models: Any, split: str, *rest: Any) -> Any:
+        return proper(self, models, "train", *rest)
+
+    patch.setattr(Federation, "count_correct", wrong)
     return "other numbers of samples are scored"
 
 
