@@ -8,7 +8,7 @@ it. `clients` has one row per method, column, study and client: accuracy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import nan, sqrt
 
@@ -17,6 +17,7 @@ import pandas as pd
 from scipy import stats
 
 from repfl.paper_tables.core import statistics
+from repfl.paper_tables.core.pairwise import Pairs, against_leader, interaction, moderated, pairs
 
 PLACE = ["method", "column", "study"]
 BLOCK = ["column", "study"]
@@ -44,62 +45,48 @@ class Standing:
     """Means of methods in one column, and what their differences are uncertain by."""
 
     means: pd.Series
-    half: float = nan
-    """Half of a 95 % interval of a mean, without what all methods of a study have in common."""
-    apart: float = nan
-    """How far two means must be from each other, whichever of them one looks at: in one of twenty
-    boards of equal methods, two differ as much (Tukey).
-    """
-    studies: int = 0
+    pairs: Pairs = field(default_factory=Pairs)
+    """Every pair of methods has a variance of its own."""
 
     @property
-    def gap(self) -> float:
-        """Half of a 95 % interval of one difference, not corrected for how many one looks at."""
-        return sqrt(2) * self.half
+    def half(self) -> pd.Series:
+        """Half of the 95 % interval of each mean, without what all methods of a study share."""
+        return self.pairs.half.reindex(self.means.index)
 
 
 def standing(scores: pd.DataFrame, column: str, name: str = "value") -> Standing:
-    """Means over studies with one interval for all methods (after Loftus and Masson).
+    """Means over studies, and the noise of every method.
 
     Studies differ in partition, initial values and draws, which all methods of a study share. What
-    a study does to all of them moves no comparison and is left out; what is left, method by study,
-    is the noise that differences have.
+    a study does to all of them moves no comparison and is left out.
     """
     wide = _by_study(scores, column)[name].unstack()
-    means, (rows, studies) = wide.mean(axis="columns", skipna=False), wide.dropna().shape
-    variance, df = statistics.noise(wide)
-    if not df:
-        return Standing(means)
-    half = float(statistics.half_width(variance, df, 1 / studies))
-    return Standing(means, half, _range(rows, df) * sqrt(variance / studies), studies)
+    return Standing(wide.mean(axis="columns", skipna=False), pairs([wide]))
 
 
 def near_leader(here: Standing, order: pd.Series) -> list[str]:
     """The first of an order, and those whose difference to it may be chance."""
-    first, *others = order.index
-    return [first, *(name for name in others if abs(order[name] - order[first]) < here.apart)]
+    first, *others = map(str, order.index)
+    near = (n for n in others if not abs(order[n] - order[first]) >= here.pairs.apart(first, n))
+    return [first, *near]
 
 
 def gains(tuned: pd.DataFrame, printed: pd.DataFrame, column: str) -> Standing:
-    """What tuning adds to methods, with one interval for all: of the differences within methods,
-    each of which is between two runs of one study.
+    """What tuning adds to methods: of the differences within methods, each of which is between two
+    runs of one study.
     """
     both = [_by_study(scores, column)["value"] for scores in (tuned, printed)]
-    gap = (both[0] - both[1]).dropna()
-    known = [(float(each.var(ddof=1)), len(each) - 1) for _, each in gap.groupby("method")]
-    found, studies = statistics.pooled(None, *known), gap.index.unique("study").size
-    means = gap.groupby("method").mean()
-    if not found.df:
-        return Standing(means)
-    half = float(statistics.half_width(found.variance, found.df, 1 / studies))
-    return Standing(means, half, studies=studies)
+    gap = (both[0] - both[1]).dropna().groupby("method")
+    known = pd.DataFrame({"variance": gap.var(ddof=1), "df": gap.size() - 1.0}).dropna()
+    if known.empty:
+        return Standing(gap.mean())
+    variances = moderated(known["variance"], known["df"])
+    return Standing(gap.mean(), Pairs(variances, int(gap.size().max())))
 
 
 def noise_shares(scores: pd.DataFrame, column: str) -> pd.Series:
-    """By method, its part of the noise that one interval for all methods is made of; they sum to
-    one.
-    """
-    rest = statistics.interaction(_by_study(scores, column)["value"].unstack())
+    """By method, its part of all methods' noise; they sum to one."""
+    rest = interaction(_by_study(scores, column)["value"].unstack())
     squares = (rest**2).sum(axis="columns")
     return squares / squares.sum()
 
@@ -154,9 +141,7 @@ def against(scores: pd.DataFrame, leader: str) -> pd.DataFrame:
     """Every method's mean difference to one, over blocks, and its chance; the index names the
     methods.
     """
-    return statistics.against_leader(
-        scores.pivot(index="method", columns=BLOCK, values="value"), leader
-    )
+    return against_leader(scores.pivot(index="method", columns=BLOCK, values="value"), leader)
 
 
 def overall(scores: pd.DataFrame) -> tuple[str, pd.DataFrame]:

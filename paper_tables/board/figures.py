@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.board import analysis, findings
+from repfl.paper_tables.board.analysis import Standing
 from repfl.paper_tables.board.view import ALONE, COMMON, View
 from repfl.paper_tables.core import figures, forms
 from repfl.paper_tables.core.evidence import Evidence
@@ -27,9 +28,16 @@ def fig1(evidence: Evidence) -> Figure:
     panels = {label: analysis.standing(view.scores, key) for key, label in view.shown.items()}
     data = pd.concat(
         [
-            pd.DataFrame({"panel": "rank", "value": ranks, "half": nan, "apart": critical}),
+            pd.DataFrame(
+                {
+                    "panel": "rank",
+                    "value": ranks,
+                    "half": nan,
+                    "near": ranks <= ranks.min() + critical,
+                }
+            ),
             *(
-                pd.DataFrame({"panel": p, "value": s.means, "half": s.half, "apart": s.apart})
+                pd.DataFrame({"panel": p, "value": s.means, "half": s.half, "near": _near(s)})
                 for p, s in panels.items()
             ),
         ]
@@ -44,30 +52,35 @@ def fig1(evidence: Evidence) -> Figure:
                 figures.not_run(axes)
                 continue
             rank = panel == "rank"
-            best = known["value"].min() if rank else known["value"].max()
-            end = best + known["apart"].iloc[0] * (1 if rank else -1)
-            if np.isfinite(end):
-                axes.axvspan(best, end, color="0.5", alpha=0.18, linewidth=0)
-            axes.errorbar(
-                known["value"],
-                [places[name] for name in known.index],
-                xerr=None if known["half"].isna().any() else known["half"],
-                fmt="o",
-                color=figures.PALETTE[0],
-                markersize=4,
-                linewidth=1,
-            )
+            for near, rows in known.groupby("near"):
+                axes.errorbar(
+                    rows["value"],
+                    [places[name] for name in rows.index],
+                    xerr=None if rows["half"].isna().any() else rows["half"],
+                    fmt="o",
+                    color=figures.PALETTE[0],
+                    markerfacecolor=figures.PALETTE[0] if near else "white",
+                    markersize=4,
+                    linewidth=1,
+                )
             axes.set_title("average rank (1 is best)" if rank else str(panel))
             axes.set_xlabel("rank" if rank else "accuracy in %")
         return cells[0].figure  # type: ignore[return-value]
 
     told = f" ({critical:.1f})" if isfinite(critical) else ""
     what = (
-        "Average ranks over settings and studies, and accuracies with 95 % intervals. Methods whose"
-        " point lies in the grey band are not significantly different from the best one at 5 %:"
-        f" Nemenyi's critical difference of ranks{told}, Tukey's of accuracies."
+        "Average ranks over settings and studies, and accuracies with 95 % intervals. Methods with"
+        " a filled point are not significantly different from the best one at 5 %:"
+        f" Nemenyi's critical difference of ranks{told}, Games-Howell for accuracies."
     )
     return _figure(view, "fig1", "Who leads, and by how much", what, draw, data.reset_index())
+
+
+def _near(here: Standing) -> np.ndarray:
+    """Return which methods are not significantly different from the best one."""
+    order = here.means.dropna().sort_values(ascending=False)
+    near = analysis.near_leader(here, order) if len(order) else []
+    return here.means.index.isin(near)
 
 
 def _beside(sheet: Sheet, count: int, width: float, rows: list[str]) -> list[Axes]:

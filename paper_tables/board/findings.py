@@ -66,7 +66,7 @@ def _ranked(scores: pd.DataFrame, view: View) -> Iterator[tuple[str, Standing, p
     for key, label in view.spoken.items():
         here = analysis.standing(scores, key)
         order = here.means.dropna().sort_values(ascending=False)
-        if len(order) > 1 and isfinite(here.apart):
+        if len(order) > 1 and here.pairs.blocks:
             yield label, here, order
 
 
@@ -112,8 +112,8 @@ def _leaders(scores: pd.DataFrame, view: View) -> str:
         more += f"; no score, since all trials of a study diverged: {rows(lost)}" if lost else ""
         told.append(
             f"{label}: {leader} has the highest accuracy of {len(order)} methods,"
-            f" {order.iloc[0]:.1f} %; not significantly different: {_some(near)} (Tukey's test,"
-            f" {here.studies} studies: below {here.apart:.1f} points){more}"
+            f" {order.iloc[0]:.1f} %; not significantly different: {_some(near)} (Games-Howell,"
+            f" {here.pairs.blocks} studies){more}"
         )
     return f"{'. '.join(told)}." if told else ""
 
@@ -141,12 +141,13 @@ def _beside_alone(view: View) -> Iterator[str]:
         if ALONE not in order:
             continue
         gaps = order.drop(ALONE) - order[ALONE]
-        below = [str(name) for name in gaps.index[gaps < -here.apart]]
+        apart = pd.Series({name: here.pairs.apart(str(name), ALONE) for name in gaps.index})
+        below = [str(name) for name in gaps.index[gaps < -apart]]
         said = [
-            f"{name} {signed(gaps[name], here.gap)}" for name in (TUNED, COMMON) if name in gaps
+            f"{name} {signed(gaps[name], apart[name])}" for name in (TUNED, COMMON) if name in gaps
         ]
         told.append(
-            f"{label}: {int((gaps > here.apart).sum())} of {len(gaps)} methods are better, worse:"
+            f"{label}: {int((gaps > apart).sum())} of {len(gaps)} methods are better, worse:"
             f" {_some(below)}" + (f"; {', '.join(said)} points" if said else "")
         )
     if told:
@@ -162,7 +163,7 @@ def _papers(view: View) -> Iterator[str]:
         if mine and TUNED in order:
             each = (
                 f"{rows([name])} {ordinal(places[name])},"
-                f" {signed(order[name] - order[TUNED], here.gap)}"
+                f" {signed(order[name] - order[TUNED], here.pairs.apart(name, TUNED))}"
                 for name in mine
             )
             told.append(f"{label}, of {len(order)}: {'; '.join(each)}")
@@ -179,9 +180,8 @@ def noise(view: View) -> Iterator[str]:
         shares = analysis.noise_shares(view.scores, key)
         most = shares.nlargest(2)
         yield (
-            f"{label}: all methods share one interval. {listed(list(map(str, most.index)))} vary"
-            f" more than it suggests ({100 * most.sum():.0f} % of the residual variance), most"
-            " others less."
+            f"{label}: {listed(list(map(str, most.index)))} vary most from study to study"
+            f" ({100 * most.sum():.0f} % of the residual variance), and have wider intervals."
         )
     if view.apart:
         instead = rows(APART[name] for name in view.apart)
@@ -218,10 +218,10 @@ def clients(view: View) -> Iterator[str]:
 
 def _near(here: Standing, order: pd.Series) -> str:
     """Return how many are not significantly different from the first."""
-    if not isfinite(here.apart):
+    if not here.pairs.blocks:
         return ""
     near = len(analysis.near_leader(here, order)) - 1
-    return f"; {near} others within chance of the first ({here.apart:.1f} points)"
+    return f"; {near} others within chance of the first"
 
 
 def costs(view: View) -> Iterator[str]:
@@ -250,6 +250,7 @@ def tuning(view: View) -> Iterator[str]:
         order = gains.means.dropna().sort_values()
         if len(order) < 2 or key in view.unprinted:
             continue
+        half = gains.half[order.index]
         printed = analysis.standing(view.printed, key).means.reindex(order.index).dropna()
         tuned = analysis.standing(view.scores, key).means.dropna()
         leader = str(printed.idxmax())
@@ -257,9 +258,9 @@ def tuning(view: View) -> Iterator[str]:
         yield (
             f"{label}: tuning with five trials adds {signed(order.mean())} points on average over"
             f" {len(order)} methods, most for {order.index[-1]}"
-            f" ({signed(order.iloc[-1], gains.half)}), least for {order.index[0]}"
-            f" ({signed(order.iloc[0], gains.half)}); {int((order < 0).sum())} score higher as"
-            f" printed, {int((order < -gains.half).sum())} significantly."
+            f" ({signed(order.iloc[-1], half.iloc[-1])}), least for {order.index[0]}"
+            f" ({signed(order.iloc[0], half.iloc[0])}); {int((order < 0).sum())} score higher as"
+            f" printed, {int((order < -half).sum())} significantly."
             + (
                 f" As printed {leader} would lead with {printed.max():.1f} %; tuned it is"
                 f" {ordinal(place)}."

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.paper_tables.board import analysis, findings
+from repfl.paper_tables.board.analysis import Standing
 from repfl.paper_tables.board.view import ALONE, View
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.evidence import Evidence, tier, why_missing
@@ -19,6 +20,12 @@ Value = tuple[float, float]
 """A number, and half of its 95 % interval, nan where it has none."""
 
 
+def _values(here: Standing, column: str) -> dict[tuple[str, str], Value]:
+    """Return the means of methods, each with half of its interval."""
+    both = zip(here.means.index, here.means, here.half, strict=True)
+    return {(str(method), column): (float(mean), float(half)) for method, mean, half in both}
+
+
 def table1(evidence: Evidence) -> Table:
     """Accuracy of every method at every recipe, tuned alike."""
     view = View(evidence)
@@ -26,7 +33,7 @@ def table1(evidence: Evidence) -> Table:
     found: dict[tuple[str, str], Value] = {}
     for key in view.columns:
         here = view.standing(key)
-        found |= {(str(m), f"{key}/accuracy"): (mean, here.half) for m, mean in here.means.items()}
+        found |= _values(here, f"{key}/accuracy")
     return _table(
         view,
         "table1",
@@ -59,9 +66,7 @@ def table2(evidence: Evidence) -> Table:
     for key in view.columns:
         for name in ("decile", "harm", "newcomers"):
             here = view.standing(key, name)
-            found |= {
-                (str(m), f"{key}/{name}"): (mean, here.half) for m, mean in here.means.items()
-            }
+            found |= _values(here, f"{key}/{name}")
         losses = analysis.mean_loss(view.shown_scores, key)
         found |= {(str(method), f"{key}/loss"): (loss, nan) for method, loss in losses.items()}
     return _table(
@@ -132,7 +137,7 @@ def table4(evidence: Evidence) -> Table:
             means = analysis.standing(scores, key).means
             found |= {(str(method), f"{key}/{name}"): (mean, nan) for method, mean in means.items()}
         gains = analysis.gains(view.shown_scores, view.printed, key)
-        found |= {(str(m), f"{key}/gain"): (gain, gains.half) for m, gain in gains.means.items()}
+        found |= _values(gains, f"{key}/gain")
     return _table(
         view,
         "table4",
@@ -217,7 +222,7 @@ def _line(
 TESTED = (
     "Over the recipes in which every method has made its last trial. The difference to the method"
     " that ranks first is paired by recipe and study; p is how often two of so many equal methods"
-    " are that far apart (Tukey), with one noise for all of them."
+    " are that far apart (Games-Howell), each pair with a noise of its own."
 )
 
 
@@ -226,7 +231,7 @@ def _summary(view: View) -> pd.DataFrame:
     leader, told = analysis.overall(view.compared)
     if not leader:
         return pd.DataFrame()
-    names = {"rank": "average rank", "difference": f"minus {leader}", "p": "p (Tukey)"}
+    names = {"rank": "average rank", "difference": f"minus {leader}", "p": "p (Games-Howell)"}
     return (
         told[list(names)]
         .rename(columns=names)

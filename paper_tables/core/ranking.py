@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from repfl.paper_tables.core import statistics
+from repfl.paper_tables.core import pairwise, statistics
 from repfl.paper_tables.core.evidence import Evidence, decile, pick, scores
 from repfl.paper_tables.core.result import Column, Ordering
 from repfl.paper_tables.core.seeds import paired
@@ -52,7 +52,7 @@ def another_order(found: Sequence[Ordering]) -> str:
     )
 
 
-P_VALUE, TUKEY = "p (paired, Holm)", "p (Tukey)"
+P_VALUE, PAIRWISE = "p (paired, Holm)", "p (Games-Howell)"
 
 
 def summary(
@@ -94,8 +94,8 @@ def summary(
         )
     table = pd.DataFrame(lines).set_index("row") if lines else pd.DataFrame()
     if lines and chosen:
-        table[P_VALUE] = statistics.against_leader(pd.DataFrame(known).T, against)["p"]
-        table = table.rename(columns={P_VALUE: TUKEY})
+        table[P_VALUE] = pairwise.against_leader(pd.DataFrame(known).T, against)["p"]
+        table = table.rename(columns={P_VALUE: PAIRWISE})
     elif lines:
         table[P_VALUE] = statistics.holm(list(table[P_VALUE]))
     for name in ("ours", "published") if evidence.scale == "paper" else ("ours",):

@@ -197,9 +197,10 @@ PAIRED = (
     " (Holm)."
 )
 CHOSEN = (
-    "The row that ranks first is found in the same data, so p is Tukey's: how often two of so many"
-    " equal rows are that far apart. Noise is what is left of scores without row and seed, column"
-    " by column. There is no p for fewer than three (column, seed) pairs, or without a second seed."
+    "The row that ranks first is found in the same data, so p is Games-Howell's: how often two of"
+    " so many equal rows are that far apart. Each row has a noise of its own, of what is left of"
+    " its scores without row and seed, column by column. There is no p for fewer than three"
+    " (column, seed) pairs, or without a second seed."
 )
 
 

@@ -124,44 +124,6 @@ def average_ranks(wide: pd.DataFrame, best: str = "high") -> pd.Series:
     return complete.rank(axis="index", ascending=best != "high").mean(axis="columns")
 
 
-def against_leader(wide: pd.DataFrame, leader: str) -> pd.DataFrame:
-    """Every row's mean difference to one over columns (column, study), and how often two of so many
-    equal rows are that far apart (Tukey).
-
-    The leader is found in the same data, so a correction for the number of comparisons with it,
-    such as Holm's, is not enough. Noise is what is left of scores without row and study, column by
-    column: over so few blocks, no test of the signs alone could find a difference among so many
-    rows.
-    """
-    gaps = wide.drop(index=leader).sub(wide.loc[leader], axis="columns")
-    known = pooled(None, *(noise(part.T) for _, part in wide.T.groupby("column")))
-    blocks = gaps.notna().sum(axis="columns")
-    means = gaps.mean(axis="columns")
-    told = (blocks >= FEWEST) & (known.df > 0)
-    error = np.sqrt(known.variance / blocks.where(told))
-    p_values = stats.studentized_range.sf(means.abs() / error, len(wide), known.df)
-    return pd.DataFrame({"difference": means, "p": p_values, "blocks": blocks})
-
-
-def noise(wide: pd.DataFrame) -> tuple[float, float]:
-    """The variance of scores [row, study], without what rows and studies have in common, and its
-    degrees of freedom.
-    """
-    rest = interaction(wide)
-    rows, studies = rest.shape
-    if min(rows, studies) < 2:
-        return nan, 0
-    df = (rows - 1) * (studies - 1)
-    return float((rest**2).to_numpy().sum()) / df, df
-
-
-def interaction(wide: pd.DataFrame) -> pd.DataFrame:
-    """Scores of the rows that have one in every study, without the means of rows and studies."""
-    complete = wide.dropna()
-    rest = complete.sub(complete.mean(axis="columns"), axis="index")
-    return rest - rest.mean(axis="index")
-
-
 def paired_difference(first: pd.Series, second: pd.Series) -> tuple[float, float, int]:
     """Mean of first - second over the keys that both have, the p-value of a paired test, and how
     many pairs there are.

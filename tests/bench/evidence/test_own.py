@@ -71,14 +71,14 @@ def test_where_nothing_is_published_nothing_says_so(folder: Path, ending: str) -
 
 def test_rows_are_held_against_each_other_in_pairs(folder: Path) -> None:
     text = (folder / "tests/table1.md").read_text()
-    assert re.search(r"\| Method \| average rank \| .* \| p \(Tukey\) \| pairs \|", text)
+    assert re.search(r"\| Method \| average rank \| .* \| p \(Games-Howell\) \| pairs \|", text)
     statistics = text.split("Statistics over all columns")[1]
     pairs = [int(n) for n in re.findall(r"\| (\d+) \|$", statistics, re.MULTILINE)]
     assert sorted(pairs) == [0, 4, 4]  # two columns of two seeds, of the one that ranks first none
     chances = [float(p) for p in re.findall(r"\| ([\d.<]+) \| 4 \|$", statistics, re.MULTILINE)]
     assert len(chances) == 2
     assert all(0 < chance <= 1 for chance in chances)
-    assert "p is Tukey's" in statistics
+    assert "p is Games-Howell's" in statistics
 
 
 def test_rows_below_the_floor_are_named(folder: Path) -> None:

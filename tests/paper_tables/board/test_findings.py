@@ -111,14 +111,14 @@ def test_a_method_without_a_score_is_named_with_the_reason() -> None:
     assert "of 4 methods" in first
 
 
-def test_who_is_less_certain_than_the_common_interval_says_is_named() -> None:
+def test_whose_accuracy_moves_most_from_study_to_study_is_named() -> None:
     scores = view().scores
     wild = scores["method"] == "FedOBP"
     loud = scores.assign(value=scores["value"] + 5 * wild * (scores["study"] - 1) ** 2)
     shares = analysis.noise_shares(loud, "c").sort_values(ascending=False)
     assert shares.sum() == 1
     (said,) = findings.noise(view(scores=loud))
-    assert f"FedOBP and {shares.index[1]} vary more" in said
+    assert f"FedOBP and {shares.index[1]} vary most" in said
     assert f"({100 * shares.iloc[:2].sum():.0f} % of" in said
 
 
@@ -133,7 +133,7 @@ def test_rows_apart_are_shown_and_move_no_interval() -> None:
     board.__dict__["shown_scores"] = pd.concat([view().scores, apart])
     shown, alone = board.standing("c"), analysis.standing(view().scores, "c")
     assert shown.means["Star-PFL"] == 7
-    assert (shown.half, shown.apart) == (alone.half, alone.apart)
+    assert shown.pairs.variances.equals(alone.pairs.variances)
     assert "Star-PFL" not in set(board.scores["method"])
 
 
