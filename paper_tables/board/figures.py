@@ -223,7 +223,7 @@ def fig4(evidence: Evidence) -> Figure:
                 axes.plot(points["validation"], heights, "o", markersize=3, color=colour)
             fallen = here.loc[here["status"] != "done", "method"].map(places)
             edge = axes.get_yaxis_transform()
-            axes.plot([0.02] * len(fallen), fallen, "x", color="0.3", transform=edge)
+            axes.plot([0.02] * len(fallen), fallen, "x", color="0.35", transform=edge)
             axes.set_title(figures.literal(label))
             axes.set_xlabel("validation accuracy in %")
         return cells[0].figure  # type: ignore[return-value]

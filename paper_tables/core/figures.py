@@ -283,7 +283,7 @@ def curve_panels(
 
 def hollow(axes: Axes, label: str) -> None:
     """Add what hollow marks mean to the legend."""
-    axes.plot([], [], "o", label=label, markerfacecolor="white", color="0.3", markersize=3.5)
+    axes.plot([], [], "o", label=label, markerfacecolor="white", color="0.35", markersize=3.5)
 
 
 def with_ends(lines: pd.DataFrame, values: Mapping[str, float]) -> pd.DataFrame:
@@ -393,4 +393,4 @@ def heat_scale(top: float) -> ScalarMappable:
 
 def handle(label: str, **style: Any) -> Line2D:
     """Return an entry of a legend."""
-    return Line2D([], [], label=label, **{"color": "0.3", **style})
+    return Line2D([], [], label=label, **{"color": "0.35", **style})

@@ -28,7 +28,7 @@ def test_at_the_paper_scale_no_printed_number_lacks_ours() -> None:
 # -- closed forms ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
+@pytest.mark.parametrize("scale", ["smoke", "paper"])
 def test_fifteen_of_sixteen_counts_of_table_two_match_and_the_other_is_flagged(scale: str) -> None:
     found = table("table2", scale)
     counts = found.frame[found.frame["column"].str.endswith("/personal")]

@@ -14,8 +14,6 @@ from repfl.paper_tables.fedselect.overlap import compare_masks, overlaps
 from repfl.paper_tables.fedselect.settings import DATASETS, METHODS
 from tests.paper_tables.fedselect.evidence import PAPER, claims, evidence, make, table
 
-SCALES = ("smoke", "desk", "paper")
-
 
 def test_the_untrained_column_is_never_called_a_match() -> None:
     for name in ("table1", "table2", "table3"):
@@ -37,9 +35,8 @@ FAIL_IN_PRINT = {
 }
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_claims_that_fail_in_the_paper_s_own_numbers_are_these(scale: str) -> None:
-    found = [c for r in PAPER.all(scale) for c in r.claims]
+def test_claims_that_fail_in_the_paper_s_own_numbers_are_these() -> None:
+    found = [c for r in PAPER.all() for c in r.claims]
     assert {c.text for c in found if c.printed is False} == FAIL_IN_PRINT
     assert sum(bool(c.printed) for c in found) == 10
 

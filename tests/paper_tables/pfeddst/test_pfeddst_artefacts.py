@@ -14,8 +14,6 @@ from repfl.paper_tables.pfeddst.curves import per_round
 from tests.paper_tables.pfeddst.evidence import evidence, make, table
 from tests.paper_tables.planned import planned
 
-SCALES = ("smoke", "desk", "paper")
-
 
 def test_one_of_two_runs_of_figure_2_still_draws_and_leaves_its_claims_open() -> None:
     found = make("fig2", fails=lambda item: item.row == "random")
@@ -82,9 +80,6 @@ def test_mixed_models_come_from_the_same_runs() -> None:
     assert mixed is not None
     assert own["ids"] == mixed["ids"]
     assert own["ours"] != mixed["ours"]
-
-
-# -- claims ----------------------------------------------------------------------------------------
 
 
 def test_work_counts_who_trains_and_for_how_long() -> None:
