@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from torch import Tensor
-
-from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
+from repfl.algorithms.core.method import hyperparameters, param, register
+from repfl.algorithms.core.partial_averaging import FineTuned
 
 
 @hyperparameters
@@ -43,22 +40,9 @@ class HP:
     sends="as FedAvg; fine-tuning sends nothing",
     variants=("rate=0.1",),
 )
-class FedAvgFT(PartialAveraging[HP]):
+class FedAvgFT(FineTuned[HP]):
     """FedAvg for all rounds; a copy of the final model is then trained on each client's own data
     and scored. Nothing flows back.
     """
 
     HP = HP
-
-    def personalize(self, fed: Federation, params: Tensor) -> Tensor:
-        return self.fine_tune(fed, params, epochs=self.hp.epochs, stream="finetune")
-
-    def newcomer_params(self, state: State, fed: Federation) -> Tensor:
-        """Fine-tune the global model on the newcomers' data."""
-        start = self.newcomer_init(state, fed).expand(fed.N, -1)
-        return self.fine_tune(fed, start, stream="join")
-
-    def fine_tune(self, fed: Federation, params: Tensor, **options: Any) -> Tensor:
-        """Train the model, or its head alone, at the fine-tuning rate  [K, D]."""
-        part = fed.params.head if self.hp.part == "head" else None
-        return fed.train(params, trainable=part, lr=fed.lr * self.hp.rate, **options)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State, hyperparameters, param, register
-from repfl.algorithms.core.partial_averaging import PartialAveraging
+from repfl.algorithms.core.partial_averaging import FineTuned
 from repfl.algorithms.engine.params import columns
 
 
@@ -49,7 +49,7 @@ class HP:
     sends="the body down and up; the head comes once, with the initial model",
     variants=("epochs=0", "epochs=1", "part=body", "part=head", "rate=0.1"),
 )
-class FedBABU(PartialAveraging[HP]):
+class FedBABU(FineTuned[HP]):
     """FedAvg on the body B alone; one random head H, the same for all, stays as it was initialised.
 
     B_i <- E epochs of SGD on B with H frozen;  B <- sum_i p_i B_i. A copy of (B, H) is then
@@ -80,16 +80,3 @@ class FedBABU(PartialAveraging[HP]):
 
     def local_update(self, fed: Federation, params: Tensor) -> Tensor:
         return fed.train(params, trainable=fed.params.body)
-
-    def personalize(self, fed: Federation, params: Tensor) -> Tensor:
-        return self.fine_tune(fed, params, epochs=self.hp.epochs, stream="finetune")
-
-    def newcomer_params(self, state: State, fed: Federation) -> Tensor:
-        """Fine-tune the shared body under the head that was never trained."""
-        start = self.newcomer_init(state, fed).expand(fed.N, -1)
-        return self.fine_tune(fed, start, stream="join")
-
-    def fine_tune(self, fed: Federation, params: Tensor, **options: Any) -> Tensor:
-        """Train what `part` names at the fine-tuning rate  [K, D]."""
-        parts = {"model": None, "body": fed.params.body, "head": fed.params.head}
-        return fed.train(params, trainable=parts[self.hp.part], lr=fed.lr * self.hp.rate, **options)

@@ -89,6 +89,7 @@ class FedDPA(Method[HP]):
     """
 
     HP = HP
+    scores_start = True
 
     def init(self, fed: Federation) -> State:
         theta = fed.new_model()
@@ -98,7 +99,9 @@ class FedDPA(Method[HP]):
         mask = self.personal_mask(state, fed)
         received = fed.down(state["theta"])
         start = self.merge(state, fed, mask, received)
-        if self.hp.training == "joint":
+        joint = self.hp.training == "joint"
+        fed.score("start", start if joint else state["last"][fed.active])
+        if joint:
             end = fed.train(start)
             mean = fed.mean(fed.up(end))
         else:

@@ -6,7 +6,7 @@ who took part already.
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -97,6 +97,39 @@ class PartialAveraging(Method[Chosen]):
         if self.newcomer == "initial":
             return shared
         return shared | (~state["seen"][fed.active, None] & fed.communicated)
+
+
+class FineTuning(Protocol):
+    """Hyper-parameters of `FineTuned`; `rate` is a multiple of the protocol's learning rate."""
+
+    @property
+    def epochs(self) -> int | None: ...
+    @property
+    def part(self) -> Literal["model", "body", "head"]: ...
+    @property
+    def rate(self) -> float: ...
+
+
+Tuned = TypeVar("Tuned", bound=FineTuning)
+
+
+class FineTuned(PartialAveraging[Tuned]):
+    """Partial averaging whose clients train a copy of what they got before they are scored; nothing
+    flows back.
+    """
+
+    def personalize(self, fed: Federation, params: Tensor) -> Tensor:
+        return self.fine_tune(fed, params, epochs=self.hp.epochs, stream="finetune")
+
+    def newcomer_params(self, state: State, fed: Federation) -> Tensor:
+        """Fine-tune what unseen clients start from, for as long as they may train."""
+        start = self.newcomer_init(state, fed).expand(fed.N, -1)
+        return self.fine_tune(fed, start, stream="join")
+
+    def fine_tune(self, fed: Federation, params: Tensor, **options: Any) -> Tensor:
+        """Train what `part` names at the fine-tuning rate  [K, D]."""
+        parts = {"model": None, "body": fed.params.body, "head": fed.params.head}
+        return fed.train(params, trainable=parts[self.hp.part], lr=fed.lr * self.hp.rate, **options)
 
 
 def recalibrate_batch_norm(fed: Federation, params: Tensor) -> Tensor:
