@@ -81,7 +81,7 @@ class APFL(PartialAveraging[HP]):
 
     def init(self, fed: Federation) -> State:
         alpha = torch.full((fed.N,), self.hp.alpha, dtype=fed.dtype, device=fed.device)
-        return super().init(fed) | {"v": fed.new_models().clone(), "alpha": alpha}  # [N, D], [N]
+        return super().init(fed) | {"v": fed.client_rows(fed.first_models()), "alpha": alpha}
 
     def round(self, state: State, fed: Federation) -> State:
         received = self.download(state, fed)

@@ -67,7 +67,7 @@ class Ditto(PartialAveraging[HP]):
     HP = HP
 
     def init(self, fed: Federation) -> State:
-        return super().init(fed) | {"v": fed.new_model().repeat(fed.N, 1)}  # [N, D]
+        return super().init(fed) | {"v": fed.client_rows(fed.new_model()[None])}  # [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
         received = self.download(state, fed)  # [K, D]

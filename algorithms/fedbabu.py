@@ -75,8 +75,8 @@ class FedBABU(FineTuned[HP]):
     def init(self, fed: Federation) -> State:
         state = super().init(fed)
         # one head for all clients, whatever the protocol says of initial values
-        common = torch.where(fed.params.head, state["theta"], fed.new_models())
-        return state | {"own": columns(common, self.personal_columns(fed))}
+        common = torch.where(fed.params.head, state["theta"], fed.first_models())
+        return state | {"own": fed.client_rows(columns(common, self.personal_columns(fed)))}
 
     def local_update(self, fed: Federation, params: Tensor) -> Tensor:
         return fed.train(params, trainable=fed.params.body)

@@ -61,8 +61,8 @@ class FedCAC(Method[HP]):
     HP = HP
 
     def init(self, fed: Federation) -> State:
-        own = fed.new_models()
-        return {"w": torch.where(fed.params.learnable, fed.new_model(), own)}  # [N, D]
+        first = torch.where(fed.params.learnable, fed.new_model(), fed.first_models())
+        return {"w": fed.client_rows(first)}  # [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
         hp, learnable = self.hp, fed.params.learnable

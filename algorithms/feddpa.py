@@ -93,7 +93,7 @@ class FedDPA(Method[HP]):
 
     def init(self, fed: Federation) -> State:
         theta = fed.new_model()
-        return {"theta": theta, "last": theta.expand(fed.N, -1).clone()}  # [D], [N, D]
+        return {"theta": theta, "last": fed.client_rows(theta[None])}  # [D], [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
         mask = self.personal_mask(state, fed)

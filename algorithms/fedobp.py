@@ -117,16 +117,16 @@ class FedOBP(Method[HP]):
     scores_start = True
 
     def init(self, fed: Federation) -> State:
-        last = fed.new_model().expand(fed.N, -1).clone()  # [N, D]
+        first = fed.new_model()[None]
         state = {
             "theta": fed.new_model(),
-            "last": last,
+            "last": fed.client_rows(first),  # [N, D]
             "seen": torch.zeros(fed.N, dtype=torch.bool, device=fed.device),
         }
         if self.hp.score == "grad":
-            state["change"] = torch.zeros_like(last)
+            state["change"] = fed.client_rows(torch.zeros_like(first))
         if self.hp.ema:
-            state["score"] = torch.zeros_like(last)
+            state["score"] = fed.client_rows(torch.zeros_like(first))
         return state
 
     def round(self, state: State, fed: Federation) -> State:

@@ -104,8 +104,8 @@ class FedPURIN(Method[HP]):
     HP = HP
 
     def init(self, fed: Federation) -> State:
-        own = fed.new_models()
-        return {"w": torch.where(self.processed(fed), fed.new_model(), own)}  # [N, D]
+        first = torch.where(self.processed(fed), fed.new_model(), fed.first_models())
+        return {"w": fed.client_rows(first)}  # [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
         processed = self.processed(fed)

@@ -123,16 +123,16 @@ class FedSelect(Method[HP]):
     HP = HP
 
     def init(self, fed: Federation) -> State:
-        w = torch.where(fed.communicated, fed.new_model(), fed.new_models())  # [N, D]
+        first = torch.where(fed.communicated, fed.new_model(), fed.first_models())
         by_layer = self.hp.select == "layer"
         mask = fed.params.mask(self.layer_tensors(fed) if by_layer else [])
         state = {
             "theta": fed.new_model(),
-            "w": w,
-            "mask": mask.repeat(fed.N, 1),
+            "w": fed.client_rows(first),  # [N, D]
+            "mask": fed.client_rows(mask[None]),
             "visits": torch.zeros_like(fed.all_clients),
         }
-        return state | ({"before": w.clone()} if self.hp.by_code else {})
+        return state | ({"before": fed.client_rows(first)} if self.hp.by_code else {})
 
     def selectable(self, fed: Federation) -> list[Slice]:
         """Return the tensors whose entries can become personal."""

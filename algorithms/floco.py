@@ -98,8 +98,8 @@ class FLOCO(PartialAveraging[HP]):
         state = super().init(fed) | {"ends": ends, "places": centre}
         if self.hp.plus_epochs:
             state |= {
-                "plus": fed.new_models().clone(),
-                "plus_ends": ends.expand(fed.N, *ends.shape).clone(),
+                "plus": fed.client_rows(fed.first_models()),
+                "plus_ends": fed.client_rows(ends[None]),
             }
         return state
 

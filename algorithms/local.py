@@ -18,7 +18,7 @@ class Local(Method):
     """
 
     def init(self, fed: Federation) -> State:
-        return {"w": fed.new_models().clone()}  # [N, D]
+        return {"w": fed.client_rows(fed.first_models())}  # [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
         w = state.pop("w")

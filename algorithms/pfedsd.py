@@ -64,7 +64,7 @@ class PFedSD(PartialAveraging[HP]):
     HP = HP
 
     def init(self, fed: Federation) -> State:
-        return super().init(fed) | {"teacher": fed.new_models().clone()}  # [N, D]
+        return super().init(fed) | {"teacher": fed.client_rows(fed.first_models())}  # [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
         teacher = state.pop("teacher")

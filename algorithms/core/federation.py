@@ -16,16 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from repfl.algorithms.core.client_rows import allocate
 from repfl.algorithms.core.recipe import Recipe, cohort_size
 from repfl.algorithms.core.recorder import Recorder
 from repfl.algorithms.core.topology import Topology
-from repfl.algorithms.engine.batches import (
-    Batch,
-    Schedule,
-    plan_batches,
-    plan_pass,
-    steps_per_epoch,
-)
+from repfl.algorithms.engine import batches
+from repfl.algorithms.engine.batches import Batch, Schedule, plan_batches, plan_pass
 from repfl.algorithms.engine.client import Client, Loss, cross_entropy
 from repfl.algorithms.engine.client_data import ClientData, to_device
 from repfl.algorithms.engine.model import Model
@@ -98,7 +94,8 @@ class Federation(Recorder):
     @property
     def steps_per_epoch(self) -> Tensor:
         """Mini-batches in an epoch of the active clients  [K]."""
-        return steps_per_epoch(self.n_train, self.protocol.batch, self.protocol.skip_single)
+        p = self.protocol
+        return batches.steps_per_epoch(self.n_train, p.batch, p.skip_single)
 
     @property
     def class_counts(self) -> Tensor:
@@ -141,13 +138,9 @@ class Federation(Recorder):
         return late
 
     def _other(self, data: ClientData, recipe: Recipe) -> Federation:
-        how: dict[str, Any] = {
-            "device": self.device,
-            "dtype": self.dtype,
-            "stack": self.stack,
-            "precision": self.precision,
-        }
-        return Federation(self.model, data, recipe, seed=self.streams.seed, **how)
+        how: dict[str, Any] = {"device": self.device, "dtype": self.dtype, "stack": self.stack}
+        how |= {"precision": self.precision, "seed": self.streams.seed}
+        return Federation(self.model, data, recipe, **how)
 
     def rng(self, purpose: str, *address: int) -> np.random.Generator:
         """Return a method's own generator, keyed by the round and an address (client, epoch)."""
@@ -164,13 +157,26 @@ class Federation(Recorder):
         """Return initial values; without an address, those that all clients share  [D]."""
         return self.model.initial(self.streams, *address).to(self.device, self.dtype)
 
-    def new_models(self) -> Tensor:
-        """Return initial values of entries that are never synchronised: common or each client's
-        own, as the protocol says  [N, D].
+    def first_models(self) -> Tensor:
+        """Return initial values of entries that are never synchronised: one row if all clients
+        start alike, else each client's own  [1, D] or [N, D].
         """
         if self.protocol.start == "common":
-            return self.new_model().expand(self.N, -1)
+            return self.new_model()[None]
         return torch.stack([self.new_model(client) for client in range(self.N)])
+
+    def new_models(self) -> Tensor:
+        """Return the same for all clients  [N, D]."""
+        return self.first_models().expand(self.N, -1)
+
+    def client_rows(self, initial: Tensor) -> Tensor:
+        """Return rows for all clients, of initial values for each or one for all  [N or 1, ...] ->
+        [N, ...].
+
+        Read them by `rows[fed.active]`, write them by `scatter_rows`: very large ones lie in a
+        file, and can do no more than that (see `ClientRows`).
+        """
+        return allocate(initial, self.N)
 
     # -- server algebra ----------------------------------------------------------------------------
 

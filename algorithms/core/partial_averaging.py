@@ -42,9 +42,9 @@ class PartialAveraging(Method[Chosen]):
         return cast(Newcomer, getattr(self.hp, "newcomer", "initial"))
 
     def init(self, fed: Federation) -> State:
-        own = columns(fed.new_models(), self.personal_columns(fed))
+        own = fed.client_rows(columns(fed.first_models(), self.personal_columns(fed)))
         seen = torch.zeros(fed.N, dtype=torch.bool, device=fed.device)
-        return {"theta": fed.new_model(), "own": own.contiguous(), "seen": seen}
+        return {"theta": fed.new_model(), "own": own, "seen": seen}
 
     def round(self, state: State, fed: Federation) -> State:
         params = self.local_update(fed, self.download(state, fed))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import isfinite
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from repfl.algorithms.core.client_rows import ClientRows
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.messages import Ledger
 from repfl.algorithms.core.method import Method, State
@@ -103,7 +104,7 @@ class Run:
         floats = [
             t
             for t in (*self.state.values(), self.fed.trained)
-            if t is not None and t.is_floating_point()
+            if isinstance(t, Tensor) and t.is_floating_point()  # rows in a file: see `trained`
         ]
         if any(t.is_meta for t in floats):
             return
@@ -218,7 +219,12 @@ class Run:
 
     def snapshot(self) -> dict[str, Tensor]:
         """Everything that a later `restore` needs, as tensors."""
-        tensors = {f"state/{name}": value.contiguous() for name, value in self.state.items()}
+        tensors: dict[str, Tensor] = {}
+        for name, value in self.state.items():
+            if isinstance(value, ClientRows):
+                tensors |= {f"rows/{name}/{part}": t for part, t in value.tensors().items()}
+            else:
+                tensors[f"state/{name}"] = value.contiguous()
         tensors |= {f"tally/{name}": value for name, value in self.fed.masks_counted.items()}
         if self.fed.ledger.edges is not None:
             tensors["edges"] = self.fed.ledger.edges
@@ -253,6 +259,15 @@ class Run:
             k.removeprefix("state/"): v.to(device)
             for k, v in tensors.items()
             if k.startswith("state/")
+        }
+        rows: dict[str, dict[str, Tensor]] = {}
+        for key, tensor in tensors.items():
+            if key.startswith("rows/"):
+                name, _, part = key.removeprefix("rows/").rpartition("/")
+                rows.setdefault(name, {})[part] = tensor
+        self.state |= {
+            name: cast(Tensor, ClientRows.of(parts, self.fed.N, device))
+            for name, parts in rows.items()
         }
         self.fed.masks_counted = {
             k.removeprefix("tally/"): v.to(device)

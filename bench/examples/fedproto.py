@@ -47,7 +47,7 @@ class FedProto(Method[HP]):
     def init(self, fed: Federation) -> State:
         prototypes = torch.zeros(fed.params.head_weight.shape, dtype=fed.dtype, device=fed.device)
         known = torch.zeros(fed.classes, dtype=torch.bool, device=fed.device)
-        models = fed.new_model().repeat(fed.N, 1)  # [N, D]
+        models = fed.client_rows(fed.new_model()[None])  # [N, D]
         return {"w": models, "prototypes": prototypes, "known": known}
 
     def round(self, state: State, fed: Federation) -> State:

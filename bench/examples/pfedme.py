@@ -49,7 +49,7 @@ class PFedMe(PartialAveraging[HP]):
     HP = HP
 
     def init(self, fed: Federation) -> State:
-        return super().init(fed) | {"personal": fed.new_model().repeat(fed.N, 1)}  # [N, D]
+        return super().init(fed) | {"personal": fed.client_rows(fed.new_model()[None])}  # [N, D]
 
     def round(self, state: State, fed: Federation) -> State:
         start = self.download(state, fed)  # [K, D]
