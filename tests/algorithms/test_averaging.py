@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.partial_averaging import PartialAveraging
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.client_data import ClientData
 from tests.algorithms import plain, toys
@@ -36,38 +33,7 @@ def traffic(run: Run, line: str) -> list[float]:
 # -- what is shared --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("which", ["all", "nothing", "body", "every other entry"])
-def test_who_keeps_some_entries_keeps_those_and_no_others(which: str) -> None:
-    fed = toys.run("local", **TWO).fed
-    entry, body = torch.arange(fed.D), ~fed.params.head
-    masks = {"all": entry >= 0, "nothing": entry < 0, "body": body, "every other entry": entry % 2}
-    shared = masks[which].bool()
-
-    class Some(PartialAveraging):
-        def shared_mask(self, fed: Federation) -> Tensor:
-            return shared
-
-    method = Some()
-    state = method.init(fed)
-    ends = torch.from_numpy(fed.rng("ends").random((fed.K, fed.D))).to(fed.dtype)
-    state |= method.keep(state, fed, ends)
-    assert state["own"].shape == (fed.N, int((~shared).sum()))
-    given = method.client_params(state, fed)
-    assert torch.equal(given, torch.where(shared, state["theta"], ends))
-
-
 # -- local -----------------------------------------------------------------------------------------
-
-
-def test_local_model_of_a_client_ignores_everybody_elses_data() -> None:
-    one, other = toys.run("local"), toys.run("local", clients_data=with_other_data_of(3))
-    same = [torch.equal(a, b) for a, b in zip(models_of(one), models_of(other), strict=True)]
-    assert same == [True, True, True, False, True, True]
-
-
-def test_local_with_one_client_equals_fedavg() -> None:
-    one, other = (toys.run(name, model="tiny-bn", sizes=(20,)) for name in ("local", "fedavg"))
-    assert torch.equal(models_of(one), models_of(other))
 
 
 def test_local_follows_its_plain_transcription_and_sends_nothing() -> None:
@@ -99,41 +65,6 @@ def test_fedavg_follows_its_plain_transcription() -> None:
     assert plain.apart(theta, run.state["theta"]) < 1e-9
 
 
-def test_fedavg_of_identical_clients_is_any_of_them() -> None:
-    held = toys.data((16, 16))
-    twin = ClientData(
-        held.images,
-        held.labels,
-        [held.train[0]] * 2,
-        [held.test[0]] * 2,
-        held.val[:2],
-        held.scale,
-        held.shift,
-        held.classes,
-    )
-    run = toys.run(
-        "fedavg", clients_data=twin, batch=16, epochs=1, rounds=1, dtype=torch.float64
-    )  # one full batch: order does not matter
-    assert plain.apart(run.fed.trained[0], run.state["theta"]) < 1e-12
-
-
-def test_fedavg_does_not_depend_on_the_order_of_clients() -> None:
-    held = toys.data()
-    shuffled = [3, 0, 5, 1, 2, 4]
-    other = ClientData(
-        held.images,
-        held.labels,
-        [held.train[i] for i in shuffled],
-        [held.test[i] for i in shuffled],
-        held.val,
-        held.scale,
-        held.shift,
-        held.classes,
-    )
-    runs = [toys.run("fedavg", clients_data=d, batch=64, epochs=1, **TWO) for d in (held, other)]
-    assert plain.apart(runs[0].state["theta"], runs[1].state["theta"]) < 1e-12
-
-
 def test_fedavg_weights_sum_to_one() -> None:
     for weighting in ("samples", "uniform"):
         assert abs(toys.run("fedavg", weighting=weighting, rounds=1).fed.weights.sum() - 1) < 1e-6
@@ -149,14 +80,6 @@ def test_fedavg_keeps_or_averages_statistics_as_the_protocol_says() -> None:
     stats = local.fed.params.stats
     assert not torch.equal(models_of(local)[0, stats], models_of(local)[3, stats])
     assert torch.equal(models_of(shared)[0], models_of(shared)[3])
-
-
-def test_fedavg_bills_learnable_entries_and_statistics_only_when_averaged() -> None:
-    layout = toys.run("fedavg", model="tiny-bn", rounds=1).fed.params
-    for buffers, floats in (("local", layout.parameters), ("global", layout.size)):
-        run = toys.run("fedavg", model="tiny-bn", buffers=buffers, rounds=1, participation=0.5)
-        assert traffic(run, "up_values") == traffic(run, "down_values") == [3 * 4 * floats]
-        assert traffic(run, "up_codes") == traffic(run, "down_codes") == [0]
 
 
 # -- fedavg-ft -------------------------------------------------------------------------------------
@@ -250,16 +173,6 @@ def test_fedper_newcomers_keep_their_initial_statistics_where_these_stay_with_cl
     assert torch.equal(models_of(run)[absent, stats], run.fed.new_model()[stats])
 
 
-def test_fedper_sends_the_body_only() -> None:
-    run = toys.run("fedper", rounds=1)
-    head = 32 * 4 + 4
-    assert (
-        traffic(run, "up_values")
-        == traffic(run, "down_values")
-        == [6 * 4 * (run.fed.params.parameters - head)]
-    )
-
-
 def test_fedbn_without_bn_is_fedavg_bit_for_bit() -> None:
     one, other = toys.run("fedbn"), toys.run("fedavg")
     assert torch.equal(one.state["theta"], other.state["theta"])
@@ -275,16 +188,6 @@ def test_fedbn_affine_of_a_client_depends_on_its_own_history_only() -> None:
     assert not torch.equal(models_of(one)[0], models_of(other)[0])
 
 
-def test_fedbn_trains_like_fedavg_in_its_first_round() -> None:
-    one, other = (toys.run(name, model="tiny-bn", rounds=1) for name in ("fedbn", "fedavg"))
-    assert torch.equal(one.fed.trained, other.fed.trained)
-
-
-def test_fedbn_sends_everything_but_normalisation() -> None:
-    run = toys.run("fedbn", model="tiny-bn", rounds=1)
-    assert traffic(run, "up_values") == [6 * 4 * (run.fed.params.parameters - 48)]
-
-
 # -- pfedsd ----------------------------------------------------------------------------------------
 
 
@@ -292,12 +195,6 @@ def test_pfedsd_without_its_term_is_fedavg_bit_for_bit() -> None:
     assert torch.equal(
         toys.run("pfedsd", {"lam": 0.0}, model="tiny-bn").state["theta"],
         toys.run("fedavg", model="tiny-bn").state["theta"],
-    )
-
-
-def test_pfedsd_first_round_is_fedavg() -> None:
-    assert torch.equal(
-        toys.run("pfedsd", rounds=1).state["theta"], toys.run("fedavg", rounds=1).state["theta"]
     )
 
 

@@ -160,31 +160,6 @@ def test_dfedpgp_without_a_head_and_with_one_step_is_stochastic_gradient_push() 
     assert plain.apart(u / mass[:, None], run.state["w"]) < 1e-12
 
 
-def test_dfedpgp_without_training_reaches_the_average_of_the_first_bodies() -> None:
-    run = toys.run("dfedpgp", {"degree": 2, "head_epochs": 0}, **DOUBLE, epochs=0)
-    fed = run.fed
-    start = torch.stack([fed.new_model(client) for client in range(fed.N)])
-    state = run.method.init(fed) | {"w": start}
-    for round_ in range(1, 81):
-        fed.begin(round_, all_clients=True)
-        state = run.method.round(state, fed)
-    body = ~fed.params.head
-    assert (state["w"] - start.mean(0)).abs()[:, body].max() < 1e-9
-    assert torch.equal(state["w"][:, fed.params.head], start[:, fed.params.head])
-
-
-def test_dfedpgp_freezes_the_other_part_bit_for_bit() -> None:
-    start = toys.run(
-        "dfedpgp", {"graph": "none"}, model="tiny-bn", epochs=0, rounds=1
-    ).fed.new_model()
-    heads = toys.run("dfedpgp", {"graph": "none", "body_epochs": 0}, model="tiny-bn", **SGD)
-    bodies = toys.run("dfedpgp", {"graph": "none", "head_epochs": 0}, model="tiny-bn", **SGD)
-    head = heads.fed.params.head
-    assert torch.equal(heads.state["w"][:, ~head], start[~head].expand(heads.fed.N, -1))
-    assert torch.equal(bodies.state["w"][:, head], start[head].expand(bodies.fed.N, -1))
-    assert not torch.equal(heads.state["w"][:, head], start[head].expand(heads.fed.N, -1))
-
-
 @pytest.mark.parametrize("push_sum", [True, False])
 def test_dfedpgp_bills_a_body_and_its_mass_per_neighbour(push_sum: bool) -> None:
     run = toys.run("dfedpgp", {"degree": 2, "push_sum": push_sum})
@@ -194,9 +169,3 @@ def test_dfedpgp_bills_a_body_and_its_mass_per_neighbour(push_sum: bool) -> None
         == peers.traffic(run, "down_values")
         == [4.0 * (body + push_sum) * 2 * run.fed.N] * 3
     )
-
-
-def test_dfedpgp_scores_mixed_bodies_with_own_heads_before_training() -> None:
-    run = toys.run("dfedpgp", {"degree": 2})
-    points = {point for _, point, *_ in run.client_rows}
-    assert points == {"gossiped", "pre_agg", "post_agg"}

@@ -83,23 +83,6 @@ def test_dis_pfl_with_full_density_is_dfedavgm(regrow: str, clip: float) -> None
     assert plain.apart(one.state["w"], other.state["w"]) < 1e-12
 
 
-@pytest.mark.parametrize("regrow", ["random", "gradient"])
-def test_dis_pfl_keeps_the_number_of_entries_of_every_tensor(regrow: str) -> None:
-    run = toys.run("dis-pfl", {"density": 0.3, "degree": 2, "regrow": regrow}, model="tiny-bn")
-    first = run.method.init(run.fed)["mask"]
-    for name in ("sent", "mask"):
-        assert counts(run.state[name], run.fed) == counts(first, run.fed)
-    assert not torch.equal(run.state["sent"], first)
-    assert not torch.equal(run.state["mask"], run.state["sent"])
-
-
-def test_dis_pfl_without_annealing_keeps_its_masks_bit_for_bit() -> None:
-    run = toys.run("dis-pfl", {"density": 0.3, "anneal": 0.0, "degree": 2})
-    fed = run.fed
-    fed.round = 0
-    assert torch.equal(run.state["mask"], run.method.init(fed)["mask"])
-
-
 def test_dis_pfl_with_one_static_mask_never_fills_the_other_entries() -> None:
     run = toys.run(
         "dis-pfl",

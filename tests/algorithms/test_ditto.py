@@ -59,22 +59,3 @@ def test_ditto_follows_its_plain_transcription() -> None:
         w = sum(p * end for p, end in zip(plain.weights(fed, [0, 1, 2]), ends, strict=True))
     assert plain.apart(w, run.state["theta"]) < 1e-9
     assert plain.apart(torch.stack(v), run.state["v"]) < 1e-9
-
-
-def test_personal_models_of_absent_clients_wait() -> None:
-    run = toys.run("ditto", participation=0.34, rounds=1)
-    there = torch.zeros(run.fed.N, dtype=torch.bool)
-    there[run.fed.active] = True
-    moved = (run.state["v"] != run.fed.new_model()).any(1)
-    assert bool((moved == (there & (torch.tensor(run.fed.samples) > 0))).all())
-
-
-def test_ditto_sends_what_fedavg_sends() -> None:
-    run = toys.run("ditto", participation=0.5, rounds=1)
-    size = 4 * run.fed.K * run.fed.params.parameters
-    assert [value for _, name, value in run.rows if name.startswith("traffic/")] == [
-        size,
-        0,
-        size,
-        0,
-    ]

@@ -35,19 +35,6 @@ def test_weights_that_stay_at_zero_give_local_training(model: str) -> None:
     assert torch.equal(toys.everybody(one), toys.everybody(other))
 
 
-def test_a_single_client_is_never_apart_from_the_global_model() -> None:
-    one, other = (toys.run(name, sizes=(24,), model="tiny-bn") for name in ("fedala", "fedavg"))
-    assert torch.equal(toys.everybody(one), toys.everybody(other))
-    assert not bool(one.state["searched"].any())
-
-
-@pytest.mark.parametrize("hp", [{}, {"tensors": None}, {"worker": "shared", "subset": "random"}])
-def test_weights_stay_between_zero_and_one_and_move(hp: dict[str, object]) -> None:
-    weights = toys.run("fedala", {"eta": 50.0, **hp}).state["weights"]
-    assert bool(((weights >= 0) & (weights <= 1)).all())
-    assert bool((weights < 1).any())
-
-
 def still_entropy(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
     """Cross-entropy with statistics at rest."""
     return F.cross_entropy(plain.logits(p, x, train=False), y)
@@ -145,26 +132,6 @@ def test_the_first_search_takes_eleven_passes_at_least_and_its_limit_at_most(
     )
     toys.everybody(run)
     assert len(passes) == expected
-
-
-def test_scoring_works_on_copies() -> None:
-    run = toys.run("fedala", rounds=2, participation=0.5)
-    before = {name: value.clone() for name, value in run.state.items()}
-    models = toys.everybody(run)
-    assert all(torch.equal(before[name], run.state[name]) for name in before)
-    absent = ~run.state["searched"]
-    assert bool(absent.any())
-    assert torch.equal(
-        models[absent][:, ~run.fed.params.head],
-        run.state["theta"][~run.fed.params.head].expand(int(absent.sum()), -1),
-    )
-
-
-def test_whole_models_travel_both_ways() -> None:
-    run = toys.run("fedala", model="tiny-bn", participation=0.5)
-    for direction in ("up", "down"):
-        assert toys.traffic(run, f"{direction}_values") == [4 * 3 * run.fed.params.parameters] * 3
-        assert toys.traffic(run, f"{direction}_codes") == [0] * 3
 
 
 def test_the_shared_worker_serves_participants_as_they_were_drawn() -> None:

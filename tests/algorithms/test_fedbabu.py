@@ -70,18 +70,3 @@ def test_it_follows_its_plain_transcription(part: str) -> None:
             stream="finetune",
         )
         assert plain.apart(expected, scored) < 1e-9
-
-
-def test_fine_tuning_feeds_nothing_back() -> None:
-    one, other = (
-        toys.run("fedbabu", {"epochs": n}, evaluation={"finetuned_every": 1}) for n in (5, 0)
-    )
-    assert toys.gap(one.state, other.state) == 0
-
-
-def test_bodies_travel_both_ways() -> None:
-    run = toys.run("fedbabu", model="tiny-bn", participation=0.5)
-    body = int((run.fed.params.learnable & ~run.fed.params.head).sum())
-    for direction in ("up", "down"):
-        assert toys.traffic(run, f"{direction}_values") == [4 * 3 * body] * 3
-        assert toys.traffic(run, f"{direction}_codes") == [0] * 3

@@ -12,7 +12,6 @@ from repfl.algorithms import models
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.engine.model import Model
 from repfl.algorithms.math.fisher import fisher
-from repfl.bench.check import contract
 from tests.algorithms import plain, toys
 
 SIZES = (25, 7, 12, 16)
@@ -51,15 +50,6 @@ def test_fisher_information_is_the_mean_of_squared_gradients(net: str, stack: in
         expected = grads.mean(0).square()
         assert (of_means[client] - expected).abs().max() <= 1e-12 * expected.abs().max()
     assert not found[:, run.fed.params.stats].any()
-
-
-def test_fisher_information_is_the_same_in_batches_of_any_size(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    run = toys.run("local", dtype=torch.float64, rounds=1)
-    whole = fisher(run.fed, run.state["w"])
-    monkeypatch.setattr("repfl.algorithms.math.fisher.MAX_ENTRIES", 3 * run.fed.D)
-    assert plain.apart(whole, fisher(run.fed, run.state["w"])) < 1e-12
 
 
 def grouped() -> Model:
@@ -109,14 +99,6 @@ def test_quantile_zero_shares_only_the_least_informative_entries_of_each_tensor(
     for s in run.fed.params:
         part = information[:, s.place]
         assert torch.equal(~mask[:, s.place], part == part.amin(1, keepdim=True))
-
-
-def test_a_client_without_samples_has_nothing_personal() -> None:
-    run = toys.run("feddpa", {"tau": 0.0})
-    empty = run.fed.n_train == 0
-    mask = run.method.personal_mask(run.state, run.fed)
-    assert not mask[empty].any()
-    assert mask[~empty].any(1).all()
 
 
 def test_phases_move_personal_entries_first_and_shared_ones_then() -> None:
@@ -246,26 +228,3 @@ def test_feddpa_follows_its_plain_transcription(hp: dict[str, Any]) -> None:
     theta, last = transcription(run.fed, hp, 3)
     assert plain.apart(theta, run.state["theta"]) < 1e-9
     assert max(plain.apart(a, b) for a, b in zip(last, run.state["last"], strict=True)) < 1e-9
-
-
-@pytest.mark.parametrize("training", ["joint", "phases"])
-def test_feddpa_bills_the_whole_model_both_ways(training: str) -> None:
-    run = toys.run("feddpa", {"training": training}, model="tiny-bn", sizes=toys.EQUAL)
-    for way in ("up", "down"):
-        assert toys.traffic(run, f"{way}_values") == [4 * 4 * run.fed.params.parameters] * 3
-        assert toys.traffic(run, f"{way}_codes") == [0] * 3
-
-
-@pytest.mark.parametrize(
-    "promise",
-    [contract.finite, contract.stacked, contract.unreceived, contract.billed, contract.resumable],
-)
-def test_phases_keep_the_contract(promise: Any) -> None:
-    promise(
-        contract.Situation(
-            "feddpa",
-            "tiny-bn",
-            0.5,
-            (("training", "phases"), ("threshold", "absolute"), ("noise", 1.0)),
-        )
-    )

@@ -13,7 +13,6 @@ from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.params import Params
 from repfl.algorithms.engine.rng import Streams, cohort
 from repfl.algorithms.math import importance
-from repfl.bench.check import contract
 from tests.algorithms import plain, toys
 
 NETS = ["tiny", "tiny-bn"]
@@ -123,14 +122,6 @@ def test_scores_that_are_all_alike_make_nothing_personal() -> None:
     for norm in ("none", "layer", "global"):
         for scope in ("global", "tensor"):
             assert not importance.above_quantile(alike, 0.5, parts.trained, norm, scope).any()
-
-
-def test_masks_of_clients_do_not_depend_on_their_order() -> None:
-    parts = params()
-    scores, order = uniform(4, parts.size), torch.tensor([2, 0, 3, 1])
-    mask = importance.above_quantile(scores, 0.8, parts.trained, "layer")
-    again = importance.above_quantile(scores[order], 0.8, parts.trained, "layer")
-    assert torch.equal(again, mask[order])
 
 
 def test_a_first_visit_can_take_the_global_model_whole() -> None:
@@ -351,13 +342,6 @@ def test_fedobp_bills_what_is_not_personal_and_where_that_is(q: float, code: str
     assert (4 * expected < bitmap) == (code == "positions")
 
 
-@pytest.mark.parametrize("hp", [{"decoupling": "client"}, {"score": "fisher"}])
-def test_a_mask_made_by_the_client_needs_the_whole_model(hp: dict[str, Any]) -> None:
-    run = toys.run("fedobp", {"q": 0.9} | hp, sizes=toys.EQUAL)
-    assert toys.traffic(run, "down_values") == [4 * 4 * run.fed.params.parameters] * 3
-    assert toys.traffic(run, "down_codes") == [0] * 3
-
-
 def test_personal_entries_are_counted_per_layer() -> None:
     run: Run = toys.run(
         "fedobp", {"q": 0.9}, sizes=toys.EQUAL, evaluation={"tallies": ("personal",)}
@@ -374,22 +358,3 @@ def test_personal_entries_are_counted_per_layer() -> None:
     assert int(run.fed.masks_counted["personal"].sum()) == sum(
         4 * value for _, name, value in run.rows if name == "note/personal"
     )
-
-
-@pytest.mark.parametrize(
-    "promise",
-    [
-        contract.stacked,
-        contract.unreceived,
-        contract.billed,
-        contract.pure_scoring,
-        contract.resumable,
-    ],
-)
-@pytest.mark.parametrize(
-    "hp",
-    [{"score": "fisher", "norm": "layer"}, {"score": "grad", "ema": 0.5, "first": "global"}],
-    ids=str,
-)
-def test_variants_keep_the_contract(promise: Any, hp: dict[str, Any]) -> None:
-    promise(contract.Situation("fedobp", "tiny-bn", 0.5, tuple(({"q": 0.8} | hp).items())))

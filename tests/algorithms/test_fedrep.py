@@ -52,20 +52,6 @@ def test_without_a_head_it_is_fedavg_on_the_last_epochs() -> None:
     )
 
 
-@pytest.mark.parametrize("part", ["head", "body"])
-def test_a_frozen_part_feels_neither_momentum_nor_weight_decay(part: str) -> None:
-    hp = (
-        {"head_epochs": 2, "body_epochs": 0}
-        if part == "body"
-        else {"head_epochs": 0, "body_epochs": 2}
-    )
-    fed = toys.run("fedrep", hp, rounds=1, sizes=toys.EQUAL, **HARD).fed
-    frozen = fed.params.head if part == "head" else ~fed.params.head
-    assert fed.trained is not None
-    assert torch.equal(fed.trained[:, frozen], fed.new_model()[frozen].expand(4, -1))
-    assert not torch.equal(fed.trained[0, ~frozen], fed.new_model()[~frozen])
-
-
 def transcribed(
     fed: Federation, clients: list[list[int]], head_epochs: int, body_epochs: int
 ) -> Tensor:
@@ -128,11 +114,3 @@ def test_newcomers_may_get_the_average_of_the_heads() -> None:
     )
     assert one.fed.trained is not None
     assert torch.allclose(toys.everybody(one)[absent][:, head], one.fed.trained[:, head].mean(0))
-
-
-def test_bodies_travel_both_ways() -> None:
-    run = toys.run("fedrep", model="tiny-bn", participation=0.5)
-    body = int((run.fed.params.learnable & ~run.fed.params.head).sum())
-    for direction in ("up", "down"):
-        assert toys.traffic(run, f"{direction}_values") == [4 * 3 * body] * 3
-        assert toys.traffic(run, f"{direction}_codes") == [0] * 3

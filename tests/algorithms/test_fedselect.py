@@ -15,7 +15,6 @@ from repfl.algorithms.core.method import MethodError, State, build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.rng import Streams
 from repfl.algorithms.fedavg import FedAvg
-from repfl.algorithms.math.masks import topk_mask
 from tests.algorithms import plain, toys
 
 
@@ -115,26 +114,6 @@ def test_by_the_codes_rules_everything_may_become_personal_except_biases() -> No
     assert toys.traffic(run, "up_values")[2] == 4 * 6 * biases
 
 
-def test_clients_that_share_nothing_do_not_influence_each_other() -> None:
-    images = toys.data(toys.EQUAL).images.clone()
-    held = toys.data(toys.EQUAL)
-    images[held.train[1]] = 255 - images[held.train[1]]
-    other = type(held)(
-        images, held.labels, held.train, held.test, held.val, held.scale, held.shift, held.classes
-    )
-    models = []
-    for data in (held, other):
-        run = toys.run("fedselect", {"limit": 0.0}, clients_data=data, rounds=1)
-        run.state = run.method.init(run.fed)
-        half = torch.arange(run.fed.D) % 2 == 0
-        run.state["mask"] = torch.stack([half, ~half, torch.ones_like(half), torch.ones_like(half)])
-        run.step()
-        run.step()
-        models.append(toys.everybody(run))
-    assert torch.equal(models[0][0], models[1][0])
-    assert not torch.equal(models[0][1], models[1][1])
-
-
 def test_an_entry_that_no_participant_shares_keeps_its_value_at_the_server() -> None:
     run = toys.run("fedselect", {"limit": 0.0}, participation=0.5, sizes=toys.EQUAL, rounds=1)
     theta, absent = run.state["theta"].clone(), run.fed.params.where(name="fc1.weight")
@@ -150,17 +129,6 @@ def test_an_entry_that_no_participant_shares_keeps_its_value_at_the_server() -> 
 def tensor_shares(run: Run) -> list[Tensor]:
     """Personal share of every tensor, client by client."""
     return [run.state["mask"][:, s.start : s.stop].double().mean(1) for s in run.fed.params]
-
-
-@pytest.mark.parametrize("limit", [0.05, 0.3, 0.5, 0.8])
-def test_masks_only_grow_and_never_exceed_the_limit(limit: float) -> None:
-    run = toys.run("fedselect", {"limit": limit}, participation=0.5, rounds=1)
-    for _ in (2, 3):
-        before = run.state["mask"].clone()
-        run.step()
-        assert not bool((before & ~run.state["mask"]).any())
-        assert all(bool((share <= limit).all()) for share in tensor_shares(run))
-    assert bool(run.state["mask"].any())
 
 
 def test_exact_growth_takes_the_share_of_what_is_left_up_to_the_limit() -> None:
@@ -232,12 +200,6 @@ def test_the_code_grows_with_every_third_participation_after_the_first() -> None
         True,
         False,
     ]
-
-
-def test_a_row_s_largest_are_counted_exactly_and_ties_go_to_the_earlier() -> None:
-    scores = torch.tensor([[1.0, 3.0, 3.0, 3.0], [0.0, 0.0, 0.0, 0.0], [4.0, 3.0, 2.0, 1.0]])
-    expected = [[False, True, True, False], [False] * 4, [True] * 4]
-    assert topk_mask(scores, torch.tensor([2, 0, 4])).tolist() == expected
 
 
 # -- transcriptions --------------------------------------------------------------------------------
@@ -425,12 +387,6 @@ def test_batch_norm_left_in_evaluation_mode_trains_on_the_statistics_of_the_firs
     assert torch.equal(left.state["w"][:, stats], first[:, stats])
     assert not torch.equal(code.state["w"][:, stats], first[:, stats])
     assert not torch.equal(left.state["w"][:, ~stats], first[:, ~stats])
-
-
-def test_without_batch_norm_the_mode_that_scoring_leaves_makes_no_difference() -> None:
-    one, other = (toys.run("fedselect", {"mode": mode}, rounds=5) for mode in ("code-eval", "code"))
-    assert torch.equal(one.state["w"], other.state["w"])
-    assert torch.equal(one.state["mask"], other.state["mask"])
 
 
 # -- bytes -----------------------------------------------------------------------------------------

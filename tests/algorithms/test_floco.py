@@ -14,7 +14,6 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.math.simplex import principal, spread
-from repfl.bench.check import contract
 from tests.algorithms import plain, toys
 
 SIZES = (25, 7, 12, 16)
@@ -70,17 +69,6 @@ def test_draws_lie_in_the_simplex_at_first_and_near_the_place_afterwards() -> No
     assert away.max() > 0.1
 
 
-def test_places_are_the_centre_before_tau_and_points_of_the_simplex_after_it() -> None:
-    before, after = (
-        toys.run("floco", {"endpoints": 3, "tau": tau}, dtype=torch.float64).state["places"]
-        for tau in (5, 1)
-    )
-    assert torch.equal(before, torch.full_like(before, 1 / 3))
-    assert (after >= 0).all()
-    torch.testing.assert_close(after.sum(1), torch.ones(len(after), dtype=after.dtype))
-    assert len({tuple(row) for row in after.tolist()}) > 2
-
-
 def test_places_are_found_in_round_tau_from_everybody_and_stay() -> None:
     states = [
         toys.run("floco", {"endpoints": 3, "tau": 1}, rounds=rounds, participation=0.5).state[
@@ -90,13 +78,6 @@ def test_places_are_found_in_round_tau_from_everybody_and_stay() -> None:
     ]
     assert not torch.equal(states[0], states[1])
     assert torch.equal(states[1], states[2])
-
-
-def test_scored_heads_are_mixed_from_the_endpoints() -> None:
-    run = toys.run("floco", {"endpoints": 3, "tau": 1}, dtype=torch.float64)
-    at = run.fed.params.head_weight
-    heads = toys.everybody(run)[:, at.start : at.stop]
-    assert plain.apart(run.state["places"] @ run.state["ends"].flatten(1), heads) < 1e-12
 
 
 # -- a plain transcription -------------------------------------------------------------------------
@@ -235,15 +216,3 @@ def test_floco_bills_all_endpoints_and_one_round_of_everybody() -> None:
         4 * 2 * floats,
     ]
     assert toys.traffic(run, "up_codes") == toys.traffic(run, "down_codes") == [0] * 3
-
-
-@pytest.mark.parametrize(
-    "promise", [contract.finite, contract.stacked, contract.billed, contract.resumable]
-)
-@pytest.mark.parametrize("plus_epochs", [0, 1])
-def test_floco_keeps_the_contract_across_its_projection(promise: Any, plus_epochs: int) -> None:
-    promise(
-        contract.Situation(
-            "floco", "tiny-bn", 0.5, (("endpoints", 3), ("tau", 1), ("plus_epochs", plus_epochs))
-        )
-    )

@@ -12,7 +12,6 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.engine.batches import Schedule, plan_batches, steps_per_epoch
 from repfl.algorithms.flute import misalignment
-from repfl.bench.check import contract
 from tests.algorithms import plain, toys
 
 OFF = {"align": 0.0, "head_decay": 0.0, "feature_decay": 0.0, "server_lr": 0.0}
@@ -192,17 +191,3 @@ def test_flute_bills_body_head_weight_and_a_bit_per_class() -> None:
     assert toys.traffic(run, "up_values") == [4 * 4 * floats] * 3
     assert toys.traffic(run, "up_codes") == [4 * ((classes + 7) // 8)] * 3
     assert toys.traffic(run, "down_codes") == [0] * 3
-
-
-@pytest.mark.parametrize(
-    "promise", [contract.finite, contract.stacked, contract.billed, contract.newcomers]
-)
-def test_the_benchmarks_variant_keeps_the_contract(promise: Any) -> None:
-    promise(
-        contract.Situation(
-            "flute",
-            "tiny-bn",
-            0.5,
-            (("detach", True), ("newcomer", "global"), ("mode", "flbench"), ("body_epochs", 1)),
-        )
-    )

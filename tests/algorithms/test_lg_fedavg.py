@@ -109,10 +109,3 @@ def test_newcomers_hold_their_initial_layers_or_the_average() -> None:
     assert torch.allclose(
         toys.everybody(other)[absent][:, local], other.fed.trained[:, local].mean(0)
     )
-
-
-def test_the_shared_layers_travel_both_ways() -> None:
-    run = toys.run("lg-fedavg", {"shared": "first"}, participation=0.5)
-    for direction in ("up", "down"):
-        assert toys.traffic(run, f"{direction}_values") == [4 * 3 * 80] * 3
-        assert toys.traffic(run, f"{direction}_codes") == [0] * 3

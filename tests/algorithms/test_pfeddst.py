@@ -100,35 +100,12 @@ def test_score_without_loss_and_recency_is_the_header_term() -> None:
     )
 
 
-def test_score_of_equal_headers_without_loss_chooses_the_random_graph() -> None:
-    run, scores = at_round({"alpha": 0.0, "recency": None}, 2)
-    assert bool((others(scores) == 1).all())
-    graph = run.fed.topology.best(scores, 2)
-    assert torch.equal(graph, run.fed.topology.best(at_round({"selection": "random"}, 2)[1], 2))
-    assert torch.equal(graph, peers.topology_at(run.fed, 2).pull(2))
-
-
-def test_infinite_recency_is_the_limit_of_a_large_rate() -> None:
-    last = torch.ones(6, 6, dtype=torch.int64)
-    assert torch.equal(
-        at_round({"recency": None}, 3, last=last)[1], at_round({"recency": 1e6}, 3, last=last)[1]
-    )
-
-
 def test_zero_recency_leaves_only_peers_never_chosen() -> None:
     last = torch.zeros(6, 6, dtype=torch.int64)
     last[:, :3] = 1
     scores = at_round({"recency": 0.0}, 3, last=last)[1]
     assert bool((scores[:, :3] == 0).all())
     assert bool((scores[:, 3:] > 0).all())
-
-
-def test_a_small_rate_ranks_by_waiting_time() -> None:
-    last = torch.tensor([1, 2, 3, 4, 5, 6]).expand(6, 6).contiguous()
-    scores = at_round({"recency": 1e-12, "alpha": 0.0}, 7, last=last)[1]
-    assert torch.allclose(
-        scores[0] / scores[0, 5], torch.tensor([6.0, 5, 4, 3, 2, 1], dtype=torch.float64)
-    )
 
 
 def test_peers_never_chosen_count_from_round_zero_where_taken_literally() -> None:
@@ -138,17 +115,6 @@ def test_peers_never_chosen_count_from_round_zero_where_taken_literally() -> Non
 
 
 # -- limiting cases --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
-def test_pfeddst_freezes_the_other_part_bit_for_bit(model: str) -> None:
-    headers = toys.run("pfeddst", {"degree": 0}, model=model, epochs=0, **SGD)
-    extractors = toys.run("pfeddst", {"degree": 2, "head_epochs": 0}, model=model, **SGD)
-    head, start = headers.fed.params.head, headers.fed.new_model()
-    assert torch.equal(headers.state["w"][:, ~head], start[~head].expand(6, -1))
-    assert torch.equal(extractors.state["w"][:, head], start[head].expand(6, -1))
-    assert not torch.equal(headers.state["w"][:, head], start[head].expand(6, -1))
-    assert not torch.equal(extractors.state["w"][:, ~head], start[~head].expand(6, -1))
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-bn"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,6 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.math import box
 from repfl.algorithms.math.gaussian import discriminant
-from repfl.bench.check import contract
 from tests.algorithms import plain, toys
 
 SIZES = (25, 7, 12, 16)
@@ -63,14 +60,6 @@ def test_local_weights_ignore_global_statistics_except_for_absent_classes() -> N
         for one, other in zip(head_of(run.fed, before[i]), head_of(run.fed, after[i]), strict=True):
             assert torch.allclose(one[common], other[common], rtol=1e-9)
             assert not torch.isclose(one[~common], other[~common]).all() or not (~common).any()
-
-
-def test_one_weight_or_two() -> None:
-    run = toys.run("pfedfda", {"beta": "single"}, sizes=SIZES, dtype=torch.float64)
-    assert torch.equal(run.state["beta"][:, 0], run.state["beta"][:, 1])
-    two = toys.run("pfedfda", sizes=SIZES, dtype=torch.float64).state["beta"]
-    assert not torch.equal(two[:, 0], two[:, 1])
-    assert ((two >= 0) & (two <= 1)).all()
 
 
 def test_clients_too_small_for_folds_use_global_statistics_only() -> None:
@@ -242,23 +231,6 @@ def test_pfedfda_follows_its_plain_transcription(compat: str, stack: int) -> Non
     for name in ("means", "cov", "beta"):
         assert plain.apart(expected[name], run.state[name]) < 1e-9
     assert plain.apart(expected["scored"], toys.everybody(run)) < 1e-9
-
-
-def test_pfedfda_bills_body_means_and_half_a_covariance() -> None:
-    run = toys.run("pfedfda", sizes=toys.EQUAL)
-    params = run.fed.params
-    floats = params.parameters - int(params.head.sum()) + run.fed.classes * 32 + 32 * 33 // 2
-    for way in ("up", "down"):
-        assert toys.traffic(run, f"{way}_values") == [4 * 4 * floats] * 3
-        assert toys.traffic(run, f"{way}_codes") == [0] * 3
-
-
-@pytest.mark.parametrize(
-    "promise", [contract.finite, contract.stacked, contract.billed, contract.pure_scoring]
-)
-@pytest.mark.parametrize("hp", [("compat", "flbench"), ("beta", "single")], ids=str)
-def test_variants_keep_the_contract(promise: Any, hp: tuple[str, Any]) -> None:
-    promise(contract.Situation("pfedfda", "tiny-bn", 0.5, (hp,)))
 
 
 def test_the_benchmarks_participants_arrive_with_a_linear_head_and_score_with_another() -> None:

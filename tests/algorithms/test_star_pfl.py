@@ -144,39 +144,6 @@ def test_thresholds_above_one_freeze_everything_at_the_first_measurement_with_re
     assert two.fed.logged["trained"] == pytest.approx(1 / 6)
 
 
-@pytest.mark.parametrize("masked", ["all", "weights"])
-def test_frozen_entries_keep_their_bits_in_training_and_in_aggregation(masked: str) -> None:
-    hp = {"server_threshold": 0.9, "client_threshold": 0.9, "masked": masked}
-    before, after = (
-        toys.run("star-pfl", hp, rounds=rounds, momentum=0.9, weight_decay=0.01)
-        for rounds in (3, 4)
-    )
-    params, state = after.fed.params, before.state
-    client = active_after(state, params, "client", 0.9)
-    server = active_after(state, params, "server", 0.9)[0]
-    frozen = ~client
-    if masked == "weights":
-        frozen = frozen & params.select(lambda s: s.name.endswith("weight"))
-    assert after.fed.trained is not None
-    assert 0.01 < frozen.double().mean() < 0.95
-    assert torch.equal(after.fed.trained[frozen], state["theta"].expand_as(frozen)[frozen])
-    assert torch.equal(after.state["theta"][~server], state["theta"][~server])
-    assert not bool(server.all())
-    biases = ~client & ~params.select(lambda s: s.name.endswith("weight"))
-    assert torch.equal(after.fed.trained[biases], state["theta"].expand_as(biases)[biases]) == (
-        masked == "all"
-    )
-
-
-def test_bookkeeping_stays_in_its_bounds() -> None:
-    run = toys.run("star-pfl", HALF, model="tiny-bn", participation=0.5, rounds=3)
-    for who in ("server", "client"):
-        own = star_pfl.Tracker(**star_pfl.tracker_state(who, run.state))
-        assert int(own.period.min()) >= 1
-        assert int(own.frozen.min()) >= 0
-        assert bool((own.active | ~own.trial).all())
-
-
 # -- the plain transcription -----------------------------------------------------------------------
 
 

@@ -75,10 +75,6 @@ def test_a_round_has_one_graph_and_the_next_another() -> None:
     assert not torch.equal(graphs(30).regular(4), graphs(30, round_=2).regular(4))
 
 
-def test_constant_scores_choose_the_random_graph_bit_for_bit() -> None:
-    assert torch.equal(graphs(30).best(torch.full((30, 30), 0.7), 4), graphs(30).pull(4))
-
-
 def test_permuted_clients_choose_permuted_peers() -> None:
     scores, order = values(12, 12), torch.from_numpy(Streams(0).at("order").permutation(12))
     assert torch.equal(
@@ -87,12 +83,6 @@ def test_permuted_clients_choose_permuted_peers() -> None:
 
 
 # -- mixing ----------------------------------------------------------------------------------------
-
-
-def test_mixing_with_the_identity_returns_the_same_bits() -> None:
-    x = values(6, 50)
-    for mask in (torch.ones(50, dtype=torch.bool), torch.arange(50) < 20):
-        assert torch.equal(topology.mix(x, graphs(6).mixing("none", 3), mask), x)
 
 
 def test_mixing_in_blocks_is_mixing_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
