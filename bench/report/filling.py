@@ -187,6 +187,9 @@ def _points(data: pd.DataFrame, printed: Mapping[str, Mapping[str, Any]]) -> Ite
         )
 
 
+SCALES = {"paper": "full scale", "desk": "reduced run", "smoke": "toy run"}
+
+
 def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
     """A figure's curves, where it has any."""
     if not {"label", "round", "mean", "column"} <= set(data.columns):
@@ -200,7 +203,7 @@ def _lines(data: pd.DataFrame) -> dict[str, dict[str, list[list[float]]]]:
         value = cell["mean"] if _known(cell["mean"]) else cell.get("value")
         if value is None or not _known(value):
             continue
-        what = log or (f"{cell['scale']} scale" if mixed else "")
+        what = log or (SCALES.get(cell["scale"], "") if mixed else "")
         name = f"{cell['label']}{f', {what}' if what else ''}"
         line = found.setdefault(str(cell[panel]), {}).setdefault(name, [])
         line.append([float(cell["round"]), round(float(value), 3)])

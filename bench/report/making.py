@@ -12,8 +12,9 @@ from typing import Any
 
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Planned, asked_beside, unique
-from repfl.bench.report import cache, facts
+from repfl.bench.report import cache
 from repfl.bench.report.sheet import Book, Sheet, as_json
+from repfl.bench.report.site import facts
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Store, writing
 from repfl.datasets.core.paths import real_path
@@ -86,10 +87,10 @@ def report(asked: Asked, store: Store, out: Path) -> Reported:
         found.problems = list(dict.fromkeys([*found.problems, *test["problems"]]))
         whole = cache.digest([keys, provenance.commit()["commit"], str(out)])
         if kept.get("pages", whole) is None:
-            from repfl.bench.report import site
+            from repfl.bench.report.site import pages
 
             book = _book(asked, parts, found.sheets, test["table"], store, out)
-            kept.put("pages", whole, True, site.write(book, out))
+            kept.put("pages", whole, True, pages.write(book, out))
     return found
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from repfl.bench.report.sheet import Number, Said, Sheet
+from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.verdict import EXACT, UNJUDGED, Kind, Verdict
 
 STATES = {
@@ -21,10 +22,10 @@ STATES = {
 }
 """By verdict, in the order of every legend: the class that colours it, and its sign."""
 CLAIMS = {
-    "holds": Verdict.REPRODUCED,
-    "does not hold": Verdict.DIFFERS,
-    "contradicts the paper's own numbers": Verdict.DIFFERS,
-    "undecided": Verdict.UNDECIDED,
+    str(State.HOLDS): Verdict.REPRODUCED,
+    str(State.FAILS): Verdict.DIFFERS,
+    str(State.CONTRADICTED): Verdict.DIFFERS,
+    str(State.OPEN): Verdict.UNDECIDED,
 }
 """The verdict whose colour each standing of a claim has."""
 PLURAL = ("hold", "do not hold", "contradict the paper's own numbers", "undecided")
@@ -33,11 +34,6 @@ PLURAL = ("hold", "do not hold", "contradict the paper's own numbers", "undecide
 def state(verdict: str) -> str:
     """Return the class of a verdict; a published range without a value is not measured."""
     return STATES.get(verdict, STATES[str(Verdict.MISSING)])[0]
-
-
-def claim_state(claim: Said) -> str:
-    """Return what became of a claim."""
-    return claim.state
 
 
 @dataclass(frozen=True)
@@ -62,9 +58,7 @@ def dots(sheet: Sheet) -> list[Dot]:
     ]
     for claim in sheet.claims:
         said = Dot(
-            str(CLAIMS[claim_state(claim)]),
-            f"{sheet.page}#claim-{claim.id}",
-            f"claim: {claim.text}",
+            str(CLAIMS[claim.state]), f"{sheet.page}#claim-{claim.id}", f"claim: {claim.text}"
         )
         found += [said] * len(claim.sources)
     return found
@@ -123,7 +117,7 @@ class Summary:
     @property
     def held(self) -> dict[str, int]:
         """Count the paper's claims by standing; checks of ours are left out."""
-        given = Counter(claim_state(claim) for _, claim in self.claims if not claim.ours)
+        given = Counter(claim.state for _, claim in self.claims if not claim.ours)
         return {name: given[name] for name in CLAIMS}
 
     @property

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from repfl.bench.report import filling, render, site
+from repfl.bench.report import filling, render
 from repfl.bench.report.sheet import Book
+from repfl.bench.report.site import pages
 from repfl.paper_tables.core.result import Table
 from tests.bench.report import sample
 
@@ -113,5 +114,5 @@ def write(out: Path) -> Book:
         records="../results",
         out=str(out),
     )
-    site.write(book, out)
+    pages.write(book, out)
     return book

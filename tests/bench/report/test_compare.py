@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.report import compare
 from repfl.bench.report.sheet import Book
+from repfl.bench.report.site import compare
 from tests.bench.report import book
 
 

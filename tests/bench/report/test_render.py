@@ -179,9 +179,9 @@ def test_summaries_count_verdicts_and_claims() -> None:
 
 
 def test_a_sentence_that_its_own_paper_contradicts_needs_no_run() -> None:
-    sheet = sheets()[0]
-    claims = tuple(replace(c, printed=False, holds=None) for c in sheet.claims)
-    (found,) = overview.summaries([replace(sheet, claims=claims)], {})
+    claims = tuple(replace(c, printed=False, found=None) for c in sample.small_table().claims)
+    sheet = sheet_of(replace(sample.small_table(), claims=claims), {})
+    (found,) = overview.summaries([sheet], {})
     assert found.standings == "3 contradict the paper's own numbers"
 
 

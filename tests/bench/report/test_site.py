@@ -13,8 +13,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from repfl.bench.report import site
 from repfl.bench.report.sheet import Book
+from repfl.bench.report.site import pages
 from tests.bench.report.browsers import Watched, axe, chromium
 from tests.bench.report.firefox import Firefox
 
@@ -94,7 +94,7 @@ def test_a_curve_that_is_not_ours_has_a_name_even_if_it_is_alone(
     watched: Watched, book: Book, tmp_path: Path
 ) -> None:
     runs = {cell: {**run, "curve": []} for cell, run in book.runs.items()}
-    site.write(replace(book, runs=runs), tmp_path)
+    pages.write(replace(book, runs=runs), tmp_path)
     page = watched.open(tmp_path / "paper-a" / "table1.html", "#separate.easy")
     assert "the authors' log" in page.locator("#curve .legend button").inner_text()
     page.locator("#curve .legend button").click()
@@ -205,7 +205,7 @@ def test_a_number_tells_its_own_scale_and_log_values_as_logged(
         replace(sheet, numbers=tuple(replace(n, kind="log value") for n in sheet.numbers))
         for sheet in book.sheets
     ]
-    site.write(replace(book, runs=runs, sheets=logged), tmp_path)
+    pages.write(replace(book, runs=runs, sheets=logged), tmp_path)
     page = watched.open(tmp_path / "paper-a" / "table1.html", NUMBER)
     assert "ours, seed 1 (full scale)" in page.locator("#curve .legend").inner_text()
     text = page.locator("#number").inner_text()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from repfl.bench.evidence import floors
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.recipes import recipe_from
-from repfl.bench.report import splits
+from repfl.bench.report.site import splits
 from repfl.datasets.core.partition import partition
 
 

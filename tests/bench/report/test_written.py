@@ -12,8 +12,8 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
 
-from repfl.bench.report import formulas, site, words
 from repfl.bench.report.sheet import Book
+from repfl.bench.report.site import formulas, pages, words
 from tests.bench.report import book as books
 
 
@@ -67,7 +67,7 @@ def test_a_protocol_of_ones_own_says_what_it_asks_and_what_it_found(
     sheet = replace(sheet, numbers=tuple(replace(n, source="") for n in sheet.numbers))
     told = {"own": {"title": "Own", "year": 2026, "about": "What is asked here?"}}
     page = replace(book, sheets=[*book.sheets, sheet], papers=book.papers | told)
-    site.write(page, tmp_path)
+    pages.write(page, tmp_path)
     first = (tmp_path / "index.html").read_text("utf-8")
     article = re.search(r'<article class="paper" id="paper-own">(.*?)</article>', first, re.S)
     assert article
@@ -85,7 +85,7 @@ def test_seeds_stand_beside_numbers_where_rows_have_different_ones(
     ]
     said = []
     for name, sheets in (("alike", alike), ("different", book.sheets)):
-        site.write(replace(book, sheets=sheets), tmp_path / name)
+        pages.write(replace(book, sheets=sheets), tmp_path / name)
         text = (tmp_path / name / "paper-a" / "table1.html").read_text("utf-8")
         said.append(set(re.findall(r'class="seeds">\((\d)\)<', text)))
     assert said[0] == set()
@@ -96,7 +96,7 @@ def test_notes_have_an_anchor_for_every_numbered_row_that_texts_refer_to(
     tmp_path: Path, book: Book
 ) -> None:
     sheet = replace(book.sheets[0], notes=("As printed. README, 17 and 18.",))
-    site.write(replace(book, sheets=[sheet]), tmp_path)
+    pages.write(replace(book, sheets=[sheet]), tmp_path)
     text = (tmp_path / "paper-a" / "table1.html").read_text("utf-8")
     assert 'notes, 17</a> and <a href="notes.html#note-18">18</a>' in text
     notes = (tmp_path / "paper-a" / "notes.html").read_text("utf-8")

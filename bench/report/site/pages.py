@@ -11,10 +11,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
-from repfl.bench.report import compare, formulas, numbers, overview, words
+from repfl.bench.report import numbers, overview
 from repfl.bench.report.address import embedded, emphasise, linked, noted, readme, slug
-from repfl.bench.report.leaderboard import Leaderboard, leaderboard
 from repfl.bench.report.sheet import Book, Number, Sheet
+from repfl.bench.report.site import compare, formulas, words
+from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard
+from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -111,7 +113,6 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "bibtex": words.BIBTEX.replace("COMMIT", commit),
         "glossary": words.GLOSSARY,
         "dots": overview.dots,
-        "standing": overview.claim_state,
         "claim_verdicts": {name: str(verdict) for name, verdict in overview.CLAIMS.items()},
         "desk": numbers.MARKS["desk"],
         "exact": EXACT,
@@ -133,7 +134,7 @@ def _first_screen(
             (sheet, claim)
             for sheet in book.sheets
             for claim in sheet.claims
-            if claim.printed is False
+            if claim.state == State.CONTRADICTED
         ],
         "differing": overview.differing(book.sheets),
         "points": [

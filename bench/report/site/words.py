@@ -7,8 +7,8 @@ import zipfile
 from pathlib import Path
 
 from repfl.bench.report.address import slug
-from repfl.bench.report.leaderboard import Leaderboard
 from repfl.bench.report.sheet import Book, Number, Sheet
+from repfl.bench.report.site.leaderboard import Leaderboard
 from repfl.paper_tables.core.verdict import Kind
 
 SCALES = {

@@ -87,7 +87,7 @@ def _sizes(shares: ClientSplits, pool: Pool, seed: int) -> str:
     sizes = [len(index) for index in shares.train]
     classes = [len(np.unique(pool.labels[index])) for index in shares.train]
     return (
-        "Clients across, classes down; darker is a larger share of the client's training images."
+        "Clients across, classes down; the stronger the colour, the larger the class's share."
         f" Training images per client: {min(sizes):,} to {max(sizes):,}; classes per client:"
         f" {min(classes)} to {max(classes)} (seed {seed})."
     )

@@ -89,7 +89,7 @@ def of_method(name: str) -> dict[str, Any]:
 
 def of_dataset(name: str, planned: Sequence[Planned]) -> dict[str, Any]:
     """Return what the registry says of a data set, with pictures of its splits."""
-    from repfl.bench.report import splits
+    from repfl.bench.report.site import splits
     from repfl.datasets.core.registry import get, names
 
     if name not in names():
