@@ -11,7 +11,7 @@ from typing import Any
 
 from repfl.bench.report.sheet import Number, Said, Sheet
 from repfl.paper_tables.core.result import State
-from repfl.paper_tables.core.verdict import EXACT, UNJUDGED, Kind, Verdict
+from repfl.paper_tables.core.verdict import EXACT, MARGIN, UNJUDGED, Kind, Verdict
 
 STATES = {
     str(Verdict.REPRODUCED): ("reproduced", "✓"),
@@ -172,24 +172,22 @@ def summaries(
 def title(found: Sequence[Summary]) -> str:
     """Return the finding of the whole report: what re-running at full scale has shown so far."""
     toy = all(sheet.scale == "smoke" for summary in found for sheet in summary.sheets)
-    judged, untouched = [], 0
-    for summary in (each for each in found if each.published):
-        mine = _judged(summary.numbers)
-        judged += mine
-        untouched += not mine
+    judged = [number for summary in found for number in _judged(summary.numbers)]
     if not judged:
         exact = [n for s in found for n in s.numbers if n.kind in EXACT]
         same = sum(n.verdict == Verdict.REPRODUCED for n in exact)
         match = f"{same} of {len(exact)} numbers that need no training match"
         return f"Toy run: {match}" if toy else f"{match}; no run at full scale yet"
     given = Counter(n.verdict for n in judged)
-    parts = [
-        f"{given[str(Verdict.REPRODUCED)]:,} of {_count(len(judged), 're-run number')} reproduced",
+    close = sum(n.gap is not None and abs(n.gap) <= MARGIN for n in judged)
+    verdicts = (
+        f"{given[str(Verdict.REPRODUCED)]:,} reproduced",
         f"{given[str(Verdict.DIFFERS)]:,} differ" + "s" * (given[str(Verdict.DIFFERS)] == 1),
         f"{given[str(Verdict.UNDECIDED)]:,} undecided",
-    ]
-    rest = f"; {_count(untouched, 'paper')} not yet re-run at full scale" if untouched else ""
-    return ", ".join(parts) + rest
+    )
+    lie = "lies" if close == 1 else "lie"
+    found_close = f"{close:,} of {_count(len(judged), 're-run number')} {lie} within one point"
+    return f"{found_close}: {', '.join(verdicts)}"
 
 
 def lead(found: Sequence[Summary]) -> str:
