@@ -35,7 +35,7 @@
       el("svg:line", { x1: 300, x2: 300, y1: 18, y2: 54, stroke: "var(--edge)", "stroke-dasharray": "2 3" }),
       el("svg:line", { x1: px(n.low), x2: px(n.high), y1: 36, y2: 36, stroke: `var(--${STATES[n.verdict]})`, "stroke-width": 4 }),
       el("svg:circle", { cx: px(n.gap), cy: 36, r: 7, fill: `var(--${STATES[n.verdict]})` }),
-      text(300, 12, "margin"), text(px(-margin), 68, told(-margin)), text(300, 68, "0"), text(px(margin), 68, `+${told(margin)}`), text(20, 81, "ours lower", "start"), text(580, 81, "ours higher", "end"));
+      text(300, 12, `margin ±${told(margin)}`), text(300, 68, "0"), ...[n.low, n.high].map(v => text(px(v), 68, Math.abs(px(v) - 300) < 30 ? "" : told(v))), text(20, 81, "ours lower", "start"), text(580, 81, "ours higher", "end"));
   }
 
   function page(n) {
