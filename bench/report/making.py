@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Planned, asked_beside, unique
@@ -18,7 +18,9 @@ from repfl.bench.report.site import facts
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Store, writing
 from repfl.datasets.core.paths import real_path
-from repfl.paper_tables.core.result import Result, Table
+
+if TYPE_CHECKING:
+    from repfl.paper_tables.core.result import Result
 
 ASKED = 12
 """A command names as many cells at most; of more it names the artefact."""
@@ -168,6 +170,7 @@ def _part(
 
 def _readings(results: Iterable[Result]) -> list[list[str]]:
     """Return how many verdicts come out how under each reading of a printed ±: a head and lines."""
+    from repfl.paper_tables.core.result import Table
     from repfl.paper_tables.core.verdict import readings
 
     found = readings(result.frame for result in results if isinstance(result, Table))
@@ -182,6 +185,8 @@ def _narrowed(result: Result, planned: Sequence[Planned]) -> Result:
     """Return a table with those rows and columns of which some cell is planned, and without the
     claims, which are about the whole table.
     """
+    from repfl.paper_tables.core.result import Table
+
     if not isinstance(result, Table):
         return result
     mine = [item for item in planned if item.key == result.key]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from repfl.bench.report.sheet import Number, Said, Sheet
-from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.verdict import EXACT, MARGIN, UNJUDGED, Kind, Verdict
 
 STATES = {
@@ -22,12 +21,14 @@ STATES = {
 }
 """By verdict, in the order of every legend: the class that colours it, and its sign."""
 CLAIMS = {
-    str(State.HOLDS): Verdict.REPRODUCED,
-    str(State.FAILS): Verdict.DIFFERS,
-    str(State.CONTRADICTED): Verdict.DIFFERS,
-    str(State.OPEN): Verdict.UNDECIDED,
+    "holds": Verdict.REPRODUCED,
+    "does not hold": Verdict.DIFFERS,
+    "contradicts the paper's own numbers": Verdict.DIFFERS,
+    "undecided": Verdict.UNDECIDED,
 }
-"""The verdict whose colour each standing of a claim has."""
+"""The verdict whose colour each state of a claim has. The states are written out, since the module
+that has them imports Matplotlib.
+"""
 PLURAL = ("hold", "do not hold", "contradict the paper's own numbers", "undecided")
 
 
