@@ -19,7 +19,13 @@ POINT_WORDS = {
     "post_agg": "after aggregation",
     "start": "at the start of a round",
 }
+SCALE_WORDS = {"smoke": "Toy run", "desk": "Reduced run", "paper": "Full run"}
 AVERAGE_WORDS = {"clients": "unweighted mean over clients", "pooled": "pooled over all test images"}
+
+
+def kind_of_run(scale: str) -> str:
+    """Return what a scale is called where people read."""
+    return SCALE_WORDS.get(scale, "Runs")
 
 
 def caption(
@@ -46,7 +52,7 @@ def caption(
         if w
     )
     seeds = ", ".join(str(s) for s in sorted(cells["seed"].unique()))
-    named = size or f"Scale {evidence.scale}"
+    named = size or kind_of_run(evidence.scale)
     scale = f"{named}: {setting(cells)}; {'seeds' if ',' in seeds else 'seed'} {seeds}"
     if not accuracy:
         return f"{what} {scale}."
@@ -54,17 +60,20 @@ def caption(
         f"{what} Test accuracy in percent on the clients' own test images ({metric}). {scale}; mean"
         " ± standard deviation over seeds"
     )
-    return f"{text} (ddof 1)." + (f" Floor: the accuracy of {FLOOR}." if floor else "")
+    return f"{text} (ddof 1)." + (
+        f" Majority-class baseline: the accuracy of {FLOOR}." if floor else ""
+    )
 
 
 def stamp(evidence: Evidence, cells: pd.DataFrame | None = None) -> str:
-    """What stands above every figure: scale, data, clients, rounds and seeds of the finished runs,
-    or of those among some cells.
+    """What stands above every figure: kind of run, data, clients, rounds and seeds of the finished
+    runs, or of those among some cells.
     """
     cells = evidence.cells if cells is None else cells
     done = cells[cells["status"] == "done"]
     if done.empty:
-        return f"{evidence.scale} scale: no run"
+        return f"{SCALE_WORDS.get(evidence.scale, 'Runs')}: nothing has run"
     seeds = sorted(set(done["seed"]))
     count = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
-    return f"{evidence.scale} scale: {setting(done)}, {count} ({', '.join(map(str, seeds))})"
+    named = ", ".join(map(str, seeds))
+    return f"{kind_of_run(evidence.scale)}: {setting(done)}, {count} ({named})"

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.paper_tables.core import forms, tables
+from repfl.paper_tables.core.captions import kind_of_run
 from repfl.paper_tables.core.evidence import Evidence, pick, setting
 from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
@@ -116,9 +117,9 @@ def table3(evidence: Evidence) -> Table:
         claims=lambda frame: claims(evidence, frame),
         caption=(
             "MiB per client and round at α = 0.1, averaged over clients, rounds of the phase, and"
-            f" seeds; read from the ledger that every message passes. Scale {evidence.scale}:"
-            f" {setting(evidence.cells)}. The rows of FedAvg and FedCAC are closed-form and held to"
-            " the printed digits, but for CIFAR-100 after β."
+            " seeds, as billed by the messages of the runs."
+            f" {kind_of_run(evidence.scale)}: {setting(evidence.cells)}. The rows of"
+            " FedAvg and FedCAC are computed exactly, but for CIFAR-100 after β."
         ),
         floor=False,
     )
