@@ -253,7 +253,10 @@ def _sentences(summary: Summary) -> Iterator[str]:
     if trained:
         judged = _judged(trained)
         given = Counter(n.verdict for n in judged)
-        told = ", ".join(f"{given[v]} {v}" for v in STATES if given[v])
+        plural = {str(Verdict.DIFFERS): "differ"}
+        told = ", ".join(
+            f"{given[v]} {plural.get(v, v) if given[v] > 1 else v}" for v in STATES if given[v]
+        )
         yield (
             f"{len(judged)} of {len(trained)} trained numbers were re-run at full scale"
             f"{_single(judged)}: {told}."
