@@ -13,16 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from repfl.paper_tables.core import evidence as evidence_core
 from repfl.paper_tables.core import statistics
-from repfl.paper_tables.core.evidence import (
-    Evidence,
-    first,
-    listed,
-    places,
-    scores,
-    tier,
-    why_missing,
-)
+from repfl.paper_tables.core.evidence import Evidence, first, listed, places, scores, why_missing
 from repfl.paper_tables.core.noise import pool
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, TableLayout
 from repfl.paper_tables.core.seeds import OfSeed, common_floor, mixed
@@ -171,7 +164,7 @@ def gather(
         "scale": scale,
         "floor": _floor(done, floor),
         "method": str(first(cells, "method", "")),
-        "tier": tier(cells),
+        "tier": evidence_core.tier(cells),
         "ids": tuple(listed(done, "id")),
         "by_seed": _by_seed(done, values, floor, clients),
     }

@@ -93,4 +93,5 @@ def test_clients_that_never_took_part_take_no_memory(monkeypatch: pytest.MonkeyP
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 1 << 20  # KiB
+    # of 40 GB; a process begins with the peak of the one that started it
+    assert int(done.stdout) < 4 << 20  # KiB

@@ -157,7 +157,7 @@ def test_load_of_a_paper_leaves_out_runs_of_other_papers_and_scales(tmp_path: Pa
     assert len(repfl.load(tmp_path, measured=False)) == 2
 
 
-@pytest.mark.parametrize("place", [("fedselect", "desk"), ("fedobp", "paper")])
+@pytest.mark.parametrize("place", [("fedselect", "desk"), ("star-pfl", "desk")])
 def test_load_knows_of_measured_values_what_their_grid_says(
     place: tuple[str, str], tmp_path: Path
 ) -> None:

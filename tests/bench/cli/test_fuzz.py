@@ -143,7 +143,9 @@ def toml(value: Any) -> str:
 
 REAL = {
     path: path.read_text()
+    # the two largest grids take seconds to plan, and have nothing that others lack
     for path in (*sorted(PAPERS.glob("*/grid.toml")), ROOT / "bench/examples/all_methods.toml")
+    if path.parent.name not in ("board", "fedobp")
 }
 CHANGES = st.sampled_from(["delete", "repeat", "swap", "cut", "insert", "garble", "quote"])
 SLIPS = st.lists(
@@ -152,7 +154,7 @@ SLIPS = st.lists(
 
 
 @FUZZ
-@given(st.sampled_from(sorted(REAL)), SLIPS, st.sampled_from(["smoke", "desk", "paper"]))
+@given(st.sampled_from(sorted(REAL)), SLIPS, st.sampled_from(["smoke", "desk"]))
 def test_no_slip_in_a_real_grid_leads_to_a_traceback(
     here: Here, tmp_path: Path, source: Path, slips: list[tuple[str, float, str]], scale: str
 ) -> None:
