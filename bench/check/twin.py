@@ -1,9 +1,9 @@
 """Twin rounds: run one round twice from the same state, with a single option switched.
 
-Two settings of a method may be told apart by hours of training, or not differ at all in the
-computation. A twin round shows it in seconds: from one state, how many mask entries differ after
-the round, how far the updates lie apart, and how many bytes more or less are sent. The same round
-from a state that is disturbed by no more than rounding is the noise to compare with.
+Two settings of a method may differ only after hours of training, or not at all. A twin round shows
+which in seconds: from one state, how many mask entries differ after the round, how far apart the
+updates are, and how many bytes more or less are sent. The same round from a state that is disturbed
+by no more than rounding is the noise to compare with.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def _parser_message(error: Any, arguments: list[str], parser: Any) -> str:
 
 
 def _unexpected(error: Exception) -> int:
-    """Print a fault of ours in one line, and write the traceback to a file for whoever mends it."""
+    """Print a fault of ours in one line, and write the traceback to a file for a report."""
     kind = type(error).__name__
     if kind == "DataError":
         return _say(error, INPUT)

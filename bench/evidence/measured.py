@@ -132,7 +132,7 @@ def ids(root: Path | None = None) -> Iterator[tuple[str, str, str]]:
 
 
 def unmeasured(planned: Sequence[Planned], root: Path | None = None) -> list[Planned]:
-    """Return the cells that nobody has published yet, so that several people can share a grid."""
+    """Return the cells that are not published yet, so that several people can share a grid."""
     places = {(item.paper, item.scale) for item in planned}
     known = {cell for paper, scale in places for cell in read(paper, scale, root).cells}
     return [item for item in planned if item.cell.id not in known]

@@ -90,10 +90,10 @@ def work(
     training, cohort = recipe["training"], participants(method, recipe)
     score, train, entries = multiply_adds(*samples.shape_of(recipe))
     visits = cohort * training["rounds"]
-    cohorts, everyone = samples.scorings(method, hp, recipe)
+    tuning = samples.tuning_epochs(method, hp, recipe)
+    cohorts, everyone = samples.scorings(recipe, tuning is not None)
     scored_clients = cohorts * cohort + everyone * residents(recipe)
-    extra = samples.tuning_epochs(method, hp, recipe) or 0.0
-    epochs = training["epochs"] * visits + extra * everyone * residents(recipe)
+    epochs = training["epochs"] * visits + (tuning or 0.0) * everyone * residents(recipe)
     trained = epochs * samples.trained_on(recipe)
     return Work(
         epochs * samples.batches(recipe),

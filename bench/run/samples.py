@@ -103,11 +103,12 @@ def batches(recipe: Mapping[str, Any]) -> float:
     return float(max(1, ceil(samples / batch) if even else samples / batch + 0.5))
 
 
-def scorings(method: str, hp: Mapping[str, Any], recipe: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how often the participants are scored, and how often all clients."""
+def scorings(recipe: Mapping[str, Any], tunes: bool) -> tuple[int, int]:
+    """Return how often the participants are scored, and how often all clients; `tunes`: clients
+    train before they are scored.
+    """
     evaluation, rounds = recipe["evaluation"], int(recipe["training"]["rounds"])
     first = evaluation["every"] if evaluation["start_every"] is None else evaluation["start_every"]
-    tunes = tuning_epochs(method, hp, recipe) is not None
     last = evaluation["finetuned_every"] if tunes else evaluation["every"]
     points, named = evaluation["points"], evaluation["rounds"]
     cohorts = ("start" in points and not tunes) * _due(first, rounds, named)

@@ -4,9 +4,9 @@ The lock is the operating system's own (`flock` through filelock), not a file wi
 kernel lets go of it the moment its process dies, whatever killed it, and never before. On network
 file systems with locks (NFS 4, Lustre, CephFS, GPFS) the server frees those of a lost client after
 its lease, by default 90 seconds. A file system without locks says so in several ways; there,
-filelock's marker files do: whoever makes the file has the lock, and the file says who that is. A
+filelock's marker files do: the process that makes the file has the lock, and is named in it. A
 marker whose process died on this machine is taken over. That of a lost machine stays, and is
-reported with file and host, until somebody deletes it.
+reported with file and host, until a user deletes it.
 """
 
 from __future__ import annotations
