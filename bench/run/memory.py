@@ -25,9 +25,9 @@ COHORTS = 6
 """Models of a round's clients that are held at once: received, trained, momentum, gradients,
 encoded, averaged.
 """
-SMALL = 1 << 30
+SMALL_STATE = 1 << 30
 """Bytes of models below which a method's state is not looked at more closely."""
-FEW = 7
+TOY_CLIENTS = 7
 """Clients of the federation whose state is looked at."""
 
 
@@ -39,7 +39,7 @@ def needed(cell: Cell, device: str, peaks: Mapping[str, int], keeps_models: bool
     more = 3.0 * clients * model if keeps_models else 0.0
     if peak := peaks.get(_like(cell.method, cell.hp, cell.recipe)):
         return max(peak - shared, own) + more
-    if clients * model < SMALL:
+    if clients * model < SMALL_STATE:
         state = 2.0 * clients * model
     else:
         state = state_bytes(cell.method, canonical(cell.hp), canonical(cell.recipe))
@@ -85,7 +85,9 @@ def state_bytes(method: str, hp: str, recipe: str) -> float:
     except Exception:  # such as a graph of more neighbours than there are clients
         return 8.0 * clients * net.params.size
     return sum(
-        value.numel() * value.element_size() * (clients / FEW) ** list(value.shape).count(FEW)
+        value.numel()
+        * value.element_size()
+        * (clients / TOY_CLIENTS) ** list(value.shape).count(TOY_CLIENTS)
         for value in run.state.values()
     )
 
@@ -95,7 +97,7 @@ def _one_sample_each(channels: int, size: int, classes: int) -> ClientData:
 
     from repfl.algorithms.engine.client_data import ClientData
 
-    index = [torch.arange(1)] * FEW
+    index = [torch.arange(1)] * TOY_CLIENTS
     return ClientData(
         torch.zeros(1, size, size, channels, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64),
         index, index, [part[:0] for part in index],

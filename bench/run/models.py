@@ -22,7 +22,7 @@ CHOICES = ("last", "best")
 """Models of the last round, or of the one with the best validation score (test score, if there are
 no validation data).
 """
-AT_ONCE = 16
+CLIENTS_AT_ONCE = 16
 """Clients whose models are computed at once."""
 
 
@@ -43,8 +43,8 @@ def tensors(run: Run) -> dict[str, Tensor]:
     import torch
 
     fed, parts = run.fed, []
-    for first in range(0, fed.N, AT_ONCE):
-        with fed.as_active(range(first, min(first + AT_ONCE, fed.N))):
+    for first in range(0, fed.N, CLIENTS_AT_ONCE):
+        with fed.as_active(range(first, min(first + CLIENTS_AT_ONCE, fed.N))):
             models = run.scored_models()
         if not isinstance(models, torch.Tensor):
             name = type(run.method).__name__
