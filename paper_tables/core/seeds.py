@@ -80,3 +80,17 @@ def paired(frame: pd.DataFrame) -> pd.DataFrame:
                     kept = [run.value for run in runs if run.seed in common]
                     ours[place] = float(np.mean(kept)) if kept else nan
     return frame.assign(ours=pd.Series(ours, dtype=float))
+
+
+def constant_floor(done: pd.DataFrame, name: str) -> float:
+    """Return what a constant reaches, in percent: the mean over finished cells, if it is known."""
+    floors = constant_floors(done, name)
+    known = floors[np.isfinite(floors)]
+    return float(known.mean()) if len(known) else nan
+
+
+def constant_floors(done: pd.DataFrame, name: str) -> np.ndarray:
+    """Return what a constant reaches in every cell, in percent."""
+    if name not in done:
+        return np.full(len(done), nan)
+    return 100 * pd.to_numeric(done[name], errors="coerce").to_numpy(dtype=float)

@@ -10,15 +10,27 @@ from functools import partial
 from math import isfinite, nan
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core import evidence as evidence_core
 from repfl.paper_tables.core import statistics
-from repfl.paper_tables.core.evidence import Evidence, first, listed, places, scores, why_missing
+from repfl.paper_tables.core.evidence import (
+    Evidence,
+    first,
+    listed,
+    places,
+    scores,
+    tier,
+    why_missing,
+)
 from repfl.paper_tables.core.noise import pool
 from repfl.paper_tables.core.result import CELL_FIELDS, Column, TableLayout
-from repfl.paper_tables.core.seeds import OfSeed, common_floor, mixed
+from repfl.paper_tables.core.seeds import (
+    OfSeed,
+    common_floor,
+    constant_floor,
+    constant_floors,
+    mixed,
+)
 from repfl.paper_tables.core.statistics import Prior
 from repfl.paper_tables.core.verdict import (
     EXACT,
@@ -108,23 +120,9 @@ def measure(
     return found | {
         "rule": rule or first(cells, "recipe.evaluation.rule", ""),
         "global": bool(first(cells, "one_model", False)) and scored == "post_agg",
-        "global_floor": _floor(done, f"floor.global.{average}"),
+        "global_floor": constant_floor(done, f"floor.global.{average}"),
         "expected": model,
     }
-
-
-def _floor(done: pd.DataFrame, name: str) -> float:
-    """What a constant reaches, in percent: the mean over finished cells, as far as it is known."""
-    floors = _floors(done, name)
-    known = floors[np.isfinite(floors)]
-    return float(known.mean()) if len(known) else nan
-
-
-def _floors(done: pd.DataFrame, name: str) -> np.ndarray:
-    """What a constant reaches in every cell, in percent."""
-    if name not in done:
-        return np.full(len(done), nan)
-    return 100 * pd.to_numeric(done[name], errors="coerce").to_numpy(dtype=float)
 
 
 def expected(evidence: Evidence, cells: pd.DataFrame) -> Prior | None:
@@ -162,9 +160,9 @@ def gather(
         "df": spread.df,
         "reason": why_missing(cells, scale),
         "scale": scale,
-        "floor": _floor(done, floor),
+        "floor": constant_floor(done, floor),
         "method": str(first(cells, "method", "")),
-        "tier": evidence_core.tier(cells),
+        "tier": tier(cells),
         "ids": tuple(listed(done, "id")),
         "by_seed": _by_seed(done, values, floor, clients),
     }
@@ -177,7 +175,7 @@ def _by_seed(
     seeds = listed(done, "seed")
     if len(values) != len(seeds) or len(set(seeds)) < len(seeds):
         return ()
-    runs = zip(seeds, values, _floors(done, floor), listed(done, "id"), strict=True)
+    runs = zip(seeds, values, constant_floors(done, floor), listed(done, "id"), strict=True)
     return tuple(
         OfSeed(int(seed), float(value), float(low), partial(clients, [id_]))
         if clients
