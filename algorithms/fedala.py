@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import torch
@@ -14,7 +15,6 @@ from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras, cross_entropy_eval
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.params import Slice, columns
-from repfl.algorithms.engine.training import Step
 
 WINDOW = 10
 """Number of last losses whose standard deviation ends the first search."""
@@ -99,20 +99,14 @@ class FedALA(Method[HP]):
 
     HP = HP
 
-    def upper(self, fed: Federation) -> list[Slice]:
-        """Return the tensors that have weights."""
-        trained = fed.params.trained
-        count = len(trained) if self.hp.tensors is None else min(self.hp.tensors, len(trained))
-        return trained[len(trained) - count :]
-
     def init(self, fed: Federation) -> State:
-        keepers = 1 if self.hp.worker == "shared" else fed.N
-        shape = (keepers, sum(s.size for s in self.upper(fed)))
+        workers = 1 if self.hp.worker == "shared" else fed.N
+        shape = (workers, sum(s.size for s in self.upper(fed)))
         return {
             "theta": fed.new_model(),
-            "w": fed.new_models()[:keepers].clone(),
+            "w": fed.new_models()[:workers].clone(),
             "weights": torch.full(shape, self.hp.initial, dtype=fed.dtype, device=fed.device),
-            "searched": torch.zeros(keepers, dtype=torch.bool, device=fed.device),
+            "searched": torch.zeros(workers, dtype=torch.bool, device=fed.device),
         }
 
     def round(self, state: State, fed: Federation) -> State:
@@ -122,11 +116,11 @@ class FedALA(Method[HP]):
         for clients in [[client] for client in fed.sampled] if shared else [fed.active_ids]:
             rows = [row[client] for client in clients]
             with fed.as_active(clients):
-                start, weights, apart = self.aggregate(state, fed, received[rows])
+                start, weights, differs = self.aggregate(state, fed, received[rows])
                 trained[rows] = end = fed.train(start)
-                keepers = self.keepers(fed)
-                state["w"][keepers], state["weights"][keepers] = end, weights
-                state["searched"][keepers] |= apart | shared
+                worker = self.worker(fed)
+                state["w"][worker], state["weights"][worker] = end, weights
+                state["searched"][worker] |= differs | shared
         fed.trained = trained
         theta = torch.where(fed.communicated, fed.mean(fed.up(trained)), state["theta"])
         return state | {"theta": theta}
@@ -134,96 +128,98 @@ class FedALA(Method[HP]):
     def client_params(self, state: State, fed: Federation) -> Tensor:
         return self.aggregate(state, fed, state["theta"].expand(fed.K, -1))[0]
 
-    def keepers(self, fed: Federation) -> Tensor:
-        """Return the rows of the state that belong to the active clients  [K]."""
+    def worker(self, fed: Federation) -> Tensor:
+        """Return the rows of the state that the active clients use  [K]."""
         return torch.zeros_like(fed.active) if self.hp.worker == "shared" else fed.active
+
+    def upper(self, fed: Federation) -> list[Slice]:
+        """Return the tensors that have weights; they have T entries together."""
+        trained = fed.params.trained
+        count = len(trained) if self.hp.tensors is None else min(self.hp.tensors, len(trained))
+        return trained[len(trained) - count :]
 
     def aggregate(
         self, state: State, fed: Federation, theta: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what the active clients start from [K, D], the weights behind it [K, T], and who
-        differs from the global model at all [K].
+        """Return what the active clients start from [K, D], the weights A behind it [K, T], and
+        which clients differ from the global model [K].
         """
-        keepers, places = self.keepers(fed), [s.place for s in self.upper(fed)]
-        own, weights = state["w"][keepers], state["weights"][keepers]
+        worker, places = self.worker(fed), [s.place for s in self.upper(fed)]
+        own = state["w"][worker]
         start = torch.where(fed.communicated, theta, own)
-        away = start - own
-        apart = away[:, fed.params.slices[0].place].sum(1) != 0
-        base, gap = columns(own, places), columns(away, places)
-        thorough = ~state["searched"][keepers]
-        weights = self.search(fed, start, base, gap, weights, apart, thorough)
-        merged = torch.where(apart[:, None], base + weights * gap, columns(start, places))
-        return write_columns(start, places, merged), weights, apart
-
-    # -- the search for the weights ----------------------------------------------------------------
+        differs = (start - own)[:, fed.params.slices[0].place].sum(1) != 0
+        base, gap = columns(own, places), columns(start - own, places)  # w_i, w - w_i  [K, T]
+        weights, first = state["weights"][worker], ~state["searched"][worker]
+        searching = fed.to_host(differs).nonzero().flatten().tolist() if places else []
+        weights = self.search(fed, searching, start, base, gap, weights, fed.to_host(first))
+        merged = torch.where(differs[:, None], base + weights * gap, columns(start, places))
+        return write_columns(start, places, merged), weights, differs
 
     def search(
         self,
         fed: Federation,
+        searching: list[int],
         start: Tensor,
         base: Tensor,
         gap: Tensor,
         weights: Tensor,
-        apart: Tensor,
-        thorough: Tensor,
+        first: Tensor,
     ) -> Tensor:
-        """Return the weights after one pass, or of `thorough` searchers after enough passes
-        [K, T].
+        """Return the weights after one pass over the samples of the clients in the given rows; in a
+        first search, after as many as it takes  [K, T].
         """
-        upper, losses = self.upper(fed), torch.zeros(self.hp.passes, fed.K, dtype=fed.dtype)
-        searching = torch.nonzero(fed.to_host(apart)).flatten().tolist() if upper else []
-        picks = {k: self.pick(fed, fed.active_ids[k]) for k in searching}
-        again = fed.to_host(thorough)
-        params, places = start.clone(), [s.place for s in upper]
+        upper = self.upper(fed)
+        params = write_columns(start.clone(), [s.place for s in upper], base + weights * gap)
+        losses = torch.zeros(self.hp.passes, fed.K, dtype=fed.dtype)
+        samples = {
+            k: draw_subset(fed, fed.active_ids[k], self.hp.share, self.hp.subset) for k in searching
+        }
         for turn in range(self.hp.passes):
             if not searching:
                 break
-            write_columns(params, places, base + weights * gap)
             rows = {
                 "weights": weights,
                 "base": base,
                 "gap": gap,
-                "loss": torch.zeros_like(base[:, 0]),
+                "loss": torch.zeros_like(gap[:, 0]),
             }
             done = fed.for_each_batch(
-                self.search_step(upper),
+                partial(search_step, upper, self.hp.eta),
                 {"params": params[searching]},
                 extras={name: value[searching] for name, value in rows.items()},
                 of=[fed.active_ids[k] for k in searching],
-                pick=[picks[k] for k in searching],
+                pick=[samples[k] for k in searching],
                 trainable=fed.params.mask(upper),
                 batch=fed.protocol.batch,
-            ).extras
-            weights[searching] = done["weights"]
-            losses[turn, searching] = fed.to_host(done["loss"])
+            )
+            params[searching], weights[searching] = done.params, done.extras["weights"]
+            losses[turn, searching] = fed.to_host(done.extras["loss"])
             last = losses[max(turn + 1 - WINDOW, 0) : turn + 1]
             ended = (last.std(0, correction=0) < self.hp.threshold) & (turn >= WINDOW)
-            searching = [k for k in searching if again[k] and not ended[k]]
+            searching = [k for k in searching if first[k] and not ended[k]]
         return weights
 
-    def pick(self, fed: Federation, client: int) -> Tensor:
-        """Draw the positions of the samples that a client learns its weights on."""
-        samples, rng = fed.samples[client], fed.rng("subset", client)
-        count = max(int(self.hp.share * samples), min(samples, 1))
-        first = int(rng.integers(0, samples - count + 1))
-        if self.hp.subset == "block":
-            return torch.arange(first, first + count)
-        return torch.from_numpy(rng.permutation(samples)[:count])
 
-    def search_step(self, upper: Sequence[Slice]) -> Step:
-        """Return the step of one batch of the search."""
+def draw_subset(fed: Federation, client: int, share: float, subset: str) -> Tensor:
+    """Draw the positions of the samples that a client learns its weights on."""
+    samples, rng = fed.samples[client], fed.rng("subset", client)
+    count = max(int(share * samples), min(samples, 1))
+    first = int(rng.integers(0, samples - count + 1))
+    if subset == "block":
+        return torch.arange(first, first + count)
+    return torch.from_numpy(rng.permutation(samples)[:count])
 
-        def step(client: Client, batch: Batch) -> None:
-            grads, loss = client.grad(batch, loss_and_value, has_aux=True)
-            extras, tensors = client.extras, client.tensors()
-            slope = torch.cat([grads[s.name].flatten() for s in upper])  # [T]
-            weights = (extras["weights"] - self.hp.eta * slope * extras["gap"]).clamp(0, 1)
-            merged = extras["base"] + weights * extras["gap"]
-            for s, part in zip(upper, merged.split([s.size for s in upper]), strict=True):
-                tensors[s.name].copy_(part.view(s.shape))
-            extras.update(weights=weights, loss=loss)
 
-        return step
+def search_step(upper: Sequence[Slice], eta: float, client: Client, batch: Batch) -> None:
+    """Learn the weights of one client from one batch, and form its model again."""
+    grads, loss = client.grad(batch, loss_and_value, has_aux=True)
+    extras, tensors = client.extras, client.tensors()
+    slope = torch.cat([grads[s.name].flatten() for s in upper])  # grad f(t_i)  [T]
+    weights = (extras["weights"] - eta * slope * extras["gap"]).clamp(0, 1)
+    merged = extras["base"] + weights * extras["gap"]
+    for s, part in zip(upper, merged.split([s.size for s in upper]), strict=True):
+        tensors[s.name].copy_(part.view(s.shape))
+    extras.update(weights=weights, loss=loss)
 
 
 def loss_and_value(model: ClientModel, batch: Batch, extras: Extras) -> tuple[Tensor, Tensor]:

@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
+from repfl.algorithms.core.messages import Direction
 from repfl.algorithms.core.method import State, hyperparameters, param, register
 from repfl.algorithms.core.partial_averaging import PartialAveraging
-from repfl.algorithms.engine.batches import Batch, steps_per_epoch
+from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client, Extras
 from repfl.algorithms.engine.model import ClientModel
 from repfl.algorithms.engine.training import Trained
@@ -104,16 +105,15 @@ class FLOCO(PartialAveraging[HP]):
         return state
 
     def round(self, state: State, fed: Federation) -> State:
-        placed = fed.round > self.hp.tau
         if fed.round == self.hp.tau + 1:
             state |= {"places": self.find_places(state, fed)}
         places = state["places"][fed.active]
         model, ends = self.receive(state, fed)
-        trained = self.train(fed, model, ends, self.draws(fed, places if placed else None))
+        trained = train(fed, model, ends, self.draws(fed, places))
         fed.trained = with_head(fed, trained.params, places, trained.extras["ends"])
-        arrived = fed.send("up", trained.extras["ends"], floats=self.further_floats(fed))
+        arrived = self.send_ends(fed, "up", trained.extras["ends"])  # [K, V, classes, F]
         if self.hp.plus_epochs:
-            state |= self.train_plus(state, fed, model, ends, placed=placed)
+            state |= self.train_plus(state, fed, model, ends)
         new = {"ends": fed.mean(arrived.flatten(1)).view(arrived.shape[1:])}
         return state | new | self.upload_and_average(state, fed, trained.params)
 
@@ -131,86 +131,25 @@ class FLOCO(PartialAveraging[HP]):
 
     def receive(self, state: State, fed: Federation) -> tuple[Tensor, Tensor]:
         """Send model and endpoints to the active clients  [K, D], [K, V, classes, F]."""
-        ends = fed.send("down", state["ends"], floats=self.further_floats(fed))
+        ends = self.send_ends(fed, "down", state["ends"])
         return self.download(state, fed), ends.expand(fed.K, -1, -1, -1)
 
-    def further_floats(self, fed: Federation) -> int:
-        """Return the floats of the endpoints beyond the head weight that every model has."""
-        return (self.hp.endpoints - 1) * fed.params.head_weight.size
+    def send_ends(self, fed: Federation, direction: Direction, ends: Tensor) -> Tensor:
+        """Send endpoints, of which one fills the place of the head weight in the model's vector."""
+        return fed.send(
+            direction, ends, floats=(self.hp.endpoints - 1) * fed.params.head_weight.size
+        )
 
-    # -- local training ----------------------------------------------------------------------------
-
-    def train(
-        self,
-        fed: Federation,
-        params: Tensor,
-        ends: Tensor,
-        draws: Tensor,
-        anchor: tuple[Tensor, Tensor] | None = None,
-        **options: Any,
-    ) -> Trained:
-        """Train models and endpoints, whose weighted sum is the head weight of a batch; with an
-        anchor, pulled towards a model and its endpoints.
-        """
-        weight = fed.params.head_weight.name
-        extras = {"ends": ends, "draws": draws, "step": torch.zeros_like(fed.active)}
-        reference = {}
-        if anchor is not None:
-            reference, extras = {"anchor": anchor[0]}, extras | {"anchor_ends": anchor[1]}
-
-        def loss(model: ClientModel, batch: Batch, extras: Extras) -> Tensor:
-            draws = extras["draws"]  # [steps, V]
-            point = draws.gather(0, extras["step"].expand(1, draws.shape[1])).squeeze(0)
-            model = model.replace({weight: mixed(point, extras["ends"])})
-            return F.cross_entropy(model(batch.x), batch.y)
-
-        def step(client: Client, batch: Batch) -> None:
-            grads = client.grad(batch, loss, extras=("ends",))
-            if anchor is not None:
-                here = client.tensors() | {"ends": client.extras["ends"]}
-                goal = client.tensors("anchor") | {"ends": client.extras["anchor_ends"]}
-                lam = self.hp.plus_lam
-                grads = {n: g.add(here[n] - goal[n], alpha=lam) for n, g in grads.items()}
-            client.update(grads)
-            client.extras["step"] = client.extras["step"] + 1
-
-        without_weight = fed.params.learnable & ~fed.params.where(name=weight)
-        options |= {"reference": reference, "trainable": without_weight}
-        return fed.train_with(step, {"params": params}, extras=extras, **options)
-
-    def draws(self, fed: Federation, places: Tensor | None, purpose: str = "simplex") -> Tensor:
-        """Draw points of the simplex for every mini-batch of every active client, near its place if
-        it has one  [K, steps, V].
-        """
-        p = fed.protocol
-        epochs = self.hp.plus_epochs if purpose == "plus" else p.epochs
-        steps = steps_per_epoch(torch.tensor(fed.samples), p.batch, p.skip_single)
-        shape = (max(epochs * int(steps.amax()), 1), self.hp.endpoints)
-        points = []
-        for client in fed.active_ids:
-            rng = fed.rng(purpose, client)
-            if places is None:
-                drawn = rng.standard_exponential(shape)
-                points.append(drawn / drawn.sum(1, keepdims=True))
-            else:
-                radius = fed.rng(f"{purpose}/radius", client).uniform(0, self.hp.rho, (shape[0], 1))
-                direction = rng.uniform(-1, 1, shape)
-                points.append(radius * direction / np.abs(direction).sum(1, keepdims=True))
-        stacked = torch.from_numpy(np.stack(points)).to(fed.device)
-        return (stacked if places is None else places[:, None] + stacked).to(fed.dtype)
-
-    def train_plus(
-        self, state: State, fed: Federation, model: Tensor, ends: Tensor, *, placed: bool
-    ) -> State:
+    def train_plus(self, state: State, fed: Federation, model: Tensor, ends: Tensor) -> State:
         """FLOCO+: train personal simplices on, pulled towards the one that the server sent."""
-        places = state["places"][fed.active]
-        trained = self.train(
+        places, epochs = state["places"][fed.active], self.hp.plus_epochs
+        trained = train(
             fed,
             state["plus"][fed.active],
             state["plus_ends"][fed.active],
-            self.draws(fed, places if placed else None, "plus"),
-            anchor=(model, ends),
-            epochs=self.hp.plus_epochs,
+            self.draws(fed, places, "plus", epochs),
+            pull=(model, ends, self.hp.plus_lam),
+            epochs=epochs,
             first_epoch=fed.epochs,
         )
         fed.trained = with_head(fed, trained.params, places, trained.extras["ends"])
@@ -219,27 +158,92 @@ class FLOCO(PartialAveraging[HP]):
             "plus_ends": fed.scatter_rows(state["plus_ends"], trained.extras["ends"]),
         }
 
-    # -- the clients' places -----------------------------------------------------------------------
+    def draws(
+        self, fed: Federation, places: Tensor, purpose: str = "simplex", epochs: int | None = None
+    ) -> Tensor:
+        """Draw a point of the simplex for every mini-batch of every active client: of all of it, or
+        near the client's place after round tau  [K, steps, V].
+        """
+        steps = (fed.epochs if epochs is None else epochs) * fed.to_host(fed.steps_per_epoch).max()
+        shape = (max(int(steps), 1), self.hp.endpoints)
+        if fed.round > self.hp.tau and purpose != "projection":
+            return (places[:, None] + offsets(fed, purpose, shape, self.hp.rho)).to(fed.dtype)
+        return points(fed, purpose, shape).to(fed.dtype)
 
     def find_places(self, state: State, fed: Federation) -> Tensor:
         """Train all clients once more and return the places that their endpoints give  [N, V]."""
         with fed.as_active(range(fed.N)):
             model, ends = self.receive(state, fed)
-            draws = self.draws(fed, None, "projection")
-            trained = self.train(fed, model, ends, draws, stream="projection")
+            draws = self.draws(fed, state["places"], "projection")
+            trained = train(fed, model, ends, draws, stream="projection")
             fed.up(trained.params)
-            ends = fed.send("up", trained.extras["ends"], floats=self.further_floats(fed))
-            points = principal(fed.to_host(ends).flatten(1).double(), self.hp.endpoints)
-            return fed.send("down", spread(points).to(fed.device, fed.dtype), each=True)
+            ends = self.send_ends(fed, "up", trained.extras["ends"])
+            coordinates = principal(fed.to_host(ends).flatten(1).double(), self.hp.endpoints)
+            places = spread(coordinates).to(fed.device, fed.dtype)
+            return fed.send("down", places, each=True)
+
+
+# -- one simplex: training, and points of it -------------------------------------------------------
+
+
+def train(
+    fed: Federation,
+    params: Tensor,
+    ends: Tensor,
+    draws: Tensor,
+    pull: tuple[Tensor, Tensor, float] | None = None,
+    **options: Any,
+) -> Trained:
+    """Train models and endpoints, the head weight of each batch being the one at its draw.
+
+    `pull` (model, endpoints, strength) adds the gradient of strength / 2 |difference|^2.
+    """
+    weight = fed.params.head_weight.name
+    extras, reference = {"ends": ends, "draws": draws}, {}
+    if pull is not None:
+        reference["anchor"], extras["anchor_ends"], strength = pull
+
+    def loss(model: ClientModel, batch: Batch, extras: Extras) -> Tensor:
+        model = model.replace({weight: at(extras["draws"][0], extras["ends"])})
+        return F.cross_entropy(model(batch.x), batch.y)
+
+    def step(client: Client, batch: Batch) -> None:
+        grads = client.grad(batch, loss, extras=("ends",))
+        if pull is not None:
+            here = client.tensors() | {"ends": client.extras["ends"]}
+            goal = client.tensors("anchor") | {"ends": client.extras["anchor_ends"]}
+            grads = {n: g.add(here[n] - goal[n], alpha=strength) for n, g in grads.items()}
+        client.update(grads)
+        client.extras["draws"] = client.extras["draws"].roll(-1, 0)
+
+    options["trainable"] = fed.params.learnable & ~fed.params.where(name=weight)
+    return fed.train_with(step, {"params": params}, extras=extras, reference=reference, **options)
+
+
+def points(fed: Federation, purpose: str, shape: tuple[int, int]) -> Tensor:
+    """Draw points of the whole simplex for every active client  [K, steps, V] float64."""
+    drawn = [fed.rng(purpose, client).standard_exponential(shape) for client in fed.active_ids]
+    rows = [row / row.sum(1, keepdims=True) for row in drawn]  # Dirichlet(1, ..., 1)
+    return torch.from_numpy(np.stack(rows)).to(fed.device)
+
+
+def offsets(fed: Federation, purpose: str, shape: tuple[int, int], rho: float) -> Tensor:
+    """Draw steps away from the places of the active clients  [K, steps, V] float64."""
+    rows = []
+    for client in fed.active_ids:
+        u = fed.rng(purpose, client).uniform(-1, 1, shape)
+        radius = fed.rng(f"{purpose}/radius", client).uniform(0, rho, (shape[0], 1))
+        rows.append(radius * u / np.abs(u).sum(1, keepdims=True))
+    return torch.from_numpy(np.stack(rows)).to(fed.device)
 
 
 def with_head(fed: Federation, models: Tensor, places: Tensor, ends: Tensor) -> Tensor:
     """Return models [K, D] with the heads at their places  [K, V], [(K,) V, classes, F]."""
     params = models.clone()
-    params[:, fed.params.head_weight.place] = mixed(places, ends).flatten(1)
+    params[:, fed.params.head_weight.place] = at(places, ends).flatten(1)
     return params
 
 
-def mixed(points: Tensor, ends: Tensor) -> Tensor:
+def at(points: Tensor, ends: Tensor) -> Tensor:
     """Return points of simplices of heads  [..., V], [..., V, classes, F] -> [..., classes, F]."""
     return (points[..., None, None] * ends).sum(-3)

@@ -4,6 +4,7 @@ global feature distributions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -113,12 +114,12 @@ class PFedFDA(PartialAveraging[HP]):
         if self.hp.compat == "flbench":
             fed.score("start", params)
             return state | self.upload_and_average(state, fed, fed.train(params))
-        means, cov = state["means"], state["cov"]
-        half = len(cov) * (len(cov) + 1) // 2  # a covariance is symmetric
-        means = fed.send("down", means)
-        received = state | {"means": means, "cov": fed.send("down", cov, floats=half)}
+        width = len(state["cov"])
+        half = width * (width + 1) // 2  # a covariance is symmetric
+        means, cov = fed.send("down", state["means"]), fed.send("down", state["cov"], floats=half)
+        received = state | {"means": means, "cov": cov}
 
-        params = self.with_head(fed, params, means, received["cov"])
+        params = with_head(fed, params, means, cov, self.hp.eps)
         trained = fed.train_with(train_body, {"params": params}, trainable=fed.params.body)
         fed.trained = trained.params
         means, cov, beta = self.adapt(received, fed, trained, rare=0)  # [K, ...]
@@ -137,7 +138,7 @@ class PFedFDA(PartialAveraging[HP]):
         params = super().client_params(state, fed)
         features = fed.for_each_batch(collect_features, {"params": params})
         means, cov, _ = self.adapt(state, fed, features, rare=RARE)
-        return self.with_head(fed, params, means, cov)
+        return with_head(fed, params, means, cov, self.hp.eps)
 
     def newcomer_params(self, state: State, fed: Federation) -> Tensor:
         """Adapt means and covariance to the newcomers' samples, as all clients do before they are
@@ -148,24 +149,6 @@ class PFedFDA(PartialAveraging[HP]):
         received = {name: state[name] for name in ("theta", "means", "cov")}
         return self.client_params(self.init(fed) | received | {"own": own}, fed)
 
-    # -- heads and statistics ----------------------------------------------------------------------
-
-    def priors(self, fed: Federation) -> Tensor:
-        """Return smoothed class frequencies  [K, classes]."""
-        counts = fed.class_counts.to(fed.dtype)
-        share = counts / fed.n_train.clamp(min=1)[:, None] + self.hp.eps
-        return share / share.sum(1, keepdim=True)
-
-    def with_head(self, fed: Federation, params: Tensor, means: Tensor, cov: Tensor) -> Tensor:
-        """Return models [K, D] with the heads that follow from means [(K,) classes, F] and
-        covariances [(K,) F, F].
-        """
-        weight, bias = discriminant(means, cov, self.priors(fed), self.hp.eps)
-        params = params.clone()
-        params[:, fed.params.head_weight.place] = weight.flatten(-2)
-        params[:, fed.params.head_bias.place] = bias
-        return params
-
     def adapt(
         self, state: State, fed: Federation, collected: Trained, *, rare: int
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -173,11 +156,17 @@ class PFedFDA(PartialAveraging[HP]):
         local parts [K, 2].
         """
         features, labels = padded(fed, collected)
-        member, centre = one_hot(labels, fed.classes, fed.dtype), self.hp.compat == "flbench"
-        means, cov = gaussian(features, member, state["means"], rare, centre_rare=centre)
         beta = self.local_weights(state, fed, features, labels)
-        mixed = mix(state, means, cov, beta[:, :1, None], beta[:, 1:, None])
-        return *mixed, beta
+        means, cov = self.statistics(state, fed, features, labels, rare)
+        return *mix(state, means, cov, beta[:, :1, None], beta[:, 1:, None]), beta
+
+    def statistics(
+        self, state: State, fed: Federation, features: Tensor, labels: Tensor, rare: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return the class means [K, classes, F] and the covariance [K, F, F] of some samples."""
+        member = one_hot(labels, fed.classes, fed.dtype)
+        centre_rare = self.hp.compat == "flbench"
+        return gaussian(features, member, state["means"], rare, centre_rare=centre_rare)
 
     def local_weights(
         self, state: State, fed: Federation, features: Tensor, labels: Tensor
@@ -190,41 +179,19 @@ class PFedFDA(PartialAveraging[HP]):
             return torch.full((fed.K, 2), local, dtype=fed.dtype, device=fed.device)
         order = torch.from_numpy(fed.rng("folds").random(labels.shape[1]).argsort())
         fold = folds(labels, order.to(fed.device), fed.classes)  # [K, n]
-        losses = self.validation_losses(state, fed, features, labels, fold)
+        rare = RARE if self.hp.compat == "flbench" else 0
+        fits = [
+            self.statistics(state, fed, features, labels.where(fold == other, -1), rare)
+            for other in (1, 0)
+        ]
         shape = (fed.K, 1 if self.hp.beta == "single" else 2)
         start = torch.full(shape, 0.5, dtype=fed.dtype, device=fed.device)
+        losses = validation_losses(state, fed, features, labels, fold, fits, self.hp.eps)
         beta, value = box.minimise(losses, start)
         finite = torch.isfinite(value)[:, None]
         beta = torch.where(finite, beta.expand(-1, 2), state["beta"][fed.active])
         sizes = torch.stack([(fold == f).sum(1) for f in (0, 1)], 1)  # [K, 2]
         return torch.where((sizes.amin(1) >= 2)[:, None], beta, 0.0)
-
-    def validation_losses(
-        self, state: State, fed: Federation, features: Tensor, labels: Tensor, fold: Tensor
-    ) -> box.Losses:
-        """Return the function of the weights [K, m] that is the cross-entropy of each fold under
-        the head of the other one  [K].
-        """
-        centre = self.hp.compat == "flbench"
-        fits = []
-        for other in (1, 0):
-            member = one_hot(labels.where(fold == other, -1), fed.classes, fed.dtype)
-            rare = RARE if centre else 0
-            fits.append(gaussian(features, member, state["means"], rare, centre_rare=centre))
-        means, cov = (torch.stack(parts, 1) for parts in zip(*fits, strict=True))  # [K, 2, ...]
-        prior, targets = self.priors(fed)[:, None], labels.clamp(min=0)[:, None].expand(-1, 2, -1)
-        held_out = torch.stack([fold == f for f in (0, 1)], 1).to(fed.dtype)  # [K, 2, n]
-
-        def losses(beta: Tensor) -> Tensor:
-            mixed = mix(state, means, cov, beta[:, :1, None, None], beta[:, -1:, None, None])
-            weight, bias = discriminant(*mixed, prior, self.hp.eps)
-            logits = features[:, None] @ weight.mT + bias[:, :, None]  # [K, 2, n, classes]
-            entropy = F.cross_entropy(
-                logits.flatten(0, 2), targets.flatten(), reduction="none"
-            ).view_as(held_out)
-            return ((entropy * held_out).sum(2) / held_out.sum(2).clamp(min=1)).sum(1)
-
-        return losses
 
 
 def mix(
@@ -235,6 +202,54 @@ def mix(
         of_means * means + (1 - of_means) * state["means"],
         of_cov * cov + (1 - of_cov) * state["cov"],
     )
+
+
+def validation_losses(
+    state: State,
+    fed: Federation,
+    features: Tensor,
+    labels: Tensor,
+    fold: Tensor,
+    fits: Sequence[tuple[Tensor, Tensor]],
+    eps: float,
+) -> box.Losses:
+    """Return the function of the weights [K, m] that is the cross-entropy of both folds, each under
+    the head of its fit, which has seen the other fold  [K].
+    """
+    means, cov = (torch.stack(parts, 1) for parts in zip(*fits, strict=True))  # [K, 2, ...]
+    prior, targets = priors(fed, eps)[:, None], labels.clamp(min=0)[:, None].expand(-1, 2, -1)
+    held_out = torch.stack([fold == f for f in (0, 1)], 1).to(fed.dtype)  # [K, 2, n]
+
+    def losses(beta: Tensor) -> Tensor:
+        mixed = mix(state, means, cov, beta[:, :1, None, None], beta[:, -1:, None, None])
+        weight, bias = discriminant(*mixed, prior, eps)
+        logits = features[:, None] @ weight.mT + bias[:, :, None]  # [K, 2, n, classes]
+        entropy = F.cross_entropy(logits.flatten(0, 2), targets.flatten(), reduction="none")
+        entropy = entropy.view_as(held_out)
+        return ((entropy * held_out).sum(2) / held_out.sum(2).clamp(min=1)).sum(1)
+
+    return losses
+
+
+# -- heads -----------------------------------------------------------------------------------------
+
+
+def priors(fed: Federation, eps: float) -> Tensor:
+    """Return smoothed class frequencies  [K, classes]."""
+    counts = fed.class_counts.to(fed.dtype)
+    share = counts / fed.n_train.clamp(min=1)[:, None] + eps
+    return share / share.sum(1, keepdim=True)
+
+
+def with_head(fed: Federation, params: Tensor, means: Tensor, cov: Tensor, eps: float) -> Tensor:
+    """Return models [K, D] with the heads that follow from means [(K,) classes, F] and covariances
+    [(K,) F, F].
+    """
+    weight, bias = discriminant(means, cov, priors(fed, eps), eps)
+    params = params.clone()
+    params[:, fed.params.head_weight.place] = weight.flatten(-2)
+    params[:, fed.params.head_bias.place] = bias
+    return params
 
 
 # -- features --------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def test_without_a_radius_every_batch_uses_the_clients_place() -> None:
 
 def test_draws_lie_in_the_simplex_at_first_and_near_the_place_afterwards() -> None:
     run = toys.run("floco", {"endpoints": 4, "tau": 1, "rho": 0.2}, dtype=torch.float64)
-    before = run.method.draws(run.fed, None)
+    before = run.method.draws(run.fed, run.state["places"], "projection")
     after = run.method.draws(run.fed, run.state["places"])
     assert (before >= 0).all()
     torch.testing.assert_close(before.sum(2), torch.ones_like(before[:, :, 0]))
