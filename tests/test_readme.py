@@ -12,7 +12,6 @@ from repfl.bench.cli.main import call, command_line
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-GUIDE = (ROOT / "bench" / "GUIDE.md").read_text()
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "AGENTS.md")),
     *sorted((ROOT / "bench").glob("*.md")),
@@ -63,25 +62,3 @@ def test_every_command_that_pages_name_exists() -> None:
     named = {(page.name, name) for page in PAGES for name in commands(page.read_text())}
     assert {name for _, name in named} >= {"run", "report", "reproduce", "check", "data"}
     assert {(page, name) for page, name in named if name not in known} == set()
-
-
-def test_the_guide_names_every_command() -> None:
-    named = set(re.findall(r"(?:repfl|\|) ([a-z]+)", GUIDE))
-    known = {name for name, command in command_line().commands.items() if not command.hidden}
-    assert known - named == set()
-
-
-def test_no_line_of_code_in_the_readme_is_wider_than_a_terminal() -> None:
-    code = "\n".join(re.findall(r"```\w*\n(.*?)```", README, flags=re.DOTALL))
-    assert [line for line in code.splitlines() if len(line) > 80] == []
-
-
-def test_the_guide_names_the_published_code_that_methods_are_compared_with() -> None:
-    files = (ROOT / "tests" / "references").glob("*.py")
-    used = {
-        name
-        for file in files
-        for name in re.findall(r'"([\w.-]+/[\w.-]+)", "[0-9a-f]{7}"', file.read_text())
-    }
-    section = GUIDE.split("## Why believe a method here")[1].split("\n## ")[0]
-    assert set(re.findall(r"\(https://github.com/([\w.-]+/[\w.-]+)\)", section)) == used != set()

@@ -5,13 +5,11 @@ files, versions.
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 import runpy
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,8 +17,6 @@ from typing import Any
 
 import pytest
 import yaml
-
-import repfl
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -125,22 +121,6 @@ def test_a_session_installs_again_only_what_has_changed(
     assert asked == [".", ".[dev]", ".", "."]
 
 
-def test_the_workflows_run_every_check_and_the_report() -> None:
-    said = "\n".join(text for path in WORKFLOWS for text in scripts(path))
-    for session in ("tests", "lint", "regress", "references", "site"):
-        assert f"nox -s {session}" in said
-    assert "repfl verify --against" in said
-
-
-def test_every_push_and_pull_request_meets_the_gate_and_the_published_code() -> None:
-    triggers = read(ROOT / ".github" / "workflows" / "gate.yml")
-    # YAML reads the key `on` as true
-    assert {"push", "pull_request"} <= set(triggers[True])
-    checks = "\n".join(scripts(ROOT / ".github" / "workflows" / "gate.yml"))
-    assert "nox -s regress" in checks
-    assert "nox -s references" in checks
-
-
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_a_workflow_may_read_and_no_more(path: Path) -> None:
     whole = read(path)
@@ -171,39 +151,7 @@ def test_no_value_from_outside_is_pasted_into_a_script() -> None:
     assert [step["run"] for step in used if "${{" in step.get("run", "")] == []
 
 
-@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.name)
-def test_a_form_asks_for_what_is_needed(path: Path) -> None:
-    form = read(path)
-    assert {"name", "description", "body"} <= set(form)
-    required = {part["id"] for part in form["body"] if part.get("validations", {}).get("required")}
-    assert {"paper": "source", "method": "rule", "bug": "doctor"}[path.stem] in required
-
-
 # -- versions and names ----------------------------------------------------------------------------
-
-
-def test_the_citation_is_of_this_version_and_of_papers_whose_pages_are_here() -> None:
-    found = read(ROOT / "CITATION.cff")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert (found["version"], found["license"]) == (repfl.__version__, project["license"])
-    pages = [path.read_text() for path in (ROOT / "paper_tables").glob("*/README.md")]
-    for paper in found["references"]:
-        assert any(f"*{paper['title']}*" in " ".join(page.split()) for page in pages)
-    assert f"## {repfl.__version__}" in (ROOT / "CHANGELOG.md").read_text()
-
-
-def test_hooks_use_the_versions_that_the_suite_uses() -> None:
-    pinned = set((ROOT / "constraints.txt").read_text().splitlines())
-    hooks = [
-        hook for repo in read(ROOT / ".pre-commit-config.yaml")["repos"] for hook in repo["hooks"]
-    ]
-    assert {hook["entry"].split()[1] for hook in hooks} == {"check", "format"}
-    assert {each for hook in hooks for each in hook["additional_dependencies"]} <= pinned
-
-
-def test_the_container_installs_this_clone() -> None:
-    found = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
-    assert "--editable '.[dev]' --constraint constraints.txt" in found["postCreateCommand"]
 
 
 @pytest.mark.parametrize("path", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda path: path.name)
@@ -258,22 +206,6 @@ def test_the_action_checks_contract_and_gate(
     page = (tmp_path / "page.md").read_text()
     assert page.count("a table") == 1
     assert ("no reference" in page) is not reference
-
-
-@pytest.mark.parametrize("earlier", ["", "17"])
-def test_the_action_has_one_comment_and_none_without_permission(
-    stub: Stub, tmp_path: Path, earlier: str
-) -> None:
-    (tmp_path / "page.md").write_text("a table\n")
-    asked = {"METHODS": "one", "NUMBER": "3", "GITHUB_REPOSITORY": "o/r"}
-    answer = f'case "$*" in *--paginate*) echo {earlier};; *) echo "gh $*";; esac'
-    done = stub("comment.sh", "gh", answer, **asked)
-    assert ("--method PATCH repos/o/r/issues/comments/17" in done.stdout) is bool(earlier)
-    assert ("repos/o/r/issues/3/comments" in done.stdout) is (not earlier)
-    assert (tmp_path / "page.md.body").read_text().endswith("one -->\na table\n")
-    refused = stub("comment.sh", "gh", "exit 1", **asked)
-    assert refused.returncode == 0
-    assert "no permission" in refused.stdout
 
 
 def test_the_example_of_the_action_uses_its_inputs() -> None:

@@ -30,9 +30,6 @@ def traffic(run: Run, line: str) -> list[float]:
     return [value for _, name, value in run.rows if name == f"traffic/{line}"]
 
 
-# -- what is shared --------------------------------------------------------------------------------
-
-
 # -- local -----------------------------------------------------------------------------------------
 
 
@@ -65,11 +62,6 @@ def test_fedavg_follows_its_plain_transcription() -> None:
     assert plain.apart(theta, run.state["theta"]) < 1e-9
 
 
-def test_fedavg_weights_sum_to_one() -> None:
-    for weighting in ("samples", "uniform"):
-        assert abs(toys.run("fedavg", weighting=weighting, rounds=1).fed.weights.sum() - 1) < 1e-6
-
-
 def test_a_cohort_without_a_single_sample_changes_nothing_and_breaks_nothing() -> None:
     run = toys.run("fedavg", sizes=(0, 0), rounds=1)
     assert torch.equal(run.state["theta"], run.fed.new_model())
@@ -83,12 +75,6 @@ def test_fedavg_keeps_or_averages_statistics_as_the_protocol_says() -> None:
 
 
 # -- fedavg-ft -------------------------------------------------------------------------------------
-
-
-def test_fine_tuning_for_no_epochs_is_fedavg() -> None:
-    assert torch.equal(
-        models_of(toys.run("fedavg-ft", {"epochs": 0})), models_of(toys.run("fedavg"))
-    )
 
 
 def test_fine_tuning_starts_from_the_global_model_and_feeds_nothing_back() -> None:
@@ -106,13 +92,6 @@ def test_fine_tuning_the_head_leaves_the_body() -> None:
 
 
 # -- fedper, fedbn ---------------------------------------------------------------------------------
-
-
-def test_fedper_without_a_head_is_fedavg_bit_for_bit() -> None:
-    base = toys.run("fedavg", model="tiny-bn")
-    run = toys.run("fedper", model=toys.headless("tiny-bn"))
-    assert torch.equal(run.state["theta"], base.state["theta"])
-    assert torch.equal(models_of(run), models_of(base))
 
 
 def test_fedper_follows_its_plain_transcription() -> None:
@@ -173,11 +152,6 @@ def test_fedper_newcomers_keep_their_initial_statistics_where_these_stay_with_cl
     assert torch.equal(models_of(run)[absent, stats], run.fed.new_model()[stats])
 
 
-def test_fedbn_without_bn_is_fedavg_bit_for_bit() -> None:
-    one, other = toys.run("fedbn"), toys.run("fedavg")
-    assert torch.equal(one.state["theta"], other.state["theta"])
-
-
 def test_fedbn_affine_of_a_client_depends_on_its_own_history_only() -> None:
     one, other = (
         toys.run("fedbn", model="tiny-bn", clients_data=d, rounds=1)
@@ -189,13 +163,6 @@ def test_fedbn_affine_of_a_client_depends_on_its_own_history_only() -> None:
 
 
 # -- pfedsd ----------------------------------------------------------------------------------------
-
-
-def test_pfedsd_without_its_term_is_fedavg_bit_for_bit() -> None:
-    assert torch.equal(
-        toys.run("pfedsd", {"lam": 0.0}, model="tiny-bn").state["theta"],
-        toys.run("fedavg", model="tiny-bn").state["theta"],
-    )
 
 
 def test_pfedsd_follows_its_plain_transcription() -> None:
@@ -225,16 +192,3 @@ def test_pfedsd_follows_its_plain_transcription() -> None:
         teachers = ends
         theta = sum(p * end for p, end in zip(plain.weights(fed, clients), ends, strict=True))
     assert plain.apart(theta, run.state["theta"]) < 1e-9
-
-
-def test_pfedsd_student_equal_to_its_teacher_feels_no_pull() -> None:
-    run = toys.run("pfedsd", {"lam": 1.0}, rounds=1, dtype=torch.float64)
-    x, y = plain.batches(run.fed, 0, 2, 1)[0]
-
-    def distance(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        goal = plain.logits({n: t.detach() for n, t in p.items()}, x)
-        return F.kl_div(
-            F.log_softmax(plain.logits(p, x), 1), F.softmax(goal, 1), reduction="batchmean"
-        )
-
-    assert plain.gradient(run.fed, run.state["theta"], x, y, distance).abs().max() < 1e-12

@@ -29,14 +29,6 @@ def params() -> Params:
     return toys.run("local", rounds=1, epochs=0).fed.params
 
 
-def test_a_mask_holds_the_top_share_of_every_tensor() -> None:
-    parts = params()
-    scores = torch.from_numpy(Streams(0).at("scores").random((2, parts.size)))
-    mask = critical.critical(scores, 0.3, parts.trained, "code", 1e-10)
-    for s in parts:
-        assert mask[:, s.place].sum(1).tolist() == [int(0.3 * s.size)] * 2
-
-
 @pytest.mark.parametrize(
     ("cutoff", "dead_tensor", "sparse_tensor"), [("code", 32, 3), ("empty", 0, 3), ("off", 32, 32)]
 )
@@ -82,25 +74,11 @@ def test_the_largest_overlap_reaches_the_last_bar_however_sums_round() -> None:
 # -- fedcac ----------------------------------------------------------------------------------------
 
 
-def test_fedcac_with_everything_critical_is_fedavg_for_equal_clients() -> None:
-    one = toys.run("fedcac", ALL, sizes=toys.EQUAL, dtype=torch.float64)
-    other = toys.run("fedavg", sizes=toys.EQUAL, dtype=torch.float64)
-    assert max(plain.apart(w, other.state["theta"]) for w in models_of(one)) < 1e-12
-
-
 @pytest.mark.parametrize("method", ["fedcac", "fedpurin"])
 def test_everything_critical_is_local_training_after_beta(method: str) -> None:
     run = toys.run(method, ALL | {"beta": 1}, model="tiny-bn", sizes=toys.EQUAL)
     assert torch.equal(models_of(run), run.fed.trained)
     assert toys.traffic(run, "down_values")[1:] == [0.0, 0.0]
-
-
-def test_fedcac_with_nothing_critical_is_fedavg() -> None:
-    one, other = (
-        toys.run("fedcac", {"tau": 0.0, "cutoff": "off"}, dtype=torch.float64),
-        toys.run("fedavg", dtype=torch.float64),
-    )
-    assert max(plain.apart(w, other.state["theta"]) for w in models_of(one)) < 1e-12
 
 
 def transcription(
@@ -169,42 +147,10 @@ def test_fedcac_bills_model_and_bitmap_up_and_only_news_down_after_beta() -> Non
 # -- fedpurin --------------------------------------------------------------------------------------
 
 
-def test_fedpurin_sending_everything_is_fedavg() -> None:
-    hp = ALL | {"bn": "masked"}
-    one = toys.run("fedpurin", hp, model="tiny-bn", sizes=toys.EQUAL, dtype=torch.float64)
-    other = toys.run("fedavg", model="tiny-bn", sizes=toys.EQUAL, dtype=torch.float64)
-    learnable = one.fed.params.learnable
-    assert (
-        max(plain.apart(w[learnable], other.state["theta"][learnable]) for w in models_of(one))
-        < 1e-12
-    )
-
-
 def test_fedpurin_sending_all_but_normalisation_is_fedbn() -> None:
     one = toys.run("fedpurin", ALL, model="tiny-bn", sizes=toys.EQUAL, dtype=torch.float64)
     other = toys.run("fedbn", model="tiny-bn", sizes=toys.EQUAL, dtype=torch.float64)
     assert plain.apart(toys.everybody(other), models_of(one)) < 1e-12
-
-
-def test_fedpurin_equals_fedcac_when_everything_is_critical() -> None:
-    one, other = (
-        toys.run(m, hp, model="tiny-bn", dtype=torch.float64)
-        for m, hp in (("fedpurin", ALL | {"bn": "masked"}), ("fedcac", ALL))
-    )
-    assert torch.equal(models_of(one), models_of(other))
-
-
-def test_fedpurin_without_criticality_zeroes_what_it_exchanges() -> None:
-    run = toys.run("fedpurin", {"tau": 0.0}, model="tiny-bn", rounds=1)
-    processed = run.fed.params.learnable & ~run.fed.params.norm
-    assert torch.equal(models_of(run)[:, processed], torch.zeros_like(models_of(run)[:, processed]))
-    assert torch.isfinite(models_of(run)).all()
-
-
-def test_fedpurin_leaves_normalisation_bit_identical_through_aggregation() -> None:
-    run = toys.run("fedpurin", model="tiny-bn")
-    kept = run.fed.params.norm | run.fed.params.stats
-    assert torch.equal(models_of(run)[:, kept], run.fed.trained[:, kept])
 
 
 @pytest.mark.parametrize("cutoff", ["off", "empty"])

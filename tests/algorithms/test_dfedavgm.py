@@ -48,24 +48,6 @@ def test_dfedavgm_follows_its_plain_transcription(order: str, graph: Any) -> Non
     assert plain.apart(torch.stack(w), run.state["w"]) < 1e-9
 
 
-def test_dfedavgm_on_the_complete_graph_is_fedavg_with_momentum() -> None:
-    one = toys.run("dfedavgm", PAPER | {"graph": "complete"}, sizes=toys.EQUAL, **MOMENTUM)
-    other = toys.run("fedavg", sizes=toys.EQUAL, **MOMENTUM)
-    assert max(plain.apart(other.state["theta"], w) for w in one.state["w"]) < 1e-12
-
-
-@pytest.mark.parametrize("order", ["train-gossip", "gossip-train"])
-@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
-def test_dfedavgm_without_neighbours_is_local_training_of_everybody_bit_for_bit(
-    order: str, model: str
-) -> None:
-    one = toys.run(
-        "dfedavgm", {"order": order, "graph": "none"}, model=model, participation=0.5, momentum=0.9
-    )
-    other = toys.run("local", model=model, participation=1.0, momentum=0.9)
-    assert torch.equal(one.state["w"], other.state["w"])
-
-
 def test_dfedavgm_quantises_to_the_levels_that_its_bits_allow() -> None:
     run = toys.run("dfedavgm", PAPER | {"bits": 3}, rounds=1, dtype=torch.float64)
     known, trained = run.fed.new_model().expand(run.fed.N, -1), run.fed.trained

@@ -8,8 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from repfl.algorithms.core import topology
-from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from tests.algorithms import peers, plain, toys
 
@@ -95,69 +93,6 @@ def test_dfedpgp_follows_its_plain_transcription(order: str, push_sum: bool, mod
     assert run.state["mu"].tolist() == pytest.approx(mass)
     assert run.state["mu"].sum().item() == pytest.approx(fed.N)
     assert not push_sum or (run.state["mu"] - 1).abs().max() > 0.05
-
-
-@pytest.mark.parametrize("graph", ["complete", "regular", "ring"])
-def test_dfedpgp_on_a_regular_undirected_graph_is_plain_gossip(graph: str) -> None:
-    one, other = (
-        toys.run("dfedpgp", {"degree": 2, "graph": graph, "push_sum": on}, **DOUBLE, **SGD)
-        for on in (True, False)
-    )
-    assert one.state["mu"].tolist() == pytest.approx([1.0] * one.fed.N, abs=1e-14)
-    assert plain.apart(one.state["w"], other.state["w"]) < 1e-12
-
-
-def test_dfedpgp_trains_alike_in_both_orders_if_the_graph_stays() -> None:
-    one, other = (
-        toys.run("dfedpgp", {"graph": "ring", "order": order}, **DOUBLE, **SGD)
-        for order in ("gossip-train", "train-gossip")
-    )
-    assert one.fed.trained is not None
-    assert other.fed.trained is not None
-    assert plain.apart(one.fed.trained, other.fed.trained) < 1e-12
-
-
-def test_dfedpgp_on_the_body_alone_is_dfedavgm_with_the_first_heads() -> None:
-    hp = {"graph": "regular", "degree": 2, "order": "train-gossip"}
-    run = toys.run("dfedpgp", hp | {"head_epochs": 0}, **DOUBLE, **SGD)
-    fed = run.fed
-    w = fed.new_model().repeat(fed.N, 1)
-    body = ~fed.params.head
-    for round_ in (1, 2, 3):
-        lr = 0.05 * 0.9 ** (round_ - 1)
-        w = torch.stack(
-            [plain.train(fed, w[i], i, round_, lr=lr, trainable=body)[0] for i in range(fed.N)]
-        )
-        w = torch.where(body, peers.topology_at(fed, round_).mixing("regular", 2) @ w, w)
-    assert plain.apart(w, run.state["w"]) < 1e-12
-    assert torch.equal(
-        run.state["w"][:, fed.params.head], fed.new_model()[fed.params.head].expand(fed.N, -1)
-    )
-
-
-def test_dfedpgp_without_a_head_and_with_one_step_is_stochastic_gradient_push() -> None:
-    held = toys.data(peers.SIZES)
-    recipe = toys.recipe(clients=held.clients, epochs=1, batch=100)
-    run = Run(
-        build("dfedpgp", {"degree": 2, "order": "train-gossip"}),
-        recipe,
-        held,
-        toys.headless(),
-        seed=0,
-        dtype=torch.float64,
-    )
-    run.start()
-    u, mass = run.fed.new_model().repeat(run.fed.N, 1), torch.ones(run.fed.N, dtype=torch.float64)
-    while not run.done:
-        run.step()
-        z = u / mass[:, None]
-        batch = [plain.batches(run.fed, i, run.round, 1, first=1)[0] for i in range(run.fed.N)]
-        u = u - 0.05 * torch.stack(
-            [plain.gradient(run.fed, z[i], *batch[i]) for i in range(run.fed.N)]
-        )
-        shares = topology.column_stochastic(peers.topology_at(run.fed, run.round).graph("push", 2))
-        u, mass = shares @ u, shares @ mass
-    assert plain.apart(u / mass[:, None], run.state["w"]) < 1e-12
 
 
 @pytest.mark.parametrize("push_sum", [True, False])

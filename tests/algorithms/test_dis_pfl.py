@@ -73,39 +73,6 @@ def test_first_masks_are_exactly_as_dense_as_asked_and_one_per_client() -> None:
 # -- limiting cases --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("regrow", ["random", "gradient"])
-@pytest.mark.parametrize("clip", [0.0, 0.05])
-def test_dis_pfl_with_full_density_is_dfedavgm(regrow: str, clip: float) -> None:
-    more = {"momentum": 0.9, "weight_decay": 0.01, "clip": clip, "model": "tiny-bn"}
-    one = toys.run("dis-pfl", {"density": 1.0, "degree": 2, "regrow": regrow}, **DOUBLE, **more)
-    other = toys.run("dfedavgm", {"degree": 2}, **DOUBLE, **more)
-    assert bool(one.state["mask"].all())
-    assert plain.apart(one.state["w"], other.state["w"]) < 1e-12
-
-
-def test_dis_pfl_with_one_static_mask_never_fills_the_other_entries() -> None:
-    run = toys.run(
-        "dis-pfl",
-        {"density": 0.3, "anneal": 0.0, "masks": "common", "degree": 2},
-        momentum=0.9,
-        weight_decay=0.1,
-    )
-    assert bool((run.state["w"][~run.state["mask"]] == 0).all())
-    assert bool((run.state["w"][run.state["mask"]] != 0).any())
-
-
-def test_dis_pfl_without_neighbours_regrows_from_zero() -> None:
-    run = toys.run("dis-pfl", {"density": 0.3, "graph": "none"}, sizes=peers.SIZES, rounds=1)
-    grown = run.state["mask"] & ~run.state["sent"]
-    assert int(grown.sum()) > 0
-    run.fed.begin(2, all_clients=True)
-    w, sent, mask = (run.state[name] for name in ("w", "sent", "mask"))
-    kept = mask & sent
-    start = run.method.gossip(run.fed, w, sent, mask)
-    assert bool((start[grown] == 0).all())
-    assert torch.equal(start[kept], run.state["w"][kept])
-
-
 @pytest.mark.parametrize("buffers", ["local", "global"])
 def test_dis_pfl_averages_statistics_only_where_the_protocol_does(buffers: str) -> None:
     run = toys.run(

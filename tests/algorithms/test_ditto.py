@@ -2,38 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from tests.algorithms import plain, toys
-
-
-def test_ditto_without_a_pull_trains_local_models() -> None:
-    ditto, local = (
-        toys.run(name, hp, model="tiny-bn", participation=0.5)
-        for name, hp in (("ditto", {"lam": 0.0}), ("local", {}))
-    )
-    assert torch.equal(ditto.state["v"], local.state["w"])
-
-
-@pytest.mark.parametrize("lam", [0.0, 1.0])
-@pytest.mark.parametrize("buffers", ["local", "global"])
-def test_dittos_global_branch_is_fedavg(lam: float, buffers: str) -> None:
-    ditto, fedavg = (
-        toys.run(name, hp, model="tiny-bn", buffers=buffers)
-        for name, hp in (("ditto", {"lam": lam}), ("fedavg", {}))
-    )
-    assert all(torch.equal(ditto.state[name], fedavg.state[name]) for name in fedavg.state)
-
-
-def test_a_pull_of_one_over_the_learning_rate_restarts_every_step_from_the_received_model() -> None:
-    run = toys.run("ditto", {"lam": 20.0}, dtype=torch.float64, rounds=1, sizes=(25, 16), lr=0.05)
-    received = run.fed.new_model().double()
-    for client in (0, 1):
-        v = received
-        for x, y in plain.batches(run.fed, client, 1, run.fed.protocol.epochs):
-            v = received - 0.05 * plain.gradient(run.fed, v, x, y)
-        assert plain.apart(v, run.state["v"][client]) < 1e-12
 
 
 def test_ditto_follows_its_plain_transcription() -> None:

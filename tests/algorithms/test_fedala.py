@@ -12,28 +12,6 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from tests.algorithms import plain, toys
 
-HARD = {"momentum": 0.9, "weight_decay": 0.01}
-
-
-@pytest.mark.parametrize("hp", [{"eta": 0.0}, {"tensors": 0}, {"eta": 0.0, "tensors": None}])
-def test_weights_that_stay_at_one_give_fedavg(hp: dict[str, object]) -> None:
-    one = toys.run("fedala", hp, dtype=torch.float64, participation=0.5)
-    other = toys.run("fedavg", dtype=torch.float64, participation=0.5)
-    assert plain.apart(toys.everybody(other), toys.everybody(one)) < 1e-9
-
-
-@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
-def test_weights_that_stay_at_zero_give_local_training(model: str) -> None:
-    one = toys.run(
-        "fedala",
-        {"eta": 0.0, "initial": 0.0, "tensors": None},
-        model=model,
-        participation=0.5,
-        **HARD,
-    )
-    other = toys.run("local", model=model, participation=0.5, **HARD)
-    assert torch.equal(toys.everybody(one), toys.everybody(other))
-
 
 def still_entropy(p: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
     """Cross-entropy with statistics at rest."""

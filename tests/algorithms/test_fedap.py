@@ -109,29 +109,6 @@ def test_mixing_weights_are_even_for_equal_distances_and_leave_out_who_sent_noth
     assert fedap.mixing_weights(closeness, alone, 0.4)[0].tolist() == [1, 0, 0, 0]
 
 
-@pytest.mark.parametrize("participation", [1.0, 0.5])
-def test_fedap_that_listens_to_nobody_is_local_training(participation: float) -> None:
-    common = {"model": "tiny-bn", "participation": participation}
-    one, other = toys.run("fedap", BRIEF | {"lam": 1.0}, **common), toys.run("local", **common)
-    assert torch.equal(one.state["w"], other.state["w"])
-
-
-def test_fedap_among_equally_distant_clients_is_fedbn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        fedap.FedAP,
-        "measure_closeness",
-        lambda self, fed: torch.ones(fed.N, fed.N, dtype=torch.float64).fill_diagonal_(0),
-    )
-    common = {
-        "model": "tiny-bn",
-        "dtype": torch.float64,
-        "sizes": (25, 7, 40, 16),
-        "weighting": "uniform",
-    }
-    one, other = toys.run("fedap", {"lam": 0.25}, **common), toys.run("fedbn", **common)
-    assert plain.apart(toys.everybody(other), toys.everybody(one)) < 1e-12
-
-
 # -- the plain transcription -----------------------------------------------------------------------
 
 

@@ -17,27 +17,6 @@ def test_every_head_stays_at_the_one_initial_head_bit_for_bit(start: str) -> Non
     assert torch.equal(toys.everybody(run)[:, head], run.fed.new_model()[head].expand(6, -1))
 
 
-def test_without_fine_tuning_the_global_body_and_the_initial_head_are_scored() -> None:
-    run = toys.run("fedbabu", {"epochs": 0}, model="tiny-bn", buffers="global")
-    assert torch.equal(toys.everybody(run), run.state["theta"].expand(6, -1))
-    local = toys.run("fedbabu", {"epochs": 0}, model="tiny-bn")
-    assert torch.equal(
-        toys.everybody(local)[:, local.fed.params.learnable],
-        local.state["theta"][local.fed.params.learnable].expand(6, -1),
-    )
-    assert not torch.equal(
-        toys.everybody(local)[0], toys.everybody(local)[1]
-    )  # statistics of their own
-
-
-def test_with_a_trained_head_and_no_fine_tuning_it_is_fedavg() -> None:
-    one, other = (
-        toys.run("fedbabu", {"epochs": 0}, model=toys.headless(), **HARD),
-        toys.run("fedavg", model=toys.headless(), **HARD),
-    )
-    assert torch.equal(toys.everybody(one), toys.everybody(other))
-
-
 @pytest.mark.parametrize("part", ["model", "body", "head"])
 def test_it_follows_its_plain_transcription(part: str) -> None:
     run = toys.run(

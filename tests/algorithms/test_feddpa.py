@@ -81,39 +81,6 @@ def test_fisher_information_of_every_kind_of_layer(model: Model) -> None:
 # -- limiting cases --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("threshold", ["quantile", "absolute"])
-@pytest.mark.parametrize("net", ["tiny", "tiny-bn"])
-def test_no_entry_above_the_bar_is_fedavg_bit_for_bit(net: str, threshold: str) -> None:
-    one, other = (
-        toys.run("feddpa", {"tau": 1.0, "threshold": threshold}, model=net),
-        toys.run("fedavg", model=net),
-    )
-    assert torch.equal(one.state["theta"], other.state["theta"])
-    assert torch.equal(toys.everybody(one), toys.everybody(other))
-
-
-def test_quantile_zero_shares_only_the_least_informative_entries_of_each_tensor() -> None:
-    run = toys.run("feddpa", {"tau": 0.0}, dtype=torch.float64, sizes=SIZES)
-    information = fisher(run.fed, run.state["last"])
-    mask = run.method.personal_mask(run.state, run.fed)
-    for s in run.fed.params:
-        part = information[:, s.place]
-        assert torch.equal(~mask[:, s.place], part == part.amin(1, keepdim=True))
-
-
-def test_phases_move_personal_entries_first_and_shared_ones_then() -> None:
-    run = toys.run("feddpa", {"training": "phases", "tau": 0.5}, sizes=SIZES, rounds=2)
-    method, fed = run.method, run.fed
-    mask, theta = method.personal_mask(run.state, fed), run.state["theta"].expand(fed.K, -1)
-    start = torch.where(mask, run.state["last"], theta)
-    first = fed.train(start, loss=method.near_loss, trainable=mask, models={"global": theta})
-    end = method.train_phases(fed, start, theta, mask)
-    assert torch.equal(first[~mask], start[~mask])
-    assert torch.equal(end[mask], first[mask])
-    assert not torch.equal(first, start)
-    assert not torch.equal(end, first)
-
-
 def test_uploaded_updates_are_bounded_and_noise_is_addressed() -> None:
     run = toys.run(
         "feddpa",

@@ -15,105 +15,16 @@ from repfl.algorithms.engine.rng import Streams, cohort
 from repfl.algorithms.math import importance
 from tests.algorithms import plain, toys
 
-NETS = ["tiny", "tiny-bn"]
-
 
 def uniform(*shape: int, purpose: str = "scores") -> Tensor:
     return torch.from_numpy(Streams(0).at(purpose).random(shape))
 
 
-def everything_stands_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        importance, "quantile", lambda rows, q: torch.full_like(rows[:, :1], -torch.inf)
-    )
-
-
 # -- limiting cases --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("net", NETS)
-@pytest.mark.parametrize(
-    "hp",
-    [
-        {},
-        {"norm": "layer", "ema": 0.5},
-        {"score": "grad"},
-        {"score": "fisher", "quantile_scope": "tensor"},
-    ],
-)
-def test_quantile_one_is_fedavg_bit_for_bit(net: str, hp: dict[str, Any]) -> None:
-    one = toys.run("fedobp", {"q": 1.0} | hp, model=net)
-    other = toys.run("fedavg", model=net)
-    assert torch.equal(one.state["theta"], other.state["theta"])
-    assert torch.equal(toys.everybody(one), toys.everybody(other))
-
-
-@pytest.mark.parametrize("net", NETS)
-def test_everything_personal_is_local_training_bit_for_bit(
-    net: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    everything_stands_out(monkeypatch)
-    one, other = toys.run("fedobp", {"q": 0.0}, model=net), toys.run("local", model=net)
-    assert torch.equal(one.state["last"], other.state["w"])
-    assert torch.equal(toys.everybody(one), other.state["w"])
-
-
-def test_quantile_zero_shares_only_the_least_scoring_entries() -> None:
-    run = toys.run("fedobp", {"q": 0.0, "norm": "none"}, sizes=toys.EQUAL)
-    scores = (run.state["last"] - run.state["theta"]).square()
-    own = run.method.personal_mask(run.state, run.fed, scores)
-    assert torch.equal(~own, scores == scores.amin(1, keepdim=True))
-
-
-def test_only_the_head_personal_is_fedper(monkeypatch: pytest.MonkeyPatch) -> None:
-    everything_stands_out(monkeypatch)
-    one, other = toys.run("fedobp", {"q": 0.0, "cls": True}), toys.run("fedper")
-    head = one.fed.params.head
-    assert torch.equal(one.state["theta"][~head], other.state["theta"][~head])
-    assert torch.equal(one.state["last"][:, head], other.state["own"])
-
-
-@pytest.mark.parametrize("q", [0.3, 0.9, 0.999])
-def test_global_norm_changes_nothing(q: float) -> None:
-    one, other = (
-        toys.run("fedobp", {"q": q, "norm": norm}, dtype=torch.float64)
-        for norm in ("none", "global")
-    )
-    assert torch.equal(one.state["last"], other.state["last"])
 
 
 def params() -> Params:
     return toys.run("local", rounds=1, epochs=0).fed.params
-
-
-def test_tensors_of_equal_scale_are_what_layer_norm_compares() -> None:
-    parts = params()
-    scores = uniform(2, parts.size)
-    magnified = scores.clone()
-    for number, s in enumerate(parts):
-        magnified[:, s.place] *= 10.0**number
-    masks = [importance.above_quantile(x, 0.9, parts.trained, "layer") for x in (scores, magnified)]
-    assert torch.equal(*masks)
-    assert not torch.equal(
-        masks[1], importance.above_quantile(magnified, 0.9, parts.trained, "global")
-    )
-
-
-def test_a_quantile_per_tensor_takes_its_share_of_each() -> None:
-    parts = params()
-    mask = importance.above_quantile(uniform(3, parts.size), 0.75, parts.trained, scope="tensor")
-    for s in parts:
-        assert mask[:, s.place].sum(1).tolist() == [-(-(s.size - 1) // 4)] * 3
-
-
-def test_only_the_given_tensors_are_compared() -> None:
-    parts = params()
-    scores = uniform(2, parts.size)
-    some = [parts["conv1.weight"], parts["fc2.weight"]]
-    mask = importance.above_quantile(scores, 0.8, some)
-    rows = torch.cat([scores[:, s.place] for s in some], 1)
-    bar = torch.quantile(rows, 0.8, dim=1, keepdim=True)
-    assert torch.equal(mask, (scores > bar) & parts.mask(some))
 
 
 def test_scores_that_are_all_alike_make_nothing_personal() -> None:

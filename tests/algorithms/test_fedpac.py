@@ -90,14 +90,6 @@ def test_combination_of_one_client_is_its_own() -> None:
     assert all(torch.equal(one.state[name], own.state[name]) for name in one.state)
 
 
-def test_equal_heads_stay_equal_whatever_the_weights() -> None:
-    one, own = (
-        toys.run("fedpac", {"combine": combine, "head_epochs": 0}, dtype=torch.float64, epochs=0)
-        for combine in (True, False)
-    )
-    assert plain.apart(own.state["own"], one.state["own"]) < 1e-12
-
-
 # -- the round -------------------------------------------------------------------------------------
 
 
@@ -113,22 +105,6 @@ def alternating(
     head = fed.params.head
     w, _ = plain.train(fed, w, client, round_, epochs=1, lr=head_lr, trainable=head)
     return plain.train(fed, w, client, round_, trainable=~head, first=1, loss=loss)[0]
-
-
-@pytest.mark.parametrize("participation", [1.0, 0.5])
-def test_fedpac_without_alignment_and_combination_is_fedrep_with_one_head_epoch(
-    participation: float,
-) -> None:
-    one = toys.run(
-        "fedpac",
-        {"lam": 0.0, "combine": False, "head_lr": None},
-        model="tiny-bn",
-        participation=participation,
-    )
-    other = toys.run(
-        "fedrep", {"head_epochs": 1, "body_epochs": 2}, model="tiny-bn", participation=participation
-    )
-    assert all(torch.equal(one.state[name], other.state[name]) for name in other.state)
 
 
 def moments(

@@ -9,47 +9,9 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import State
-from repfl.algorithms.fedavg import FedAvg
 from tests.algorithms import plain, toys
 
 HARD = {"momentum": 0.9, "weight_decay": 0.01}
-
-
-def test_without_head_epochs_it_trains_as_fedbabu() -> None:
-    one, other = (
-        toys.run("fedrep", {"head_epochs": 0, "body_epochs": 2}, **HARD),
-        toys.run("fedbabu", **HARD),
-    )
-    assert torch.equal(one.state["theta"], other.state["theta"])
-
-
-def test_if_all_epochs_are_the_bodys_heads_stay_as_they_started() -> None:
-    run = toys.run("fedrep", {"body_epochs": 2}, start="own", **HARD)
-    heads = run.fed.new_models()[:, run.fed.params.head]
-    assert torch.equal(toys.everybody(run)[:, run.fed.params.head], heads)
-    assert not torch.equal(heads[0], heads[1])
-
-
-class LateFedAvg(FedAvg):
-    """FedAvg on the second epoch's batches."""
-
-    def round(self, state: State, fed: Federation) -> State:
-        return {
-            **state,
-            "theta": fed.mean(fed.train(state["theta"].expand(fed.K, -1), epochs=1, first_epoch=1)),
-        }
-
-
-def test_without_a_head_it_is_fedavg_on_the_last_epochs() -> None:
-    one = toys.run("fedrep", model=toys.headless())
-    assert torch.equal(
-        one.state["theta"], toys.run(LateFedAvg(), model=toys.headless()).state["theta"]
-    )
-    whole = toys.run("fedrep", {"body_epochs": 2}, model=toys.headless("tiny-bn"))
-    assert torch.equal(
-        toys.everybody(whole), toys.everybody(toys.run("fedavg", model=toys.headless("tiny-bn")))
-    )
 
 
 def transcribed(

@@ -11,35 +11,12 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import MethodError, State, build
+from repfl.algorithms.core.method import MethodError, build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.rng import Streams
-from repfl.algorithms.fedavg import FedAvg
 from tests.algorithms import plain, toys
 
-
-class Summed(FedAvg):
-    """FedAvg that averages weights and biases as a sum over a count."""
-
-    def round(self, state: State, fed: Federation) -> State:
-        end = fed.train(self.download(state, fed))
-        average = (torch.ones(fed.K, dtype=fed.dtype) @ end) / fed.K
-        theta = torch.where(fed.communicated, average, state["theta"])
-        return {"theta": theta, **self.keep(state, fed, end)}
-
-
 # -- limits ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
-def test_limit_zero_is_fedavg(model: str) -> None:
-    run = toys.run("fedselect", {"limit": 0.0}, model=model, participation=0.5, momentum=0.9)
-    assert torch.equal(
-        toys.everybody(run),
-        toys.everybody(toys.run(Summed(), model=model, participation=0.5, momentum=0.9)),
-    )
-    other = toys.run("fedavg", model=model, participation=0.5, momentum=0.9, weighting="uniform")
-    assert torch.allclose(toys.everybody(run), toys.everybody(other), atol=1e-6)
 
 
 @pytest.mark.parametrize("weighting", ["samples", "uniform"])
@@ -57,70 +34,6 @@ def test_averages_may_be_weighted_as_the_recipe_says(weighting: str) -> None:
         )
         < 1e-12
     )
-
-
-def test_everything_personal_after_the_first_growth_is_local_training_from_then_on() -> None:
-    hp = {"limit": 1.0, "rate": 1.0, "moved_only": False}
-    run = toys.run("fedselect", hp, model="tiny-bn", rounds=1)
-    local = toys.run("local", model="tiny-bn", rounds=1)
-    local.state = {"w": toys.everybody(run)}
-    for _ in (2, 3):
-        run.step()
-        local.step()
-    assert torch.equal(toys.everybody(run), toys.everybody(local))
-    assert toys.traffic(run, "up_values")[1:] == [0, 0]
-
-
-def test_by_the_codes_rules_limit_zero_still_grows_once() -> None:
-    run = toys.run(
-        "fedselect",
-        {"mode": "code", "limit": 0.0, "every": 1, "rate": 0.25},
-        sizes=toys.EQUAL,
-        rounds=4,
-    )
-    shares = [value for _, name, value in run.rows if name == "note/personal"]
-    assert shares[0] == 0
-    assert 0.24 < shares[1] == shares[2] == shares[3]
-
-
-def test_by_the_codes_rules_rate_zero_is_averaging_after_alternating_training() -> None:
-    run = toys.run(
-        "fedselect",
-        {"mode": "code", "rate": 0.0, "every": 1},
-        dtype=torch.float64,
-        sizes=toys.EQUAL,
-    )
-    fed, theta = run.fed, run.fed.new_model()
-    for round_ in (1, 2, 3):
-        ends = []
-        for c in range(4):
-            w = theta
-            for epoch in (1, 3):
-                w, _ = plain.train(fed, w, c, round_, epochs=1, first=epoch)
-            ends.append(w)
-        theta = sum(ends) / 4
-    assert plain.apart(theta, run.state["theta"]) < 1e-9
-    assert not bool(run.state["mask"].any())
-
-
-def test_by_the_codes_rules_everything_may_become_personal_except_biases() -> None:
-    run = toys.run(
-        "fedselect",
-        {"mode": "code", "limit": 1.0, "rate": 1.0, "every": 1},
-        model="tiny-bn",
-        rounds=3,
-    )
-    biases = sum(s.size for s in run.fed.params if s.name.endswith("bias"))
-    assert toys.traffic(run, "up_values")[2] == 4 * 6 * biases
-
-
-def test_an_entry_that_no_participant_shares_keeps_its_value_at_the_server() -> None:
-    run = toys.run("fedselect", {"limit": 0.0}, participation=0.5, sizes=toys.EQUAL, rounds=1)
-    theta, absent = run.state["theta"].clone(), run.fed.params.where(name="fc1.weight")
-    run.state["mask"] = absent.expand(4, -1).clone()
-    run.step()
-    assert torch.equal(run.state["theta"][absent], theta[absent])
-    assert not torch.equal(run.state["theta"][~absent], theta[~absent])
 
 
 # -- masks -----------------------------------------------------------------------------------------
@@ -177,29 +90,6 @@ def test_entries_that_did_not_move_become_personal_only_where_that_is_allowed(
         "fedselect", {"select": select, "moved_only": moved_only}, sizes=toys.EQUAL, lr=1e-30
     )
     assert bool(still.state["mask"].any()) == (not moved_only)
-
-
-def test_the_code_grows_with_every_third_participation_after_the_first() -> None:
-    run = toys.run(
-        "fedselect",
-        {"mode": "code"},
-        sizes=toys.EQUAL,
-        epochs=1,
-        rounds=8,
-        evaluation={"every": 0},
-        stack=4,
-    )
-    shares = [value for _, name, value in run.rows if name == "note/personal"]
-    assert [share > old for share, old in zip(shares, [0.0, *shares], strict=False)] == [
-        False,
-        False,
-        False,
-        True,
-        False,
-        False,
-        True,
-        False,
-    ]
 
 
 # -- transcriptions --------------------------------------------------------------------------------

@@ -9,9 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from repfl.algorithms import models
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.math.simplex import principal, spread
 from tests.algorithms import plain, toys
@@ -19,54 +17,7 @@ from tests.algorithms import plain, toys
 SIZES = (25, 7, 12, 16)
 
 
-def from_common_head(hp: dict[str, Any], *, net: str = "tiny", **protocol: Any) -> Run:
-    """A run whose endpoints start as the head that every other method starts with."""
-    data = toys.data()
-    model = models.build(net, channels=1, size=8, classes=data.classes)
-    run = Run(
-        build("floco", hp), toys.recipe(clients=data.clients, **protocol), data, model, seed=0
-    )
-    run.start()
-    at = run.fed.params.head_weight
-    run.state["ends"] = (
-        run.fed.new_model()[at.start : at.stop].view(1, *at.shape).repeat(hp["endpoints"], 1, 1)
-    )
-    while not run.done:
-        run.step()
-    return run
-
-
 # -- limiting cases --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("hp", [{"tau": 10}, {"tau": 1, "rho": 0.0}], ids=str)
-@pytest.mark.parametrize("net", ["tiny", "tiny-bn"])
-def test_one_endpoint_is_fedavg(net: str, hp: dict[str, Any]) -> None:
-    one = from_common_head({"endpoints": 1} | hp, net=net, participation=0.5, momentum=0.9)
-    other = toys.run("fedavg", model=net, participation=0.5, momentum=0.9)
-    assert torch.equal(toys.everybody(one), toys.everybody(other))
-
-
-def test_one_endpoint_with_a_radius_is_not_fedavg_after_tau() -> None:
-    one = from_common_head({"endpoints": 1, "tau": 1, "rho": 0.5})
-    assert not torch.equal(toys.everybody(one), toys.everybody(toys.run("fedavg")))
-
-
-def test_without_a_radius_every_batch_uses_the_clients_place() -> None:
-    run = toys.run("floco", {"endpoints": 3, "tau": 1, "rho": 0.0}, dtype=torch.float64)
-    draws = run.method.draws(run.fed, run.state["places"])
-    assert torch.equal(draws, run.state["places"][:, None].expand_as(draws))
-
-
-def test_draws_lie_in_the_simplex_at_first_and_near_the_place_afterwards() -> None:
-    run = toys.run("floco", {"endpoints": 4, "tau": 1, "rho": 0.2}, dtype=torch.float64)
-    before = run.method.draws(run.fed, run.state["places"], "projection")
-    after = run.method.draws(run.fed, run.state["places"])
-    assert (before >= 0).all()
-    torch.testing.assert_close(before.sum(2), torch.ones_like(before[:, :, 0]))
-    away = (after - run.state["places"][:, None]).abs().sum(2)
-    assert (away <= 0.2).all()
-    assert away.max() > 0.1
 
 
 def test_places_are_found_in_round_tau_from_everybody_and_stay() -> None:

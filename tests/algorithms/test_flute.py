@@ -14,39 +14,10 @@ from repfl.algorithms.engine.batches import Schedule, plan_batches, steps_per_ep
 from repfl.algorithms.flute import misalignment
 from tests.algorithms import plain, toys
 
-OFF = {"align": 0.0, "head_decay": 0.0, "feature_decay": 0.0, "server_lr": 0.0}
 SIZES = (25, 7, 12, 16)
 
 
 # -- limiting cases --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("newcomer", ["initial", "global"])
-@pytest.mark.parametrize("net", ["tiny", "tiny-bn"])
-def test_without_regularisers_and_head_only_epochs_it_is_fedper_bit_for_bit(
-    net: str, newcomer: str
-) -> None:
-    momentum = {"momentum": 0.9, "weight_decay": 1e-3}
-    one = toys.run("flute", OFF | {"newcomer": newcomer}, model=net, participation=0.5, **momentum)
-    other = toys.run("fedper", {"newcomer": newcomer}, model=net, participation=0.5, **momentum)
-    assert torch.equal(toys.everybody(one), toys.everybody(other))
-    assert all(torch.equal(one.state[name], other.state[name]) for name in other.state)
-
-
-def test_detached_features_leave_the_body_bitwise_alone() -> None:
-    run = toys.run("flute", {"detach": True}, momentum=0.9, weight_decay=0.1, rounds=1)
-    body, start = ~run.fed.params.head, run.fed.new_model()
-    trained = run.fed.trained
-    assert torch.equal(trained[:, body], start[body].expand(run.fed.N, -1))
-    held = run.fed.n_train > 0
-    assert (trained[held][:, ~body] != start[~body]).any(1).all()
-    torch.testing.assert_close(run.state["theta"][body], start[body])
-
-
-def test_head_only_epochs_do_not_move_the_body() -> None:
-    run = toys.run("flute", {"body_epochs": 0}, momentum=0.9, weight_decay=0.1, rounds=1)
-    body = ~run.fed.params.head
-    assert torch.equal(run.fed.trained[:, body], run.fed.new_model()[body].expand(run.fed.N, -1))
 
 
 def test_a_head_of_zeros_and_a_client_without_classes_have_a_finite_slope() -> None:
@@ -55,11 +26,6 @@ def test_a_head_of_zeros_and_a_client_without_classes_have_a_finite_slope() -> N
     (grad,) = torch.autograd.grad(value.sum(), heads)
     assert torch.isfinite(grad).all()
     assert torch.isfinite(value).all()
-
-
-def test_a_simplex_frame_of_all_classes_is_perfectly_aligned() -> None:
-    frame = torch.eye(4, dtype=torch.float64) - 0.25
-    assert misalignment(3 * frame[None], torch.ones(1, 4, dtype=torch.float64)).item() < 1e-12
 
 
 @pytest.mark.parametrize("batch", [1, 3, 8])

@@ -11,25 +11,6 @@ from repfl.algorithms.core.run import Run
 from tests.algorithms import plain, toys
 
 
-@pytest.mark.parametrize("end", ["first", "last"])
-@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
-def test_sharing_nothing_is_local_training(model: str, end: str) -> None:
-    one = toys.run("lg-fedavg", {"layers": 0, "shared": end}, model=model, participation=0.5)
-    assert torch.equal(
-        toys.everybody(one), toys.everybody(toys.run("local", model=model, participation=0.5))
-    )
-    assert sum(toys.traffic(one, "up_values")) == 0
-
-
-@pytest.mark.parametrize("end", ["first", "last"])
-@pytest.mark.parametrize("buffers", ["local", "global"])
-def test_sharing_everything_is_fedavg(buffers: str, end: str) -> None:
-    one = toys.run("lg-fedavg", {"layers": 9, "shared": end}, model="tiny-bn", buffers=buffers)
-    assert torch.equal(
-        toys.everybody(one), toys.everybody(toys.run("fedavg", model="tiny-bn", buffers=buffers))
-    )
-
-
 def shared_by(hp: dict[str, object], model: str, channels: int = 3, size: int = 32) -> list[str]:
     """Names of the tensors that are shared."""
     net = models.build(model, channels=channels, size=size, classes=10)
@@ -62,19 +43,6 @@ def test_normalisation_goes_with_its_layer() -> None:
         "bn1.weight",
         "bn1.bias",
     ]
-
-
-@pytest.mark.parametrize(
-    ("hp", "channels", "floats"),
-    [({}, 3, 5130), ({"shared": "first"}, 3, 2432), ({"shared": "first"}, 1, 832)],
-)
-def test_the_four_layer_network_sends_so_many_floats(
-    hp: dict[str, object], channels: int, floats: int
-) -> None:
-    net = models.build("cnn4", channels=channels, size=32, classes=10)
-    method = build("lg-fedavg", hp)
-    run = Run(method, toys.recipe(clients=4), toys.data(toys.EQUAL), net, seed=0)
-    assert int(method.shared_mask(run.fed).sum()) == floats  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("hp", [{}, {"shared": "first"}])

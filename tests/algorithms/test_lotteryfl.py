@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import torch
@@ -47,43 +45,9 @@ def weights_of(run: Run) -> Tensor:
     return run.fed.params.mask(run.fed.params.weights)
 
 
-@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
-def test_lotteryfl_that_never_prunes_is_fedavg(model: str) -> None:
-    lottery = toys.run(
-        "lotteryfl",
-        {"start": 1.0},
-        model=model,
-        dtype=torch.float64,
-        weighting="uniform",
-        momentum=0.5,
-    )
-    fedavg = toys.run("fedavg", model=model, dtype=torch.float64, weighting="uniform", momentum=0.5)
-    assert toys.gap(fedavg.state, {name: lottery.state[name] for name in fedavg.state}) < 1e-12
-
-
-def test_masks_only_shrink_and_keep_the_announced_share() -> None:
-    history = []
-    for rounds in (1, 2, 3):
-        run = toys.run("lotteryfl", EAGER, rounds=rounds)
-        history.append(run.state["mask"])
-    for before, after in pairwise(history):
-        assert bool((before | ~after).all())
-    kept = run.state["mask"][:, weights_of(run)].double().mean(1)
-    assert torch.allclose(kept, run.state["remaining"], atol=0.02)
-    assert float(run.state["remaining"].min()) == pytest.approx(0.8**3)
-    assert bool(run.state["mask"][:, ~weights_of(run)].all())
-
-
 def test_pruning_stops_at_the_target_which_it_may_overshoot() -> None:
     run = toys.run("lotteryfl", EAGER | {"target": 0.7}, rounds=3)
     assert float(run.state["remaining"].min()) == pytest.approx(0.64)
-
-
-def test_pruned_weights_are_zero_in_scored_and_trained_models() -> None:
-    run = toys.run("lotteryfl", EAGER, momentum=0.9, weight_decay=0.01)
-    assert run.fed.trained is not None
-    assert not toys.everybody(run)[~run.state["mask"]].any()
-    assert not run.fed.trained[~run.state["mask"]].any()
 
 
 def test_freezing_by_magnitude_also_stops_weights_that_are_tiny_at_that_step() -> None:
@@ -98,15 +62,6 @@ def test_freezing_by_magnitude_also_stops_weights_that_are_tiny_at_that_step() -
             w = w - fed.protocol.lr * torch.where(weights_of(run) & (w.abs() < 1e-6), 0.0, g)
         assert fed.trained is not None
         assert plain.apart(w, fed.trained[client]) < 1e-12
-
-
-def test_a_client_that_prunes_rewinds_to_the_initial_model() -> None:
-    run = toys.run("lotteryfl", EAGER, rounds=1, epochs=0)
-    assert run.fed.trained is not None
-    assert bool((run.state["remaining"] < 1).any())
-    assert torch.equal(run.fed.trained, torch.where(run.state["mask"], run.fed.new_model(), 0.0))
-    held = run.state["mask"].any(0)
-    assert torch.allclose(run.state["theta"][held], run.fed.new_model()[held], rtol=1e-6)
 
 
 def test_without_validation_samples_training_samples_judge() -> None:

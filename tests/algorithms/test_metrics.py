@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from math import isnan
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sklearn import metrics as sklearn_metrics
 
+from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.engine import evaluate
+from repfl.algorithms.engine.evaluate import Models
 from repfl.algorithms.engine.metrics import METRICS, MetricError, register
 from repfl.bench.errors import UserError
 from tests.algorithms import toys
@@ -94,9 +97,21 @@ def test_a_metric_of_ones_own_sees_each_client() -> None:
     assert (1, "post_agg/test-spy", 2.5) in run.rows
 
 
-def test_scoring_without_metrics_keeps_no_logits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("repfl.algorithms.core.recorder.measure", None)
-    toys.run("fedavg", rounds=1)
+@pytest.mark.parametrize("metrics", [(), ("loss",)])
+def test_logits_are_kept_only_if_a_metric_needs_them(
+    metrics: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, count_correct = [], Federation.count_correct
+
+    def watched(self: Federation, models: Models, split: str, logits: Any = None) -> Any:
+        counted = count_correct(self, models, split, logits)
+        kept.append(sum(map(len, logits or ())))
+        return counted
+
+    monkeypatch.setattr(Federation, "count_correct", watched)
+    toys.run("fedavg", rounds=1, evaluation={"metrics": metrics})
+    assert len(kept) == 2  # before and after aggregation
+    assert all(bool(count) == bool(metrics) for count in kept)
 
 
 def test_an_unknown_metric_costs_one_line() -> None:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from repfl.algorithms import models
-from repfl.algorithms.core.method import build, methods
+from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.engine.model import Model, ModelError
 from repfl.algorithms.engine.rng import Streams
@@ -98,8 +98,10 @@ def test_one_sample_leaves_the_statistics_alone(known: Callable[..., Model]) -> 
     assert not params["norm.running_mean"].any()
 
 
-@pytest.mark.parametrize("method", sorted(methods()))
-def test_every_method_runs_on_a_plain_module(method: str, known: Callable[..., Model]) -> None:
+@pytest.mark.parametrize("method", ["fedap", "floco", "pfedfda"])
+def test_methods_that_look_into_a_model_run_on_a_plain_module(
+    method: str, known: Callable[..., Model]
+) -> None:
     data = toy_data((9, 6, 8))
     net = known(Net, data.classes)
     hp = {"pretrain_epochs": 2} if method == "fedap" else {}

@@ -128,12 +128,6 @@ def test_a_method_that_does_not_say_what_newcomers_are_given_is_told() -> None:
 # -- what methods give -----------------------------------------------------------------------------
 
 
-def test_fedavg_gives_the_global_model_as_it_is() -> None:
-    run = finished("fedavg")
-    models, _ = joined(run)
-    assert torch.equal(models, run.state["theta"].expand(2, -1))
-
-
 def test_local_statistics_of_a_global_model_settle_on_the_newcomers_data() -> None:
     run = finished("fedavg", model="tiny-bn")
     models, late = joined(run)
@@ -196,12 +190,6 @@ def test_a_newcomer_of_fedobp_keeps_only_what_is_personal() -> None:
     models, late = joined(run)
     kept = (models != run.state["theta"]).sum(1)
     assert all(0 < count <= 0.1 * late.params.parameters + 1 for count in kept.tolist())
-
-
-def test_a_newcomer_of_ditto_stays_near_the_global_model() -> None:
-    far, near = (joined(finished("ditto", lam=lam)) for lam in (0.0, 5.0))
-    theta = finished("ditto", lam=0.0).state["theta"]
-    assert (near[0] - theta).norm() < (far[0] - theta).norm()
 
 
 def test_a_newcomer_of_fedpac_is_given_the_mean_of_the_heads_that_the_server_has_seen() -> None:

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
-from repfl.algorithms.core.method import build
 from repfl.algorithms.core.run import Run
 from repfl.algorithms.pfeddst import PFedDST
 from tests.algorithms import peers, plain, toys
@@ -153,18 +152,6 @@ def test_pfeddst_with_random_peers_and_the_header_first_is_dfedpgp(
     assert torch.equal(ours.state["w"], theirs.state["w"])
 
 
-def test_pfeddst_with_all_peers_averages_all_extractors() -> None:
-    run = toys.run("pfeddst", {"degree": 5}, **DOUBLE)
-    still_run = toys.run("pfeddst", {"degree": 5, "head_epochs": 0}, **DOUBLE, epochs=0, rounds=1)
-    still_run.fed.begin(2, all_clients=True)
-    after = still_run.method.round(dict(run.state), still_run.fed)["w"]
-    head = run.fed.params.head
-    assert torch.allclose(
-        after[:, ~head], run.state["w"][:, ~head].mean(0).expand(6, -1), atol=1e-14
-    )
-    assert torch.equal(after[:, head], run.state["w"][:, head])
-
-
 # -- transcription ---------------------------------------------------------------------------------
 
 
@@ -302,18 +289,6 @@ def test_figure_2_notes_what_the_chosen_peers_models_are_worth_on_one_client(
     assert run.arrays["peers"].sum(1).tolist() == [6] * 6
 
 
-def test_without_the_tally_nothing_is_noted_about_peers() -> None:
-    assert not peers.notes(toys.run("pfeddst", {"degree": 2}), "peers/own")
-
-
 def test_class_overlap_of_chosen_peers_is_noted() -> None:
     run = toys.run("pfeddst", {"degree": 2}, sizes=peers.SIZES)
     assert all(0 < value < 1 for value in peers.notes(run, "overlap"))
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"alpha": -0.1}, {"degree": -1}, {"selection": "best"}, {"probe": 0}, {"lamda": 0.3}]
-)
-def test_wrong_hyper_parameters_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        build("pfeddst", wrong)

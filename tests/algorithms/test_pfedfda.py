@@ -25,19 +25,6 @@ def head_of(fed: Federation, flat: Tensor) -> tuple[Tensor, Tensor]:
 # -- limiting cases --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("net", ["tiny", "tiny-bn"])
-def test_the_benchmarks_variant_trains_exactly_as_fedavg(net: str) -> None:
-    one, other = (
-        toys.run("pfedfda", {"compat": "flbench"}, model=net, participation=0.5),
-        toys.run("fedavg", model=net, participation=0.5),
-    )
-    assert torch.equal(one.state["theta"], other.state["theta"])
-    assert torch.equal(one.state["own"], other.state["own"])
-    assert torch.equal(one.state["cov"], torch.eye(32))
-    for line in ("up_values", "down_values"):
-        assert toys.traffic(one, line) == toys.traffic(other, line)
-
-
 def test_global_weights_give_the_global_head_with_local_priors() -> None:
     run = toys.run("pfedfda", {"beta": "global"}, dtype=torch.float64)
     models, counts = toys.everybody(run), run.fed.data.class_counts.double()
@@ -66,23 +53,6 @@ def test_clients_too_small_for_folds_use_global_statistics_only() -> None:
     run = toys.run("pfedfda", sizes=(25, 1, 12, 0), epochs=1, dtype=torch.float64)
     assert torch.equal(run.state["beta"][[1, 3]], torch.zeros(2, 2, dtype=torch.float64))
     assert run.state["beta"][[0, 2]].any()
-
-
-def test_the_head_stays_where_the_global_statistics_put_it_while_the_body_trains() -> None:
-    run = toys.run(
-        "pfedfda", sizes=SIZES, dtype=torch.float64, rounds=1, momentum=0.9, weight_decay=0.1
-    )
-    fresh = run.method.init(
-        Federation(run.fed.model, run.fed.data, run.fed.recipe, seed=0, dtype=torch.float64)
-    )
-    counts = run.fed.data.class_counts.double()
-    for i, flat in enumerate(run.fed.trained):
-        prior = counts[i] / counts[i].sum() + EPS
-        expected = discriminant(fresh["means"], fresh["cov"], prior / prior.sum(), EPS)
-        assert all(
-            torch.allclose(a, b, rtol=1e-12)
-            for a, b in zip(expected, head_of(run.fed, flat), strict=True)
-        )
 
 
 # -- a plain transcription -------------------------------------------------------------------------

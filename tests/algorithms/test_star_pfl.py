@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -40,42 +39,6 @@ def begin(record: list[list[float]]) -> star_pfl.Tracker:
     return star_pfl.Tracker(~no, no, zero + 1, zero, kept)
 
 
-def test_stability_is_the_size_of_the_sum_over_the_sum_of_sizes() -> None:
-    own = begin([[1.0, 1.0, 2.0, 0.0], [-1.0, 3.0, -1.0, 0.0]])
-    assert star_pfl.stability(entries(4), own.record)[0].tolist() == pytest.approx(
-        [0.0, 1.0, 1 / 3, 0.0, float("inf")]
-    )
-
-
-def test_a_tensor_without_any_record_is_active_and_an_entry_without_one_is_not() -> None:
-    empty, some = begin([[0.0, 0.0]]), begin([[0.0, 1.0]])
-    empty.update_activity(entries(2), 2.0)
-    some.update_activity(entries(2), 0.1)
-    assert empty.active[0].tolist() == [True, True, True]
-    assert some.active[0].tolist() == [False, True, True]
-
-
-def test_records_take_non_zero_updates_only_and_drop_the_oldest() -> None:
-    own = begin([[0.0, 0.0], [0.0, 0.0]])
-    for update in ([1.0, 0.0, 4.0], [2.0, 0.0, 0.0], [3.0, 5.0, 0.0]):
-        own.append(torch.tensor([update]))
-    assert own.record[0].tolist() == [[2.0, 0.0, 0.0], [3.0, 5.0, 4.0]]
-
-
-@pytest.mark.parametrize("halving", ["clamped", "code"])
-def test_an_entry_that_stays_settled_is_frozen_for_one_round_then_two_then_three(
-    halving: str,
-) -> None:
-    params, own, life = entries(2), begin([[1.0, 1.0], [-1.0, 1.0]]), ""
-    for _ in range(12):
-        own.update_activity(params, 0.1)
-        life += "+" if own.active[0, 0] else "-"
-        own.end_trials(params, 0.1, halving)
-        assert bool((own.active | ~own.trial).all())
-        assert own.frozen[0, 1] == own.frozen[0, 2] == 0
-    assert life == "-+--+---+---"
-
-
 @pytest.mark.parametrize(
     ("period", "halving", "after"), [(5, "clamped", 2), (1, "clamped", 1), (1, "code", 0)]
 )
@@ -105,43 +68,6 @@ def active_after(state: State, params: Params, who: str, threshold: float) -> Te
     own = star_pfl.Tracker(**star_pfl.tracker_state(who, state))
     own.update_activity(params, threshold)
     return own.active
-
-
-# -- limiting cases --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("average", ["holders", "all"])
-@pytest.mark.parametrize("buffers", ["global", "local"])
-def test_without_thresholds_nothing_freezes_and_star_pfl_is_fedavg(
-    buffers: str, average: str
-) -> None:
-    common: dict[str, Any] = {
-        "model": "tiny-bn",
-        "dtype": torch.float64,
-        "weighting": "uniform",
-        "buffers": buffers,
-    }
-    star = toys.run(
-        "star-pfl", {"server_threshold": 0.0, "client_threshold": 0.0, "average": average}, **common
-    )
-    fedavg = toys.run("fedavg", **common)
-    assert toys.gap(fedavg.state, {name: star.state[name] for name in fedavg.state}) < 1e-12
-    assert bool(star.state["client.active"].all())
-
-
-def test_thresholds_above_one_freeze_everything_at_the_first_measurement_with_records() -> None:
-    hp = {"server_threshold": 1.5, "client_threshold": 1.5}
-    one, two = (toys.run("star-pfl", hp, model="tiny-bn", rounds=rounds) for rounds in (1, 2))
-    learnable = one.fed.params.learnable
-    assert not torch.equal(one.state["theta"][learnable], one.fed.new_model()[learnable])
-    assert torch.equal(two.state["theta"][learnable], one.state["theta"][learnable])
-    assert two.fed.trained is not None
-    trains = two.fed.n_train > 0  # a client without samples has no record
-    assert torch.equal(
-        two.fed.trained[trains][:, learnable],
-        one.state["theta"][learnable].expand(int(trains.sum()), -1),
-    )
-    assert two.fed.logged["trained"] == pytest.approx(1 / 6)
 
 
 # -- the plain transcription -----------------------------------------------------------------------

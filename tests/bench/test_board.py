@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from contextlib import chdir
 from pathlib import Path
 
 import pandas as pd
@@ -77,24 +75,6 @@ def test_harm_is_measured_by_local_training_and_newcomers_are_scored(
     assert pd.isna(values["Local", "digits/harm"])
     assert 0 <= values["FedAvg + FT", "digits/harm"] <= 100
     assert 10 <= values["FedAvg + FT", "digits/newcomers"] <= 100
-
-
-def test_costs_are_those_of_the_chosen_runs(made: dict[str, Table | Figure]) -> None:
-    table = made["table3"]
-    assert isinstance(table, Table)
-    values = table.frame.set_index(["row", "column"])["ours"]
-    assert values["Local", "traffic"] == 0
-    assert values["FedAvg + FT", "traffic"] > 0
-    assert (values.xs("seconds", level="column") > 0).all()
-
-
-def test_a_board_of_nothing_is_drawn_empty_and_says_what_to_run(here: Here, tmp_path: Path) -> None:
-    with chdir(tmp_path):
-        said = here("board", "--scale", "smoke")
-    assert (said.code, said.err) == (0, "")
-    assert said.out.endswith("\nnothing computed yet: repfl board run --scale smoke\n")
-    assert "problem" not in said.out
-    assert "| FedOBP | – |" in (tmp_path / "report" / "board" / "table1.md").read_text()
 
 
 def test_a_method_that_joins_stands_tuned_beside_itself_as_printed(
@@ -185,13 +165,6 @@ def test_rows_of_the_first_addendum_are_the_same_trials_scored_elsewhere(
         assert before == after
 
 
-def test_a_method_of_ones_own_has_the_same_budget(here: Here, tmp_path: Path) -> None:
-    said = here("board", "plan", "--scale", "smoke", "--method", "fedavg[weighting=uniform]")
-    assert said.code == 2
-    own = here("board", "plan", "--scale", "smoke", "--method", "ditto")
-    assert re.search(r"board/table1 +4 ", own.out), own.out
-
-
 def test_a_method_that_looks_at_test_images_is_refused(here: Here, tmp_path: Path) -> None:
     path = tmp_path / "peeking.py"
     path.write_text(PEEKING)
@@ -203,9 +176,3 @@ def test_a_method_that_looks_at_test_images_is_refused(here: Here, tmp_path: Pat
     assert said.code == 2
     assert "cannot stand on the board: training depends on test images" in said.err
     assert not (tmp_path / "results").exists()
-
-
-def test_an_action_that_the_board_has_not_names_the_nearest(here: Here) -> None:
-    said = here("board", "repot")
-    assert (said.code, said.err.count("\n")) == (2, 1)
-    assert "report" in said.err

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.errors import UserError, nearest, one_line
+from repfl.bench.errors import UserError
 from repfl.bench.grid.cell import build_cell, parse_spec
 from repfl.bench.grid.recipes import recipe_from
 from tests.bench.conftest import RECIPE, recipe
@@ -89,13 +89,3 @@ def test_a_wrong_method_is_refused_in_one_line(text: str, words: list[str]) -> N
 def test_a_wrong_seed_is_refused(seed: Any) -> None:
     with pytest.raises(UserError, match="whole number >= 0"):
         build_cell("local", {}, recipe(), seed)
-
-
-def test_nearest_falls_back_on_all_names() -> None:
-    assert nearest("zzz", ["one", "two"]) == "valid: one, two"
-    assert nearest("x", []) == "there is none"
-
-
-def test_messages_of_exceptions_fit_on_one_line() -> None:
-    assert one_line(ValueError("a\n  b")) == "a b"
-    assert one_line(ValueError()) == "ValueError"

@@ -7,7 +7,6 @@ from PIL import Image
 from torch import Tensor
 
 from repfl.datasets.core import augment
-from repfl.datasets.core.errors import DataError
 from tests.datasets.tiny import images
 
 
@@ -109,8 +108,3 @@ def test_a_gpu_augments_like_a_cpu() -> None:
     there = {key: value.cuda() for key, value in draws.items()}
     moved = augmentation.after(augmentation.before(pictures.cuda(), there), there).cpu()
     assert torch.equal(moved, augmentation.after(augmentation.before(pictures, draws), draws))
-
-
-def test_an_unknown_augmentation_names_the_nearest() -> None:
-    with pytest.raises(DataError, match="did you mean crop-flip"):
-        augment.get("crop_flip")

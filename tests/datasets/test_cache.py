@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import errno
-import json
 import mmap
 import multiprocessing
 import os
 import resource
-import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from safetensors import safe_open
 
 from repfl.datasets.core import cache, prepare
 from repfl.datasets.core.cache import open_dataset, prepared_path
@@ -61,15 +58,6 @@ def test_a_stray_write_stays_in_its_process(source: Path, root: Path) -> None:
     assert all(verdict.intact for verdict in prepare.verify("cifar10", root))
 
 
-def test_other_tools_can_read_the_file(source: Path, root: Path) -> None:
-    from safetensors.numpy import load_file
-
-    arrays = load_file(prepare.import_files("cifar10", source, root))
-    prepared = open_dataset("cifar10", root)
-    assert np.array_equal(arrays["images"], prepared.images)
-    assert np.array_equal(arrays["labels"], prepared.labels)
-
-
 def test_digits_need_no_file_and_are_what_they_always_were(tmp_path: Path) -> None:
     prepared = open_dataset("digits", tmp_path)
     assert prepared.splits == {"train": range(1197), "test": range(1197, 1797)}
@@ -77,15 +65,6 @@ def test_digits_need_no_file_and_are_what_they_always_were(tmp_path: Path) -> No
     assert prepared.images.max() == 16
     assert prepared.fingerprints == prepared.description.fingerprints
     assert list(tmp_path.iterdir()) == []
-
-
-def test_digits_are_scikit_learns(tmp_path: Path) -> None:
-    from sklearn.datasets import load_digits
-
-    prepared, bunch = open_dataset("digits", tmp_path), load_digits()
-    assert sorted(map(bytes, prepared.images)) == sorted(
-        image.astype(np.uint8).tobytes() for image in bunch.images
-    )
 
 
 # -- what can go wrong -----------------------------------------------------------------------------
@@ -130,35 +109,6 @@ def test_files_of_a_killed_process_are_removed(source: Path, root: Path) -> None
     assert debris(root) == []
 
 
-def test_other_users_can_read_a_prepared_file(source: Path, root: Path) -> None:
-    mask = os.umask(0o022)
-    try:
-        path = prepare.import_files("cifar10", source, root)
-    finally:
-        os.umask(mask)
-    assert path.stat().st_mode & 0o777 == 0o644
-
-
-def test_a_file_of_the_first_edition_is_read(source: Path, root: Path) -> None:
-    """It had integers first, in a header of its own."""
-    path = prepare.import_files("cifar10", source, root)
-    expected = open_dataset("cifar10", root)
-    with safe_open(path, framework="np") as file:
-        metadata = file.metadata()
-    labels, images = expected.labels.tobytes(), expected.images.tobytes()
-    ends = (len(labels), len(labels) + len(images))
-    header = {
-        "__metadata__": metadata,
-        "labels": {"dtype": "I64", "shape": [50], "data_offsets": [0, ends[0]]},
-        "images": {"dtype": "U8", "shape": [50, 32, 32, 3], "data_offsets": list(ends)},
-    }
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    path.unlink()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + labels + images)
-    assert all(split.intact for split in prepare.verify("cifar10", root))
-
-
 def test_a_full_disk_leaves_neither_debris_nor_a_broken_cache(source: Path, root: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
@@ -192,19 +142,6 @@ def test_a_read_only_cache_can_be_read_but_not_written(
     assert len(open_dataset("cifar10", root).labels) == 50
     assert prepare.download("cifar10", root) == prepared_path("cifar10", root)
     with pytest.raises(DataError, match=r"cannot write under .*Read-only file system.*REPFL_DATA"):
-        prepare.import_files("cifar10", source, root)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
-def test_a_folder_without_write_permission_is_one_line(source: Path, root: Path) -> None:
-    root.mkdir(mode=0o500)
-    with pytest.raises(DataError, match=r"cannot write under .*Permission denied"):
-        prepare.import_files("cifar10", source, root)
-
-
-def test_a_data_root_that_is_a_file_is_one_line(source: Path, root: Path) -> None:
-    (root).write_text("not a folder")
-    with pytest.raises(DataError, match="cannot write under"):
         prepare.import_files("cifar10", source, root)
 
 

@@ -109,12 +109,6 @@ def test_arrays_that_are_not_as_described_are_refused(splits: Any, words: str) -
         opened(lambda: splits)
 
 
-@pytest.mark.parametrize("made", [[1, 2], {"all": 3}, {"all": (1,)}])
-def test_a_description_that_makes_something_else_is_told_so(made: Any) -> None:
-    with pytest.raises(DataError, match="own: the function that makes it raised"):
-        opened(lambda: made)
-
-
 def test_a_fault_of_a_description_is_told_with_its_place() -> None:
     def make() -> Any:
         raise KeyError("pixels")

@@ -14,17 +14,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from repfl.datasets.cifar10c import CORRUPTIONS
-from repfl.datasets.core.cache import open_dataset
 from repfl.datasets.core.checks import canonical_order
 from repfl.datasets.core.errors import DataError
-from repfl.datasets.core.partition import (
-    ClientSplits,
-    Pool,
-    majority_accuracy,
-    partitioners,
-    resolve,
-)
-from repfl.datasets.core.recipe import Partition
+from repfl.datasets.core.partition import ClientSplits, Pool, majority_accuracy
 from repfl.datasets.core.registry import Arrays
 from tests.datasets.tiny import images, pool, split
 
@@ -401,24 +393,6 @@ def test_no_rule_touches_the_global_generators(rule: str) -> None:
     before = (random.getstate(), str(np.random.get_bit_generator().state))
     split(pool([60] * 10, [30] * 10), rule, 10, **EXAMPLES[rule])
     assert before == (random.getstate(), str(np.random.get_bit_generator().state))
-
-
-def test_resolved_options_hold_the_defaults_too() -> None:
-    assert resolve(Partition("class-dirichlet", options={"alpha": 0.1})) == {
-        "alpha": 0.1,
-        "test_share": 0.25,
-        "minimum": 10,
-    }
-    assert set(partitioners()) == {*EXAMPLES, "domain"}
-
-
-def test_digits_can_be_dealt_to_eight_clients() -> None:
-    prepared = open_dataset("digits")
-    splits = split(prepared, "client-dirichlet", 8, at=1, alpha=0.1, train=60, test=30)
-    assert {len(part) for part in splits.train} == {60}
-    assert {len(part) for part in splits.test} == {30}
-    mean, pooled = majority_accuracy(splits, prepared.labels)
-    assert 0.3 < mean == pytest.approx(pooled)
 
 
 def test_the_floor_is_the_accuracy_of_the_most_frequent_train_class() -> None:

@@ -286,17 +286,6 @@ def test_a_truncated_file_is_refused(
         assert "cannot read" in refused("cifar10", path, root)
 
 
-def test_a_truncated_idx_file_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path
-) -> None:
-    dataset = shrink(monkeypatch, "mnist", {"train": 20, "test": 10})
-    splits = {"train": balanced(dataset, 2), "test": balanced(dataset, 1)}
-    folder = idx_folder(tmp_path / "raw", {"train": "train", "test": "t10k"}, splits, packed=False)
-    path = folder / "train-images-idx3-ubyte"
-    path.write_bytes(path.read_bytes()[:-100])
-    assert "cannot read" in refused("mnist", folder, root)
-
-
 def test_an_archive_cannot_write_outside_of_its_folder(
     cifar: Cifar, tmp_path: Path, root: Path
 ) -> None:

@@ -22,10 +22,6 @@ THIRTEEN = [
 ]
 
 
-def test_there_are_the_thirteen_datasets_of_the_papers() -> None:
-    assert registry.names() == THIRTEEN
-
-
 @pytest.mark.parametrize("name", THIRTEEN)
 def test_a_description_is_complete_and_agrees_with_itself(name: str) -> None:
     dataset = registry.get(name)
@@ -55,22 +51,6 @@ def test_a_dataset_is_embedded_or_fetched_with_checksums_or_says_what_to_do_by_h
         assert all(url.startswith(("http://", "https://")) for url in file.urls)
     if dataset.manual:
         assert f"repfl data import {name} --from" in dataset.manual
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "mnist",
-        "fashion_mnist",
-        "cifar10c",
-        "mini_imagenet",
-        "organamnist",
-        "organcmnist",
-        "organsmnist",
-    ],
-)
-def test_files_that_no_library_fetches_have_more_than_one_address(name: str) -> None:
-    assert all(len(file.urls) > 1 for file in registry.get(name).files())
 
 
 def test_the_sizes_are_those_of_the_papers() -> None:
@@ -111,8 +91,3 @@ def test_an_unknown_name_names_the_nearest_valid_one() -> None:
         registry.get("mnist").norm("fedopb")
     with pytest.raises(DataError, match="did you mean medmnist-3"):
         registry.get("organamnist").edition("medmnist3")
-
-
-def test_a_name_is_registered_once() -> None:
-    with pytest.raises(DataError, match="twice"):
-        registry.register(registry.get("mnist"))

@@ -4,7 +4,6 @@ and what is missing says so.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -228,17 +227,6 @@ def test_a_method_that_somebody_adds_gets_a_row_and_competes(paper: Paper) -> No
     layout = as_table(paper.artefacts[table](given)).layout
     assert "mine" in layout.rows
     assert "mine" not in layout.aside
-
-
-@of_papers
-def test_every_line_of_the_readme_that_a_note_refers_to_is_there(paper: Paper) -> None:
-    readme = (paper.folder / "README.md").read_text("utf-8")
-    known = set(re.findall(r"^\| (\d+) \|", readme, flags=re.MULTILINE))
-    results = [result for scale in ("smoke", "paper") for result in paper.all(scale)]
-    texts = [text for r in results for text in (*r.notes, *reasons(r))]
-    texts += [claim.detail for r in results for claim in r.claims]
-    parts = [part for text in texts for part in re.findall(r"README, ([\d andto]+)", text)]
-    assert {number for part in parts for number in re.findall(r"\d+", part)} <= known
 
 
 # -- the grid --------------------------------------------------------------------------------------

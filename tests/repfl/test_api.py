@@ -195,19 +195,6 @@ def test_a_table_has_published_and_ours_side_by_side(tmp_path: Path) -> None:
     assert found["published"].notna().any()
 
 
-def test_a_figure_is_the_numbers_that_it_draws(tmp_path: Path) -> None:
-    found = repfl.table("fedobp/fig4", scale="smoke", results=tmp_path)
-    assert len(found)
-    assert found.attrs["title"]
-
-
-def test_what_there_is_comes_as_data_frames() -> None:
-    assert repfl.methods().loc["fedobp", "title"] == "FedOBP"
-    assert repfl.hyperparameters("fedpurin").loc["tau", "default"] == 0.5
-    assert repfl.recipes("paper").loc[RECIPE, "dataset"] == "cifar10"
-    assert bool(repfl.data().loc["digits", "present"])
-
-
 def test_a_recipe_is_changed_by_naming_what_changes() -> None:
     changed = repfl.recipe(RECIPE, clients=4, training={"rounds": 3})
     as_it_is = repfl.recipe(RECIPE)
@@ -247,10 +234,3 @@ def test_a_failure_is_an_exception_of_a_run_and_a_row_of_a_grid(
     found = repfl.grid(["test-raise", "fedavg"], {"m": OWN}, plugins=[FAULTY], results=tmp_path)
     assert list(found["status"]) == ["failed", "done"]
     assert found["reason"].iloc[0]
-
-
-def test_a_run_shows_itself_in_a_notebook(results: Path) -> None:
-    found = repfl.run("fedavg", OWN, results=results)
-    assert f"{100 * found.accuracy:.2f} %" in repr(found)
-    assert "<table" in found._repr_html_()
-    assert found.id[:12] in found._repr_html_()

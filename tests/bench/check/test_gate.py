@@ -255,17 +255,6 @@ def test_a_page_for_ci_is_written_where_it_is_asked_for(
     assert (said.code, said.err.count("\n")) == (2, 1)
 
 
-def test_a_method_from_elsewhere_has_a_reference_of_its_own(
-    faulty: Path, tmp_path: Path, here: Here
-) -> None:
-    asked = ("--plugin", faulty, "--method", "test-slow", "--reference", tmp_path / "its.json")
-    assert here("check", *asked, "--accept", "--reason", "first").code == 0
-    said = here("check", *asked)
-    assert said.code == 0
-    assert "4 cells of 1 methods" in said.out
-    assert "nothing moved" in said.out
-
-
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"schema": 1, "cells": {}, "history": []}', '{"schema": 2}']
 )

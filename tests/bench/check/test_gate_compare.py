@@ -9,7 +9,7 @@ import pytest
 
 from repfl.bench.check.gate import Regression
 from repfl.bench.check.gate_compare import CLOSE, Move, difference
-from repfl.bench.cli.check import _show_regression, regression_page
+from repfl.bench.cli.check import regression_page
 from repfl.bench.cli.printing import escaped
 
 KEY = "fedobp[norm=none] everybody 1"
@@ -132,18 +132,6 @@ FOUND = Regression(
     ],
     ["a note about [/] | and `ticks`"],
 )
-
-
-def test_names_come_out_as_they_are(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    assert _show_regression(FOUND) == 1
-    out = capsys.readouterr().out
-    assert "fedobp[norm=none]" in out
-    assert "2 -> 3" in out
-    assert "+10.00" in out
-    assert "note: a note about [/] | and `ticks`" in out
 
 
 def test_markdown_keeps_names_and_columns() -> None:

@@ -51,13 +51,6 @@ def test_an_artefact_whose_name_leads_elsewhere_is_refused(
     assert "letters a-z, digits and hyphens, such as" in said
 
 
-@pytest.mark.parametrize("name", ["My Grid.toml", "..toml", "[b].toml"])
-def test_a_paper_is_named_by_its_file_under_the_same_rule(
-    here: Here, tmp_path: Path, name: str
-) -> None:
-    assert "letters a-z, digits and hyphens" in planned(here, tmp_path, GRID, name)
-
-
 NINE = "sweep = { " + ", ".join(f"h{k} = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]" for k in range(9)) + " }"
 ROW = 'rows = [{ label = "FedAvg", method = "fedavg" }]'
 
@@ -89,14 +82,6 @@ def test_what_nobody_can_run_is_counted_and_not_written_out(
 )
 def test_a_deeply_nested_grid_is_refused(here: Here, tmp_path: Path, deep: str) -> None:
     assert "tests.toml" in planned(here, tmp_path, deep + "\n" + GRID)
-
-
-def test_a_deeply_nested_option_is_refused(here: Here) -> None:
-    for depth in (90, 900, 9000):
-        spec = f"fedpurin[tau={'[' * depth}{']' * depth}]"
-        assert "'fedpurin', hyper-parameters:" in refused(
-            here, "plan", "--paper", "fedpurin", "--method", spec
-        )
 
 
 RECIPE = "clients = 2\n"
@@ -140,22 +125,6 @@ def test_a_recipe_that_could_only_fail_later_is_refused_when_planned(
     said = planned(here, tmp_path, GRID.replace(RECIPE, f"{inserted}{line}\n", 1))
     assert "tests.toml:" in said
     assert words in said
-
-
-def test_validation_data_may_choose_the_round_where_there_are_some(
-    here: Here, tmp_path: Path
-) -> None:
-    pairs = (
-        'partition = { rule = "pairwise-dirichlet", options = { alpha = 0.5 } }\nevaluation = {'
-        ' rule = "best-val" }'
-    )
-    (tmp_path / "tests.toml").write_text(re.sub("partition = .*", pairs, GRID, count=1))
-    answered(here("plan", "--grid", tmp_path / "tests.toml", "--artefact", "tests/fig1"), 0)
-
-
-def test_a_number_that_is_none_names_its_hyperparameter(here: Here) -> None:
-    said = refused(here, "plan", "--paper", "fedpurin", "--method", "fedpurin[tau=NaN]")
-    assert "tau = nan is not valid; valid: a finite number" in said
 
 
 def test_a_byte_order_mark_is_no_part_of_a_grid(here: Here, tmp_path: Path) -> None:
@@ -265,16 +234,6 @@ def test_what_a_plugin_draws_while_it_is_imported_changes_nothing(
     assert moved(before) == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [("raise SystemExit", "SystemExit"), ("import sys\nsys.exit(0)", ":2: SystemExit: 0")],
-)
-def test_a_plugin_that_leaves_is_refused(here: Here, tmp_path: Path, text: str, words: str) -> None:
-    (tmp_path / "plugin.py").write_text(text)
-    for _ in range(2):
-        assert words in refused(here, "plan", "--plugin", tmp_path / "plugin.py")
-
-
 def test_a_plugin_that_takes_a_name_is_refused_where_it_does(tmp_path: Path) -> None:
     """In a process of its own, in which nobody has asked for our methods yet."""
     plugin = tmp_path / "plugin.py"
@@ -283,10 +242,6 @@ def test_a_plugin_that_takes_a_name_is_refused_where_it_does(tmp_path: Path) -> 
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert f"--plugin {plugin}:4: MethodError: method 'fedavg' is registered twice" in done.stderr
-
-
-def test_nothing_has_moved_where_nobody_has_moved_anything() -> None:
-    assert moved(settings()) == ""
 
 
 MEDDLING = """
@@ -367,13 +322,3 @@ def test_names_are_printed_as_they_are_wherever_they_stand(here: Here, tmp_path:
     html = (folder / "table1.html").read_text()
     assert "[/] [norm=none] :smile: $x &lt;b&gt;*|_" in html
     assert "<i>$" not in html
-
-
-def test_a_methods_own_words_are_printed_as_they_are(
-    here: Here, tmp_path: Path, plugged: Any
-) -> None:
-    (tmp_path / "plugin.py").write_text(
-        HEADER + FEDAVG.format(name="x-y").replace('"x"', '"[bold] [/] x"')
-    )
-    plugged(tmp_path / "plugin.py")
-    assert "[bold] [/] x" in here("info", "x-y").out

@@ -8,17 +8,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from repfl.bench.cli import main as cli
-from repfl.bench.cli.options import Chosen, command
 from repfl.bench.grid import catalog
 from repfl.bench.store.store import Store
-from tests.bench.conftest import FAULTY, GRID, ROOT, Said, environment, repfl
+from tests.bench.conftest import FAULTY, GRID, ROOT, Said, environment
 
 Here = Callable[..., Said]
 ROWS = re.compile(r"^rows = .*Local.*$", re.MULTILINE)
@@ -38,26 +36,6 @@ def test_run_report_and_reuse(here: Here, grid: Path, tmp_path: Path) -> None:
     made = {path.name for path in (tmp_path / "out" / "tests").iterdir()}
     assert made >= {"table1.csv", "table1.md", "table1.tex", "fig1.png", "fig1.pdf"}
     assert (tmp_path / "out" / "index.html").exists()
-
-
-def test_a_report_of_a_selection_has_nothing_else(here: Here, grid: Path, tmp_path: Path) -> None:
-    asked = ("--grid", grid, "--results", tmp_path / "results", "--method", "local")
-    assert here("run", *asked, "--executor", "inline").code == 0
-    said = here("report", *asked, "--artefact", "tests/table1", "--out", tmp_path / "out")
-    assert "Local" in said.out
-    assert "FedAvg" not in said.out
-    assert "FedAvg" not in (tmp_path / "out" / "tests" / "table1.md").read_text()
-
-
-def test_toy_numbers_stand_beside_nothing_published(here: Here, tmp_path: Path) -> None:
-    asked = ("--artefact", "fedpurin/table1", "--scale", "smoke", "--results", tmp_path / "r")
-    said = here("report", *asked, "--out", tmp_path / "out")
-    assert said.code == 0
-    assert "embedded digits" in said.out
-    assert "FedPURIN" in said.out
-    assert len(said.out.splitlines()) < 60
-    for words in ("published", "not comparable", "outperforms", "95.65"):
-        assert words not in said.out
 
 
 def test_shards_together_are_the_whole(here: Here, grid: Path, tmp_path: Path) -> None:
@@ -80,20 +58,6 @@ def test_a_damaged_record_is_a_finding_and_is_never_used(
     assert str(victim) in found.out
     assert "1 computed" in here(*run).out
     assert here("verify", "--results", tmp_path / "r").code == 0
-
-
-def test_infeasible_data_are_refused_with_code_2_and_the_rest_is_done(
-    here: Here, tmp_path: Path
-) -> None:
-    rule = '{ rule = "class-dirichlet", options = { alpha = 0.01, minimum = 590 } }'
-    (tmp_path / "tests.toml").write_text(
-        GRID.replace('inherit = "two"', f'inherit = "two"\npartition = {rule}')
-    )
-    asked = ("run", "--grid", tmp_path / "tests.toml", "--results", tmp_path / "r")
-    done = here(*asked, "--executor", "inline")
-    assert done.code == 2
-    assert "4 computed" in done.out
-    assert "not run: 4 cells: digits" in done.out
 
 
 def test_whatever_ends_a_cell_is_a_record_and_a_line_and_the_rest_is_done(
@@ -262,19 +226,6 @@ def test_a_package_of_another_project_with_a_folders_name_changes_nothing(tmp_pa
 # -- hints -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("chosen", "expected"),
-    [
-        (Chosen(artefact=["fedobp/fig2"], seed=[1]), "repfl run --artefact fedobp/fig2 --seed 1"),
-        (Chosen(paper=["board"], scale="paper", method=["a b"]), "repfl board run --method 'a b'"),
-        (Chosen(paper=["board"], scale="smoke"), "repfl board run --scale smoke"),
-        (Chosen(grid=[Path("g.toml")], plugin=["p.py"]), "repfl run --grid g.toml --plugin p.py"),
-    ],
-)
-def test_a_recommended_command_is_about_the_same_cells(chosen: Chosen, expected: str) -> None:
-    assert command("run", chosen, Store(None)) == expected
-
-
 def test_a_plan_says_what_is_published_and_what_the_rest_costs(here: Here, tmp_path: Path) -> None:
     asked = ("--artefact", "fedpurin/table3", "--scale", "desk", "--results", tmp_path)
     facts = json.loads(here("plan", *asked, "--json").out)
@@ -308,19 +259,3 @@ def test_a_fault_is_one_line_too(
     monkeypatch.setattr(cli, "_dispatch", broken)
     assert cli.call(["run"]) == code
     assert words in capsys.readouterr().err
-
-
-def test_a_terminal_without_our_signs_shows_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = TextIOWrapper(BytesIO(), encoding="ascii")
-    monkeypatch.setattr(sys, "stdout", screen)
-    monkeypatch.setattr(cli, "_dispatch", lambda _: print("1 – 2", flush=True) or 0)
-    with pytest.raises(SystemExit) as left:
-        cli.main(["plan"])
-    assert left.value.code == 0
-    assert screen.buffer.getvalue() == b"1 ? 2\n"
-
-
-def test_a_read_only_results_folder_is_one_line() -> None:
-    said = repfl("run", "--artefact", "fedpurin/fig5", "--results", "/proc/repfl")
-    assert said.returncode == 2
-    assert "/proc/repfl" in said.stderr

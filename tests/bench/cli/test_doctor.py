@@ -42,20 +42,3 @@ def test_what_is_wrong_is_told_with_what_to_do(
     assert lines
     assert lines[0].startswith(level)
     assert said.code >= code
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("OMP_NUM_THREADS", "7"), ("MKL_CBWR", "COMPATIBLE"), ("OPENBLAS_CORETYPE", "Haswell")],
-)
-def test_settings_that_change_threads_or_bits_are_told(
-    here: Callable[..., Said],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    name: str,
-    value: str,
-) -> None:
-    monkeypatch.setenv(name, value)
-    said = here("doctor", "--results", tmp_path)
-    (line,) = [line for line in said.out.splitlines() if f"{name}={value}" in line]
-    assert line.startswith("note")

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from repfl.bench.evidence import status
-from repfl.bench.grid import cell as cells
-from repfl.bench.grid import grid, recipes
+from repfl.bench.grid import grid
 from repfl.bench.store import store
 from tests.bench.conftest import Said
 
@@ -36,24 +35,6 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Counter[Any]]:
         return calls
 
     return count
-
-
-def forget() -> None:
-    """Nothing is remembered of an earlier plan."""
-    grid._read.cache_clear()
-    for known in (recipes._VALUES, cells._RESOLVED):
-        known.clear()
-
-
-@pytest.mark.parametrize("more", [(), ("--stale",)])
-def test_every_measured_file_is_read_once(
-    here: Here, counted: Callable[..., Counter[Any]], tmp_path: Path, more: tuple[str, ...]
-) -> None:
-    forget()
-    read = counted(status, "read")
-    assert here("plan", "--scale", "desk", "--results", tmp_path, *more).code == 0
-    assert len(read) >= 5
-    assert set(read.values()) == {1}
 
 
 def test_every_record_is_read_once_and_no_measured_line_beside_it(

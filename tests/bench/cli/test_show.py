@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cli.main import call
 from repfl.bench.evidence import measured
 from repfl.bench.store.store import Store
 from tests.bench.conftest import FAULTY, Said, task
@@ -79,22 +78,6 @@ def test_a_published_value_is_shown_if_there_is_no_record(here: Here, tmp_path: 
         assert part in said.out
     assert again(said)[-3:-1] == ["--cell", cell[:12]]
     assert json.loads(here("show", cell, "--results", tmp_path, "--json").out)["id"] == cell
-
-
-def test_an_id_that_many_have_is_refused_with_some_of_them(here: Here, tmp_path: Path) -> None:
-    said = here("show", "", "--results", tmp_path)
-    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
-    assert "published values have ids that start with ''" in said.err
-
-
-def test_a_failed_record_shows_its_traceback(
-    store: Store, compute: Callable[..., object], faulty: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    compute(task("test-raise"))
-    assert call(["show", store.ids()[0], "--results", str(store.root)]) == 0
-    shown = capsys.readouterr().out
-    assert "failed ZeroDivisionError: on purpose" in shown
-    assert "in fault" in shown.partition("traceback")[2]
 
 
 def test_a_damaged_record_is_not_shown(

@@ -15,7 +15,6 @@ from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.store import versions
 from repfl.bench.store.store import Record, Store
-from repfl.bench.store.versions import Standing
 from tests.bench.conftest import Said, rewrite
 
 Here = Callable[..., Said]
@@ -67,27 +66,6 @@ def test_stale_values_are_computed_once(
     )
 
 
-def test_a_stale_record_is_computed_again(
-    here: Here, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(status, "read", lambda paper, scale: Measured())
-    here("run", "--grid", grid, "--results", tmp_path, "--executor", "inline")
-    before = [Store(tmp_path).get(cell) for cell in Store(tmp_path).ids()]
-    monkeypatch.setattr(
-        versions,
-        "standing",
-        lambda made, cell: Standing(
-            cell["method"] == "local", "" if cell["method"] == "local" else "moved"
-        ),
-    )
-    assert (
-        "4 computed"
-        in here("run", "--grid", grid, "--results", tmp_path, "--stale", "--executor", "inline").out
-    )
-    after = [Store(tmp_path).get(cell) for cell in Store(tmp_path).ids()]
-    assert sum(then != now for then, now in zip(before, after, strict=True)) == 4
-
-
 def test_what_was_made_with_other_data_is_stale_and_told(
     here: Here, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,15 +82,3 @@ def test_what_was_made_with_other_data_is_stale_and_told(
     assert "1 computed" in here(*run, "--stale").out
     assert listed(here, grid, tmp_path)["stale"] == 0
     assert "other data" not in here(*run).out
-
-
-def test_a_run_says_that_a_method_has_a_newer_version(
-    here: Here, grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = ("run", "--grid", grid, "--results", tmp_path, "--executor", "inline")
-    here(*run)
-    assert "other versions" not in here(*run).out
-    cell = sorted(Store(tmp_path).ids())[0]
-    made = Store(tmp_path).get(cell).provenance["versions"]
-    rewrite(Store(tmp_path), cell, versions=made | {"method": 0})
-    assert "made by other versions or with other data than today's: 1;" in here(*run).out

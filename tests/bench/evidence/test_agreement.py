@@ -13,7 +13,6 @@ from repfl.bench.evidence import agreement, measured, noise
 from repfl.bench.evidence.agreement import CONFIRMED, MEASURED
 from repfl.bench.evidence.line import Line
 from repfl.bench.evidence.measured import Measured
-from repfl.bench.grid import grid as grids
 from repfl.bench.store.store import Record
 from repfl.paper_tables.core import noise as model
 from repfl.paper_tables.core.statistics import Prior
@@ -102,14 +101,3 @@ def test_a_current_line_is_shown_before_a_stale_one_and_the_earliest_of_these() 
     assert known(stale, late, early).line("cell 1") is early
     assert known(stale).line("cell 1") is stale
     assert known(stale).line("cell 2") is None
-
-
-def test_equal_bits_agree_whatever_the_noise() -> None:
-    one, other = line(0.5, 1), line(0.5, 1, contributor="visitor")
-    assert agreement.agree(one, other, known(one, other))
-
-
-def test_the_board_s_trials_are_no_runs_of_the_noise_model() -> None:
-    """They differ in learning rates."""
-    assert measured.read("board", "paper").cells
-    assert set(noise.measured_runs()["setting"].str.partition("/")[0]) <= set(grids.printed())

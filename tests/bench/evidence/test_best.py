@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -16,7 +15,7 @@ from repfl.bench.evidence import best
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid.plan import Planned, Selection, plan
 from repfl.bench.store.store import Store
-from repfl.paper_tables.core.result import Absent, Claim, Figure, Result, Sheet, Table
+from repfl.paper_tables.core.result import Claim, Figure, Result, Sheet, Table
 from tests.bench.report import sample
 
 FOUND = sample.FOUND
@@ -55,14 +54,6 @@ def test_every_number_is_of_the_highest_scale_that_measured_it() -> None:
     assert (missing["scale"], missing["verdict"]) == ("paper", "not measured")
 
 
-def test_what_is_missing_at_both_scales_is_missing() -> None:
-    table = merged([*tables()])
-    assert list(table.frame["ours"].isna()) == [
-        row.startswith("Ours") and column == "hard"
-        for row, column in zip(table.frame["row"], table.frame["column"], strict=True)
-    ]
-
-
 def test_a_claim_is_told_from_where_its_verdict_stands() -> None:
     desk, paper = tables()
     desk = replace(desk, claims=(Claim("a", "A", True, "ours: 2 of 2", "desk"),))
@@ -70,13 +61,6 @@ def test_a_claim_is_told_from_where_its_verdict_stands() -> None:
     assert merged([desk, replace(paper, claims=(open_,))]).claims == desk.claims
     judged = Claim("a", "A", False, "ours: 0 of 2", "paper")
     assert merged([desk, replace(paper, claims=(judged,))]).claims == (judged,)
-
-
-def test_an_artefact_that_one_scale_lacks_is_that_of_the_other() -> None:
-    desk, _ = tables()
-    gone = Absent(desk.paper, desk.name, "Table 1", "No cell is done.", "paper")
-    assert merged([gone, desk]) is desk
-    assert best.merged([gone]) == [gone]
 
 
 def curves(scale: str, methods: list[str], rounds: int) -> Figure:
@@ -161,20 +145,3 @@ def test_only_scales_of_which_something_is_known_are_made(tmp_path: Path) -> Non
     assert {item.scale for item in kept if item.artefact == "table2"} == {"desk"}
     nothing = best.with_evidence(items, Library(Store(tmp_path)), tmp_path)
     assert {item.scale for item in nothing} == {"paper"}
-
-
-def test_a_long_plan_is_gone_through_only_a_few_times(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As many names as cells are looked at, and not as many as pairs of cells."""
-    items, asked = planned(papers=["star-pfl"]), Counter[str]()
-    name = Planned.key.fget  # type: ignore[attr-defined]
-
-    def counted(item: Planned) -> str:
-        asked[name(item)] += 1
-        return str(name(item))
-
-    monkeypatch.setattr(Planned, "key", property(counted))
-    assert best.with_evidence(items, Library(Store(tmp_path)))
-    assert len(items) > 100
-    assert 0 < asked.total() <= 4 * len(items)

@@ -42,15 +42,6 @@ def report(here: Callable[..., Any], tmp_path: Path) -> Callable[[], tuple[Any, 
     return render
 
 
-def test_without_a_fault_everything_is_rendered(
-    copy: Path, report: Callable[[], tuple[Any, set[str]]]
-) -> None:
-    said, files = report()
-    assert said.code == 0
-    assert {"table2.tex", "table3.tex"} <= files
-    assert "problem" not in said.out
-
-
 def test_a_bad_published_row_is_named_and_its_table_has_all_others(
     copy: Path, report: Callable[[], tuple[Any, set[str]]]
 ) -> None:
@@ -120,11 +111,3 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_there(
     assert "table2.csv" not in files
     page = (tmp_path / "out" / "index.html").read_text("utf-8")
     assert "Could not be rendered (RuntimeError: no such colour)" in page
-
-
-def test_an_unknown_artefact_is_the_users_input(here: Callable[..., Any], tmp_path: Path) -> None:
-    said = here("report", "--artefact", "star-pfl/table9", "--results", tmp_path)
-    assert said.code == 2
-    assert len(said.err.strip().splitlines()) == 1
-    assert "table9" in said.err
-    assert "table2" in said.err

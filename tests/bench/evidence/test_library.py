@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from repfl.algorithms import core
-from repfl.bench.evidence.library import Known, Library, StoredEvidence, flatten
+from repfl.bench.evidence.library import Known, Library, StoredEvidence
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid.plan import Planned, Selection, plan
 from repfl.bench.run.task import Outcome, Task
@@ -101,7 +101,3 @@ def test_a_damaged_record_is_missing_with_its_reason(
     assert cells["status"][0] == "missing"
     assert "clients.parquet" in cells["reason"][0]
     assert len(library.problems) == 1
-
-
-def test_nested_values_become_dotted_names() -> None:
-    assert flatten({"a": {"b": [1, 2], "c": {}}, "d": 3}, "x.") == {"x.a.b": (1, 2), "x.d": 3}

@@ -187,14 +187,6 @@ def test_lines_of_an_older_version_go_once_the_method_is_collected_again(
     assert line.key in {each.key for each in lines_of(root)}
 
 
-def test_several_people_share_a_grid_by_leaving_out_what_is_measured(small: Small) -> None:
-    items, store, root = small
-    assert measured.unmeasured(items, root) == items
-    collect(items, store, root)
-    left = measured.unmeasured(items, root)
-    assert {item.cell.id for item in items} - {item.cell.id for item in left} == set(store.ids())
-
-
 BROKEN: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
     "cut short": (lambda lines: [*lines[:2], lines[2][:-9]], "smoke.jsonl:3: "),
     "no text": (lambda lines: [lines[0][:-9] + b"\xff\n", *lines[1:]], "smoke.jsonl:1: 'utf-8'"),
@@ -231,25 +223,6 @@ def test_a_broken_line_is_named_and_the_others_are_used(
 def test_what_is_no_line_is_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         parse(text)
-
-
-@pytest.mark.parametrize(
-    ("variables", "name"),
-    [
-        ({"REPFL_CONTRIBUTOR": "Ada Lovelace"}, "ada-lovelace"),
-        ({"CI": "true"}, "ci"),
-        ({"REPFL_CONTRIBUTOR": "../../x"}, "x"),
-        ({"REPFL_CONTRIBUTOR": "/"}, "anonymous"),
-    ],
-)
-def test_contributors_have_plain_names(
-    variables: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for variable in ("CI", "REPFL_CONTRIBUTOR"):
-        monkeypatch.delenv(variable, raising=False)
-    for variable, value in variables.items():
-        monkeypatch.setenv(variable, value)
-    assert measured.contributor() == name
 
 
 # -- the real papers -------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.cli.main import call
-from repfl.bench.grid.plan import Selection, plan
 from tests.bench.conftest import FAULTY, GRID, forgotten
 
 LATE = "newcomers = { share = 0.3, samples = 9, epochs = 2 }"
@@ -43,30 +42,6 @@ def test_what_a_method_is_worth_to_newcomers_stands_aside_where_there_are_any(fo
     assert late == {(f"{row}: newcomers", "three") for row in ("Local", "FedAvg", GUEST)}
     statistics = (folder / "tests/table1.md").read_text().split("Statistics over all columns")[1]
     assert "newcomers" not in statistics
-
-
-def test_a_method_that_joins_is_all_that_is_computed(tmp_path: Path) -> None:
-    path = tmp_path / "tests.toml"
-    path.write_text(GRID)
-    chosen = Selection(files=[path], artefacts=["tests/table1"], methods=["fedper"], seeds=[1])
-    assert {item.row for item in plan(chosen)} == {"fedper"}
-    shown = plan(chosen, beside=True)
-    assert {item.row for item in shown} == {"Local", "FedAvg", "fedper"}
-    assert {item.cell.seed for item in shown} == {1}
-
-
-def test_a_method_that_was_asked_for_beside_it_is_all_that_is_shown(tmp_path: Path) -> None:
-    path = tmp_path / "tests.toml"
-    path.write_text(GRID)
-    chosen = Selection(files=[path], artefacts=["tests/table1"], methods=["fedper", "local"])
-    assert {item.row for item in plan(chosen, beside=True)} == {"Local", "fedper"}
-
-
-@pytest.mark.parametrize("ending", ["csv", "md", "tex"])
-def test_where_nothing_is_published_nothing_says_so(folder: Path, ending: str) -> None:
-    text = (folder / f"tests/table1.{ending}").read_text().lower()
-    for word in ("published", "verdict", "difference"):
-        assert word not in text
 
 
 def test_rows_are_held_against_each_other_in_pairs(folder: Path) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from repfl.bench.errors import UserError
 from repfl.bench.evidence import arithmetic, measured
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.line import Curve, Line
@@ -278,11 +277,6 @@ def test_lines_of_cells_that_no_grid_plans_are_noted(copy: Path) -> None:
     assert "1 cells are of no grid any more" in found.notes[0]
 
 
-def test_nothing_published_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no published results"):
-        of_published([PAPER], root=tmp_path)
-
-
 # -- a store ---------------------------------------------------------------------------------------
 
 
@@ -355,13 +349,3 @@ def test_what_needs_absent_data_is_not_computed_again(
     found = of_store(store, rerun=1)
     assert (found.findings, found.rerun) == ([], 0)
     assert found.notes == ["1 record needs the data of digits, not here; not computed again"]
-
-
-def test_strangers_and_debris_are_told_apart(store: Store, compute: Compute) -> None:
-    compute(task())
-    (store.root / "notes.txt").touch()
-    (store.root / ("f" * 64)).mkdir()
-    (store.running / "x.lock").touch()
-    found = of_store(store)
-    assert len(found.findings) == 2
-    assert len(found.notes) == 1

@@ -116,19 +116,6 @@ def test_a_child_changes_replaces_or_unsets_what_it_inherits(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ('unset = ["newcomer"]', "unknown field 'newcomer'; did you mean"),
-        ('unset = "newcomers"', "unset = 'newcomers' is not valid; valid: a list"),
-    ],
-)
-def test_a_wrong_unset_is_refused(tmp_path: Path, line: str, words: str) -> None:
-    text = CHILDREN.replace('unset = ["newcomers", "partition.val_share"]', line)
-    with pytest.raises(UserError, match=words):
-        Grid(write(tmp_path, GRID + text)).recipe("fewer", "smoke")
-
-
-@pytest.mark.parametrize(
     ("partition", "words"),
     [
         ('{ rule = "iid", options = { test_share = 0.2 } }', "test_share .*: leave it out"),
@@ -255,21 +242,6 @@ def test_shorthands_stand_for_the_same_cells_as_what_is_written_out(
     assert found["short"] == found["same"]
     assert found["short"] == found["long"]
     assert len(set(found["long"])) == {"smoke": 12, "desk": 3}[scale]
-
-
-def test_a_scale_takes_some_recipes_and_changes_them_by_pattern(tmp_path: Path) -> None:
-    planned = plan(
-        Selection(files=[write(tmp_path, GRID + SHORT)], scale="desk", artefacts=["tests/long"])
-    )
-    assert {(item.column, item.cell.recipe["clients"]) for item in planned} == {("two", 4)}
-
-
-def test_a_grid_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot be read"):
-        Grid(tmp_path / "none.toml")
-    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(UserError, match="cannot be read"):
-        Grid(tmp_path / "binary.toml")
 
 
 def test_lines_are_found() -> None:

@@ -16,13 +16,6 @@ def planned(grid: Path, **selectors: Any) -> list[Any]:
     return plan(Selection(files=[grid], **selectors))
 
 
-def test_artefacts_share_cells(grid: Path) -> None:
-    items = planned(grid)
-    assert len(items) == 10
-    assert len(unique(items)) == 8
-    assert [item.artefact for item in unique(items)] == ["table1"] * 8
-
-
 def test_selectors_narrow(grid: Path) -> None:
     assert {item.artefact for item in planned(grid, artefacts=["tests/fig1"])} == {"fig1"}
     assert {item.cell.method for item in planned(grid, methods=["local"])} == {"local"}
@@ -58,18 +51,6 @@ def test_wrong_selectors_are_refused(grid: Path, selectors: dict[str, Any], word
         planned(grid, **selectors)
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("cifar10", "add --scale desk or --scale paper"),
-        ("CIFAR-10", "did you mean cifar10, with --scale desk or --scale paper"),
-    ],
-)
-def test_a_dataset_of_other_scales_is_told_with_them(name: str, hint: str) -> None:
-    with pytest.raises(UserError, match=hint):
-        plan(Selection(artefacts=["fedpurin/table1"], datasets=[name]))
-
-
 def test_a_method_that_a_table_lacks_becomes_a_row_of_it(grid: Path) -> None:
     items = planned(grid, methods=["fedper", "local"])
     assert {item.row for item in items} == {"Local", "fedper"}
@@ -77,12 +58,6 @@ def test_a_method_that_a_table_lacks_becomes_a_row_of_it(grid: Path) -> None:
     assert {(item.artefact, item.column, item.cell.seed) for item in added} == {
         ("table1", c, s) for c in ("two", "three") for s in (0, 1)
     }
-
-
-def test_options_in_brackets_fix_hyperparameters(grid: Path) -> None:
-    items = planned(grid, methods=["fedpurin[tau=0.3]"])
-    assert {item.cell.hp["tau"] for item in items} == {0.3}
-    assert {item.row for item in items} == {"fedpurin[tau=0.3]"}
 
 
 def test_shards_part_the_cells(grid: Path) -> None:

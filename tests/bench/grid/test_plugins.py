@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.cli.main import command_line
 from repfl.bench.cli.new import RUN, write
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid import plugins
@@ -182,13 +181,6 @@ def test_names_are_checked_and_taken_once(
     assert len(said.err.strip().splitlines()) == 1
     assert any(word in said.err for word in words.split("|")), said.err
     assert {kind: set(names) for kind, names in plugins.registries().items()} == before
-
-
-def test_every_command_about_methods_or_data_takes_plugins() -> None:
-    commands = dict(command_line().commands)
-    commands |= {f"data {name}": each for name, each in commands.pop("data").commands.items()}
-    for name in commands.keys() - {"new", "doctor"}:
-        assert "--plugin" in {opt for each in commands[name].params for opt in each.opts}, name
 
 
 def test_entry_points_bring_modules_and_papers(

@@ -28,15 +28,6 @@ def rates(planned: list[Planned], seed: int = 0) -> list[float]:
     return [item.cell.recipe["training"]["lr"] for item in planned if item.cell.seed == seed]
 
 
-def test_every_seed_has_trials_of_its_own(tmp_path: Path) -> None:
-    planned = searched(tmp_path, f"search = {{ trials = 5, over = {RANGE} }}")
-    assert [(item.cell.seed, item.trial) for item in planned] == [
-        (seed, trial) for seed in (0, 1) for trial in range(1, 6)
-    ]
-    assert len({item.cell.id for item in planned}) == 10
-    assert set(rates(planned, 0)).isdisjoint(rates(planned, 1))
-
-
 def test_each_trial_has_a_stratum_of_its_own(tmp_path: Path) -> None:
     found = sorted(rates(searched(tmp_path, f"search = {{ trials = 4, over = {RANGE} }}")))
     edges = [0.01, 0.0316, 0.1, 0.316, 1.0]

@@ -52,15 +52,6 @@ def test_a_sweep_takes_fields_of_the_recipe_beside_hyperparameters(tmp_path: Pat
     }
 
 
-def test_a_quoted_and_a_bare_name_of_a_field_are_the_same(tmp_path: Path) -> None:
-    quoted = RATES.replace("training.lr = [", '"training.lr" = [')
-    ids = [
-        [item.cell.id for item in planned(tmp_path, GRID + text, "rates")]
-        for text in (RATES, quoted)
-    ]
-    assert ids[0] == ids[1]
-
-
 def test_what_goes_across_makes_columns_that_say_so(tmp_path: Path) -> None:
     found = planned(tmp_path, GRID + SPREAD, "spread")
     assert [(item.column, item.column_label) for item in found] == [
@@ -73,18 +64,6 @@ def test_what_goes_across_makes_columns_that_say_so(tmp_path: Path) -> None:
     ]
     assert [item.cell.recipe["clients"] for item in found] == [2, 4, 2, 4]
     assert {item.cell.recipe["training"]["epochs"] for item in found} == {3}
-
-
-def test_a_label_that_mentions_what_goes_across_is_not_told_twice(tmp_path: Path) -> None:
-    text = (GRID + SPREAD).replace('"two clients"', '"a = {partition.options.alpha}"')
-    assert planned(tmp_path, text, "spread")[0].column_label == "a = 0.1, clients = 2"
-
-
-def test_a_sweep_stands_above_what_a_scale_changes(tmp_path: Path) -> None:
-    scale = "[scales.desk]\nseeds = [5]\nrecipe = { training = { lr = 0.5, rounds = 7 } }\n"
-    found = planned(tmp_path, GRID + RATES + scale, "rates", "desk")
-    assert {item.cell.recipe["training"]["lr"] for item in found} == {0.1, 0.01}
-    assert {item.cell.recipe["training"]["rounds"] for item in found} == {7}
 
 
 @pytest.mark.parametrize(

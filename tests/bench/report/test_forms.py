@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from math import nan
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 
 from repfl.bench.grid import grid as grids
 from repfl.bench.report import forms, lookup, render
-from repfl.paper_tables.core.result import Claim, Table
+from repfl.paper_tables.core.result import Table
 from tests.bench.report import sample
 
 CLASS = r"""\documentclass[twocolumn]{article}
@@ -99,10 +98,6 @@ def test_a_slip_would_be_noticed(before: str, after: str) -> None:
     assert faults(text.replace(before, after, 1))
 
 
-def test_escaped_words_are_what_was_meant() -> None:
-    assert forms.escape("50 % of a_b & {c}") == r"50 \% of a\_b \& \{c\}"
-
-
 def test_a_wide_table_is_cut_and_keeps_its_number() -> None:
     text = forms.latex(next(table for table in everything() if table.key == "pfeddst/table2"))
     assert text.count(r"\begin{table*}") > 1
@@ -130,15 +125,6 @@ def test_toy_runs_say_digits_and_stand_beside_no_reported_number() -> None:
     assert "81.97" not in text
     assert "81.97" in render.csv(table)
     assert render.as_toy(sample.small_table()).printed
-
-
-def test_only_the_paper_s_own_words_stand_in_quotation_marks() -> None:
-    made = Claim("bytes", "Bytes fall by 46 %", None, "none", "desk", printed=True)
-    assert forms.claim(made, "a") == (
-        "Bytes fall by 46 %: undecided; in the paper's own numbers it holds. None. (a/bytes)"
-    )
-    pointing = replace(made, found=False, printed=None)
-    assert "undecided; reduced runs (not decisive) point against it" in forms.claim(pointing, "a")
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on this machine")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from repfl.algorithms.core.method import methods
 from repfl.bench.grid import grid as grids
 from repfl.bench.report.address import linked, named
 
@@ -27,12 +26,6 @@ def test_what_a_text_names_gets_its_address() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["1/2 at most", "and/or at defaced town", "arXiv 12", "<script>"])
-def test_other_text_has_no_address(text: str) -> None:
-    assert list(named(text)) == []
-    assert "<" not in linked(text)
-
-
 @pytest.mark.parametrize("paper", PAPERS)
 def test_a_paper_says_where_it_is_and_its_page_links_the_same(paper: str) -> None:
     file = grids.files()[paper]
@@ -40,9 +33,3 @@ def test_a_paper_says_where_it_is_and_its_page_links_the_same(paper: str) -> Non
     assert len(found) >= 2
     head = Path(file).with_name("README.md").read_text("utf-8").split("\n## ")[0]
     assert [address for address in found if f"({address})" not in head] == []
-
-
-def test_nearly_every_method_says_where_its_paper_or_code_is() -> None:
-    without = {name for name, known in methods().items() if not list(named(known.paper))}
-    assert "local" in without  # it has no paper
-    assert len(without) <= 2

@@ -58,24 +58,6 @@ def test_an_artefact_lists_its_numbers_with_addresses_that_work(here: Here, arte
     assert shown == here("show", anchor.rstrip(":").replace("#", ".html#")).out
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        (f"{PAPER}/accuracy-gian", "unknown claim 'accuracy-gian'; did you mean accuracy-gain"),
-        (f"{PAPER}/table2.csv:333", "unknown number 'table2.csv:333'; did you mean table2.csv:33"),
-        ("starpfl/accuracy-gain", "unknown paper 'starpfl'; did you mean star-pfl"),
-        (f"{PAPER}/table2#fedavgg", "unknown number 'table2#fedavgg'; did you mean table2#"),
-    ],
-)
-def test_a_wrong_name_costs_one_line_with_the_nearest_and_code_2(
-    here: Here, name: str, words: str
-) -> None:
-    said = here("show", name)
-    assert (said.code, said.out) == (2, "")
-    assert words in said.err
-    assert said.err.count("\n") == 1
-
-
 @pytest.mark.parametrize("paper", ["fedpurin", "fedselect", "pfeddst", "star-pfl"])
 def test_every_published_number_is_counted_once(paper: str) -> None:
     """In a table, in a figure, or in a claim; a printed dash is no number."""

@@ -53,17 +53,6 @@ def test_a_report_of_which_nothing_has_changed_computes_nothing(
     assert {path: path.stat().st_mtime_ns for path in files} == files
 
 
-def test_what_was_deleted_is_written_again(here: Callable[..., Any], tmp_path: Path) -> None:
-    asked = ["report", "--artefact", "fedselect/table2", "--results", str(tmp_path / "none")]
-    asked += ["--out", str(tmp_path / "out")]
-    assert here(*asked).code == 0
-    for name in ("fedselect/table2.tex", "fedselect/table2.html"):
-        text = (tmp_path / "out" / name).read_bytes()
-        (tmp_path / "out" / name).unlink()
-        assert here(*asked).code == 0
-        assert (tmp_path / "out" / name).read_bytes() == text
-
-
 def test_smoke_stands_in_for_no_number(here: Callable[..., Any], tmp_path: Path) -> None:
     out = tmp_path / "out"
     where = ["--results", str(tmp_path / "none"), "--out", str(out)]

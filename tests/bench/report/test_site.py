@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -14,7 +13,6 @@ from urllib.parse import unquote
 import pytest
 
 from repfl.bench.report.sheet import Book
-from repfl.bench.report.site import pages
 from tests.bench.report.browsers import Watched, axe, chromium
 from tests.bench.report.firefox import Firefox
 
@@ -75,51 +73,6 @@ def test_a_dot_leads_to_its_number_and_the_number_tells_everything(
     page.locator("#artefact").wait_for()  # the page hears of its new address after the click
     assert page.locator("#artefact").is_visible()
     assert not page.locator("#number").is_visible()
-
-
-def test_what_is_missing_says_what_would_compute_it(watched: Watched, folder: Path) -> None:
-    page = watched.open(folder / "paper-a" / "table1.html", "#ours-co.hard")
-    text = page.locator("#number").inner_text()
-    assert "no run of ours yet" in text
-    assert "3 runs missing, about 2.0 h of one CPU core" in text
-    assert "repfl run --cell abc" in text
-
-
-def test_a_curve_of_the_authors_stands_beside_ours(watched: Watched, folder: Path) -> None:
-    page = watched.open(folder / "paper-a" / "table1.html", "#separate.easy")
-    assert "the authors' log" in page.locator("#curve .legend").inner_text()
-
-
-def test_a_curve_that_is_not_ours_has_a_name_even_if_it_is_alone(
-    watched: Watched, book: Book, tmp_path: Path
-) -> None:
-    runs = {cell: {**run, "curve": []} for cell, run in book.runs.items()}
-    pages.write(replace(book, runs=runs), tmp_path)
-    page = watched.open(tmp_path / "paper-a" / "table1.html", "#separate.easy")
-    assert "the authors' log" in page.locator("#curve .legend button").inner_text()
-    page.locator("#curve .legend button").click()
-    assert page.locator("#curve .legend button").get_attribute("aria-pressed") == "true"
-
-
-def test_the_interval_is_drawn_against_the_margin(watched: Watched, folder: Path) -> None:
-    page = watched.open(folder / "paper-a" / "table1.html", NUMBER)
-    picture = page.locator("#number svg.verdict")
-    assert "margin 1.00" in picture.get_attribute("aria-label")
-    box, line = (
-        picture.locator("rect").bounding_box(),
-        picture.locator("line").nth(1).bounding_box(),
-    )
-    assert line["x"] < box["x"]
-    assert line["x"] + line["width"] > box["x"] + box["width"]  # undecided: [-2.47, 4.17]
-
-
-def test_variants_are_folded_and_a_box_leaves_only_what_was_measured(
-    watched: Watched, folder: Path
-) -> None:
-    page = watched.open(folder / "paper-a" / "table1.html")
-    assert page.locator("#t tbody tr:visible").count() == 3
-    page.locator("[data-unfold]").click()
-    assert page.locator("#t tbody tr:visible").count() == 4
 
 
 def test_hovering_tells_values_and_so_do_arrow_keys(watched: Watched, folder: Path) -> None:
@@ -196,31 +149,6 @@ def test_a_search_is_left_by_escape_from_a_hit(watched: Watched, folder: Path) -
     assert page.evaluate("document.activeElement.id") == "search"
 
 
-def test_a_number_tells_its_own_scale_and_log_values_as_logged(
-    watched: Watched, book: Book, tmp_path: Path
-) -> None:
-    """The run stands in a desk grid, too."""
-    runs = {cell: {**run, "scale": "desk"} for cell, run in book.runs.items()}
-    logged = [
-        replace(sheet, numbers=tuple(replace(n, kind="log value") for n in sheet.numbers))
-        for sheet in book.sheets
-    ]
-    pages.write(replace(book, runs=runs, sheets=logged), tmp_path)
-    page = watched.open(tmp_path / "paper-a" / "table1.html", NUMBER)
-    assert "ours, seed 1 (full scale)" in page.locator("#curve .legend").inner_text()
-    text = page.locator("#number").inner_text()
-    assert "logged in" in text
-    assert "reported in" not in text
-
-
-def test_few_columns_have_no_interval_over_columns(watched: Watched, folder: Path) -> None:
-    page = watched.open(folder / "compare.html", "#FedAvg/Ours%20%26%20co_")
-    said = page.locator("#verdict").inner_text()
-    assert "in 0 of 2 columns" in said
-    assert "So few columns allow no interval over columns" in said
-    assert "[" not in said
-
-
 def test_two_methods_are_compared_in_pairs(watched: Watched, folder: Path) -> None:
     page = watched.open(folder / "compare.html", "#FedAvg/Separate")
     said = page.locator("#verdict").inner_text()
@@ -235,31 +163,6 @@ def test_two_methods_are_compared_in_pairs(watched: Watched, folder: Path) -> No
     page.locator("#second").select_option("Ours & co_")
     assert page.locator("#pairs tbody tr").count() == 2
     assert "Ours" in unquote(page.url)
-
-
-def test_a_kind_of_dot_can_be_seen_alone(watched: Watched, folder: Path) -> None:
-    page = watched.open(folder / "index.html")
-    shown = page.locator("a.dot:not(.faded)")
-    every = shown.count()
-    key = page.locator("#keys button", has_text="differs")
-    key.click()
-    assert key.get_attribute("aria-pressed") == "true"
-    assert 0 < shown.count() < every
-    assert shown.count() == page.locator("a.dot.differs").count()
-    key.click()
-    assert shown.count() == every
-
-
-def test_two_methods_in_the_search_lead_to_their_comparison(watched: Watched, folder: Path) -> None:
-    page = watched.open(folder / "index.html")
-    page.locator("#search").fill("local fedavg")
-    page.locator("#hits a", has_text="against").click()
-    page.wait_for_url("**/compare.html#**")
-    first, second = (page.locator(f"#{name}").input_value() for name in ("first", "second"))
-    assert {first, second} == {"FedAvg", "Separate"}
-    page.locator("#search").fill("fedpurin fedavg")
-    page.locator("#hits a", has_text="against").click()  # from this page too
-    page.wait_for_function("document.getElementById('second').value === 'Ours & co_'")
 
 
 @pytest.mark.parametrize("width", [390, 800, 1400])
@@ -345,10 +248,3 @@ def test_firefox_shows_the_same(firefox: Firefox, folder: Path, book: Book) -> N
     loaded = "performance.getEntriesByType('resource').map(e => e.name)"
     assert [url for url in firefox.run(loaded) if not url.startswith("file:")] == []
     assert firefox.complaints() == []
-
-
-def test_firefox_hears_complaints(tmp_path: Path, firefox: Firefox) -> None:
-    page = tmp_path / "bad.html"
-    page.write_text("<!doctype html><script>nothing.like.this</script>")
-    firefox.open(page)
-    assert "nothing is not defined" in firefox.complaints()[0]

@@ -17,12 +17,3 @@ def test_a_split_from_published_class_counts_is_the_split_of_the_data() -> None:
     assert pool is not None
     shares = partition(pool, recipe_from(dict(item.cell.recipe), item.key), int(row["seed"]))
     assert shares.digest == row["partition"]
-
-
-def test_a_few_splits_of_every_paper_are_drawn() -> None:
-    found = splits.pictures("cifar10", plan(Selection(scale="paper")))
-    papers = [each["paper"] for each in found]
-    assert len(found) == splits.SHOWN
-    assert max(map(papers.count, papers)) == splits.EACH
-    assert "Training images per client: 11 to 2,319" in found[0]["told"]
-    assert splits.pictures("unheard of", ()) == []

@@ -7,13 +7,12 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
 
 from repfl.bench.report.sheet import Book
-from repfl.bench.report.site import formulas, pages, words
+from repfl.bench.report.site import words
 from tests.bench.report import book as books
 
 
@@ -60,50 +59,6 @@ def test_the_same_book_gives_the_same_bytes(tmp_path: Path, folder: Path, book: 
         assert again.read_bytes() == path.read_bytes(), path
 
 
-def test_a_protocol_of_ones_own_says_what_it_asks_and_what_it_found(
-    tmp_path: Path, book: Book
-) -> None:
-    sheet = replace(book.sheets[0], paper="own", findings=("First.", "Second."), claims=())
-    sheet = replace(sheet, numbers=tuple(replace(n, source="") for n in sheet.numbers))
-    told = {"own": {"title": "Own", "year": 2026, "about": "What is asked here?"}}
-    page = replace(book, sheets=[*book.sheets, sheet], papers=book.papers | told)
-    pages.write(page, tmp_path)
-    first = (tmp_path / "index.html").read_text("utf-8")
-    article = re.search(r'<article class="paper" id="paper-own">(.*?)</article>', first, re.S)
-    assert article
-    assert "What is asked here?" in article[1]
-    assert re.findall(r"First|Second", article[1]) == ["First"]
-    assert "Second." in (tmp_path / "own" / "table1.html").read_text("utf-8")
-
-
-def test_seeds_stand_beside_numbers_where_rows_have_different_ones(
-    tmp_path: Path, book: Book
-) -> None:
-    alike = [
-        replace(sheet, numbers=tuple(replace(n, seeds=3) for n in sheet.numbers))
-        for sheet in book.sheets
-    ]
-    said = []
-    for name, sheets in (("alike", alike), ("different", book.sheets)):
-        pages.write(replace(book, sheets=sheets), tmp_path / name)
-        text = (tmp_path / name / "paper-a" / "table1.html").read_text("utf-8")
-        said.append(set(re.findall(r'class="seeds">\((\d)\)<', text)))
-    assert said[0] == set()
-    assert len(said[1]) > 1
-
-
-def test_notes_have_an_anchor_for_every_numbered_row_that_texts_refer_to(
-    tmp_path: Path, book: Book
-) -> None:
-    sheet = replace(book.sheets[0], notes=("As printed. README, 17 and 18.",))
-    pages.write(replace(book, sheets=[sheet]), tmp_path)
-    text = (tmp_path / "paper-a" / "table1.html").read_text("utf-8")
-    assert 'notes, 17</a> and <a href="notes.html#note-18">18</a>' in text
-    notes = (tmp_path / "paper-a" / "notes.html").read_text("utf-8")
-    assert '<tr id="note-17">' in notes
-    assert "x.py" not in notes
-
-
 def test_the_archive_has_every_table_with_a_description(tmp_path: Path, folder: Path) -> None:
     with zipfile.ZipFile(folder / "data.zip") as archive:
         assert {"README.txt", "paper-a/table1.csv"} <= set(archive.namelist())
@@ -111,15 +66,3 @@ def test_the_archive_has_every_table_with_a_description(tmp_path: Path, folder: 
     columns = (folder / "paper-a" / "table1.csv").read_text().splitlines()[0].split(",")
     described = " ".join(f"{name} {told}" for name, told in words.COLUMNS.items())
     assert [name for name in columns if not re.search(rf"\b{name}\b", described)] == []
-
-
-def test_an_update_rule_is_mathematics_and_prose_stays_prose() -> None:
-    first, rule, after = formulas.method(
-        "Averages <b>.\n\nw_i <- SGD from w;  w <- sum_i p_i w_i.\n\nX."
-    )
-    assert first == "Averages <b>."
-    assert rule.count("<math>") == 2
-    assert "<msub><mi>w</mi><mi>i</mi></msub>" in rule
-    assert "<mo>∑</mo>" in rule
-    assert after == "<p>X.</p>"
-    assert "<b>" not in formulas.prose(first)

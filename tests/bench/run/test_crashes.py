@@ -1,9 +1,9 @@
 """Killed at any instant: no half of a record is ever seen, and the next run ends with the bits of
 one that nobody killed.
 
-Cells live in processes that are forked from one with everything imported, so that hundreds of
-deaths cost seconds. Two ways to die: before the n-th thing that a cell does to the disk, for every
-n; and by kill -9 from outside, at random.
+Cells live in forked processes, which have imported everything, so that many deaths cost seconds.
+There are two ways to die: before the n-th change to the disk, for every n; and by kill -9 from
+outside, at random.
 """
 
 from __future__ import annotations
@@ -28,9 +28,14 @@ from repfl.bench.store.locks import sweep
 from repfl.bench.store.store import Store
 from tests.bench.conftest import task
 
+FORK = multiprocessing.get_context("fork")
 MOVES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir")
 KILLS = 50
-WHOLE: dict[str, Any] = {"model": "tiny-bn", "evaluation": {"tallies": ["mask"]}}
+WHOLE: dict[str, Any] = {
+    "model": "tiny-bn",
+    "evaluation": {"tallies": ["mask"]},
+    "training": {"rounds": 2},
+}
 """A cell with every kind of file."""
 
 
@@ -58,17 +63,9 @@ def live(root: str, wanted: Task, moves: int, pipe: Any) -> None:
     pipe.send((outcome.status, made[0]))
 
 
-@pytest.fixture(scope="module")
-def context() -> Any:
-    """Where processes come from: one that has imported what cells need, once."""
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["tests.bench.run.warmed", "pandas", "pyarrow.parquet", __name__])
-    return found
-
-
-def begin(context: Any, root: Path, wanted: Task, moves: int = 0) -> tuple[Any, Any]:
-    here, there = context.Pipe()
-    process = context.Process(target=live, args=(str(root), wanted, moves, there))
+def begin(root: Path, wanted: Task, moves: int = 0) -> tuple[Any, Any]:
+    here, there = FORK.Pipe()
+    process = FORK.Process(target=live, args=(str(root), wanted, moves, there))
     process.start()
     there.close()
     assert here.recv() == "begun"
@@ -120,21 +117,21 @@ def resumed(root: Path, wanted: Task) -> list[dict[str, str]]:
     return digests(root)
 
 
-def test_a_death_before_any_write_is_made_good(context: Any, tmp_path: Path) -> None:
+def test_a_death_before_any_write_is_made_good(tmp_path: Path) -> None:
     wanted = task("fedpurin", **WHOLE)
-    status, moves = last_words(*begin(context, tmp_path / "whole", wanted))
+    status, moves = last_words(*begin(tmp_path / "whole", wanted))
     whole = digests(tmp_path / "whole")
     assert (status, len(whole)) == ("done", 1)
     assert moves > 15
     for death in range(1, moves + 1):
         root = tmp_path / str(death)
-        assert last_words(*begin(context, root, wanted, death)) is None
+        assert last_words(*begin(root, wanted, death)) is None
         assert not root.exists() or (not leftovers(root) and digests(root) in ([], whole))
         assert resumed(root, wanted) == whole
 
 
 def test_a_death_while_a_record_is_replaced_costs_neither_the_old_nor_the_new(
-    context: Any, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     wanted = task(training={"rounds": 1})
     Store(tmp_path).open()
@@ -147,29 +144,14 @@ def test_a_death_while_a_record_is_replaced_costs_neither_the_old_nor_the_new(
     while words is None:
         damaged.write_bytes(good[:-1])  # so that the cell is computed again
         death += 1
-        words = last_words(*begin(context, tmp_path, wanted, death))
+        words = last_words(*begin(tmp_path, wanted, death))
         assert not leftovers(tmp_path)
         assert resumed(tmp_path, wanted) == whole
     assert death > 10
 
 
-def test_what_a_death_after_the_last_write_leaves_is_swept_up(context: Any, tmp_path: Path) -> None:
-    wanted = task()
-    _, moves = last_words(*begin(context, tmp_path / "whole", wanted))
-    left = set()
-    for death in range(moves - 4, moves + 1):
-        root = tmp_path / str(death)
-        last_words(*begin(context, root, wanted, death))
-        if digests(root):
-            left |= {path.suffix for path in (root / ".running").iterdir()}
-            sweep(Store(root))
-            assert not list((root / ".running").iterdir())
-    assert ".lock" in left
-    assert ".safetensors" in left
-
-
-def test_sweeping_leaves_the_living_and_the_unfinished_alone(store: Store, context: Any) -> None:
-    process, pipe = begin(context, store.root, task(training={"rounds": 2000}))
+def test_sweeping_leaves_the_living_and_the_unfinished_alone(store: Store) -> None:
+    process, pipe = begin(store.root, task(training={"rounds": 2000}))
     while not list(store.running.glob("*.safetensors")):
         assert process.is_alive()
     sweep(store)
@@ -184,7 +166,7 @@ def test_sweeping_leaves_the_living_and_the_unfinished_alone(store: Store, conte
 
 
 @pytest.mark.slow
-def test_fifty_kills_at_random_instants_over_all_methods(context: Any, tmp_path: Path) -> None:
+def test_fifty_kills_at_random_instants_over_all_methods(tmp_path: Path) -> None:
     rng, struck = random.Random(0), 0
     whole: dict[str, tuple[float, list[dict[str, str]]]] = {}
     for life, name in enumerate(cycle(sorted(methods()))):
@@ -193,11 +175,11 @@ def test_fifty_kills_at_random_instants_over_all_methods(context: Any, tmp_path:
         wanted = task(name, model="tiny-bn", clients=4, training={"rounds": 6})
         if name not in whole:
             began = time.monotonic()
-            assert last_words(*begin(context, tmp_path / name, wanted))[0] == "done"
+            assert last_words(*begin(tmp_path / name, wanted))[0] == "done"
             whole[name] = time.monotonic() - began, digests(tmp_path / name)
         seconds, expected = whole[name]
         root = tmp_path / f"{name}-{life}"
-        process, _ = begin(context, root, wanted)
+        process, _ = begin(root, wanted)
         time.sleep(rng.uniform(0.0, seconds))
         process.kill()
         process.join()

@@ -12,7 +12,6 @@ from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.report import numbers
-from repfl.bench.store import provenance
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Table
 from tests.bench.conftest import Said
@@ -55,12 +54,3 @@ def test_numbers_of_half_precision_are_marked_and_never_collected(
     assert numbers.ours(cell, 2).endswith(numbers.MARKS["half"])
     found = collect(planned, Store(half), tmp_path / "papers")
     assert (found.files, found.half) == ([], 4)
-
-
-@pytest.mark.parametrize("flags", [["avx512_bf16"], ["avx2", "amx_bf16"], ["avx512f"]])
-def test_a_plan_tells_of_bfloat16_where_the_processor_has_it(
-    flags: list[str], here: Here, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(provenance, "processor", lambda: {"name": "any", "flags": flags})
-    said = here("plan", "--artefact", "fedpurin/table1", "--scale", "paper")
-    assert ("--precision bf16" in said.out) == ("avx512f" not in flags)

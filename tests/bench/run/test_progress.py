@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.cli.show import sparkline
 from repfl.bench.grid.plan import Selection, plan, unique
 from repfl.bench.run import progress
 from repfl.bench.run.task import Outcome
@@ -54,9 +53,3 @@ def test_the_time_to_go_is_the_expected_one_first_and_counts_no_round_of_an_earl
             clock[0] += 10
             told.round(cells[0].id, half + 1)
             assert told.remaining() == f"{10 * (cells[0].rounds - half - 1)} s"
-
-
-def test_sparklines() -> None:
-    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
-    assert sparkline([2, 2]) == "▄▄"
-    assert len(sparkline(list(range(500)))) <= 60

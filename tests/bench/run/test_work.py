@@ -76,14 +76,6 @@ def test_fresh_computes_again_but_not_twice_in_one_run(store: Store, compute: Co
     assert compute(task(), fresh=True, began=began).status == "cached"
 
 
-def test_a_damaged_record_is_replaced(store: Store, compute: Compute) -> None:
-    compute(task())
-    good = digests(store, task().cell.id)
-    (store.folder(task().cell.id) / "rounds.parquet").write_bytes(b"x")
-    assert compute(task()).status == "done"
-    assert digests(store, task().cell.id) == good
-
-
 def test_a_resumed_cell_has_all_of_its_seconds(
     store: Store, compute: Compute, faulty: Path
 ) -> None:
@@ -140,14 +132,6 @@ def test_divergence_is_a_status_with_its_round_and_its_data(
     record = store.get(wanted.cell.id)
     assert record is not None
     assert sorted(record.provenance["data"]) == ["digits/test", "digits/train"]
-
-
-def test_what_diverges_while_it_is_fine_tuned_to_be_scored_has_diverged(
-    compute: Compute, faulty: Path
-) -> None:
-    outcome = compute(task("test-nan-late", hp={"at": 2}))
-    assert outcome.status == "diverged"
-    assert "round 3" in outcome.reason
 
 
 def test_out_of_memory_is_tried_again_with_a_smaller_stack(

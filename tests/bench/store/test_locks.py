@@ -49,13 +49,6 @@ def test_a_living_runner_keeps_its_cell_and_a_killed_one_loses_it_at_once(store:
         assert mine
 
 
-def test_no_lock_file_stays(store: Store) -> None:
-    with claim(store, CELL) as mine:
-        assert mine
-        assert [path.name for path in store.running.iterdir()] == [f"{CELL}.lock"]
-    assert list(store.running.iterdir()) == []
-
-
 def test_the_next_runner_gets_the_lock_on_a_file_that_has_a_name(store: Store) -> None:
     process, pipe = holder(store)
     pipe.send(None)

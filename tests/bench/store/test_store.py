@@ -21,27 +21,6 @@ FIXTURES = Path(__file__).with_name("fixtures")
 Compute = Callable[..., Outcome]
 
 
-def test_a_record_reads_back(store: Store, compute: Compute) -> None:
-    wanted = task("fedpurin", hp={"beta": 1}, evaluation={"tallies": ["mask"]})
-    outcome = compute(wanted)
-    record = store.get(wanted.cell.id)
-    assert outcome.status == "done"
-    assert record is not None
-    assert record.cell == wanted.cell.json
-    assert set(record.files) == {"rounds.parquet", "clients.parquet", "arrays.npz"}
-    rounds, clients, arrays = (
-        store.frame(record, "rounds.parquet"),
-        store.frame(record, "clients.parquet"),
-        store.arrays(record),
-    )
-    assert rounds is not None
-    assert clients is not None
-    assert list(rounds.columns) == ["round", "name", "value"]
-    assert list(clients.columns) == ["round", "point", "client", "correct", "total"]
-    assert arrays["mask"].shape[0] == 2
-    assert store.ids() == [wanted.cell.id]
-
-
 def look(store: Store, cell: str) -> None:
     """Read a record with everything beside it."""
     record = store.get(cell)
@@ -180,12 +159,6 @@ def test_records_of_every_schema_still_load(schema: int) -> None:
     store.verify(record)
     assert record.status == "done"
     assert 0 <= record.metrics["value"] <= 1
-
-
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot be written"):
-        Store(tmp_path / "file").open()
 
 
 def test_a_full_disk_leaves_what_was_stored(

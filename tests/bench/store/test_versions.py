@@ -10,7 +10,6 @@ import pytest
 
 from repfl.algorithms import core
 from repfl.algorithms.core import ENGINE, method
-from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.store import versions
 from repfl.bench.store.versions import Standing
 from repfl.datasets.core import partition, registry
@@ -60,18 +59,6 @@ def test_a_raised_version_makes_results_stale_and_is_named(
 ) -> None:
     raised(monkeypatch)
     assert versions.standing(TODAY, CELL) == Standing(False, words)
-
-
-def test_versions_of_data_and_rules_are_no_part_of_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    (before,) = {item.cell.id for item in plan(Selection(papers=["star-pfl"]))[:1]}
-    for raised in (engine, of_dataset, of_rule):
-        raised(monkeypatch)
-    assert plan(Selection(papers=["star-pfl"]))[0].cell.id == before
-
-
-@pytest.mark.parametrize("made", [{}, {"sources": {"engine": "a" * 64, "method": "b" * 64}}])
-def test_a_record_without_versions_is_of_engine_0(made: dict[str, Any]) -> None:
-    assert versions.of_record(made, CELL).reason == f"made by engine 0 (today {ENGINE})"
 
 
 def test_a_version_that_a_result_lacks_is_not_taken_for_todays() -> None:

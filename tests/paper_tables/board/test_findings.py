@@ -63,16 +63,6 @@ def test_the_leader_is_named_with_those_that_are_not_significantly_different() -
     assert "3 studies" in first
 
 
-def test_over_several_settings_the_first_is_named() -> None:
-    one = view().scores
-    both = pd.concat([one, one.assign(column="d", value=one["value"] - 10)], ignore_index=True)
-    two = {"c": "Digits", "d": "Letters"}
-    known = view(spoken=two, columns=two, missing={"c": [], "d": []}, scores=both, compared=both)
-    first = next(findings.accuracy(known))
-    assert "Over 6 studies FedPURIN ranks first on average (1.3 of 5)" in first
-    assert not any("ranks first" in said for said in findings.accuracy(view()))
-
-
 def test_the_frozen_protocol_is_told_before_the_rows_that_its_addenda_added() -> None:
     """FedBABU's row leads once it has been replaced by one that searches more."""
     scores = view().scores
@@ -111,22 +101,6 @@ def test_a_method_without_a_score_is_named_with_the_reason() -> None:
     assert "of 4 methods" in first
 
 
-def test_whose_accuracy_moves_most_from_study_to_study_is_named() -> None:
-    scores = view().scores
-    wild = scores["method"] == "FedOBP"
-    loud = scores.assign(value=scores["value"] + 5 * wild * (scores["study"] - 1) ** 2)
-    shares = analysis.noise_shares(loud, "c").sort_values(ascending=False)
-    assert shares.sum() == 1
-    (said,) = findings.noise(view(scores=loud))
-    assert f"FedOBP and {shares.index[1]} vary most" in said
-    assert f"({100 * shares.iloc[:2].sum():.0f} % of" in said
-
-
-def test_rows_apart_are_named_with_those_that_take_their_place() -> None:
-    said = list(findings.noise(view(apart=("pFedSD", "FedBABU"))))[-1]
-    assert "“pFedSD, before aggregation” and “FedBABU, own rate” are, in their place" in said
-
-
 def test_rows_apart_are_shown_and_move_no_interval() -> None:
     apart = pd.DataFrame({"method": "Star-PFL", "column": "c", "study": range(3), "value": 7.0})
     board = View.__new__(View)
@@ -149,11 +123,6 @@ def test_who_harms_least_and_most_and_who_serves_unseen_clients() -> None:
     harm, late = findings.clients(view())
     assert "FedPURIN 5.0 % (fewest), median method 30 %, FedAvg 90.0 %" in harm
     assert "FedPURIN 80.2 %, local training 75.0 %" in late
-
-
-def test_the_front_of_accuracy_and_cost() -> None:
-    sent, _ = findings.costs(view())
-    assert "Local (0 KiB, 80.0 %) and FedPURIN (40 KiB, 85.2 %)" in sent
 
 
 def test_what_tuning_is_worth_and_who_would_lead_without() -> None:

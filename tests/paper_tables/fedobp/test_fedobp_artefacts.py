@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
 import pandas as pd
 import pytest
-from scipy.signal import savgol_filter
 
 from repfl.paper_tables.core.result import Figure, Table
-from repfl.paper_tables.fedobp import curves, layers, settings
+from repfl.paper_tables.fedobp import layers, settings
 from tests.paper_tables.fedobp.evidence import PAPER, evidence, make, table
 
 
@@ -105,12 +103,6 @@ def test_shares_that_move_by_less_than_a_printed_digit_have_not_moved() -> None:
 
     found = {late: layers.trend(given, shares(late)).holds for late in (0.601, 0.7, 0.5)}
     assert found == {0.601: None, 0.7: True, 0.5: False}
-
-
-def test_curves_are_smoothed_as_published_and_short_ones_left_alone() -> None:
-    line = np.sin(np.arange(40.0))
-    assert np.array_equal(curves.smooth(line), savgol_filter(line, 20, 2))
-    assert np.array_equal(curves.smooth(line[:19]), line[:19])
 
 
 def test_variants_stand_aside_and_the_order_is_the_paper_scale_s() -> None:
