@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from repfl.algorithms.engine.rng import Streams
 from repfl.bench.check import gate
+from tests.bench.check.asked import narrowed
 
 NOISE = 1e-13
 LAYERS = {"conv2d", "linear", "bmm", "baddbmm", "matmul", "batch_norm", "group_norm"}
@@ -45,13 +46,17 @@ class Rounding(TorchFunctionMode):
 
 
 @pytest.fixture
-def moved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Sequence[str], int], list[str]]:
+def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """What the gate says of some methods if layers round in another way."""
     monkeypatch.setattr("repfl.bench.run.runner.choose_executor", lambda *_: ("inline", 1))
 
-    def check(methods: Sequence[str], seed: int) -> list[str]:
+    def check(methods: Sequence[str], seed: int, *recipes: str) -> list[str]:
+        if recipes:
+            every, whole = gate.cells, gate.read_reference
+            kept = {key for key, each in every(methods).items() if each.column in recipes}
+            narrow = lambda names: {key: every(names)[key] for key in sorted(kept)}  # noqa: E731
+            monkeypatch.setattr(gate, "cells", narrow)
+            monkeypatch.setattr(gate, "read_reference", lambda path: narrowed(whole(path), kept))
         with Rounding(seed) as rounding:
             found = gate.check(None, methods, 1)
         assert rounding.layers > 100 * found.cells
@@ -61,14 +66,12 @@ def moved(
 
 
 def test_rounding_decides_nothing_in_a_method_that_zeroes_weights(
-    moved: Callable[[Sequence[str], int], list[str]],
+    moved: Callable[..., list[str]],
 ) -> None:
-    assert moved(["fedpurin"], 0) == []
+    assert moved(["fedpurin"], 0, "cohort", "fedpurin") == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_rounding_decides_nothing_in_any_method(
-    moved: Callable[[Sequence[str], int], list[str]], seed: int
-) -> None:
+def test_rounding_decides_nothing_in_any_method(moved: Callable[..., list[str]], seed: int) -> None:
     assert moved([], seed) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,8 @@ import pytest
 from repfl.bench.grid import catalog
 from repfl.datasets.core import registry, split_table
 from repfl.datasets.core.partition import partition
-from repfl.datasets.core.registry import File
 from tests.bench.conftest import Said
-from tests.datasets.tiny import balanced, debris, npz, pool, recipe, tiny_cifar
+from tests.datasets.tiny import pool, recipe, tiny_cifar
 
 Here = Callable[..., Said]
 GRID = """
@@ -90,31 +88,6 @@ def test_import_list_and_verify_agree(
     found = here("data", "list", "--verify")
     assert found.code == 1
     assert "does not match its fingerprint" in found.out
-
-
-def test_a_missing_class_is_refused_and_leaves_nothing(
-    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path
-) -> None:
-    dataset, _ = tiny_cifar(monkeypatch, tmp_path)
-    catless = balanced(dataset, 3)
-    catless.labels[catless.labels == 3] = 5
-    source = npz(tmp_path / "catless.npz", train=catless, test=balanced(dataset, 2))
-    assert "no sample of class 'cat'" in refused("import", "cifar10", "--from", source)
-    assert debris(root) == []
-
-
-def test_no_network_is_one_line_that_names_another_way(
-    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path
-) -> None:
-    dataset, _ = tiny_cifar(monkeypatch, tmp_path)
-    name = "cifar-10-python.tar.gz"
-    files = (File(name, (f"http://127.0.0.1:9/{name}",), "md5:" + "0" * 32),)
-    monkeypatch.setitem(registry._REGISTRY, "cifar10", replace(dataset, files=lambda: files))
-    line = refused("get", "cifar10")
-    assert "no connection" in line
-    assert "repfl data import" in line
-    assert debris(root) == []
-    assert list((root / "raw").iterdir()) == []
 
 
 @pytest.mark.parametrize(

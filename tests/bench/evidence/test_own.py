@@ -44,18 +44,6 @@ def test_what_a_method_is_worth_to_newcomers_stands_aside_where_there_are_any(fo
     assert "newcomers" not in statistics
 
 
-def test_rows_are_held_against_each_other_in_pairs(folder: Path) -> None:
-    text = (folder / "tests/table1.md").read_text()
-    assert re.search(r"\| Method \| average rank \| .* \| p \(Games-Howell\) \| pairs \|", text)
-    statistics = text.split("Statistics over all columns")[1]
-    pairs = [int(n) for n in re.findall(r"\| (\d+) \|$", statistics, re.MULTILINE)]
-    assert sorted(pairs) == [0, 4, 4]  # two columns of two seeds, of the one that ranks first none
-    chances = [float(p) for p in re.findall(r"\| ([\d.<]+) \| 4 \|$", statistics, re.MULTILINE)]
-    assert len(chances) == 2
-    assert all(0 < chance <= 1 for chance in chances)
-    assert "p is Games-Howell's" in statistics
-
-
 def test_rows_below_the_floor_are_named(folder: Path) -> None:
     text = (folder / "tests/table1.md").read_text()
     lines = csv.DictReader((folder / "tests/table1.csv").open())

@@ -305,14 +305,6 @@ def test_what_does_not_fit_is_a_finding(
     assert words in found.findings[0]
 
 
-def test_data_that_changed_are_findings_split_by_split(store: Store, compute: Compute) -> None:
-    compute(task())
-    rewrite(store, task().cell.id, data={"digits/train": "0" * 64})
-    test, train = of_store(store).findings
-    assert "digits/test had fingerprint none, and here has" in test
-    assert "digits/train had fingerprint 000000000000, and here has" in train
-
-
 def test_data_that_are_no_longer_what_was_prepared_are_a_finding(
     store: Store, compute: Compute, own: Callable[[float], Task]
 ) -> None:
@@ -323,18 +315,6 @@ def test_data_that_are_no_longer_what_was_prepared_are_a_finding(
         file.write(b"\x3f")
     (finding,) = of_store(store).findings
     assert finding.startswith("own: split test does not match its fingerprint")
-
-
-def test_what_was_made_on_a_gpu_is_not_computed_again_without_one(
-    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("repfl.bench.run.machine.gpus", lambda: 0)
-    compute(task())
-    rewrite(store, task().cell.id, device="cuda:3")
-    found = of_store(store, rerun=1)
-    assert found.findings == []
-    assert found.notes == ["1 record needs a GPU, not here; not computed again"]
-    assert found.rerun == 0
 
 
 def test_what_needs_absent_data_is_not_computed_again(

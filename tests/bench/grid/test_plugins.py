@@ -80,7 +80,7 @@ def net(channels, size, classes):
 """
 
 
-def test_the_template_of_a_dataset_reproduces_in_a_worker(here: Here, tmp_path: Path) -> None:
+def test_the_template_of_a_dataset_runs_in_a_worker(here: Here, tmp_path: Path) -> None:
     """It imports a library where it reads, and that draws random numbers while it is imported."""
     plugin, grid = start("dataset", tmp_path), tmp_path / "own.toml"
     ours = {"try-model": "mlp", "try-method": "fedavg", "try-partition": "iid"}
@@ -88,9 +88,8 @@ def test_the_template_of_a_dataset_reproduces_in_a_worker(here: Here, tmp_path: 
     for theirs, our in ours.items():
         text = text.replace(theirs, our)
     grid.write_text(text)
-    where = ("--results", tmp_path / "r", "--out", tmp_path / "report")
-    asked = ("--grid", grid, "--plugin", plugin, *where, "--executor", "processes")
-    said = here("reproduce", *asked, "--workers", "1")
+    asked = ("--grid", grid, "--plugin", plugin, "--results", tmp_path / "r")
+    said = here("run", *asked, "--executor", "processes", "--workers", "1")
     assert said.code == 0, said.out + said.err
     assert len(Store(tmp_path / "r").ids()) == 1
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.store.store import Store
-from tests.bench.conftest import GRID, Said, start
+from tests.bench.conftest import GRID, Said
 
 Here = Callable[..., Said]
 SMALL = "96k"
@@ -116,25 +116,12 @@ def test_a_disk_that_cannot_be_written_serves_reports_and_refuses_runs(
     mount("-o", "remount,rw", str(disk))
 
 
-def test_a_disk_that_fills_up_under_a_checkpoint_is_told_by_a_process_of_its_own(
-    grid: Path, disk: Path
+def test_a_disk_that_fills_up_under_a_checkpoint_ends_the_run_in_one_line(
+    here: Here, grid: Path, disk: Path
 ) -> None:
     grid.write_text(GRID.replace("rounds = 2", "rounds = 5000"))
     mount("-o", "remount,size=64k", str(disk))
-    process = start(
-        "run",
-        "--grid",
-        grid,
-        "--results",
-        disk / "r",
-        "--executor",
-        "inline",
-        "--checkpoint",
-        "0.001",
-    )
-    output, _ = process.communicate(timeout=200)
-    assert process.returncode == 2, output
-    assert "No space left on device" in output.splitlines()[-1]
-    assert "Traceback" not in output
+    how = ("--executor", "inline", "--checkpoint", "0.001")
+    refused(here("run", "--grid", grid, "--results", disk / "r", *how), "No space left on device")
     assert kept(disk / "r") == 0
     assert not [path for path in (disk / "r" / ".running").iterdir() if path.suffix == ".lock"]

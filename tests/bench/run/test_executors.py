@@ -34,17 +34,27 @@ def execute(
 def digests(root: Path) -> dict[str, dict[str, str]]:
     store = Store(root)
     records = [store.get(cell) for cell in store.ids()]
-    return {record.id: record.provenance["digests"] for record in records if record is not None}
+    return {each.id: each.provenance.get("digests", {}) for each in records if each is not None}
 
 
-def test_executors_workers_and_order_change_no_bit(tmp_path: Path) -> None:
-    tasks = [task("fedavg", seed) for seed in range(3)]
-    tasks += [task("fedpurin", model="tiny-bn"), task("local", clients=4)]
-    for folder, name, workers, order in (("a", "inline", 1, 1), ("b", "processes", 2, -1)):
-        outcomes = execute(name, tasks[::order], tmp_path / folder, workers)
-        assert [outcome.status for outcome in outcomes] == ["done"] * 5
-    assert digests(tmp_path / "a") == digests(tmp_path / "b")
-    assert len(digests(tmp_path / "a")) == 5
+def test_neither_workers_nor_order_nor_a_dying_worker_change_a_bit_of_other_cells(
+    tmp_path: Path, faulty: Path
+) -> None:
+    deadly = task("test-die", hp={"at": 1})
+    tasks = [task("fedavg"), task("fedpurin", model="tiny-bn"), task("local", clients=4)]
+    done = execute("inline", tasks, tmp_path / "a", 1)
+    assert [outcome.status for outcome in done] == ["done"] * 3
+    order = [tasks[2], deadly, tasks[1], tasks[0]]
+    ended = {
+        each.id: each
+        for each in execute("processes", order, tmp_path / "b", 2, plugins=(str(faulty),))
+    }
+    assert [ended[each.cell.id].status for each in order] == ["done", "failed", "done", "done"]
+    assert "SIGKILL" in ended[deadly.cell.id].reason
+    found = digests(tmp_path / "b")
+    assert found.pop(deadly.cell.id) == {}
+    assert found == digests(tmp_path / "a")
+    assert list((tmp_path / "b" / ".running").iterdir()) == []
 
 
 @pytest.mark.skipif(not machine.gpus(), reason="needs a GPU")
@@ -54,17 +64,6 @@ def test_sharing_a_gpu_changes_no_bit(tmp_path: Path) -> None:
     execute("processes", tasks, tmp_path / "shared", 2 * machine.gpus(), device="cuda", stack=2)
     assert len(digests(tmp_path / "alone")) == 4
     assert digests(tmp_path / "shared") == digests(tmp_path / "alone")
-
-
-def test_a_dying_worker_costs_its_cell_and_nothing_else(tmp_path: Path, faulty: Path) -> None:
-    tasks = [task("test-die", hp={"at": 1}), task(seed=1), task(seed=2)]
-    ended = {o.id: o for o in execute("processes", tasks, tmp_path, 1, plugins=(str(faulty),))}
-    assert [ended[each.cell.id].status for each in tasks] == ["failed", "done", "done"]
-    assert "SIGKILL" in ended[tasks[0].cell.id].reason
-    record = Store(tmp_path).get(tasks[0].cell.id)
-    assert record is not None
-    assert record.status == "failed"
-    assert list((tmp_path / ".running").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["inline", "processes"])

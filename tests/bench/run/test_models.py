@@ -43,10 +43,13 @@ def recorded(store: Store, wanted: Task, round_: int) -> list[tuple[int, int]]:
     return list(zip(rows["correct"], rows["total"], strict=True))
 
 
-@pytest.mark.parametrize("keep", ["last", "best"])
 @pytest.mark.parametrize(
-    ("method", "changes"),
-    [("fedper", {}), ("fedavg-ft", {"model": "tiny-bn"}), ("ditto", VALIDATED)],
+    ("method", "changes", "keep"),
+    [
+        ("fedper", {}, "last"),
+        ("fedavg-ft", {"model": "tiny-bn"}, "best"),
+        ("ditto", VALIDATED, "best"),
+    ],
 )
 def test_a_clients_module_is_as_accurate_as_its_record_says(
     store: Store, compute: Compute, method: str, changes: dict[str, Any], keep: str

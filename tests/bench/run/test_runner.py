@@ -82,7 +82,7 @@ def test_a_run_killed_at_random_ends_with_the_bits_of_one_that_was_not(
     inline = ("--executor", "inline")
     assert here(*command(grid, tmp_path / "whole", *inline)).code == 0
     struck = 0
-    for _ in range(3):
+    for _ in range(2):
         process = start(*command(grid, killed, *inline, "--method", "test-slow"))
         struck += strike(process, killed, rng.uniform(0.0, 1.5))
         digests(killed)
