@@ -113,7 +113,8 @@ def import_files(
         typer.Option(
             "--from",
             metavar="PATH",
-            help="official archive or folder, .npz, idx, .mat, or class folders",
+            help="official archive or folder, .npz, idx, .mat, class folders, a folder of Hugging"
+            " Face's save_to_disk, or hf:NAME",
         ),
     ],
     plugin: Plugins = None,
@@ -154,9 +155,9 @@ def show_split(
     / "data",
     plugin: Plugins = None,
 ) -> int:
-    """Show the class-by-client table of a recipe, also as a figure."""
+    """Show the class-by-client table of a recipe, also as a figure, and write who holds what."""
     from repfl.bench.grid import catalog, plugins
-    from repfl.datasets.core import split_table
+    from repfl.datasets.core import client_file, split_table
     from repfl.datasets.core.cache import open_dataset
     from repfl.datasets.core.partition import partition
 
@@ -169,6 +170,8 @@ def show_split(
     print(split_table.text(counts, splits, prepared.labels))
     title = f"{full}, scale {scale}, seed {resolved.partition.seed_in(chosen)}"
     name = f"{full.replace('/', '-')}-{scale}-{chosen}"
-    for path in split_table.write(counts, title, out, name):
+    paths = split_table.write(counts, title, out, name)
+    client_file.write_clients(splits, paths[0].with_suffix(".json"))
+    for path in (*paths, paths[0].with_suffix(".json")):
         print(f"wrote {path}")
     return FINE

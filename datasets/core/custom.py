@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from repfl.datasets.core.arrow import class_names, is_saved, read_saved
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.paths import real_path
 from repfl.datasets.core.readers import (
@@ -118,6 +119,21 @@ def from_folder(
             split: read_classes(root, classes, shape, resize=True)
             for split, root in _roots(folder).items()
         }
+
+    return _describe(name, read, classes, shape, resize=True, **facts)
+
+
+def from_saved(
+    name: str, path: Path | str, *, shape: tuple[int, int, int], **facts: Any
+) -> Dataset:
+    """Describe images in a folder that Hugging Face's `save_to_disk` wrote. Images are resized."""
+    folder = real_path(path)
+    if not is_saved(folder):
+        raise DataError(f"{name}: {folder} is no folder that `save_to_disk` wrote")
+    classes = class_names(folder)
+
+    def read(_: Path) -> dict[str, Arrays]:
+        return read_saved(folder, classes, shape, resize=True)
 
     return _describe(name, read, classes, shape, resize=True, **facts)
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from repfl.datasets.core.arrow import HUB, is_saved, read_saved, save_from_hub
 from repfl.datasets.core.cache import (
     data_root,
     how_to_get,
@@ -109,14 +110,17 @@ def _reason(error: Exception) -> str:
 
 
 def import_files(name: str, source: Path | str, root: Path | str | None = None) -> Path:
-    """Prepare a dataset from an official archive, file or folder, an .npz, or image folders."""
+    """Prepare a dataset from an official archive, file or folder, an .npz, image folders, a folder
+    that Hugging Face's `save_to_disk` wrote, or `hf:NAME` of the hub.
+    """
     dataset, base, path = get(name), data_root(root), expanded(source)
+    hub = str(source).startswith(HUB)
     if dataset.embedded:
         where = "scikit-learn" if dataset.editions else "its description"
         raise DataError(f"{name} comes with {where}: there is nothing to import")
     if not dataset.editions:
         raise DataError(f"{name} is read from where its description says: {how_to_get(dataset)}")
-    if not path.exists():
+    if not path.exists() and not hub:
         raise DataError(
             f"{path} does not exist: give the official archive or folder of {name}, an .npz file or"
             " a folder of images"
@@ -124,7 +128,9 @@ def import_files(name: str, source: Path | str, root: Path | str | None = None) 
     with locked(name, base) as scratch:
         if is_archive(path):
             unpack(path, scratch, dataset.max_bytes)
-        folder = scratch if is_archive(path) else path
+        if hub:
+            save_from_hub(str(source).removeprefix(HUB), scratch)
+        folder = scratch if is_archive(path) or hub else path
 
         def read() -> Mapping[str, Arrays]:
             if folder.is_dir():
@@ -137,7 +143,11 @@ def import_files(name: str, source: Path | str, root: Path | str | None = None) 
 
 
 def _read_any(dataset: Dataset, folder: Path) -> Mapping[str, Arrays]:
-    """Read official files if there are any, else an .npz, else images in class folders."""
+    """Read official files if there are any, else a saved data set, an .npz or images in class
+    folders.
+    """
+    if is_saved(folder):
+        return read_saved(folder, dataset.classes, dataset.shape, resize=dataset.resize)
     try:
         return dataset.read(folder)
     except NothingFoundError as official:

@@ -202,7 +202,7 @@ def read_classes(
 
 def list_classes(folder: Path, classes: Sequence[str]) -> list[tuple[Path, int]]:
     """Return images and labels of class folders, which are named by the class or its index."""
-    labels, members = _labels(classes), list[tuple[Path, int]]()
+    labels, members = labels_of_names(classes), list[tuple[Path, int]]()
     for child in class_folders(folder):
         label = labels.get(child.name, labels.get(plain(child.name)))
         if label is None:
@@ -241,8 +241,8 @@ def plain(name: str) -> str:
     return "".join(character for character in name.lower() if character.isalnum())
 
 
-def _labels(classes: Sequence[str]) -> Mapping[str, int]:
-    """Map every accepted name of a class folder to a label: exact, then loose, then the index."""
+def labels_of_names(classes: Sequence[str]) -> Mapping[str, int]:
+    """Map every accepted name of a class to its label: exact, then loose, then the index."""
     loose = [plain(name) for name in classes]
     labels = {str(label): label for label in range(len(classes))}
     labels |= {name: label for label, name in enumerate(loose) if loose.count(name) == 1}

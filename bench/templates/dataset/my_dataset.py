@@ -8,9 +8,10 @@ Replace the call at the end. Other forms in which data come:
                shape=(16, 16, 1))
     from_class("my-dataset", "medmnist:BloodMNIST", classes=tuple("01234567"), shape=(28, 28, 3),
                splits=("train", "val", "test"))
+    from_saved("my-dataset", HERE / "saved", shape=(32, 32, 3))  # by Hugging Face's `save_to_disk`
 
 Folders are `train/CLASS/*.png` and `test/CLASS/*.png`, or `CLASS/*.png` without a split; images
-are resized. These four are prepared once, by `repfl data get my-dataset --plugin FILE`.
+are resized. These are prepared once, by `repfl data get my-dataset --plugin FILE`.
 """
 
 from __future__ import annotations

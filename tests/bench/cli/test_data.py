@@ -114,7 +114,7 @@ def test_show_prints_the_class_by_client_table_and_writes_a_figure(
     assert shown.code == 0, shown.err
     assert "8 clients; train samples min 60" in shown.out
     files = {path.name for path in (tmp_path / "out").iterdir() if path.stat().st_size > 100}
-    assert files == {f"a-paper-small-paper-3.{end}" for end in ("csv", "pdf", "png")}
+    assert files == {f"a-paper-small-paper-3.{end}" for end in ("csv", "json", "pdf", "png")}
 
 
 def test_the_table_counts_every_class_of_every_client() -> None:

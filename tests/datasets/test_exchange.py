@@ -1,0 +1,222 @@
+"""Data and partitions that other suites have written: saved folders of Hugging Face's `datasets`,
+and who holds what as FL-bench, PFLlib and Flower Datasets have it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+from repfl.datasets.core import partition as rules
+from repfl.datasets.core import prepare, registry
+from repfl.datasets.core.cache import Prepared, open_dataset
+from repfl.datasets.core.client_file import positions, rule_from_file, write_clients
+from repfl.datasets.core.custom import from_saved
+from repfl.datasets.core.errors import DataError
+from repfl.datasets.core.partition import ClientSplits, partition, resolve
+from repfl.datasets.core.recipe import Partition
+from repfl.datasets.core.registry import Arrays
+from tests.datasets.tiny import Cifar, balanced, recipe, same_samples
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test registers is unknown again after it."""
+    rules.partitioners()
+    registry.get("digits")
+    monkeypatch.setattr(rules, "_PARTITIONERS", dict(rules._PARTITIONERS))
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+
+
+# -- saved data sets -------------------------------------------------------------------------------
+
+
+def save(folder: Path, names: list[str], coarse: bool = True, **splits: Arrays) -> Path:
+    """What `DatasetDict.save_to_disk` writes, in two files per split."""
+    folder.mkdir()
+    (folder / "dataset_dict.json").write_text(json.dumps({"splits": [*splits]}))
+    features = {
+        "img": {"_type": "Image"},
+        "label": {"names": names, "_type": "ClassLabel"},
+        "coarse": {"names": [*"ab"], "_type": "ClassLabel"},
+    }
+    features = features if coarse else {name: features[name] for name in ("img", "label")}
+    for split, arrays in splits.items():
+        root = folder / split
+        root.mkdir()
+        (root / "dataset_info.json").write_text(json.dumps({"features": features}))
+        files = []
+        for number, part in enumerate(np.array_split(np.arange(len(arrays.labels)), 2)):
+            pictures = []
+            for index in part:
+                picture = io.BytesIO()
+                Image.fromarray(arrays.images[index]).save(picture, "PNG")
+                pictures.append({"bytes": picture.getvalue(), "path": None})
+            labels = arrays.labels[part].tolist()
+            table = pa.table({"img": pictures, "label": labels, "coarse": [0] * len(part)})
+            files.append({"filename": f"data-{number:05}-of-00002.arrow"})
+            target = str(root / files[-1]["filename"])
+            with pa.OSFile(target, "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
+                stream.write_table(table)
+        (root / "state.json").write_text(json.dumps({"_data_files": files}))
+    return folder
+
+
+def test_a_saved_data_set_is_imported_by_the_names_of_its_classes(
+    cifar: Cifar, tmp_path: Path, root: Path
+) -> None:
+    dataset, _ = cifar
+    train, test = balanced(dataset, 3), balanced(dataset, 2, seed=1)
+    names = sorted(dataset.classes, reverse=True)
+    theirs = {
+        split: arrays._replace(
+            labels=np.array([names.index(dataset.classes[label]) for label in arrays.labels])
+        )
+        for split, arrays in (("train", train), ("test", test))
+    }
+    prepare.import_files("cifar10", save(tmp_path / "saved", names, **theirs), root)
+    prepared = open_dataset("cifar10", root)
+    for split, arrays in (("train", train), ("test", test)):
+        span = slice(prepared.splits[split].start, prepared.splits[split].stop)
+        assert same_samples(Arrays(prepared.images[span], prepared.labels[span]), arrays)
+
+
+def test_a_saved_data_set_of_ones_own_names_its_classes(
+    cifar: Cifar, tmp_path: Path, root: Path
+) -> None:
+    names = [f"class {k}" for k in range(10)]
+    train, test = balanced(cifar[0], 3), balanced(cifar[0], 2, seed=1)
+    folder = save(tmp_path / "saved", names, coarse=False, train=train, validation=test, test=test)
+    registry.register(from_saved("own", folder, shape=(32, 32, 3)))
+    prepare.download("own", root)
+    prepared = open_dataset("own", root)
+    assert prepared.description.classes == tuple(names)
+    assert [*prepared.splits] == ["train", "val", "test"]
+    assert np.bincount(prepared.labels).tolist() == [7] * 10
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["owl", *"123456789"], "has a class 'owl'"),
+        ([*"12"], "has 0 columns ClassLabel of 10 classes, not one; it has img"),
+    ],
+)
+def test_other_classes_are_refused(
+    names: list[str], words: str, cifar: Cifar, tmp_path: Path, root: Path
+) -> None:
+    train = balanced(cifar[0], 3)
+    with pytest.raises(DataError, match=words):
+        prepare.import_files("cifar10", save(tmp_path / "saved", names, train=train), root)
+
+
+def test_without_the_package_the_hub_is_refused_in_one_line(
+    cifar: Cifar, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "datasets", None)
+    with pytest.raises(DataError, match="hf:some/cifar10 needs the package datasets") as refusal:
+        prepare.import_files("cifar10", "hf:some/cifar10", root)
+    assert "\n" not in str(refusal.value)
+
+
+# -- who holds what --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def digits() -> Prepared:
+    return open_dataset("digits")
+
+
+def drawn(digits: Prepared, seed: int = 0) -> ClientSplits:
+    """A partition, in the order of the prepared data set."""
+    return partition(
+        digits, recipe("client-dirichlet", 3, "digits", alpha=0.5, train=40, test=9), seed
+    )
+
+
+def test_a_partition_goes_to_a_file_and_back(digits: Prepared, tmp_path: Path) -> None:
+    splits = drawn(digits)
+    write_clients(splits, tmp_path / "clients.json")
+    rule_from_file("mine", tmp_path / "clients.json")
+    assert partition(digits, recipe("mine", 3, "digits"), 5).digest == splits.digest
+    before = resolve(Partition("mine"))
+    write_clients(drawn(digits, 1), tmp_path / "clients.json")
+    rule_from_file("other", tmp_path / "clients.json")
+    assert before != resolve(Partition("other"))  # hence other ids of cells
+
+
+def order_of_another(digits: Prepared) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same samples in the order of another suite, and where each has gone."""
+    order = np.random.default_rng(0).permutation(len(digits.labels))
+    return order, digits.images[order], digits.labels[order]
+
+
+def test_fl_benchs_indices_are_found_in_our_order(digits: Prepared, tmp_path: Path) -> None:
+    splits, (order, images, labels) = drawn(digits), order_of_another(digits)
+    theirs_of = np.argsort(order)
+    clients = [
+        {
+            "train": theirs_of[train].astype(np.int32),
+            "val": np.array([], int),
+            "test": theirs_of[test],
+        }
+        for train, test in zip(splits.train, splits.test, strict=True)
+    ]
+    (tmp_path / "partition.pkl").write_bytes(pickle.dumps({"data_indices": clients}))
+
+    ours = positions(digits, images, labels)
+    held = pickle.loads((tmp_path / "partition.pkl").read_bytes())["data_indices"]
+    found = ClientSplits.of([ours[c["train"]] for c in held], [ours[c["test"]] for c in held])
+    assert found.digest == splits.digest
+
+
+def test_pfllibs_samples_are_found_by_their_pixels(digits: Prepared, tmp_path: Path) -> None:
+    splits = drawn(digits)
+    for client, index in enumerate(splits.train):
+        x = (digits.images[index].transpose(0, 3, 1, 2) / 255 - 0.5) / 0.5
+        data: Any = {"x": x.astype(np.float32), "y": digits.labels[index]}
+        np.savez_compressed(tmp_path / f"{client}.npz", data=np.array(data, dtype=object))
+    for client, index in enumerate(splits.train):
+        held = np.load(tmp_path / f"{client}.npz", allow_pickle=True)["data"].tolist()
+        pixels = ((held["x"] * 0.5 + 0.5) * 255).round().astype(np.uint8).transpose(0, 2, 3, 1)
+        found = positions(digits, pixels, held["y"])
+        assert np.array_equal(digits.images[found], digits.images[index])
+
+
+def test_samples_that_are_not_in_the_data_set_are_named(digits: Prepared) -> None:
+    with pytest.raises(DataError, match="sample 1 of label 0 is not in digits"):
+        positions(digits, np.stack([digits.images[0], 255 - digits.images[0]]), np.zeros(2, int))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{}", "is no list of clients"),
+        ('[{"train": [1]}]', "client 0 has other keys than"),
+        ('[{"train": [1.5], "test": [2]}]', "client 0 has an index that is no integer"),
+        ('[{"train": [1], "test": [1]}]', "client 0 trains on a sample of its test"),
+        ("[", "damaged, cut short"),
+        ('[{"train": [1], "test": [2]}]', "has 1 clients"),
+        ('[{"train": [1], "test": [2000]}, {"train": [1], "test": [2]}]', "has index 2000"),
+    ],
+)
+def test_a_file_that_is_no_partition_is_refused_in_one_line(
+    content: str, words: str, digits: Prepared, tmp_path: Path
+) -> None:
+    (tmp_path / "clients.json").write_text(content)
+
+    def register_and_use() -> None:
+        rule_from_file("mine", tmp_path / "clients.json")
+        partition(digits, recipe("mine", 2, "digits"), 0)
+
+    with pytest.raises(DataError, match=words) as refusal:
+        register_and_use()
+    assert "\n" not in str(refusal.value)
