@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -187,14 +187,21 @@ def _registry() -> Mapping[str, Entry]:
 def hyperparameters(name: str, overrides: Mapping[str, Any], place: str = "") -> Any:
     """Return a method's validated hyper-parameters; `none` means None if that is valid."""
     cls = entry(name, place).cls.HP
-    fields = adapter(cls).json_schema().get("properties", {})
+    optional = _optional(cls)
 
     def value(key: str, given: Any) -> Any:
-        kinds = [kind.get("type") for kind in fields.get(key, {}).get("anyOf", [])]
-        return None if given == "none" and "null" in kinds and "string" not in kinds else given
+        return None if given == "none" and key in optional else given
 
     where = f"{place + ': ' if place else ''}method {name!r}, hyper-parameters"
     return validated(cls, {key: value(key, given) for key, given in overrides.items()}, where)
+
+
+@cache
+def _optional(cls: type) -> frozenset[str]:
+    """Return the hyper-parameters that may be None and are no text."""
+    fields = adapter(cls).json_schema().get("properties", {})
+    kinds = {key: {each.get("type") for each in f.get("anyOf", ())} for key, f in fields.items()}
+    return frozenset(key for key, each in kinds.items() if "null" in each and "string" not in each)
 
 
 def search_space(name: str, place: str = "") -> dict[str, tuple[str, list[Any]]]:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from math import isfinite
+from dataclasses import replace
+from math import isfinite, nan
 from typing import Any
 
 import pandas as pd
 
-from repfl.bench.report import forms, numbers, render
+from repfl.bench.report import forms, numbers
 from repfl.bench.report.address import addressed, slug
-from repfl.bench.report.sheet import Head, Number, Order, Said, Sheet
+from repfl.bench.report.sheet import BLANK, Head, Number, Order, Said, Sheet
 from repfl.paper_tables.core import tables
 from repfl.paper_tables.core.result import Claim, Column, Figure, Result, Table
 from repfl.paper_tables.core.verdict import EXACT
 
 
-def sheet_of(result: Result, printed: Mapping[str, Mapping[str, Any]], **told: Any) -> Sheet:
+def sheet_of(
+    result: Result, printed: Mapping[str, Mapping[str, Any]], style: str = "report", **told: Any
+) -> Sheet:
     """The sheet of an artefact. `printed` are the rows of the published files by their source."""
     base = {
         "paper": result.paper,
@@ -39,7 +42,7 @@ def sheet_of(result: Result, printed: Mapping[str, Mapping[str, Any]], **told: A
         return Sheet(
             **base, numbers=shown, judged=bool(shown), lines=_lines(result.data), alt=result.alt
         )
-    return Sheet(**base, **_tabled(result)) if isinstance(result, Table) else Sheet(**base)
+    return Sheet(**base, **_tabled(result, style)) if isinstance(result, Table) else Sheet(**base)
 
 
 QUOTED = re.compile(r"“([^”]+)”")
@@ -82,10 +85,10 @@ def _standing(claim: Claim) -> str:
     return " ".join(told)
 
 
-def _tabled(table: Table) -> dict[str, Any]:
+def _tabled(table: Table, style: str) -> dict[str, Any]:
     """What only tables have."""
-    table = render.as_toy(table)
-    best = {side: numbers.marks(table, side) for side in ("ours", "published")}
+    table, alone = as_toy(table), style == "paper"
+    best = {side: numbers.marks(table, side, alone=alone) for side in ("ours", "published")}
     floors = numbers.floors(table)
     columns = {column.key: _head(column, floors) for column in table.layout.columns}
     cells = [cell for _, cell in table.frame.iterrows() if cell["column"] in columns]
@@ -103,7 +106,13 @@ def _tabled(table: Table) -> dict[str, Any]:
         "legend": numbers.legend(table.frame),
         "judged": table.printed,
         "orders": tuple(
-            Order(o.column, o.rows, o.tau, ", ".join(o.winners_published), ", ".join(o.winners))
+            Order(
+                columns[o.column].name,
+                str(o.rows),
+                BLANK if o.tau is None else numbers.signed(o.tau),
+                ", ".join(o.winners_published),
+                ", ".join(o.winners),
+            )
             for o in table.orderings
         ),
         "summary": _summary(table.summary),
@@ -231,3 +240,32 @@ def _known(value: Any) -> bool:
 
 def _finite(value: Any) -> float | None:
     return round(float(value), 6) if _known(value) and isfinite(value) else None
+
+
+# -- toy runs --------------------------------------------------------------------------------------
+
+HIDDEN = {"published": nan, "published_std": nan, "printed": "", "source": "", "difference": nan,
+          "gap_low": nan, "gap_high": nan, "verdict": None, "mark": ""}  # fmt: skip
+
+
+def as_toy(table: Table) -> Table:
+    """Return a table of toy runs as readers see it: columns of trained numbers say that they are of
+    digits, and no reported number stands beside them.
+    """
+    if table.scale != "smoke" or not table.printed:
+        return table
+    frame = table.frame.astype({"verdict": object})
+    trained = ~frame["kind"].isin([*map(str, EXACT)])
+    frame.loc[trained, list(HIDDEN)] = pd.DataFrame(HIDDEN, index=frame.index[trained])
+    digits = set(frame.loc[trained, "column"])
+    columns = [
+        replace(
+            c,
+            group=f"digits (for {c.group})" if c.group else "",
+            label=c.label if c.group else f"digits (for {c.label})",
+        )
+        if c.key in digits
+        else c
+        for c in table.layout.columns
+    ]
+    return replace(table, frame=frame, layout=replace(table.layout, columns=tuple(columns)))

@@ -145,19 +145,14 @@ def _part(
     if asked.narrowed:
         results = [_narrowed(result, planned) for result in results]
     results.sort(key=lambda result: order.index(result.key))
-    results, files, undrawn = render.write(results, out, asked.style)
-    problems += [f"artefact {name} could not be drawn: {why}" for name, why in undrawn.items()]
     rows = read_published(grids.folder(planned[0].paper) / "published").by_source
-    sheets = [
-        sheet_of(
-            result,
-            rows,
-            files=tuple(files[result.key]),
-            logged=_logged(result.paper, rows),
-            **_places(result.key, planned, told, asked),
-        )
-        for result in results
-    ]
+
+    def tell(result: Result) -> Sheet:
+        more = _places(result.key, planned, told, asked)
+        return sheet_of(result, rows, asked.style, logged=_logged(result.paper, rows), **more)
+
+    sheets, undrawn = render.write(results, tell, out, asked.style)
+    problems += [f"artefact {name} could not be drawn: {why}" for name, why in undrawn.items()]
     part = {
         "sheets": [as_json().dump_python(each, mode="json") for each in sheets],
         "runs": told,
@@ -165,7 +160,7 @@ def _part(
         "problems": list(dict.fromkeys(problems)),
         "failed": list(dict.fromkeys([*failed, *undrawn])),
     }
-    return part, [file for each in files.values() for file in each]
+    return part, [file for sheet in sheets for file in sheet.files]
 
 
 def _readings(results: Iterable[Result]) -> list[list[str]]:

@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from repfl.bench.report.sheet import BLANK
 from repfl.paper_tables.core.result import Table
 from repfl.paper_tables.core.seeds import common_floor, mixed
 from repfl.paper_tables.core.verdict import EXACT
 
 MINUS = "\N{MINUS SIGN}"
-BLANK = "\N{EN DASH}"
+PLUS_MINUS = " ± "
 MARKS = {"half": "ʰ", "measured": "ᵐ", "confirmed": "ᶜ", "stale": "ˢ", "desk": "ᵈ"}
 """How well a number is founded."""
 MEANING = {
@@ -42,7 +43,7 @@ def signed(value: float, digits: int = 2) -> str:
 def spread(value: float, std: float, digits: int = 2) -> str:
     """Mean and deviation."""
     return plain(value, digits) + (
-        f" ± {plain(std, digits)}" if isfinite(value) and isfinite(std) else ""
+        f"{PLUS_MINUS}{plain(std, digits)}" if isfinite(value) and isfinite(std) else ""
     )
 
 
@@ -51,14 +52,6 @@ def published(cell: pd.Series, digits: int) -> str:
     if not isfinite(cell["published"]):
         return str(cell["printed"]) or BLANK
     return spread(cell["published"], cell["published_std"], digits)
-
-
-def ours(cell: pd.Series, digits: int, *, seeds: bool = True) -> str:
-    """Our number with its deviation and how many seeds it rests on, where training decides it."""
-    text = spread(cell["ours"], cell["std"], digits)
-    if not seeds or not isfinite(cell["ours"]) or cell["kind"] in EXACT:
-        return text
-    return f"{text} ({int(cell['seeds'])}){founded(cell)}"
 
 
 def founded(cell: pd.Series) -> str:
@@ -85,15 +78,6 @@ def legend(frame: pd.DataFrame) -> str:
     words = {word for cell in frame.to_dict("records") for word in _marked(cell)}
     told = "; ".join(f"{MARKS[word]} {MEANING[word]}" for word in MARKS if word in words)
     return f"Marks beside our numbers: {told}." if told else ""
-
-
-def judged(cell: pd.Series, digits: int) -> tuple[str, str]:
-    """Difference with its interval, and verdict with its mark; both empty where the paper prints
-    nothing.
-    """
-    if not isinstance(cell["verdict"], str):
-        return "", ""
-    return gap(cell, digits), " · ".join(filter(None, (cell["verdict"], cell["mark"])))
 
 
 def gap(cell: pd.Series, digits: int) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import nan
 from pathlib import Path
 
 import matplotlib as mpl
@@ -17,9 +16,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 
 from repfl.bench.errors import one_line
 from repfl.bench.report import forms
+from repfl.bench.report.sheet import Sheet
 from repfl.paper_tables.core import figures
 from repfl.paper_tables.core.result import Absent, Figure, Result, Table
-from repfl.paper_tables.core.verdict import EXACT
 
 PUBLISHED = (
     "published", "published_std", "printed", "source",
@@ -54,35 +53,6 @@ def _csv(frame: pd.DataFrame) -> str:
     return told.infer_objects().to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
 
-# -- toy runs --------------------------------------------------------------------------------------
-
-HIDDEN = {"published": nan, "published_std": nan, "printed": "", "source": "", "difference": nan,
-          "gap_low": nan, "gap_high": nan, "verdict": None, "mark": ""}  # fmt: skip
-
-
-def as_toy(table: Table) -> Table:
-    """Return a table of toy runs as readers see it: columns of trained numbers say that they are of
-    digits, and no reported number stands beside them.
-    """
-    if table.scale != "smoke" or not table.printed:
-        return table
-    frame = table.frame.astype({"verdict": object})
-    trained = ~frame["kind"].isin([*map(str, EXACT)])
-    frame.loc[trained, list(HIDDEN)] = pd.DataFrame(HIDDEN, index=frame.index[trained])
-    digits = set(frame.loc[trained, "column"])
-    columns = [
-        replace(
-            c,
-            group=f"digits (for {c.group})" if c.group else "",
-            label=c.label if c.group else f"digits (for {c.label})",
-        )
-        if c.key in digits
-        else c
-        for c in table.layout.columns
-    ]
-    return replace(table, frame=frame, layout=replace(table.layout, columns=tuple(columns)))
-
-
 # -- files -----------------------------------------------------------------------------------------
 
 
@@ -90,59 +60,58 @@ ENDINGS = ("csv", "md", "tex", "svg", "png", "pdf")
 
 
 def write(
-    results: Sequence[Result], out: Path, style: str = "report"
-) -> tuple[list[Result], dict[str, list[str]], dict[str, str]]:
-    """Write every form of every artefact; return the results, their files and what failed, by
-    `paper/artefact`.
+    results: Sequence[Result], tell: Callable[[Result], Sheet], out: Path, style: str = "report"
+) -> tuple[list[Sheet], dict[str, str]]:
+    """Write every form of every artefact; return the sheets, and what failed by `paper/artefact`.
 
     An artefact that cannot be rendered becomes `Absent`, and what an earlier report drew of it
     goes.
     """
-    shown, files, failed = [], {}, {}
+    sheets, failed = [], {}
     for result in results:
-        folder = out / result.paper
+        place = out / result.paper / result.name
+        place.parent.mkdir(parents=True, exist_ok=True)
         try:
-            written = _write(result, folder, style)
+            sheet = tell(result)
+            written = _write(result, sheet, place, style)
         except OSError:  # the disk's fault, and the end of the whole report
             raise
         except Exception as error:  # one artefact's fault must not cost the others
             why = failed[result.key] = f"{type(error).__name__}: {one_line(error)}"
             about = result.paper, result.name, result.title
-            result = Absent(*about, f"Could not be rendered ({why}).", result.scale)
+            sheet = tell(Absent(*about, f"Could not be rendered ({why}).", result.scale))
             written = []
             for ending in ENDINGS:
-                (folder / f"{result.name}.{ending}").unlink(missing_ok=True)
-        shown.append(result)
-        files[result.key] = [path.relative_to(out).as_posix() for path in written]
-    return shown, files, failed
+                _beside(place, ending).unlink(missing_ok=True)
+        files = tuple(path.relative_to(out).as_posix() for path in written)
+        sheets.append(replace(sheet, files=files))
+    return sheets, failed
 
 
-def _write(result: Result, folder: Path, style: str) -> list[Path]:
+def _beside(place: Path, ending: str) -> Path:
+    return place.with_name(f"{place.name}.{ending}")
+
+
+def _write(result: Result, sheet: Sheet, place: Path, style: str) -> list[Path]:
     """Write every form of one artefact."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if isinstance(result, Absent):
-        return []
-    made = []
     texts = {"csv": csv(result)} if isinstance(result, Table | Figure) else {}
     if isinstance(result, Table):
-        shown = as_toy(result)
-        texts |= {"md": forms.markdown(shown), "tex": forms.latex(shown, style)}
+        texts |= {"md": forms.markdown(sheet), "tex": forms.latex(sheet, style)}
     for ending, text in texts.items():
-        path = folder / f"{result.name}.{ending}"
-        path.write_text(text, encoding="utf-8", newline="\n")
-        made.append(path)
+        _beside(place, ending).write_text(text, encoding="utf-8", newline="\n")
+    made = [_beside(place, ending) for ending in texts]
     if isinstance(result, Figure):
         with figures.style():
-            made += _draw(result, folder)
+            made += _draw(result, place)
     return made
 
 
-def _draw(figure: Figure, folder: Path) -> list[Path]:
+def _draw(figure: Figure, place: Path) -> list[Path]:
     """Draw a figure once. Each canvas writes its own format: `savefig` would draw it again."""
     canvas = figure.draw(figures.sheet)
     if figure.stamp:
         canvas.suptitle(figure.stamp, fontsize=8, color="0.35", x=0.01, ha="left")
-    png, pdf, svg = (folder / f"{figure.name}.{ending}" for ending in ("png", "pdf", "svg"))
+    png, pdf, svg = (_beside(place, ending) for ending in ("png", "pdf", "svg"))
     FigureCanvasAgg(canvas).print_png(png, metadata={"Software": None})
     canvas.set_layout_engine("none")  # it is laid out now
     FigureCanvasPdf(canvas).print_pdf(pdf, metadata={"CreationDate": None})

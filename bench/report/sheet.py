@@ -11,6 +11,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from repfl.paper_tables.core.verdict import EXACT
+
+BLANK = "\N{EN DASH}"
+
 
 @dataclass(frozen=True)
 class Number:
@@ -53,6 +57,16 @@ class Number:
     @property
     def measured(self) -> bool:
         return self.value is not None
+
+    @property
+    def shown(self) -> str:
+        """Ours; if training decides it, with its number of runs and how well it is founded."""
+        counted = self.measured and self.kind not in EXACT
+        return f"{self.ours} ({self.seeds}){self.founded}" if counted else self.ours or BLANK
+
+    @property
+    def verdict_with_mark(self) -> str:
+        return " · ".join(filter(None, (self.verdict, self.mark)))
 
 
 @dataclass(frozen=True)
@@ -100,8 +114,8 @@ class Order:
     """Whether a column ranks the rows as the paper does."""
 
     column: str
-    rows: int
-    tau: float | None
+    rows: str
+    tau: str
     printed: str
     ours: str
 

@@ -9,10 +9,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from repfl.bench.report import overview
-from repfl.bench.report.sheet import Head, Number, Sheet
-from repfl.paper_tables.core.verdict import EXACT, Verdict
+from repfl.bench.report.sheet import BLANK, Head, Number, Sheet
+from repfl.paper_tables.core.verdict import Verdict
 
-BLANK = "\N{EN DASH}"
 COLOURS = {
     Verdict.REPRODUCED: "green",
     Verdict.UNDECIDED: "blue",
@@ -90,8 +89,7 @@ def _text(cell: Number | None) -> Text:
         return text
     if cell.source:
         text.append(cell.published or BLANK, STYLES[cell.published_mark]).append(" | ")
-    seeds = f" ({cell.seeds}){cell.founded}" if cell.measured and cell.kind not in EXACT else ""
-    text.append(f"{cell.ours or BLANK}{seeds}", STYLES[cell.ours_mark])
+    text.append(cell.shown, STYLES[cell.ours_mark])
     if cell.verdict:  # marks are left to the files: screens are narrow
         text.append(f"\n{cell.difference} ").append(cell.verdict, COLOURS[Verdict(cell.verdict)])
     return text

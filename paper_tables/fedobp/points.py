@@ -58,9 +58,10 @@ def planned(evidence: Evidence) -> pd.DataFrame:
     ours, and what went down the wire.
     """
     cells = evidence.cells[evidence.cells["column"].isin(list(SHORTS))]
+    plain_of = dict(zip(cells.index, cells.to_dict("records"), strict=True))
     rows = []
     for _, here in cells.groupby(["row", "column"], sort=False):
-        first, *_ = plain = here.to_dict("records")
+        first, *_ = plain = [plain_of[index] for index in here.index]
         done = [cell for cell in plain if cell["status"] == "done"]
         place = {
             "column": SHORTS[str(first["column"])],

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from repfl.bench.report import filling, render
-from repfl.bench.report.sheet import Book
+from repfl.bench.report.sheet import Book, Sheet
 from repfl.bench.report.site import pages
-from repfl.paper_tables.core.result import Table
+from repfl.paper_tables.core.result import Result, Table
 from tests.bench.report import sample
 
 RECIPE = {
@@ -62,21 +62,20 @@ def run(number: Any, cell: str, seed: int) -> dict[str, Any]:
 
 def write(out: Path) -> Book:
     """Write the sample's site and return what it shows."""
-    results, files, failed = render.write(sample.results(), out)
-    assert failed == {}
     wants = {"Ours & co_|hard": {"cells": 3, "seconds": 7200, "command": "repfl run --cell abc"}}
-    sheets = [
-        filling.sheet_of(
+
+    def tell(result: Result) -> Sheet:
+        return filling.sheet_of(
             result,
             {},
-            files=tuple(files[result.key]),
             command=f"repfl report --artefact {result.key}",
             datasets={"easy": "cifar10", "hard": "cifar10", "other": "cifar100"},
             wants=wants if isinstance(result, Table) else {},
             logged={"table1.csv:2": [[100, 80.0], [200, 81.5]]},
         )
-        for result in results
-    ]
+
+    sheets, failed = render.write(sample.results(), tell, out)
+    assert failed == {}
     runs = {
         cell: run(number, cell, seed)
         for each in sheets

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from repfl.bench.report import forms, render
+from repfl.bench.report.filling import sheet_of
 from repfl.paper_tables.core import captions, figures, ranking, tables
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.noise import UNKNOWN
@@ -215,9 +216,9 @@ def golden() -> dict[str, str]:
     table = small_table()
     return {
         "table1.csv": render.csv(table),
-        "table1.md": forms.markdown(table),
-        "table1.tex": forms.latex(table),
-        "table1-paper.tex": forms.latex(table, "paper"),
+        "table1.md": forms.markdown(sheet_of(table, {})),
+        "table1.tex": forms.latex(sheet_of(table, {})),
+        "table1-paper.tex": forms.latex(sheet_of(table, {}, "paper"), "paper"),
         "fig1.csv": render.csv(small_figure()),
     }
 

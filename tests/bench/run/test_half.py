@@ -51,6 +51,6 @@ def test_numbers_of_half_precision_are_marked_and_never_collected(
     (table,) = (result for result in made.results if isinstance(result, Table))
     cell = table.cell("FedAvg", table.layout.columns[0].key)
     assert cell is not None
-    assert numbers.ours(cell, 2).endswith(numbers.MARKS["half"])
+    assert numbers.founded(cell).endswith(numbers.MARKS["half"])
     found = collect(planned, Store(half), tmp_path / "papers")
     assert (found.files, found.half) == ([], 4)
