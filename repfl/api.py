@@ -21,7 +21,7 @@ from repfl.catalog import recipe as recipe_of
 
 if TYPE_CHECKING:
     from repfl.bench.evidence.line import Line
-    from repfl.bench.grid.plan import Planned
+    from repfl.bench.grid.planned import Planned
     from repfl.bench.run.runner import Ending
     from repfl.bench.store.store import Record, Store
     from repfl.datasets.core.recipe import Recipe
@@ -188,7 +188,7 @@ def _planned(
 ) -> Planned:
     """Return the cell, planned as in a grid."""
     from repfl.bench.grid.cell import build_cell, entry, parse_spec, unmet
-    from repfl.bench.grid.plan import Planned
+    from repfl.bench.grid.planned import Planned
     from repfl.bench.grid.recipes import recipe_from
 
     load_plugins(plugins)

@@ -48,7 +48,8 @@ def recipe(name: str, scale: str = "smoke", **changes: Any) -> Recipe:
     `recipe("fedpurin/cifar10-dir0.1", "desk", clients=20, training={"rounds": 5})`.
     """
     from repfl.bench.grid.catalog import find_recipe
-    from repfl.bench.grid.recipes import merge, recipe_from, recipe_values
+    from repfl.bench.grid.nested import merge
+    from repfl.bench.grid.recipes import recipe_from, recipe_values
 
     full, found, _ = find_recipe(name, scale)
     if not changes:

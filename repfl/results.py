@@ -207,7 +207,7 @@ def _named_recipes(grids: Sequence[str | Path] = ()) -> Places:
 
 def _describe_unnamed(rows: Sequence[dict[str, Any]], found: Sequence[tuple[str, Found]]) -> None:
     """Call recipes that stand in no grid by the fields in which they differ from each other."""
-    from repfl.bench.grid.recipes import dotted
+    from repfl.bench.grid.nested import dotted
 
     unnamed = {
         index: dotted(each.record.cell["recipe"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from repfl.bench.errors import unknown
 from repfl.bench.grid.cell import build_cell, parse_spec, spec
 from repfl.bench.grid.grid import Grid
-from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.planned import Planned
 
 if TYPE_CHECKING:
     from repfl.algorithms.core.method import Entry

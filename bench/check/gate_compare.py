@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from repfl.bench.check.gate_cells import place_of
-from repfl.bench.grid.recipes import dotted
+from repfl.bench.grid.nested import dotted
 
 Entry = Mapping[str, Any]
 """What is kept of a cell: enough to say whether, where and by how much another run differs."""

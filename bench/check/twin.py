@@ -20,7 +20,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.run import Run
 from repfl.bench.errors import UserError, nearest
 from repfl.bench.grid.cell import Cell, build_cell
-from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.planned import Planned
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.metrics import judged

@@ -30,7 +30,7 @@ from repfl.bench.errors import FAILED, FINDING, UserError, unknown
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
-    from repfl.bench.grid.plan import Planned
+    from repfl.bench.grid.planned import Planned
     from repfl.bench.report import making
     from repfl.bench.run.runner import Ending
     from repfl.bench.run.task import Options

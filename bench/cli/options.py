@@ -16,7 +16,7 @@ from repfl.bench.errors import UserError
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
-    from repfl.bench.grid.plan import Planned
+    from repfl.bench.grid.planned import Planned
     from repfl.bench.store.store import Store
 
 Papers = Annotated[

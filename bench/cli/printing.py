@@ -20,7 +20,7 @@ from repfl.datasets.core.paths import real_path
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from repfl.bench.grid.plan import Planned
+    from repfl.bench.grid.planned import Planned
     from repfl.bench.report.making import Reported
     from repfl.bench.run.runner import Ending
     from repfl.bench.run.task import Options

@@ -13,7 +13,7 @@ from repfl.bench.errors import Corrupt, UserError, nearest, one_line
 from repfl.bench.evidence import measured, noise, selection
 from repfl.bench.evidence.library import Known, Library, StoredEvidence
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.plan import Planned, unique
+from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.store.store import Record
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from repfl.bench.evidence import measured
 from repfl.bench.evidence.library import Library
-from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.planned import Planned
 
 if TYPE_CHECKING:
     import pandas as pd

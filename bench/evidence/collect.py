@@ -18,7 +18,7 @@ from repfl.bench.evidence.library import Library
 from repfl.bench.evidence.line import Curve, Line, line_of
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid.cell import canonical
-from repfl.bench.grid.plan import Planned, unique
+from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Record, Store, writing
 from repfl.paper_tables.core.evidence import Arrays, Reduce

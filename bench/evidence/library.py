@@ -18,8 +18,8 @@ from repfl.bench.evidence.line import Counts, Curve, Line, by_name, counts_of
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import Cell, entry
-from repfl.bench.grid.plan import Planned
-from repfl.bench.grid.recipes import dotted
+from repfl.bench.grid.nested import dotted
+from repfl.bench.grid.planned import Planned
 from repfl.bench.store import provenance, versions
 from repfl.bench.store.store import Record, Store
 from repfl.paper_tables.core.evidence import HALF, STALE, TRIAL, Arrays, Reduce, wanted

@@ -18,7 +18,7 @@ from pathlib import Path
 from repfl.bench.errors import one_line
 from repfl.bench.evidence.line import Line, parse
 from repfl.bench.grid.grid import SCALES, files, folder
-from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.planned import Planned
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Record, write_synced
 

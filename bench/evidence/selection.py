@@ -17,8 +17,8 @@ from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.line import Curve
 from repfl.bench.grid.cell import Cell
-from repfl.bench.grid.plan import Planned
-from repfl.bench.grid.recipes import dotted
+from repfl.bench.grid.nested import dotted
+from repfl.bench.grid.planned import Planned
 from repfl.bench.run.metrics import judged
 
 FELL = ("diverged", "failed")

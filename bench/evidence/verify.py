@@ -23,7 +23,8 @@ from repfl.bench.evidence.line import Line, line_of
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.cell import Cell, canonical, reopen
-from repfl.bench.grid.plan import Planned, Selection, plan
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.planned import Planned
 from repfl.bench.run.machine import like, prepare_process
 from repfl.bench.run.task import Options, Task
 from repfl.bench.run.work import run_task

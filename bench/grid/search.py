@@ -27,7 +27,7 @@ from typing import Any
 
 from repfl.bench.errors import UserError
 from repfl.bench.grid.cell import search_space
-from repfl.bench.grid.recipes import split_names
+from repfl.bench.grid.nested import split_names
 
 DIGITS = 3
 """Significant digits of a drawn number: fine enough to search, and the same text everywhere."""

@@ -11,7 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.plan import Planned, asked_beside, unique
+from repfl.bench.grid.planned import Planned, asked_beside, unique
 from repfl.bench.report import cache
 from repfl.bench.report.sheet import Book, Sheet, as_json
 from repfl.bench.report.site import facts

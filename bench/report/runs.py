@@ -9,7 +9,7 @@ from typing import Any
 
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.line import Counts, Curve
-from repfl.bench.grid.plan import Planned, unique
+from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run.metrics import TRAFFIC, judged
 from repfl.bench.run.record import as_made
 from repfl.bench.store import versions

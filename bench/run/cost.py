@@ -13,7 +13,7 @@ from typing import Any
 
 from repfl.bench.errors import Corrupt, UserError
 from repfl.bench.grid.cell import Cell, canonical, known_entry, participants
-from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.planned import Planned
 from repfl.bench.grid.recipes import residents
 from repfl.bench.run import machine, memory, samples
 from repfl.bench.run.samples import multiply_adds

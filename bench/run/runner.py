@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import repfl.bench.run.executors.ray as on_ray
 from repfl.bench.errors import FAILED, FINE, INPUT, UserError
-from repfl.bench.grid.plan import Planned, unique
+from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run import machine
 from repfl.bench.run.executors import EXECUTORS
 from repfl.bench.run.record import now

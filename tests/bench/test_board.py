@@ -14,7 +14,8 @@ from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
 from repfl.bench.evidence.measured import Measured, read
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.plan import Planned, Selection, plan, unique
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Figure, Table
 from tests.bench.conftest import PEEKING, Said, forgotten

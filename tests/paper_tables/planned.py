@@ -16,7 +16,7 @@ import pandas as pd
 from repfl.bench.evidence import library as harness
 from repfl.bench.evidence.measured import Measured
 from repfl.bench.grid.grid import files, read
-from repfl.bench.grid.plan import Planned, cells_of
+from repfl.bench.grid.planned import Planned, cells_of
 from repfl.bench.store.store import Record
 from repfl.paper_tables.core.evidence import Arrays, Evidence, Reduce
 from repfl.paper_tables.core.published import load

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from repfl.bench.grid.grid import printed, read
-from repfl.bench.grid.plan import Planned, unique
+from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.run import cost
 from repfl.paper_tables.core.figures import sheet, style
 from repfl.paper_tables.core.result import Absent, Figure, Result, Table

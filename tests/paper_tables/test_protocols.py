@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.planned import Planned
 from tests.paper_tables.planned import planned
 
 

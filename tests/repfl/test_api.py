@@ -13,7 +13,8 @@ import torch
 import repfl
 from repfl.bench.evidence import status
 from repfl.bench.evidence.measured import read
-from repfl.bench.grid.plan import Selection, plan, unique
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.planned import unique
 from repfl.bench.store.store import Store
 from tests.bench.conftest import FAULTY, ROOT
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from repfl.bench.grid import grid as grids
-from repfl.bench.grid.plan import Planned, unique
+from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.store import provenance
 from repfl.bench.store.store import Store
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.planned import Planned
 from repfl.bench.grid.recipes import recipe_from
 from repfl.datasets.core.errors import DataError
 from repfl.datasets.core.partition import ClientSplits, Pool, partition

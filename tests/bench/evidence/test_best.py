@@ -13,7 +13,8 @@ from matplotlib.figure import Figure as Canvas
 
 from repfl.bench.evidence import best
 from repfl.bench.evidence.library import Library
-from repfl.bench.grid.plan import Planned, Selection, plan
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.planned import Planned
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Claim, Figure, Result, Sheet, Table
 from tests.bench.report import sample

@@ -14,7 +14,8 @@ import pytest
 from repfl.algorithms import core
 from repfl.bench.evidence.library import Known, Library, StoredEvidence
 from repfl.bench.evidence.measured import Measured
-from repfl.bench.grid.plan import Planned, Selection, plan
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.planned import Planned
 from repfl.bench.run.task import Outcome, Task
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.evidence import tier

@@ -19,7 +19,8 @@ from repfl.bench.evidence.artefacts import make
 from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.library import Library
 from repfl.bench.evidence.line import Counts, Curve, Line
-from repfl.bench.grid.plan import Planned, Selection, plan
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.planned import Planned
 from repfl.bench.report import render
 from repfl.bench.report.forms import markdown
 from repfl.bench.run.task import Options, Outcome, Task

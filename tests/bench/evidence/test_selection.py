@@ -15,7 +15,8 @@ from repfl.bench.errors import UserError
 from repfl.bench.evidence.library import Known
 from repfl.bench.evidence.line import Curve
 from repfl.bench.evidence.selection import Choice, choices, settled
-from repfl.bench.grid.plan import Planned, Selection, plan
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.planned import Planned
 from repfl.bench.store.store import Record
 from tests.bench.cli.test_cli import Here
 from tests.bench.conftest import GRID

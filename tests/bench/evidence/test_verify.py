@@ -21,7 +21,8 @@ from repfl.bench.evidence.collect import collect
 from repfl.bench.evidence.line import Curve, Line
 from repfl.bench.evidence.verify import Verification, of_published, of_store
 from repfl.bench.grid.cell import reopen
-from repfl.bench.grid.plan import Planned, Selection, plan
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.planned import Planned
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.run.work import run_task
 from repfl.bench.store.store import Record, Store

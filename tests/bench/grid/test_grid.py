@@ -9,8 +9,8 @@ import pytest
 
 from repfl.bench.errors import UserError, line_of
 from repfl.bench.grid.grid import Grid
+from repfl.bench.grid.nested import merge, nested
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.grid.recipes import merge, nested
 from tests.bench.conftest import GRID
 
 

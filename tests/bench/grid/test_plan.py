@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from repfl.bench.errors import UserError
-from repfl.bench.grid.plan import Selection, plan, shard, unique
+from repfl.bench.grid.plan import Selection, plan, shard
+from repfl.bench.grid.planned import unique
 from repfl.bench.run.cost import static
 
 

@@ -10,7 +10,8 @@ from repfl.algorithms.core.method import methods
 from repfl.bench.errors import UserError
 from repfl.bench.grid import search
 from repfl.bench.grid.cell import hyperparameters, search_space
-from repfl.bench.grid.plan import Planned, Selection, plan
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.planned import Planned
 from tests.bench.conftest import GRID
 
 RANGE = '{ "training.lr" = { log = [0.01, 1.0] } }'

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from repfl.bench.errors import UserError
-from repfl.bench.grid.plan import Planned, Selection, plan
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.planned import Planned
 from tests.bench.conftest import GRID
 
 RATES = """

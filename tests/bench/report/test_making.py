@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.planned import Planned
 from repfl.bench.report.site import facts
 from repfl.bench.store.store import Store
 from tests.bench.conftest import task

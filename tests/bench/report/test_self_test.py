@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from repfl.bench.grid.plan import Selection, plan, unique
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.planned import unique
 from repfl.bench.report.runs import self_test
 
 

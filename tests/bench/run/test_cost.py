@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.planned import Planned
 from repfl.bench.run import cost, samples
 from repfl.bench.run.clients import clients_of
 from repfl.bench.run.task import Task

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from repfl.bench.grid.plan import Selection, plan, unique
+from repfl.bench.grid.plan import Selection, plan
+from repfl.bench.grid.planned import unique
 from repfl.bench.run import progress
 from repfl.bench.run.task import Outcome
 

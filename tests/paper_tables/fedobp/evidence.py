@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
-from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.planned import Planned
 from repfl.datasets.core import registry
 from tests.paper_tables.planned import Invented, Paper, accuracy
 

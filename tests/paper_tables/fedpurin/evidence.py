@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.planned import Planned
 from tests.paper_tables.planned import Invented, Paper
 
 SIZES = {"tiny-bn": 9962, "resnet8": 1235274, "resnet10": 4957092}

@@ -8,7 +8,8 @@ import pytest
 
 from repfl.bench.grid.cell import build_cell
 from repfl.bench.grid.grid import files, read
-from repfl.bench.grid.recipes import merge, recipe_from
+from repfl.bench.grid.nested import merge
+from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.run.clients import clients_of, make
 from repfl.bench.run.task import Options
 

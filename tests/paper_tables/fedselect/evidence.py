@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.planned import Planned
 from tests.paper_tables.planned import Invented, Paper
 
 SIZE = 4000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repfl.bench.grid.plan import Planned
+from repfl.bench.grid.planned import Planned
 from repfl.paper_tables.star_pfl import costs
 from tests.paper_tables.planned import Invented, Paper, number
 

@@ -1,0 +1,72 @@
+"""Tables within tables, as TOML has them, and the same values under dotted names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from repfl.bench.errors import UserError
+
+MAX_DEPTH = 12
+"""Levels of tables and lists within each other; nothing valid has as many."""
+
+
+def leaves(value: Any, place: str, field: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield every single value with the field it is in; refuse nesting that would exhaust the
+    stack of functions that follow it.
+    """
+    if depth > MAX_DEPTH:
+        raise UserError(f"{place}: values lie more than {MAX_DEPTH} levels within each other")
+    if not isinstance(value, Mapping | list | tuple):
+        yield field, value
+        return
+    for name, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+        yield from leaves(inner, place, f"{field}.{name}" if field else str(name), depth + 1)
+
+
+def dotted(tables: Mapping[str, Any], outer: str = "") -> dict[str, Any]:
+    """Return what nested tables hold, under dotted names; the inverse of `nested`."""
+    flat: dict[str, Any] = {}
+    for name, value in tables.items():
+        inner = isinstance(value, Mapping)
+        flat |= dotted(value, f"{outer}{name}.") if inner else {f"{outer}{name}": value}
+    return flat
+
+
+def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields under dotted names as tables within each other; `recipe.` at the front stands
+    for the recipe itself.
+    """
+    tables: dict[str, Any] = {}
+    for name, value in fields.items():
+        *outer, last = name.removeprefix("recipe.").split(".")
+        table = tables
+        for part in outer:
+            inner = table.get(part)
+            table[part] = dict(inner) if isinstance(inner, Mapping) else {}
+            table = table[part]
+        table[last] = value
+    return tables
+
+
+def split_names(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return hyper-parameters and fields of the recipe, whose names have a dot."""
+    hp = {name: value for name, value in values.items() if "." not in name}
+    return hp, {name: value for name, value in values.items() if "." in name}
+
+
+def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with the entries of `change` put in, tables into tables.
+
+    Options belong to the rule or the class that is named beside them: a change that names one,
+    even the same, replaces the old options.
+    """
+    merged = dict(base)
+    if {"rule", "name"} & change.keys():
+        merged.pop("options", None)
+    for key, value in change.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            value = merge(old, value)
+        merged[key] = value
+    return merged
