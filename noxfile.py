@@ -19,6 +19,7 @@ def install(session: nox.Session, *extras: str) -> None:
     """This clone, with the exact versions that the committed results were made with; again only
     when what is asked for has changed, since to look takes longer than a report.
     """
+    session.env["PYTHONDONTWRITEBYTECODE"] = ""  # or every process would compile its libraries
     asked = f".[{','.join(extras)}]" if extras else "."
     texts = [Path(name).read_bytes() for name in ("pyproject.toml", "constraints.txt")]
     digest = sha256(b"\0".join([asked.encode(), *texts])).hexdigest()
