@@ -52,7 +52,8 @@ def load(
     grids and in `grids`, files of your own; of a recipe that stands in none, it says how it differs
     from the others. `source` is "store" or "measured"; `tier` is the evidence for a published
     value. `standing` is "current" if a value is of today's versions, else why it is stale, or
-    unknown: `plugins` are the files that registered methods and data of your own.
+    unknown: `plugins` are the files that registered methods and data of your own. Metrics that
+    recipes ask for beside accuracy are further columns, of the last round.
     """
     from repfl.bench.store.store import Store
 
@@ -62,7 +63,8 @@ def load(
     recipes = _named_recipes(grids) if any(each.line is None for _, each in found) else {}
     rows = [_row(cell, each, recipes) for cell, each in found]
     _describe_unnamed(rows, found)
-    frame = pd.DataFrame(rows, columns=["id", *COLUMNS]).set_index("id")
+    beside = sorted({name for row in rows for name in row.keys() - {"id", *COLUMNS}})
+    frame = pd.DataFrame(rows, columns=["id", *COLUMNS, *beside]).set_index("id")
     frame = frame[~frame.index.duplicated()]  # an own run before a published value
     frame = frame.astype(dict.fromkeys(("accuracy", "floor", "bytes", "seconds"), float))
     frame.attrs["results"] = str(store.root)
@@ -227,6 +229,7 @@ def _describe_unnamed(rows: Sequence[dict[str, Any]], found: Sequence[tuple[str,
 def _row(cell: str, found: Found, recipes: Places) -> dict[str, Any]:
     from repfl.bench.grid.cell import canonical
     from repfl.bench.store import versions
+    from repfl.paper_tables.core.evidence import beside_accuracy
 
     record, line = found.record, found.line
     made, metrics = record.provenance, record.metrics
@@ -258,6 +261,7 @@ def _row(cell: str, found: Found, recipes: Places) -> dict[str, Any]:
         "commit": str(made.get("commit") or "")[:12],
         "finished": made.get("finished"),
         "reason": record.reason,
+        **beside_accuracy(metrics, record.cell["recipe"]["evaluation"]["point"]),
     }
 
 

@@ -6,18 +6,21 @@ other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import nan
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from repfl.paper_tables.core import captions, forms, ranking, statistics, tables
-from repfl.paper_tables.core.evidence import Evidence
-from repfl.paper_tables.core.result import CHOSEN, Column, Figure, Result, Table
+from repfl.paper_tables.core.evidence import Evidence, metrics_beside
+from repfl.paper_tables.core.result import CELL_FIELDS, CHOSEN, Column, Figure, Result, Table
 
 if TYPE_CHECKING:
     from repfl.bench.grid.schema import Artefact
 
 FEWEST_ROWS = 2
+LAST_ROUND = ("Metrics beside accuracy are those of the last round.",)
 
 
 def render(paper: str, name: str, artefact: Artefact, evidence: Evidence) -> Result:
@@ -36,19 +39,50 @@ def _table(paper: str, name: str, title: str, evidence: Evidence) -> Table:
     columns, rows = _columns(evidence), _rows(evidence)
     nowhere = {column.key: tables.Place("", "") for column in columns}
     frame = tables.accuracy_frame(evidence, name, rows, columns, nowhere)
+    further, beside = _metrics(evidence, columns)
+    shown = columns
+    if further:
+        groups = [[replace(c, label="accuracy", group=c.label), *further[c.key]] for c in columns]
+        shown = tuple(column for group in groups for column in group)
     return Table(
         paper,
         name,
         title,
         captions.caption(evidence, "Accuracy as the grid's recipes report it."),
         evidence.scale,
-        notes=tuple(_below_the_floor(evidence, frame, rows, columns)),
+        notes=(*_below_the_floor(evidence, frame, rows, columns), *(LAST_ROUND if further else ())),
         ids=tables.done_ids(evidence),
-        frame=frame,
-        layout=tables.layout_of(frame, rows, columns),
+        frame=pd.concat([frame, beside], ignore_index=True) if further else frame,
+        layout=tables.layout_of(frame, rows, shown),
         summary=_summary(evidence, frame, rows),
         tested=CHOSEN,
     )
+
+
+def _metrics(
+    evidence: Evidence, columns: Sequence[Column]
+) -> tuple[dict[str, list[Column]], pd.DataFrame]:
+    """Columns of the metrics that recipes ask for beside accuracy, by the column of each recipe,
+    and their cells; which value is the best is not known of them.
+    """
+    cells = evidence.cells[evidence.cells["status"] == "done"]
+    cells = cells.assign(beside=pd.Series(metrics_beside(cells), cells.index, object))
+    further: dict[str, list[Column]] = {}
+    frame = []
+    for column in columns:
+        here = cells[cells["column"] == column.key]
+        names = sorted({name for each in here["beside"] for name in each})
+        for name in names:
+            metric = Column(f"{column.key} {name}", name, column.label, "", 4, None)
+            further.setdefault(column.key, []).append(metric)
+            for row, runs in here.groupby("row", sort=False):
+                values = [each.get(name, nan) for each in runs["beside"]]
+                cell = {"row": row, "column": metric.key, **tables.printed_fields(None)}
+                cell |= tables.gather(runs, evidence.scale, values)
+                frame.append(tables.conclude(cell, ""))
+    if further:
+        further = {column.key: further.get(column.key, []) for column in columns}
+    return further, pd.DataFrame(frame, columns=list(CELL_FIELDS))
 
 
 def _rows(evidence: Evidence) -> tuple[tables.Row, ...]:

@@ -139,6 +139,27 @@ def decile(cell: pd.Series) -> float:
     return nan if value is None else 100 * float(value)
 
 
+ACCURACY = {"mean", "pooled", "std", "decile"}
+
+
+def beside_accuracy(metrics: Mapping[str, Any], point: str) -> dict[str, float]:
+    """The metrics that a recipe asks for beside accuracy, at a scoring point after the last
+    round.
+    """
+    last = (metrics.get("points", {}).get(point) or {}).get("last") or {}
+    return {name: float(value) for name, value in last.items() if name not in ACCURACY}
+
+
+def metrics_beside(cells: pd.DataFrame) -> list[dict[str, float]]:
+    """The same of every cell, at the point that its recipe reports."""
+    points = listed(cells, "recipe.evaluation.point", "post_agg")
+    held = listed(cells, "metrics")
+    return [
+        beside_accuracy(each if isinstance(each, Mapping) else {}, str(point))
+        for each, point in zip(held, points, strict=True)
+    ]
+
+
 def _metrics(cell: pd.Series) -> Mapping[str, Any]:
     metrics = cell.get("metrics")
     return metrics if isinstance(metrics, Mapping) else {}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import repfl
 from repfl.bench.cli.main import call
 from tests.bench.conftest import FAULTY, GRID, forgotten
 
@@ -20,7 +21,9 @@ GUEST = "test-slow[seconds=0.0]"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of a grid of one's own, with a method from a file in its table."""
     folder = tmp_path_factory.mktemp("own")
-    (folder / "tests.toml").write_text(GRID.replace("clients = 3", f"clients = 3\n{LATE}"))
+    grid = GRID.replace("clients = 3", f"clients = 3\n{LATE}")
+    asking = 'clients = 2\nevaluation = { metrics = ["macro-f1", "loss"] }'
+    (folder / "tests.toml").write_text(grid.replace("clients = 2", asking))
     where = ["--results", str(folder / "results"), "--out", str(folder / "report")]
     asked = ["--grid", str(folder / "tests.toml"), "--artefact", "tests/table1"]
     added = ["--plugin", str(FAULTY), "--method", GUEST]
@@ -44,13 +47,30 @@ def test_what_a_method_is_worth_to_newcomers_stands_aside_where_there_are_any(fo
     assert "newcomers" not in statistics
 
 
+def test_metrics_beside_accuracy_have_columns_of_their_own(folder: Path) -> None:
+    loaded = repfl.load(folder.parent / "results", measured=False).query("clients == 2")
+    lines = {
+        (line["row"], line["column"]): float(line["ours"])
+        for line in csv.DictReader((folder / "tests/table1.csv").open())
+    }
+    for metric in ("macro-f1", "loss"):
+        for row, runs in loaded.groupby("method"):
+            label = {"local": "Local", "fedavg": "FedAvg"}.get(str(row), GUEST)
+            assert lines[label, f"two {metric}"] == pytest.approx(runs[metric].mean(), rel=1e-4)
+    assert loaded["loss"].gt(0).all()
+    text = (folder / "tests/table1.md").read_text()
+    assert "| Method | accuracy | loss | macro-f1 |" in text
+    assert "loss" not in text.split("Statistics over all columns")[1].split("**Notes**")[0]
+
+
 def test_rows_below_the_floor_are_named(folder: Path) -> None:
     text = (folder / "tests/table1.md").read_text()
     lines = csv.DictReader((folder / "tests/table1.csv").open())
     low = {
-        (line["label"], line["row"])
+        (line["label"].removesuffix(", accuracy"), line["row"])
         for line in lines
-        if float(line["ours"]) < float(line["floor"])
+        if line["floor"]
+        and float(line["ours"]) < float(line["floor"])
         and line["method"] != "fedavg"
         and "newcomers" not in line["row"]
     }

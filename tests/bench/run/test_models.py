@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import repfl
 from repfl.bench.errors import UserError
@@ -65,6 +67,21 @@ def test_a_clients_module_is_as_accurate_as_its_record_says(
     assert accuracies(store, wanted) == recorded(store, wanted, round_)
     store.verify(record)
     assert list(store.running.iterdir()) == []
+
+
+def test_a_clients_module_can_be_exported_for_batches_of_any_size(
+    store: Store, compute: Compute, tmp_path: Path
+) -> None:
+    wanted = task("fedper", clients=3, model="tiny-bn")
+    compute(wanted, keep_models="last")
+    module = repfl.client_model(wanted.cell.id, 1, store.root)
+    images, _ = repfl.client_data(wanted.cell.id, 1, results=store.root)
+    sizes = ({0: torch.export.Dim("batch")},)
+    program = torch.export.export(module, (images,), dynamic_shapes=sizes)
+    torch.export.save(program, tmp_path / "model.pt2")
+    exported = torch.export.load(tmp_path / "model.pt2").module()
+    assert len(images) != 3
+    torch.testing.assert_close(exported(images[:3]), module(images[:3]))
 
 
 def test_what_all_clients_share_is_stored_once(store: Store, compute: Compute) -> None:
