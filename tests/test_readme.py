@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from repfl.algorithms.core.method import methods
 from repfl.bench.cli.main import call, command_line
+from repfl.bench.grid.catalog import published_code
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -62,3 +64,12 @@ def test_every_command_that_pages_name_exists() -> None:
     named = {(page.name, name) for page in PAGES for name in commands(page.read_text())}
     assert {name for _, name in named} >= {"run", "report", "reproduce", "check", "data"}
     assert {(page, name) for page, name in named if name not in known} == set()
+
+
+def test_methods_name_the_published_code_that_they_are_compared_with() -> None:
+    files = (ROOT / "tests" / "references").glob("*.py")
+    named = r'"([\w.-]+/[\w.-]+)", "([0-9a-f]{7})"'
+    used = {pair for file in files for pair in re.findall(named, file.read_text())}
+    told = {(row["code"], row["commit"]) for row in published_code()}
+    assert told == used - {("AvivSham/pFedHN", "1bc0549")} != set()  # that of an example
+    assert {row["method"] for row in published_code()} <= set(methods())

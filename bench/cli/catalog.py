@@ -151,6 +151,9 @@ def _show_method(facts: Facts) -> None:
     out.print(f"{facts['paper']}\n\n{facts['rule']}\n")
     _show_options("hyper-parameter", facts["hyperparameters"])
     out.print(f"\nsends: {facts['sends']}")
+    for row in facts["compared"]:
+        what = f" ({row['what']})" if row["what"] else ""
+        out.print(f"compared with: {row['code']} at {row['commit']}{what}")
     if facts["needs"]:
         out.print(f"needs: {', '.join(facts['needs'])}")
     if facts["variants"]:

@@ -5,9 +5,11 @@ recipes.
 from __future__ import annotations
 
 import ast
+import csv
 import inspect
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,11 +73,19 @@ def method_facts(name: str) -> dict[str, Any]:
         "version": known.version,
         "needs": list(known.needs),
         "sends": known.sends,
+        "compared": [row for row in published_code() if row["method"] == name],
         "variants": list(known.variants),
         "rule": inspect.cleandoc(known.cls.__doc__ or ""),
         "hyperparameters": option_facts(known.cls.HP),
         "source": known.cls.__module__,
     }
+
+
+@cache
+def published_code() -> list[dict[str, str]]:
+    """Return which method is compared with which published code, by tests/references."""
+    with (METHOD_FILES / "references.csv").open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 def option_facts(cls: Any) -> list[dict[str, Any]]:

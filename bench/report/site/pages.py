@@ -14,7 +14,7 @@ from markupsafe import Markup
 from repfl.bench.report import numbers, overview
 from repfl.bench.report.address import embedded, emphasise, linked, noted, readme, slug
 from repfl.bench.report.sheet import Book, Number, Sheet
-from repfl.bench.report.site import compare, formulas, words
+from repfl.bench.report.site import compare, facts, formulas, words
 from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard
 from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
@@ -43,7 +43,8 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
 
     def page(path: str, template: str, **told: Any) -> tuple[str, str]:
         root = "../" * path.count("/")
-        return path, templates.get_template(template).render(root=root, path=path, **told)
+        told = {"root": root, "path": path, "preview": "board/fig1.png", **told}
+        return path, templates.get_template(template).render(told)
 
     yield page("index.html", "index.html.j2", **_first_screen(book, summaries, board))
     for summary in summaries:
@@ -68,18 +69,15 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
             f"methods/{slug(name)}.html", "method.html.j2", **_method(name, lines, book, board)
         )
     for name, lines in words.by_dataset(book).items():
-        facts = book.datasets.get(name, {})
-        yield page(
-            f"datasets/{slug(name)}.html", "dataset.html.j2", name=name, facts=facts, lines=lines
-        )
+        told = {"name": name, "facts": book.datasets.get(name, {}), "lines": lines}
+        yield page(f"datasets/{slug(name)}.html", "dataset.html.j2", **told)
     if board:
         yield page("leaderboard.html", "leaderboard.html.j2", picture=_picture(book, board.picture))
     yield page("compare.html", "compare.html.j2", data=compare.runs(book))
     if book.test:
         yield page("selftest.html", "selftest.html.j2", **_self_test(book.test))
-    known = {word: told.removeprefix(f"{word}: ") for word, told in numbers.MEANING.items()}
-    told = {"rule": RULE, "meanings": known}
-    yield page("how.html", "how.html.j2", provenance=book.provenance, **told)
+    meanings = {word: text.removeprefix(f"{word}: ") for word, text in numbers.MEANING.items()}
+    yield page("how.html", "how.html.j2", provenance=book.provenance, rule=RULE, meanings=meanings)
 
 
 def _environment(book: Book, board: Leaderboard | None) -> Environment:
@@ -110,6 +108,7 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "states": overview.STATES,
         "commit": commit,
         "repository": book.repository,
+        "address": facts.address(book.repository),
         "bibtex": words.BIBTEX.replace("COMMIT", commit),
         "glossary": words.GLOSSARY,
         "dots": overview.dots,
@@ -156,8 +155,10 @@ def _thumbs(summary: overview.Summary) -> dict[str, str]:
 
 
 def _artefact(sheet: Sheet, book: Book) -> dict[str, Any]:
+    pictures = [file for file in sheet.files if file.endswith(".png")]
     return {
         "s": sheet,
+        **({"preview": pictures[0]} if pictures else {}),
         "sentence": overview.summaries([sheet], {})[0].sentence if sheet.judged else "",
         "cells": sheet.at(),
         "picture": _picture(book, *(file for file in sheet.files if file.endswith(".svg"))),
@@ -214,12 +215,12 @@ def _plain(number: Number) -> dict[str, Any]:
 def _method(
     name: str, lines: list[tuple[Sheet, Number]], book: Book, board: Leaderboard | None
 ) -> dict[str, Any]:
-    facts = book.methods.get(name, {})
-    first, rule, after = formulas.method(str(facts.get("rule", "")))
+    known = book.methods.get(name, {})
+    first, rule, after = formulas.method(str(known.get("rule", "")))
     ranked = [line for line in board.lines if line.method == name] if board else []
     return {
         "name": name,
-        "facts": facts,
+        "facts": known,
         "first": first,
         "rule": rule,
         "after": after,
