@@ -24,7 +24,7 @@ from repfl.algorithms import models
 from repfl.algorithms.core.method import build, methods
 from repfl.algorithms.core.run import Diverged, Run
 from repfl.algorithms.engine.client_data import ClientData
-from repfl.bench.check.toys import RAGGED, held_apart, other_tests, toy_data, toy_recipe
+from repfl.bench.check.toys import RAGGED, SHORT, held_apart, other_tests, toy_data, toy_recipe
 from repfl.bench.check.watched import FilledRun, Replayed, ReplayedRun, Watched, WatchedRun, flat
 from repfl.bench.errors import one_line
 
@@ -350,8 +350,8 @@ def device(case: Situation) -> None:
     `.tolist()`, `bool()`, shapes that depend on values, tensors made on the wrong device.
     """
     try:
-        for stack in (1, len(RAGGED)):
-            case.run(rounds=2, device="meta", stack=stack)
+        for stack in (1, len(SHORT)):
+            case.run(rounds=2, device="meta", stack=stack, sizes=SHORT)
     except (RuntimeError, NotImplementedError) as error:
         text = f"a GPU would have to wait, or tensors of two devices meet: {one_line(error)}"
         raise Broken(f"{text}{_where(error, case.method)}; see `fed.to_host`") from error

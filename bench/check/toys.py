@@ -11,9 +11,9 @@ import torch
 from repfl.algorithms.engine.client_data import ClientData
 from repfl.datasets.core.recipe import Evaluation, Newcomers, Partition, Recipe, Training
 
-RAGGED, EVEN = (25, 7, 0, 40, 1, 16), (18, 17, 0, 19)
+RAGGED, SHORT = (25, 7, 0, 40, 1, 16), (9, 0, 8, 1)
 """Samples per client: short last batches, nobody at all, a single sample; the last client has one
-class only.
+class only. `SHORT` is for what takes its time step by step.
 """
 
 

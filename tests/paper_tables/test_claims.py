@@ -312,7 +312,7 @@ def test_intervals_of_sums_of_cells_cover_as_often_as_they_say(
     runs: int, weights: tuple[float, ...]
 ) -> None:
     """Cells of unequal noise, known by a model and by their runs, as tables print them."""
-    rng, draws, covered = np.random.Generator(np.random.Philox(3)), 400, 0
+    rng, draws, covered = np.random.Generator(np.random.Philox(3)), 200, 0
     models = [Prior(log(0.04 * 4**place), 0.5) for place in range(len(weights))]
     rows = [str(place) for place in range(len(weights))]
     form = sum((cell(r, "c") * w for r, w in zip(rows, weights, strict=True)), Form({}))

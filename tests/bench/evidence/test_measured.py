@@ -27,6 +27,7 @@ from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.run.work import run_task
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.result import Absent, Result, Table
+from tests.bench.conftest import GRID
 
 Compute = Callable[..., Outcome]
 Small = tuple[list[Planned], Store, Path]
@@ -37,16 +38,28 @@ def planned(grid: Path) -> list[Planned]:
     return plan(Selection(files=[grid], papers=["tests"]))
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of three cells of the small grid."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "tests.toml").write_text(GRID)
+    store, items = Store(folder / "results"), planned(folder / "tests.toml")
+    store.open()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("repfl.bench.store.provenance.commit", lambda: COMMITTED)
+        for item in (items[0], items[2], next(item for item in items if item.kind == "figure")):
+            run_task(Task(item.cell), Options(str(store.root)), lambda *_: None, lambda: False)
+    return store.root
+
+
 @pytest.fixture
 def small(
-    grid: Path, compute: Compute, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    grid: Path, finished: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Small:
     """A grid with three finished cells, and a folder to collect into."""
     monkeypatch.setattr("repfl.bench.store.provenance.commit", lambda: COMMITTED)
-    items = planned(grid)
-    for item in (items[0], items[2], next(item for item in items if item.kind == "figure")):
-        compute(Task(item.cell))
-    return items, store, tmp_path / "papers"
+    shutil.copytree(finished, store.root, dirs_exist_ok=True)
+    return planned(grid), store, tmp_path / "papers"
 
 
 def lines_of(root: Path) -> list[Line]:

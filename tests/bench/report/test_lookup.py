@@ -47,8 +47,8 @@ def test_a_number_is_re_run_from_its_own_cells_alone(here: Here) -> None:
     assert {(item.row, item.column) for item in cells} == {("FedPURIN", "cifar10-dir0.1")}
 
 
-@pytest.mark.parametrize("artefact", ["fedpurin/table2", "fedobp/fig4"])
-def test_an_artefact_lists_its_numbers_with_addresses_that_work(here: Here, artefact: str) -> None:
+def test_an_artefact_lists_its_numbers_with_addresses_that_work(here: Here) -> None:
+    artefact = "fedpurin/table2"
     said = here("show", artefact)
     assert said.code == 0
     line, anchor, *_ = next(x for x in said.out.splitlines() if ".csv:" in x).split()

@@ -225,6 +225,7 @@ def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
         yield opened
 
 
+@pytest.mark.slow
 def test_firefox_shows_the_same(firefox: Firefox, folder: Path, book: Book) -> None:
     firefox.open(folder / "paper-a" / "table1.html", NUMBER)
     assert firefox.run("document.querySelector('#number h1').textContent") == (

@@ -119,18 +119,15 @@ def test_a_run_outside_the_main_thread_leaves_signals_alone() -> None:
     assert seen == [before]
 
 
-@pytest.mark.parametrize(
-    ("number", "executor"), [(signal.SIGTERM, "processes"), (signal.SIGINT, "inline")]
-)
-def test_a_signal_ends_a_run_cleanly(tmp_path: Path, number: int, executor: str) -> None:
+def test_a_signal_ends_a_run_cleanly(tmp_path: Path) -> None:
     grid = slow_grid(tmp_path, rounds=10_000)
-    process = start(*command(grid, tmp_path / "r", "--executor", executor))
+    process = start(*command(grid, tmp_path / "r", "--executor", "processes", "--workers", "1"))
     while not list((tmp_path / "r").glob(".running/*.safetensors")):
         time.sleep(0.05)
         assert process.poll() is None, process.communicate()[0]
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     output = process.communicate(timeout=60)[0]
-    assert process.returncode == 128 + number
+    assert process.returncode == 128 + signal.SIGTERM
     assert "finishing the round" in output
     assert "stopped by a signal" in output
     assert "Traceback" not in output
@@ -152,7 +149,7 @@ def test_two_runners_share_the_cells(tmp_path: Path) -> None:
 
 def test_surroundings_change_no_bit(tmp_path: Path) -> None:
     """Of methods that solve systems, decompose matrices and sort ties."""
-    methods = ("fedavg", "fedpurin", "dfedavgm", "fedpac", "floco", "pfedfda")
+    methods = ("fedpurin", "fedpac", "floco", "pfedfda")
     rows = ", ".join(f'{{ label = "{name}", method = "{name}" }}' for name in methods)
     grid = tmp_path / "tests.toml"
     grid.write_text(

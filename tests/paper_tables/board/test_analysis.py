@@ -73,7 +73,7 @@ def test_of_equal_methods_any_two_seldom_differ(loud: float, most: float) -> Non
     """Whichever two one looks at, on about one board of twenty; if two methods are five times as
     noisy, on one of twelve (with one noise for all, on three of twenty).
     """
-    differ, found, boards = 0, 0, 100
+    differ, found, boards = 0, 0, 50
     for seed in range(boards):
         board = scores(EQUAL, 3, 1.0, seed)
         noise = np.random.default_rng(seed + 1000).normal(0, (loud**2 - 1) ** 0.5, len(board))
@@ -133,7 +133,7 @@ def test_equal_methods_are_told_apart_from_whoever_leads_on_one_board_of_twenty(
     twice as many.
     """
     found = []
-    for board in range(100):
+    for board in range(50):
         columns = (
             scores(dict.fromkeys("abcdefgh", 50.0), 3, 2.0, 3 * board + column).assign(
                 column=column

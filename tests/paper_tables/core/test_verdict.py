@@ -149,7 +149,7 @@ def test_a_count_of_other_things_is_not_called_different() -> None:
 
 KNOWN = (Prior(log(0.04), 6.7), Prior(log(0.25), 1.0), Prior(0.0, 0.3), Prior(log(4.0), 2.0))
 """From quiet to loud, from hardly to well known."""
-DRAWS = 120
+DRAWS = 60
 
 
 def side(mean: float, deviation: float, runs: int, rng: np.random.Generator, told: bool) -> Runs:
