@@ -36,12 +36,19 @@ SWITCHES: list[tuple[str, dict[str, Any]]] = [
     ("pfedfda", {"compat": "flbench"}),
     ("pfedfda", {"beta": "single"}),
 ]
+ONCE = (contract.device, contract.newcomers, contract.pure_scoring)
+"""Promises that are checked with batch norm alone, since its statistics are what they may miss."""
+PAIRS = [
+    pytest.param(promise, case, id=f"{case.method}-{case.model}-{promise.__name__}")
+    for case in CASES
+    for promise in CONTRACT
+    if case.model == "tiny-bn" or promise not in ONCE
+]
 PROMISES = (contract.finite, contract.resumable, contract.stacked, contract.billed, contract.unsent)
 PROMISES += (contract.newcomers, contract.pure_scoring)
 
 
-@pytest.mark.parametrize("promise", CONTRACT, ids=lambda p: p.__name__)
-@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.method}-{c.model}-{c.participation:g}")
+@pytest.mark.parametrize(("promise", "case"), PAIRS)
 def test_method_keeps(promise: Promise, case: Situation) -> None:
     promise(case)
 

@@ -173,8 +173,7 @@ def transcribed(
     )
 
 
-@pytest.mark.parametrize("model", ["tiny", "tiny-bn"])
-@pytest.mark.parametrize("participation", [1.0, 0.5])
+@pytest.mark.parametrize(("model", "participation"), [("tiny", 1.0), ("tiny-bn", 0.5)])
 @pytest.mark.parametrize(
     "hp",
     [

@@ -13,6 +13,7 @@ from torch import Tensor
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State
 from repfl.algorithms.fedavg import FedAvg
+from repfl.bench.check.toys import SHORT
 from tests.algorithms import toys
 
 
@@ -48,7 +49,7 @@ def one_round(change: Callable[[Federation, Tensor], Tensor], stack: int) -> Non
         def round(self, state: State, fed: Federation) -> State:
             return super().round(state, fed)
 
-    toys.run(Changed(), model="tiny-bn", device="meta", stack=stack, rounds=1)
+    toys.run(Changed(), model="tiny-bn", device="meta", stack=stack, rounds=1, sizes=SHORT)
 
 
 @pytest.mark.parametrize("stack", [1, 6])

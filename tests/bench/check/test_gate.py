@@ -171,25 +171,6 @@ def scored_on_training_data(patch: pytest.MonkeyPatch) -> str:
     return "other numbers of samples are scored"
 
 
-def best_round_instead_of_the_last(patch: pytest.MonkeyPatch) -> str:
-    proper = metrics.reported
-    patch.setattr(
-        metrics,
-        "reported",
-        lambda curves, wanted: proper(curves, {**wanted, "rule": "max", "rounds": []}),
-    )
-    return "value: "
-
-
-def uniform_weights_ignored(patch: pytest.MonkeyPatch) -> str:
-    patch.setattr(
-        Federation,
-        "weights",
-        property(lambda self: (self.n_train / self.n_train.sum()).to(self.dtype)),
-    )
-    return "round 1, theta/"
-
-
 def wrong_floor(patch: pytest.MonkeyPatch) -> str:
     proper = metrics.summarise
     patch.setattr(metrics, "summarise", proper)
@@ -200,10 +181,7 @@ def wrong_floor(patch: pytest.MonkeyPatch) -> str:
     return "floor.clients: "
 
 
-@pytest.mark.parametrize(
-    "mistake",
-    [scored_on_training_data, best_round_instead_of_the_last, uniform_weights_ignored, wrong_floor],
-)
+@pytest.mark.parametrize("mistake", [scored_on_training_data, wrong_floor])
 def test_mistakes_of_the_harness_are_caught(
     reference: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[[pytest.MonkeyPatch], str]
 ) -> None:
