@@ -134,15 +134,6 @@ def test_load_names_recipes_and_knows_plugins(faulty: Path, tmp_path: Path) -> N
     assert (named["paper"], named["scale"]) == ("fedpurin", "smoke")
     assert set(found["standing"]) == {"current"}
     assert (found["bytes"] > 0).all()
-    asked = f"import repfl; print(*repfl.load({str(tmp_path)!r}, measured=False)['standing'])"
-    said = subprocess.run(
-        [sys.executable, "-c", asked],
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(ROOT)},
-        check=True,
-    )
-    assert said.stdout.count("unknown: there is no method 'test-slow' today; pass plugins") == 3
 
 
 def test_load_of_a_paper_leaves_out_runs_of_other_papers_and_scales(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +9,6 @@ import pytest
 
 from repfl.bench.check import contract
 from repfl.bench.check.contract import Broken, Situation
-from tests.bench.conftest import ROOT, environment
 
 SLIPS = """
 import torch
@@ -265,24 +262,3 @@ def test_a_method_that_diverges_is_told_so(slips: Path) -> None:
     said = {wrong for _, _, wrong in contract.check("test-explodes", [contract.finite])}
     assert len(said) == 1
     assert said.pop().startswith("diverged on toys")
-
-
-def test_promises_hold_where_python_leaves_assertions_out(slips: Path) -> None:
-    code = f"""
-from repfl.bench.grid import plugins
-from repfl.bench.check import contract
-plugins.load(["{slips}"])
-try:
-    contract.unsent(contract.Situation("test-no-upload", "tiny", 1.0))
-except contract.Broken as error:
-    print("seen", error)
-"""
-    done = subprocess.run(
-        [sys.executable, "-O", "-c", code],
-        env=environment(),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.startswith("seen"), done

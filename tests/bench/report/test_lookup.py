@@ -10,20 +10,12 @@ import pytest
 
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.report import filling, lookup, numbers, overview
+from repfl.bench.report import filling, lookup, overview
 from repfl.paper_tables.core.published import load
-from repfl.paper_tables.core.result import Table
-from repfl.paper_tables.core.verdict import EXACT, UNJUDGED
 from tests.bench.conftest import Said
 
 PAPER, CLAIM = "star-pfl", "accuracy-gain"
 Here = Callable[..., Said]
-SMALLER = [
-    (paper, scale)
-    for paper in grids.printed()
-    for scale in grids.read(grids.files()[paper]).file.scales
-    if scale != "paper"
-]
 
 
 def test_a_claim_has_its_numbers_at_both_scales_and_the_command_for_each(here: Here) -> None:
@@ -66,17 +58,3 @@ def test_every_published_number_is_counted_once(paper: str) -> None:
     (found,) = overview.summaries(sheets, {})
     assert found.published == len(published) - int((published["mean"] == "").sum())
     assert len(found.numbers) == sum(found.verdicts.values())
-
-
-@pytest.mark.parametrize(("paper", "scale"), SMALLER)
-def test_below_the_paper_s_scale_nothing_is_judged_or_ranked(paper: str, scale: str) -> None:
-    """Only numbers that need no training, and claims that are free of scale."""
-    made = lookup.made(paper, scale)
-    for claim in (claim for result in made for claim in result.claims):
-        assert claim.free or claim.holds is None, claim.id
-    for table in (each for each in made if isinstance(each, Table) and each.printed):
-        assert table.orderings == (), table.key
-        assert numbers.marks(table, "ours") == {}, table.key
-        trained = table.frame[~table.frame["kind"].isin([*map(str, EXACT), ""])]
-        assert set(trained["verdict"].dropna()) <= set(map(str, UNJUDGED)), table.key
-        assert trained["difference"].isna().all(), table.key

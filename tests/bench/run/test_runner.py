@@ -75,6 +75,7 @@ def strike(process: subprocess.Popen[str], results: Path, seconds: float) -> boo
     return bool(list(results.glob(".running/*.lock")))
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_random_ends_with_the_bits_of_one_that_was_not(
     tmp_path: Path, faulty: Path, here: Callable[..., Said]
 ) -> None:

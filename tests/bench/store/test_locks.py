@@ -26,7 +26,7 @@ def hold(root: str, pipe: Any) -> None:
 
 
 def holder(store: Store) -> tuple[Any, Any]:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
     process = context.Process(target=hold, args=(str(store.root), there))
     process.start()

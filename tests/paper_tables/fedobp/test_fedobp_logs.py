@@ -41,6 +41,7 @@ def test_published_logs_of_100_rounds_are_those_of_the_last_runs() -> None:
     assert len(rows) == 16 * 11
 
 
+@pytest.mark.slow
 def test_as_many_baselines_lie_within_a_point_of_their_log_as_the_pages_say() -> None:
     """After 100 rounds, of seed 42, without FedOBP itself. A change must reach the README."""
     frames = [lookup.table("fedobp", name, "paper").frame for name in ("table3", "table4")]
