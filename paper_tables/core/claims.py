@@ -1,319 +1,22 @@
-"""Sentences of a paper, held against its own printed numbers and against ours.
+"""Sentences of a paper, compared with its own printed numbers and with ours.
 
-A sentence on accuracies is written once, as a condition on cells of a table (`every(cell(a, c) >
-cell(b, c) for c in columns)`), and weighed on both sides. Print has no noise. Of ours a difference
-counts as there when its interval leaves out zero, as absent when the interval lies on the other
-side, and is open else, also where a number is missing; conditions join such answers (Kleene's
-logic), so that one clear exception refutes "always", and missing numbers refute nothing.
-Cells are compared over the seeds that all of them have, since each seed may deal other clients:
-differences are paired by seed from three common seeds on, and by client within fewer. Cells without
-anything in common but their column, and numbers by themselves, have the intervals of their table.
+A `Sentence` is data: its words, and a condition on cells of a table, which `judged` weighs on both
+sides (`conditions`, `sides`). `counted` is the form of sentences on numbers that stand in no table.
 `Claim.holds` keeps what smaller scales and few seeds suggest from being a verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, cached_property
-from math import inf, isfinite, nan, sqrt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy import special
 
+from repfl.paper_tables.core.conditions import Condition, Form
 from repfl.paper_tables.core.result import Claim
-from repfl.paper_tables.core.seeds import OfSeed, of_runs
-from repfl.paper_tables.core.statistics import FEWEST, LEVEL
-
-Place = tuple[str, str]
-"""A row and a column."""
-
-
-@dataclass(frozen=True, eq=False)
-class Form:
-    """A sum of cells, each with its factor, and a constant."""
-
-    factors: Mapping[Place, float]
-    constant: float = 0.0
-
-    def __add__(self, other: Form | float) -> Form:
-        if not isinstance(other, Form):
-            return Form(self.factors, self.constant + other)
-        places = dict.fromkeys([*self.factors, *other.factors])
-        joined = {p: self.factors.get(p, 0.0) + other.factors.get(p, 0.0) for p in places}
-        return Form(joined, self.constant + other.constant)
-
-    def __mul__(self, factor: float) -> Form:
-        return Form({p: factor * f for p, f in self.factors.items()}, factor * self.constant)
-
-    def __sub__(self, other: Form | float) -> Form:
-        return self + other * -1
-
-    def __gt__(self, other: Form | float) -> Condition:
-        return Condition(difference=self - other)
-
-    def __ge__(self, other: Form | float) -> Condition:
-        return Condition(difference=self - other, strict=False)
-
-
-def cell(row: str, column: str) -> Form:
-    """One number of a table."""
-    return Form({(row, column): 1.0})
-
-
-def mean(forms: Iterable[Form]) -> Form:
-    """Their mean."""
-    every = list(forms)
-    return sum(every, Form({})) * (1 / len(every))
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A difference that must be above zero, or so many of several conditions."""
-
-    difference: Form = Form({})
-    strict: bool = True
-    """Whether equality in print is not enough."""
-    parts: tuple[Condition, ...] = ()
-    least: int = 0
-    slack: float = 0.0
-    """How far the difference may lie below zero in print, and ..."""
-    margin: float = 0.0
-    """... of ours."""
-
-    def leaves(self) -> Iterator[Condition]:
-        """The differences that it is about."""
-        if not self.parts:
-            yield self
-        for part in self.parts:
-            yield from part.leaves()
-
-
-def at_least(least: int, conditions: Iterable[Condition]) -> Condition:
-    """So many of them."""
-    return Condition(parts=tuple(conditions), least=least)
-
-
-OPEN = Condition(difference=Form({}, float("nan")))
-"""What nothing can answer yet."""
-
-
-def every(conditions: Iterable[Condition]) -> Condition:
-    """All of them."""
-    parts = tuple(conditions)
-    return at_least(len(parts), parts)
-
-
-def some(conditions: Iterable[Condition]) -> Condition:
-    """One of them, or more."""
-    return at_least(1, conditions)
-
-
-def best(row: str, others: Iterable[str], columns: Iterable[str]) -> Condition:
-    """One row lies above others in all columns."""
-    rivals = list(others)
-    return every(cell(row, c) > cell(other, c) for c in columns for other in rivals)
-
-
-def near(form: Form, stated: float, *, slack: float, margin: float) -> Condition:
-    """A stated number: met in print up to rounding, of ours within the margin."""
-    gap = form - stated
-    return every(
-        Condition(difference=side, strict=False, slack=slack, margin=margin)
-        for side in (gap, gap * -1)
-    )
-
-
-def led_by(leads: Iterable[Form], stated: float, *, slack: float, margin: float) -> Condition:
-    """The least of several leads is a stated number: none is less, and one is no more."""
-    every_lead = list(leads)
-
-    def bound(gap: Form) -> Condition:
-        return Condition(difference=gap, strict=False, slack=slack, margin=margin)
-
-    return every(
-        [
-            every(bound(lead - stated) for lead in every_lead),
-            some(bound(lead * -1 + stated) for lead in every_lead),
-        ]
-    )
-
-
-# -- what a table says -----------------------------------------------------------------------------
-
-
-@cache
-def _quantile(level: float, df: float) -> float:
-    """Half of a t interval, in standard errors."""
-    return float(special.stdtrit(df, (1 + level) / 2))
-
-
-@dataclass(frozen=True)
-class Known:
-    """A number, and what is known of its noise: the variance of the number, and degrees of
-    freedom.
-    """
-
-    value: float
-    variance: float = 0.0
-    df: float = inf
-    paired: str = ""
-    """What its cells are paired by: seed, client, or nothing."""
-
-    def half(self, level: float = LEVEL) -> float:
-        """Half of its interval; zero in print, NaN if the noise is not known."""
-        if self.variance == 0:
-            return 0.0
-        return _quantile(level, self.df) * sqrt(self.variance)
-
-    def told(self, sign: str = "+") -> str:
-        """With its interval, which print has none of."""
-        half, form = self.half(), f"{{:{sign}.2f}}"
-        if not half:
-            return form.format(self.value)
-        if not isfinite(half):
-            return f"{form.format(self.value)} [no interval]"
-        low, high = (form.format(self.value + side) for side in (-half, half))
-        return f"{form.format(self.value)} [{low}, {high}]"
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side of a long table, `published` or `ours`."""
-
-    frame: pd.DataFrame
-    name: str
-    _known: dict[Form, Known | None] = field(default_factory=dict)
-
-    @cached_property
-    def _cells(self) -> dict[Place, dict[str, float]]:
-        fields = ["published", "ours", "low", "high", "df", "seeds"]
-        kept = self.frame.reindex(columns=["row", "column", *fields])
-        return {
-            (str(row["row"]), str(row["column"])): {f: float(row[f]) for f in fields}
-            for row in kept.to_dict("records")
-        }
-
-    @cached_property
-    def _runs(self) -> dict[Place, dict[int, OfSeed]]:
-        """By seed, what ours came to where they are means over seeds."""
-        if self.name != "ours" or "by_seed" not in self.frame:
-            return {}
-        places = zip(self.frame["row"].astype(str), self.frame["column"].astype(str), strict=True)
-        found = zip(places, self.frame["by_seed"], strict=True)
-        return {place: {run.seed: run for run in runs} for place, runs in found if of_runs([runs])}
-
-    def _common(self, form: Form) -> list[int]:
-        """The seeds that all cells have that are means over seeds."""
-        sets = [set(self._runs[place]) for place in form.factors if place in self._runs]
-        return sorted(set.intersection(*sets)) if sets else []
-
-    def _at(self, place: Place) -> dict[str, float]:
-        if place not in self._cells:
-            rows, columns = ({p[axis] for p in self._cells} for axis in (0, 1))
-            if place[0] not in rows or place[1] not in columns:
-                what, known = ("row", rows) if place[0] not in rows else ("column", columns)
-                wrong = place[0] if what == "row" else place[1]
-                raise LookupError(f"a claim names the {what} {wrong!r}; there are {sorted(known)}")
-            return {}
-        return self._cells[place]
-
-    def of(self, form: Form) -> Known | None:
-        """Return what a sum of cells comes to, over their common seeds; None if a number or a
-        common seed is missing.
-        """
-        if form not in self._known:
-            self._known[form] = self._sum(form)
-        return self._known[form]
-
-    def _sum(self, form: Form) -> Known | None:
-        places = form.factors
-        numbers = {place: self._at(place).get(self.name, nan) for place in places}
-        if not all(map(isfinite, [form.constant, *numbers.values()])):
-            return None
-        common, seeded = self._common(form), [place for place in places if place in self._runs]
-        if seeded and not common:
-            return None
-        for place in seeded:
-            numbers[place] = sum(self._runs[place][s].value for s in common) / len(common)
-        value = form.constant + sum(f * numbers[place] for place, f in places.items())
-        if self.name != "ours" or not places:
-            return Known(value)
-        if len(places) > 1 and len(seeded) == len(places):
-            if len(common) >= FEWEST:
-                each = [sum(f * self._runs[p][s].value for p, f in places.items()) for s in common]
-                return Known(value, float(np.var(each, ddof=1)) / len(each), len(each) - 1, "seed")
-            if (found := self._over_clients(form, common)) is not None:
-                return Known(value, *found, "client")
-        variance, df = 0.0, inf
-        for place, factor in places.items():
-            cell, runs = self._at(place), self._runs.get(place)
-            error = (cell["high"] - cell["low"]) / 2 / _quantile(LEVEL, cell["df"])
-            error *= sqrt(len(runs) / len(common)) if runs else 1.0
-            variance, df = variance + (factor * error) ** 2, min(df, cell["df"])
-        return Known(value, variance, df)
-
-    def _over_clients(self, form: Form, common: Sequence[int]) -> tuple[float, float] | None:
-        """Return the variance of differences within columns, over the clients of each seed, and
-        its degrees of freedom; None if rows of a column do not share their clients.
-        """
-        variance, df = 0.0, inf
-        for column in {place[1] for place in form.factors}:
-            here = {p: f for p, f in form.factors.items() if p[1] == column and f}
-            if abs(sum(here.values())) > 1e-9:
-                return None
-            for seed in common if here else ():
-                runs = [self._runs[place][seed].by_client() for place in here]
-                weight = runs[0][1]
-                if len(weight) < FEWEST or any(not np.array_equal(w, weight) for _, w in runs):
-                    return None
-                gaps = sum(f * acc for f, (acc, _) in zip(here.values(), runs, strict=True))
-                rest = weight * (gaps - weight @ gaps)
-                n = len(weight)
-                variance += float(rest @ rest) * n / (n - 1) / len(common) ** 2
-                df = min(df, len(common) * (n - 1))
-        return variance, df
-
-    def answer(self, condition: Condition, level: float) -> bool | None:
-        """Whether a condition holds; none where that is open."""
-        if condition.parts:
-            answers = [self.answer(part, level) for part in condition.parts]
-            if answers.count(True) >= condition.least:
-                return True
-            return False if len(answers) - answers.count(False) < condition.least else None
-        found = self.of(condition.difference)
-        if found is None:
-            return None
-        value = round(found.value, 9) + (
-            condition.margin if self.name == "ours" else condition.slack
-        )
-        half = found.half(level) if level else 0.0
-        if value - half > 0 or (not condition.strict and value == half == 0):
-            return True
-        return False if value + half < 0 or (not half and value <= 0) else None
-
-    def seeds(self, condition: Condition) -> str:
-        """How many runs stand behind the numbers: of every difference, its common seeds."""
-        known = [x.difference for x in condition.leaves() if self.of(x.difference) is not None]
-        counts = sorted({n for form in known for n in self._counts(form)})
-        if not counts:
-            return "no run"
-        told = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        common = "common " if self._runs and any(len(form.factors) > 1 for form in known) else ""
-        paired = {self.of(form).paired for form in known}  # type: ignore[union-attr]
-        by = ", paired by client" if "client" in paired else ", paired" if "seed" in paired else ""
-        return f"{told} {common}{'seed' if counts == [1] else 'seeds'}{by}"
-
-    def _counts(self, form: Form) -> set[int]:
-        if common := self._common(form):
-            return {len(common)}
-        return {int(n) for p in form.factors if (n := self._at(p).get("seeds", 0)) > 0}
-
-
-def level_of(condition: Condition) -> float:
-    """The level of each difference at which all of them together have 95 % (Bonferroni)."""
-    return 1 - (1 - LEVEL) / max(1, sum(1 for _ in condition.leaves()))
+from repfl.paper_tables.core.sides import Known, Side, join, level_of
 
 
 def tell(side: Side, condition: Condition, about: Form | Sequence[Form] | None) -> str:
@@ -347,47 +50,92 @@ def _value(known: Known) -> float:
     return known.value
 
 
-def sentence(
-    frame: pd.DataFrame,
-    name: str,
-    text: str,
-    condition: Condition,
-    *,
-    scale: str,
-    sources: Iterable[str] = (),
-    about: Form | Sequence[Form] | None = None,
-    print_: bool = True,
-    in_print: Condition | None = None,
-    remark: str = "",
-    full_scale_only: bool = False,
-    own: bool = False,
-) -> Claim:
-    """A sentence that is a condition on a long table.
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence that is a condition on a long table."""
 
-    `about` is the number that a stated one is held against, or the leads of which the least is it;
-    `print_`: whether the paper prints the numbers that it takes; `in_print`: the condition there,
-    where it is another; `own`: whether the sentence is the suite's.
-    """
+    name: str
+    text: str
+    condition: Condition
+    sources: tuple[str, ...] = ()
+    about: Form | Sequence[Form] | None = None
+    """The number that a stated one is compared with, or the leads of which the least is it."""
+    print_: bool = True
+    """Whether the paper prints the numbers that it takes."""
+    in_print: Condition | None = None
+    """The condition on the printed numbers, if it is another."""
+    remark: str = ""
+    full_scale_only: bool = False
+    own: bool = False
+    """Whether the sentence is the suite's."""
+
+
+def judged(frame: pd.DataFrame, scale: str, sentences: Iterable[Sentence]) -> tuple[Claim, ...]:
+    """Return what becomes of sentences on a table."""
+    return tuple(judge(frame, scale, each) for each in sentences)
+
+
+def judge(frame: pd.DataFrame, scale: str, said: Sentence) -> Claim:
+    """Return what becomes of one sentence."""
     ours, printed = Side(frame, "ours"), Side(frame, "published")
+    condition, there = said.condition, said.in_print or said.condition
     found = ours.answer(condition, level_of(condition))
-    there = in_print or condition
-    mine, theirs = tell(ours, condition, about), tell(printed, there, about) if print_ else ""
+    mine = tell(ours, condition, said.about)
+    theirs = tell(printed, there, said.about) if said.print_ else ""
     told = f"ours: {mine} ({ours.seeds(condition)})" if mine else "ours: numbers are missing"
-    said = "; ".join(filter(None, [told, f"printed: {theirs}" if theirs else "", remark]))
-    holds = printed.answer(there, 0.0) if print_ else None
     known = filter(None, (ours.of(leaf.difference) for leaf in condition.leaves()))
     return Claim(
-        name,
-        text,
+        said.name,
+        said.text,
         found,
-        said,
+        "; ".join(filter(None, [told, f"printed: {theirs}" if theirs else "", said.remark])),
         scale,
-        holds,
-        tuple(sources),
-        full_scale_only=full_scale_only,
+        printed.answer(there, 0.0) if said.print_ else None,
+        tuple(said.sources),
+        full_scale_only=said.full_scale_only,
         few_seeds=any(each.paired == "client" for each in known),
-        ours=own,
+        ours=said.own,
     )
+
+
+Numbers = Mapping[str, float]
+
+
+def counted(
+    name: str,
+    text: str,
+    scale: str,
+    ours: Numbers,
+    met: Callable[[float], bool | None],
+    *,
+    theirs: Numbers | None = None,
+    least: float = 1.0,
+    told: str = "{:.2f}",
+    ours_are: str = "ours (1 seed)",
+    theirs_are: str = "the authors' logs",
+    remark: str = "",
+    **flags: Any,
+) -> Claim:
+    """Return a sentence on numbers that stand in no table: it holds if at least a share of them
+    meets a condition. NaN is a number that is missing.
+    """
+
+    def answer(numbers: Numbers) -> bool | None:
+        answers = [met(value) if value == value else None for value in numbers.values()]
+        return join(answers, ceil(least * len(answers))) if answers else None
+
+    def spoken(numbers: Numbers) -> str:
+        each = ((k, told.format(v) if v == v else "not known") for k, v in numbers.items())
+        return ", ".join(f"{name} {value}".strip() for name, value in each) or "not run"
+
+    said = [
+        f"{ours_are}: {spoken(ours)}",
+        f"{theirs_are}: {spoken(theirs)}" if theirs else "",
+        remark,
+    ]
+    detail = "; ".join(filter(None, said))
+    printed = answer(theirs) if theirs else None
+    return Claim(name, text, answer(ours), detail, scale, printed, **flags)
 
 
 def wide(frame: pd.DataFrame, side: str) -> pd.DataFrame:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import nan
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import figures, forms
+from repfl.paper_tables.core.claims import Numbers, counted
 from repfl.paper_tables.core.evidence import Arrays, Evidence, pick, why_missing
 from repfl.paper_tables.core.result import Claim, Result, Sheet
 from repfl.paper_tables.fedpurin.settings import OURS, PAPER
@@ -228,39 +230,79 @@ def _grid(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def claims(tally: Tally | None, scale: str) -> tuple[Claim, ...]:
-    """Sections 3.3 and 4.4, measured over whole tensors and all clients of one seed."""
-    agree, silenced = None, None
-    told = shares = "no run holds masks"
+    """Sections 3.3 and 4.4: agreement over whole tensors and all clients, and the drawn parts of
+    the drawn clients; of one seed.
+    """
+    agreement: dict[str, float] = {}
+    frequent, even, denser = (dict[str, float]() for _ in range(3))
+    silent = nan
     if tally is not None:
-        values = {label: tally.agreement[name] for name, label in shown(tally.shapes).items()}
-        *body, head = values.values()
-        agree = bool(head < min(body)) if all(map(math.isfinite, values.values())) else None
-        told = "mean correlation of frequencies between clients (one seed): " + ", ".join(
-            f"{label} {value:.2f}" for label, value in values.items()
-        )
-        silenced = tally.silent == 0
-        shares = (
-            f"{100 * tally.silent:.1f} % of the exchanged parameters were critical at no client in"
-            f" any of {tally.rounds} rounds (one seed)"
-        )
+        labels = shown(tally.shapes)
+        agreement = {label: tally.agreement[name] for name, label in labels.items()}
+        shares = {label: tally.counts[name] / tally.rounds for name, label in labels.items()}
+        mean = {label: float(each[:-1].mean()) for label, each in shares.items()}
+        spread = {label: float(each[:-1].std(axis=1).mean()) for label, each in shares.items()}
+        first, *middle, last, _ = labels.values()
+        for outer in (first, last):
+            for inner in middle:
+                frequent[f"{outer} over {inner}"] = mean[outer] - mean[inner]
+                even[f"{inner} over {outer}"] = spread[inner] - spread[outer]
+        denser = {label: float(each[-1].mean()) - mean[label] for label, each in shares.items()}
+        silent = 100 * tally.silent
+    *body, head = agreement or {"": nan, " ": nan}
+    values = agreement or {"": nan, " ": nan}
+    lead = min(values[name] for name in body) - values[head]
+    told = ", ".join(f"{label} {value:.2f}" for label, value in agreement.items())
+
+    def positive(name: str, text: str, numbers: Numbers, what: str) -> Claim:
+        return counted(name, text, scale, numbers, above_zero, ours_are=what, told="{:+.3f}")
+
     return (
-        Claim(
+        counted(
             "consensus-in-extractor",
             "Clients agree on critical parameters in the feature extractor and differ in the"
             " classifier",
-            agree,
-            told,
             scale,
+            {"least lead over the classifier": lead},
+            above_zero,
+            ours_are="mean correlation of frequencies between clients (one seed)",
+            remark=told or "no run holds masks",
         ),
-        Claim(
+        counted(
             "none-silenced",
             "Dynamic selection prevents any parameter from being permanently silenced",
-            silenced,
-            shares,
             scale,
+            {"": silent},
+            lambda share: share == 0,
+            told="{:.1f} %",
+            ours_are="exchanged parameters that were critical at no client in any round (one seed)",
             full_scale_only=True,
         ),
+        positive(
+            "middle-blocks-sparser",
+            "The first convolution and the last block are activated more often than the middle"
+            " blocks (4.4)",
+            frequent,
+            "difference of the mean share of rounds (three clients, one seed)",
+        ),
+        positive(
+            "outer-blocks-uniform",
+            "The first convolution and the last block are selected more uniformly than the middle"
+            " blocks (4.4)",
+            even,
+            "difference of the deviation over parameters (three clients, one seed)",
+        ),
+        positive(
+            "server-denser",
+            "The server's model is denser than the clients' selections (4.4)",
+            denser,
+            "share of rounds at the server minus that of three clients (one seed)",
+        ),
     )
+
+
+def above_zero(value: float) -> bool:
+    return value > 0
 
 
 def _agreement(counts: np.ndarray) -> float:

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from math import isfinite, nan
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from repfl.paper_tables.core import forms, tables
 from repfl.paper_tables.core.captions import kind_of_run
+from repfl.paper_tables.core.claims import counted, judged
 from repfl.paper_tables.core.evidence import Evidence, pick, setting
 from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import CELL_FIELDS, Claim, Column, Table
 from repfl.paper_tables.core.tables import Place, Row
 from repfl.paper_tables.core.verdict import Kind
+from repfl.paper_tables.fedpurin.claims import BYTES
 from repfl.paper_tables.fedpurin.settings import DATASETS, OURS, PAPER, PRINTING
 
 MIB = 2**20
@@ -114,7 +117,11 @@ def table3(evidence: Evidence) -> Table:
         columns=COLUMNS,
         frame=frame,
         notes=NOTES,
-        claims=lambda frame: claims(evidence, frame),
+        claims=lambda frame: (
+            *claims(evidence, frame),
+            *judged(frame, evidence.scale, BYTES),
+            alignment(evidence),
+        ),
         caption=(
             "MiB per client and round at α = 0.1, averaged over clients, rounds of the phase, and"
             " seeds, as billed by the messages of the runs."
@@ -267,6 +274,32 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
             )
         )
     return tuple(found)
+
+
+def alignment(evidence: Evidence) -> Claim:
+    """Section 4.5: after β the global model's positions and the clients' grow alike, so that less
+    goes down.
+    """
+    ratios = {}
+    for short, name in DATASETS.items():
+        done = pick(evidence, row=OURS, column=RUNS[short], done=True)
+        found = []
+        for _, cell in done.iterrows():
+            sent = forms.per_round(evidence.rounds([str(cell["id"])], "traffic/"), "down_values")
+            late = sent[sent.index > int(cell["hp.beta"])].to_numpy()
+            half = len(late) // 2
+            found.append(float(late[half:].mean() / late[:half].mean()) if half else nan)
+        ratios[name] = float(np.mean(found)) if found else nan
+    return counted(
+        "downlink-falls-after-beta",
+        "After round β the downlink keeps falling, as the aggregated model's positions grow like"
+        " the clients' critical ones (4.5)",
+        evidence.scale,
+        ratios,
+        lambda ratio: ratio < 1,
+        ours_are="bytes down, second half of the rounds after β over the first half",
+        full_scale_only=True,
+    )
 
 
 def _met(found: Savings, saving: Saving) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from math import isfinite, nan
-
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import figures, forms, tables
-from repfl.paper_tables.core.claims import best, cell, near, sentence
+from repfl.paper_tables.core.claims import Sentence, judged
+from repfl.paper_tables.core.conditions import best, cell, near
 from repfl.paper_tables.core.evidence import Evidence, pick, scores
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim, Figure, Sheet
@@ -76,42 +74,10 @@ def round_curves(evidence: Evidence) -> pd.DataFrame:
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
-def roughness(line: pd.DataFrame) -> float:
-    """Mean change of accuracy between scored rounds in the second half of a run, up or down, in
-    points.
-    """
-    values = line.sort_values("round")["mean"].to_numpy(dtype=float)
-    late = values[len(values) // 2 :]
-    return float(np.abs(np.diff(late)).mean()) if len(late) > 1 else nan
-
-
 def smoothness(data: pd.DataFrame, scale: str) -> Claim:
-    """Section 5.2; the two methods that are scored only now and then are left out."""
-    parts, holds = [], []
-    for key, name in DATASETS.items():
-        lines = data[(data["column"] == key) & ~data["label"].isin(TUNED)]
-        found = {str(label): roughness(line) for label, line in lines.groupby("label", sort=False)}
-        own = found.pop(OURS, nan)
-        if isfinite(own) and found:
-            rank = 1 + sum(value < own for value in found.values())
-            parts.append(
-                f"{name} {own:.2f} points a round, place {rank} of {len(found) + 1} from the"
-                f" smoothest ({seeds(lines)})"
-            )
-            holds.append(rank == 1)
-    return Claim(
-        "smoother",
-        "FedSelect converges more smoothly than the other baselines",
-        all(holds) if parts else None,
-        "; ".join(parts) or "no run has ended",
-        scale,
-    )
-
-
-def seeds(lines: pd.DataFrame) -> str:
-    """How many runs are behind each line."""
-    most = int(lines["seeds"].max())
-    return "1 seed" if most == 1 else f"{most} seeds"
+    """Section 5.2."""
+    text = "FedSelect converges more smoothly than the other baselines"
+    return forms.smoothest(data, DATASETS, OURS, "smoother", text, scale, TUNED)
 
 
 # -- figure 3 --------------------------------------------------------------------------------------
@@ -177,33 +143,30 @@ def draw_sizes(sheet: Sheet, data: pd.DataFrame) -> Canvas:
     return canvas
 
 
+FALLEN = ("FedBABU", "FedPer")
+ABOVE = Sentence(
+    "few-images-above",
+    "With the fewest images FedSelect stays above FedBABU and FedPer",
+    best(OURS, FALLEN, SIZES[:1]),
+    print_=False,
+)
+
+
 def size_claims(evidence: Evidence) -> tuple[Claim, ...]:
     """Section 5.2 on few samples: two numbers, and the order of methods."""
-    fallen = ("FedBABU", "FedPer")
-    fewest = tables.lines_frame(evidence, (OURS, *fallen), SIZES[:1])
-    return (
-        *(_fallen(evidence, fewest, name) for name in fallen),
-        sentence(
-            fewest,
-            "few-images-above",
-            "With the fewest images FedSelect stays above FedBABU and FedPer",
-            best(OURS, fallen, SIZES[:1]),
-            scale=evidence.scale,
-            print_=False,
-        ),
-    )
+    fewest = tables.lines_frame(evidence, (OURS, *FALLEN), SIZES[:1])
+    fallen = (_fallen(evidence, name) for name in FALLEN)
+    return judged(fewest, evidence.scale, (*fallen, ABOVE))
 
 
-def _fallen(evidence: Evidence, fewest: pd.DataFrame, method: str) -> Claim:
+def _fallen(evidence: Evidence, method: str) -> Sentence:
     rows = told(evidence.published, table="text 5.2", method=method)
     form = cell(method, SIZES[0])
-    return sentence(
-        fewest,
+    return Sentence(
         f"few-images-{method.lower()}",
         f"With little data {method} degrades to {stated(rows):g} %",
         near(form, stated(rows), slack=0.0, margin=MARGIN),
-        scale=evidence.scale,
-        sources=rows["source"],
+        sources=tuple(rows["source"]),
         about=form,
         print_=False,
         remark="the paper's number of images is lost (README, 26)",

@@ -8,7 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import figures, forms, tables
-from repfl.paper_tables.core.claims import cell, every, led_by, sentence
+from repfl.paper_tables.core.claims import Sentence, judge
+from repfl.paper_tables.core.conditions import cell, every, led_by
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim, Figure, Sheet
@@ -62,7 +63,7 @@ def _figure(evidence: Evidence, name: str, short: str, best: str) -> Figure:
         lambda sheet: draw_curves(sheet, data, labels, shown),
         data,
         notes=(INFERRED, WORK, *scale_note(evidence), *forms.missing(evidence, labels, [short])),
-        claims=claims(evidence, short),
+        claims=(*claims(evidence, short), stability(data, short, evidence.scale)),
         alt=(
             f"Test accuracy on {DATASETS[short]} against communication rounds and against"
             " client-epochs, one line per method."
@@ -105,6 +106,16 @@ def draw_curves(
     return canvas
 
 
+def stability(data: pd.DataFrame, short: str, scale: str) -> Claim:
+    """Section III-B: “superior stability”."""
+    text = (
+        f"PFedDST is more stable than the baselines on {DATASETS[short]} (III-B; smallest change"
+        " between scored rounds)"
+    )
+    lines, columns = data[data["label"].isin(METHODS)], {short: DATASETS[short]}
+    return forms.smoothest(lines, columns, OURS, f"stable-on-{short}", text, scale, ("FedBABU",))
+
+
 LEADS = {
     "cifar10": (
         OURS,
@@ -144,15 +155,13 @@ def claims(evidence: Evidence, short: str) -> tuple[Claim, ...]:
         else every(lead >= bar for lead in leads)
     )
     frame = tables.lines_frame(evidence, METHODS, [short])
-    judged = sentence(
-        frame,
+    lead = Sentence(
         name,
         text,
         condition,
-        scale=evidence.scale,
-        sources=rows["source"],
+        sources=tuple(rows["source"]),
         about=leads,
         print_=False,
         full_scale_only=True,
     )
-    return held, judged
+    return held, judge(frame, evidence.scale, lead)

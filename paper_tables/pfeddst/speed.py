@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from repfl.paper_tables.core import forms, tables
-from repfl.paper_tables.core.claims import best, sentence
+from repfl.paper_tables.core.claims import Sentence, judged
+from repfl.paper_tables.core.conditions import best
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.forms import Value
 from repfl.paper_tables.core.published import told
@@ -195,7 +196,7 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
         forms.protocol(evidence, main if of_all else own, name, text, used, rows)
         for name, text, of_all, used in SETTINGS
     ]
-    return (*stated, *ranked(_known(evidence, frame), evidence.scale))
+    return (*stated, *judged(_known(evidence, frame), evidence.scale, RANKED))
 
 
 SETTINGS = (
@@ -244,20 +245,28 @@ def _known(evidence: Evidence, frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def ranked(frame: pd.DataFrame, scale: str) -> tuple[Claim, ...]:
-    """Who takes which place on both data sets."""
+def first(name: str, text: str, row: str, quantity: str, others: list[str]) -> Sentence:
+    """One row is first among some on both data sets."""
+    columns = [f"{short}/{quantity}" for short in DATASETS]
+    return Sentence(name, text, best(row, others, columns), print_=False)
 
-    def place(name: str, text: str, row: str, quantity: str, others: list[str]) -> Claim:
-        condition = best(row, others, [f"{short}/{quantity}" for short in DATASETS])
-        return sentence(frame, name, text, condition, scale=scale, print_=False)
 
-    rivals = [row for row in METHODS if row != OURS]
-    others = [row for row in rivals if row != RIVAL]
-    fastest = "PFedDST has the fastest convergence (highest mean over rounds)"
-    second = "DFedPGP converges faster than all others but PFedDST"
-    first = "PFedDST outperforms state-of-the-art methods (abstract, conclusion)"
-    return (
-        place("fastest", fastest, OURS, "area", rivals),
-        place("dfedpgp-next-fastest", second, RIVAL, "area", others),
-        place("outperforms", first, OURS, "last", rivals),
-    )
+RIVALS = [row for row in METHODS if row != OURS]
+RANKED = (
+    first(
+        "fastest",
+        "PFedDST has the fastest convergence (highest mean over rounds)",
+        *(OURS, "area", RIVALS),
+    ),
+    first(
+        "dfedpgp-next-fastest",
+        "DFedPGP converges faster than all others but PFedDST",
+        *(RIVAL, "area", [row for row in RIVALS if row != RIVAL]),
+    ),
+    first(
+        "outperforms",
+        "PFedDST outperforms state-of-the-art methods (abstract, conclusion)",
+        *(OURS, "last", RIVALS),
+    ),
+)
+"""Who takes which place."""

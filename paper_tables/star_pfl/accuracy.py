@@ -8,7 +8,8 @@ import pandas as pd
 from scipy.special import beta
 
 from repfl.paper_tables.core import forms
-from repfl.paper_tables.core.claims import at_least, best, cell, every, mean, near, sentence
+from repfl.paper_tables.core.claims import Sentence, judged
+from repfl.paper_tables.core.conditions import at_least, best, cell, every, mean, near
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim, Table
@@ -65,46 +66,42 @@ def table2(evidence: Evidence) -> Table:
     )
 
 
+SETTINGS = tuple(KEYS.values())
+GAIN = mean(cell(OURS, key) for key in SETTINGS) - mean(
+    cell(name, key) for name in BASELINES for key in SETTINGS
+)
+ORDERS = (
+    Sentence(
+        "first-or-second",
+        "Star-PFL always has the best or the second best test accuracy",
+        every(
+            at_least(
+                len(BASELINES) - 1, (cell(OURS, key) >= cell(other, key) for other in BASELINES)
+            )
+            for key in SETTINGS
+        ),
+    ),
+    Sentence(
+        "above-lotteryfl",
+        "Star-PFL achieves higher test accuracy than LotteryFL",
+        best(OURS, ["LotteryFL"], SETTINGS),
+    ),
+)
+
+
 def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """The sentences of section 4.2 and of the abstract on accuracy."""
-    scale, settings = evidence.scale, list(KEYS.values())
-    gain = mean(cell(OURS, key) for key in settings) - mean(
-        cell(name, key) for name in BASELINES for key in settings
-    )
     source = told(evidence.published, metric="accuracy_gain")
-    return (
-        sentence(
-            frame,
-            "first-or-second",
-            "Star-PFL always has the best or the second best test accuracy",
-            every(
-                at_least(
-                    len(BASELINES) - 1, (cell(OURS, key) >= cell(other, key) for other in BASELINES)
-                )
-                for key in settings
-            ),
-            scale=scale,
-        ),
-        sentence(
-            frame,
-            "above-lotteryfl",
-            "Star-PFL achieves higher test accuracy than LotteryFL",
-            best(OURS, ["LotteryFL"], settings),
-            scale=scale,
-        ),
-        sentence(
-            frame,
-            "accuracy-gain",
-            "Star-PFL improves the accuracy by 3.1 % over five baselines (points above the mean of"
-            " all baselines and settings)",
-            near(gain, stated(source), slack=PRINTED_SLACK, margin=MARGIN),
-            scale=scale,
-            sources=source["source"],
-            about=gain,
-            full_scale_only=True,
-        ),
-        _skew(frame, scale),
+    gain = Sentence(
+        "accuracy-gain",
+        "Star-PFL improves the accuracy by 3.1 % over five baselines (points above the mean of"
+        " all baselines and settings)",
+        near(GAIN, stated(source), slack=PRINTED_SLACK, margin=MARGIN),
+        sources=tuple(source["source"]),
+        about=GAIN,
+        full_scale_only=True,
     )
+    return *judged(frame, evidence.scale, (*ORDERS, gain)), _skew(frame, evidence.scale)
 
 
 def _skew(frame: pd.DataFrame, scale: str) -> Claim:

@@ -8,7 +8,8 @@ from math import isfinite
 
 import pandas as pd
 
-from repfl.paper_tables.core.claims import cell, every, sentence, wide
+from repfl.paper_tables.core.claims import Sentence, judged, wide
+from repfl.paper_tables.core.conditions import cell, every
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim
@@ -41,22 +42,26 @@ def claims(evidence: Evidence, frame: pd.DataFrame) -> tuple[Claim, ...]:
     """Section 4.2 and the abstract. What is sent and computed per round depends on what training
     freezes, so that short runs say nothing.
     """
-    costs = [f"{task}/{name}" for task in TASKS for name in ("comm", "flops")]
-    rounds = [f"{task}/rounds" for task in TASKS]
-
-    def less(name: str, text: str, rows: list[tuple[str, str]], columns: list[str]) -> Claim:
-        """In every pair of rows the first has the smaller number."""
-        condition = every(cell(high, c) > cell(low, c) for c in columns for low, high in rows)
-        return sentence(frame, name, text, condition, scale=evidence.scale, full_scale_only=True)
-
-    rivals = [(OURS, other) for other in FEDERATED if other != OURS]
     return (
         _per_client_claim(frame, evidence.scale),
-        less("least-cost-per-round", LEAST, rivals, costs),
-        less("faster-than-fedbn-fedap", FASTER, [(OURS, "FedBN"), (OURS, "FedAP")], rounds),
-        less("slower-than-lotteryfl", SLOWER, [("LotteryFL", OURS)], rounds),
+        *judged(frame, evidence.scale, ORDERS),
         *(_saving(evidence, frame, quantity) for quantity in SAVED),
     )
+
+
+def less(name: str, text: str, pairs: list[tuple[str, str]], columns: list[str]) -> Sentence:
+    """In every pair of rows the first has the smaller number."""
+    condition = every(cell(high, c) > cell(low, c) for c in columns for low, high in pairs)
+    return Sentence(name, text, condition, full_scale_only=True)
+
+
+COSTS = [f"{task}/{name}" for task in TASKS for name in ("comm", "flops")]
+ROUNDS = [f"{task}/rounds" for task in TASKS]
+ORDERS = (
+    less("least-cost-per-round", LEAST, [(OURS, row) for row in FEDERATED if row != OURS], COSTS),
+    less("faster-than-fedbn-fedap", FASTER, [(OURS, "FedBN"), (OURS, "FedAP")], ROUNDS),
+    less("slower-than-lotteryfl", SLOWER, [("LotteryFL", OURS)], ROUNDS),
+)
 
 
 def _per_client_claim(frame: pd.DataFrame, scale: str) -> Claim:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import pandas as pd
@@ -58,6 +59,13 @@ class Doctored:
         assert kept.any()
         self.published.loc[kept, "value"] = change(self.published.loc[kept, "value"])
 
+    def work(self, own: str, factor: float) -> None:
+        """Give all runs the same operations, and those of one row so many times as many."""
+        times = self.cells["row"].eq(own).map({True: factor, False: 1.0})
+        self.cells["work.multiply_adds"] = 1e9 * times
+        self.set("work.clients", 10)
+        self.set("work.rounds", 10)
+
     def note(self, **notes: float) -> None:
         """Give the notes of all runs a value."""
         self.cells["metrics"] = [
@@ -84,6 +92,20 @@ class Case:
 
 def as_it_is(evidence: Doctored) -> None:
     """No change."""
+
+
+def rendered_anew(evidence: Doctored, result: Result, extra: Any) -> Sequence[Claim]:
+    """The artefact from the changed evidence."""
+    paper = import_module(f"repfl.paper_tables.{result.paper.replace('-', '_')}.artefacts")
+    found: Result = paper.ARTEFACTS[result.name](evidence)
+    return found.claims
+
+
+def working(name: str, artefact: str, own: str) -> Case:
+    """A claim that a row takes about as many operations as another."""
+    return Case(
+        artefact, (name,), rendered_anew, lambda e: e.work(own, 1.0), lambda e: e.work(own, 9.0)
+    )
 
 
 def giving(value: Any) -> Change:

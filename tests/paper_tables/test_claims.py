@@ -11,11 +11,11 @@ import pytest
 from scipy.special import stdtrit
 
 from repfl.bench.grid.grid import printed
-from repfl.paper_tables.core.claims import (
+from repfl.paper_tables.core.claims import Sentence, judge
+from repfl.paper_tables.core.conditions import (
     OPEN,
     Condition,
     Form,
-    Side,
     at_least,
     best,
     cell,
@@ -23,11 +23,11 @@ from repfl.paper_tables.core.claims import (
     led_by,
     mean,
     near,
-    sentence,
     some,
 )
 from repfl.paper_tables.core.result import Claim, State
 from repfl.paper_tables.core.seeds import OfSeed
+from repfl.paper_tables.core.sides import Side
 from repfl.paper_tables.core.statistics import Prior, spread
 from tests.paper_tables.papers import PAPERS
 
@@ -101,7 +101,7 @@ def frame(
 
 
 def weigh(condition: Condition, values: pd.DataFrame, scale: str = "paper") -> Claim:
-    return sentence(values, "id", "words", condition, scale=scale)
+    return judge(values, scale, Sentence("id", "words", condition))
 
 
 @pytest.mark.parametrize("together", [True, False])

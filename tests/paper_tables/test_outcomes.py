@@ -11,15 +11,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 import pytest
 
 from repfl.bench.grid.grid import printed
 from repfl.bench.report import lookup
-from repfl.paper_tables.core import claims as core
-from repfl.paper_tables.core.claims import Condition, sentence
+from repfl.paper_tables.core.claims import Sentence, judge
 from repfl.paper_tables.core.result import Claim, Result
 from tests.paper_tables.doctored import Case, Change, Doctored
 from tests.paper_tables.fedobp import changes as fedobp
@@ -46,11 +45,11 @@ class Weighed:
     """A sentence that is a condition, as an artefact asked for it."""
 
     frame: pd.DataFrame
-    condition: Condition
-    given: dict[str, Any]
+    scale: str
+    said: Sentence
 
     def on(self, frame: pd.DataFrame) -> Claim:
-        return sentence(frame, "id", "words", self.condition, **self.given)
+        return judge(frame, self.scale, self.said)
 
 
 class Rendered(NamedTuple):
@@ -66,24 +65,21 @@ def rendered(paper: str) -> Rendered:
     found: dict[str, Weighed] = {}
     given = PAPERS[paper]
 
-    def listen(
-        frame: pd.DataFrame, name: str, text: str, condition: Condition, **given: Any
-    ) -> Claim:
-        found[name] = Weighed(frame, condition, given)
-        return sentence(frame, name, text, condition, **given)
+    def listen(frame: pd.DataFrame, scale: str, said: Sentence) -> Claim:
+        found[said.name] = Weighed(frame, scale, said)
+        return judge(frame, scale, said)
 
-    asking = [m for m in sys.modules.values() if getattr(m, "sentence", None) is sentence]
+    asking = [m for m in sys.modules.values() if getattr(m, "judge", None) is judge]
     asking = [m for m in asking if m.__name__.startswith("repfl.paper_tables.")]
-    before = {m: m.__dict__["sentence"] for m in asking if m is not core}
     try:
-        for each in before:
-            each.__dict__["sentence"] = listen
+        for each in asking:
+            each.__dict__["judge"] = listen
         results = {
             name: make(given.evidence(name, "paper")) for name, make in given.artefacts.items()
         }
     finally:
-        for each, own in before.items():
-            each.__dict__["sentence"] = own
+        for each in asking:
+            each.__dict__["judge"] = judge
     return Rendered(results, found)
 
 
@@ -102,7 +98,7 @@ def test_every_claim_is_tried_both_ways(paper: str) -> None:
 def test_conditions_hold_fail_and_stay_open_with_our_numbers(paper: str) -> None:
     for name, each in rendered(paper).weighed.items():
         for holds in (True, False):
-            numbers = solve(each.condition, "ours", holds=holds)
+            numbers = solve(each.said.condition, "ours", holds=holds)
             clear = each.on(filled(each.frame, numbers, "ours", TIGHT))
             noisy = each.on(filled(each.frame, numbers, "ours", LOOSE))
             assert clear.holds is holds, name
@@ -112,9 +108,9 @@ def test_conditions_hold_fail_and_stay_open_with_our_numbers(paper: str) -> None
 @pytest.mark.parametrize("paper", printed())
 def test_conditions_hold_and_fail_with_printed_numbers(paper: str) -> None:
     for name, each in rendered(paper).weighed.items():
-        if not each.given.get("print_", True):
+        if not each.said.print_:
             continue
-        there = each.given.get("in_print") or each.condition
+        there = each.said.in_print or each.said.condition
         for holds in (True, False):
             numbers = solve(there, "published", holds=holds)
             found = each.on(filled(each.frame, numbers, "published", TIGHT))

@@ -10,7 +10,7 @@ from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import Claim, Result
 from repfl.paper_tables.fedobp import ablation, claims, curves, downlink, facts, layers, optima
 from repfl.paper_tables.fedobp.settings import PRINTED
-from tests.paper_tables.doctored import Case, Doctored, as_it_is, frame, giving
+from tests.paper_tables.doctored import Case, Doctored, as_it_is, frame, giving, working
 
 
 def counts_agree(evidence: Doctored) -> None:
@@ -62,6 +62,16 @@ def quantile_spreads(evidence: Doctored, result: Result, calmest: str) -> Sequen
 def sweep_verdicts(evidence: Doctored, result: Result, verdict: str) -> Sequence[Claim]:
     data = pd.DataFrame({"source": ["a", "b", "c"], "verdict": verdict})
     return (optima._met(data, "paper"),)
+
+
+def sweeps(evidence: Doctored, result: Result, middle: float) -> Sequence[Claim]:
+    """Figure 4 with three points each, the second of which is so high."""
+    places = [(c, s, q) for c in ("mnist", "fmnist") for s in optima.SCORES for q in (0, 0.5, 1)]
+    data = pd.DataFrame(places, columns=["column", "score", "q"])
+    values = pd.Series(50.0, index=data.index).where(data["q"] != 0.5, middle)
+    lines = data.assign(rounds=200, ours=values, published=values)
+    both = pd.concat([lines.assign(version=v) for v in optima.VERSIONS])
+    return (optima._rise_and_fall(both, "paper"),)
 
 
 def late_shares(evidence: Doctored, result: Result, by: float) -> Sequence[Claim]:
@@ -170,6 +180,8 @@ CASES = (
     ),
     Case("fig4", ("sweeps-met",), sweep_verdicts, giving("reproduced"), giving("differs")),
     Case("fig4", ("stable-on-organs",), quantile_spreads, giving("I_O"), giving("I_G")),
+    Case("fig4", ("rise-and-fall",), sweeps, giving(60.0), giving(40.0)),
+    working("no-work-at-clients", "table4", "FedOBP"),
     Case("fig6", LATE, late_shares, giving(0.0), giving(0.3)),
     Case(
         "fig6",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from repfl.paper_tables.core.result import Claim, Result
 from repfl.paper_tables.fedpurin import masks, traffic
-from tests.paper_tables.doctored import Case, Doctored, frame, giving
+from tests.paper_tables.doctored import Case, Doctored, frame, giving, working
 
 
 def sent(evidence: Doctored, result: Result, ours: float | None) -> Sequence[Claim]:
@@ -18,13 +20,32 @@ def sent(evidence: Doctored, result: Result, ours: float | None) -> Sequence[Cla
 
 
 def selected(evidence: Doctored, result: Result, head: float) -> Sequence[Claim]:
-    """Figure 5 with such an agreement in the classifier, and that many silenced."""
+    """Figure 5 with such an agreement in the classifier, and that many silenced; the outer blocks
+    are always critical and the middle ones in turns, or the other way round.
+    """
     tally = masks.read(evidence)
     assert isinstance(tally, masks.Tally)
     names = list(tally.agreement)
     agreement = dict.fromkeys(names, 0.5) | {names[-1]: head}
-    silent = 0.0 if head < 0.5 else 0.01
-    return masks.claims(replace(tally, agreement=agreement, silent=silent), "paper")
+    as_stated = head < 0.5
+    counts = {}
+    for name, old in tally.counts.items():
+        outer = name in (names[0], names[-2])
+        turns = np.where(np.arange(old.shape[1]) % 2, tally.rounds / 2, 0.0)
+        row = np.full(old.shape[1], tally.rounds - 1.0) if outer == as_stated else turns
+        counts[name] = np.vstack([*[row] * (len(old) - 1), row + (1 if as_stated else -1)])
+    found = replace(tally, agreement=agreement, silent=0.0 if as_stated else 0.01, counts=counts)
+    return masks.claims(found, "paper")
+
+
+def slope(way: float) -> Callable[[Doctored], None]:
+    """Bytes that rise or fall from round to round, of runs without a first phase."""
+
+    def change(evidence: Doctored) -> None:
+        evidence.set("hp.beta", 1)
+        evidence.curve = lambda f: f.assign(value=1000 + way * f["round"])
+
+    return change
 
 
 CASES = (
@@ -35,5 +56,22 @@ CASES = (
         giving(None),
         giving(1.0),
     ),
-    Case("fig5", ("consensus-in-extractor", "none-silenced"), selected, giving(0.1), giving(0.9)),
+    Case(
+        "table3",
+        ("downlink-falls-after-beta",),
+        lambda evidence, result, extra: (traffic.alignment(evidence),),
+        slope(-1.0),
+        slope(1.0),
+    ),
+    working("no-extra-computation", "table1", "FedPURIN"),
+    Case(
+        "fig5",
+        (
+            *("consensus-in-extractor", "none-silenced", "middle-blocks-sparser"),
+            *("outer-blocks-uniform", "server-denser"),
+        ),
+        selected,
+        giving(0.1),
+        giving(0.9),
+    ),
 )

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from repfl.paper_tables.core.result import Claim, Result
 from repfl.paper_tables.fedselect import curves, facts, overlap
-from repfl.paper_tables.fedselect.artefacts import ARTEFACTS
-from tests.paper_tables.doctored import Case, Doctored, as_it_is, frame, giving
+from tests.paper_tables.doctored import (
+    Case,
+    Doctored,
+    as_it_is,
+    frame,
+    giving,
+    rendered_anew,
+    working,
+)
 
 
 def off_the_lattice(evidence: Doctored) -> None:
@@ -28,10 +34,6 @@ def off_the_lattice(evidence: Doctored) -> None:
 def on_the_lattice(evidence: Doctored) -> None:
     evidence.state(lambda v: (20 * v).round() / 20, table="3")
     evidence.state(lambda v: (20 * v).round() / 20, table="2")
-
-
-def rendered_anew(evidence: Doctored, result: Result, extra: Any) -> Sequence[Claim]:
-    return ARTEFACTS[result.name](evidence).claims
 
 
 def improved(evidence: Doctored, result: Result, own: float) -> Sequence[Claim]:
@@ -97,6 +99,7 @@ CASES = (
         on_the_lattice,
         off_the_lattice,
     ),
+    working("similar-complexity", "table1", "FedSelect"),
     Case("fig2", ("smoother",), shaken, giving(1.0), giving(3.0)),
     Case(
         "fig4",

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from repfl.paper_tables.core.result import Claim, Result
-from repfl.paper_tables.pfeddst import peers, speed
-from repfl.paper_tables.pfeddst.artefacts import ARTEFACTS
-from tests.paper_tables.doctored import Case, Doctored, as_it_is, frame, giving
+from repfl.paper_tables.pfeddst import curves, peers, speed
+from tests.paper_tables.doctored import Case, Doctored, as_it_is, frame, giving, rendered_anew
 
 
 def other_protocol(evidence: Doctored) -> None:
@@ -27,12 +25,16 @@ def worthless(evidence: Doctored) -> None:
     evidence.curve = lambda f: f.assign(value=1 - f["value"])
 
 
-def rendered_anew(evidence: Doctored, result: Result, extra: Any) -> Sequence[Claim]:
-    return ARTEFACTS[result.name](evidence).claims
-
-
 def scored(evidence: Doctored, result: Result, rate: float) -> Sequence[Claim]:
     return (peers.recency(evidence, lambda _, gap: rate * gap),)
+
+
+def shaken(evidence: Doctored, result: Result, own: float) -> Sequence[Claim]:
+    """Curves that go up and down, PFedDST's by so many points."""
+    data, short = frame(result), {"fig3": "cifar10", "fig4": "cifar100"}[result.name]
+    size = data["label"].eq(curves.OURS).map({True: own, False: 2.0})
+    order = data.groupby(["column", "label"]).cumcount() % 2
+    return (curves.stability(data.assign(mean=50 + size * order), short, "paper"),)
 
 
 CASES = (
@@ -53,4 +55,6 @@ CASES = (
     Case("fig2", ("recency-range",), scored, giving(0.002), giving(0.02)),
     Case("fig3", ("classes-on-cifar10",), rendered_anew, as_it_is, other_protocol),
     Case("fig4", ("classes-on-cifar100",), rendered_anew, as_it_is, other_protocol),
+    Case("fig3", ("stable-on-cifar10",), shaken, giving(1.0), giving(3.0)),
+    Case("fig4", ("stable-on-cifar100",), shaken, giving(1.0), giving(3.0)),
 )
