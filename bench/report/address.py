@@ -96,14 +96,15 @@ def emphasise(text: str) -> Markup:
 NOTED = re.compile(r"(README, )(\d+)((?: (?:and|to) \d+|, \d+)*)")
 
 
-def noted(text: str, there: bool = True) -> Markup:
-    """Return text in which every “README, 17” is a link to that row of the paper's notes."""
+def noted(text: str, there: bool = True, folder: str = "") -> Markup:
+    """Return text in which every “README, 17” links to that row of the notes in a folder."""
     if not there:
         return escape(text)
 
     def link(match: re.Match[str]) -> str:
-        rest = re.sub(r"\d+", lambda n: f'<a href="notes.html#note-{n[0]}">{n[0]}</a>', match[3])
-        return f'<a href="notes.html#note-{match[2]}">notes, {match[2]}</a>{rest}'
+        row = f'<a href="{escape(folder)}notes.html#note-'
+        rest = re.sub(r"\d+", lambda n: f'{row}{n[0]}">{n[0]}</a>', match[3])
+        return f'{row}{match[2]}">notes, {match[2]}</a>{rest}'
 
     return Markup(NOTED.sub(link, str(escape(text))))
 

@@ -184,6 +184,7 @@ def _front(axes: Axes, known: pd.DataFrame, cost: str) -> None:
             fontweight="bold" if name in front else "normal",
             horizontalalignment="right" if far else "left",
             verticalalignment="center",
+            bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.3},
         )
 
 
@@ -213,8 +214,10 @@ def fig4(evidence: Evidence) -> Figure:
 
     def draw(sheet: Sheet) -> Canvas:
         known = {k: v for k, v in view.columns.items() if k in set(data["column"])} or view.columns
-        cells = _beside(sheet, max(1, len(known)), 3.2, list(view.methods))
-        places = {name: -index for index, name in enumerate(view.methods)}
+        best = data[data["chosen"]].groupby("method")["validation"].mean()
+        order = sorted(view.methods, key=lambda name: -best.get(name, 0.0))
+        cells = _beside(sheet, max(1, len(known)), 3.2, order)
+        places = {name: -index for index, name in enumerate(order)}
         for axes, (key, label) in zip(cells, known.items(), strict=False):
             here = data[data["column"] == key]
             for chosen, colour in ((False, "0.6"), (True, figures.PALETTE[1])):
@@ -229,8 +232,9 @@ def fig4(evidence: Evidence) -> Figure:
         return cells[0].figure  # type: ignore[return-value]
 
     what = (
-        "Validation accuracy of every trial of every study; the chosen ones are coloured, a cross"
-        " at the left is a trial that diverged. A wide line is a method that must be tuned."
+        "Validation accuracy of every trial of every study, the best rows first; the chosen trials"
+        " are coloured, a cross at the left is a trial that diverged. A wide line is a method that"
+        " must be tuned."
     )
     says = findings.of(view, findings.spread)
     return _figure(view, "fig4", "How much tuning matters", what, draw, data, findings=says)

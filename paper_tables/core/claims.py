@@ -82,7 +82,7 @@ def judge(frame: pd.DataFrame, scale: str, said: Sentence) -> Claim:
     found = ours.answer(condition, level_of(condition))
     mine = tell(ours, condition, said.about)
     theirs = tell(printed, there, said.about) if said.print_ else ""
-    told = f"ours: {mine} ({ours.seeds(condition)})" if mine else "ours: numbers are missing"
+    told = f"ours: {mine} ({ours.seeds(condition)})" if mine else "ours: not run yet"
     known = filter(None, (ours.of(leaf.difference) for leaf in condition.leaves()))
     return Claim(
         said.name,

@@ -191,8 +191,9 @@ def why_missing(cells: pd.DataFrame, scale: str) -> str:
         told = zip(statuses, listed(cells, "seed"), listed(cells, "reason"), strict=True)
         group = [(seed, reason) for each, seed, reason in told if each == status]
         seeds = ", ".join(str(seed) for seed in sorted({seed for seed, _ in group}))
-        reasons = "; ".join(sorted({r for _, r in group if isinstance(r, str) and r}))
-        pieces.append(f"{status} (seed {seeds})" + (f": {reasons}" if reasons else ""))
+        known = {r for _, r in group if isinstance(r, str)} - {"", "not computed yet"}
+        word = "not run yet" if status == "missing" else status
+        pieces.append(": ".join(filter(None, [f"{word} (seed {seeds})", "; ".join(sorted(known))])))
     return "; ".join(pieces)
 
 

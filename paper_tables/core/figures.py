@@ -145,11 +145,13 @@ def legend_below(
     title: str = "",
     order: Sequence[str] = (),
 ) -> None:
-    """Draw one legend of all that some panel shows, each name once, in as many columns as fit."""
+    """Draw one legend of all that some panel shows, in as many columns as fit, ours before logs."""
     found: dict[str, Any] = {}
     for panel in axes:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
+            known = found.get(label)
+            hollow = isinstance(known, Line2D) and known.get_markerfacecolor() == "white"
+            found[label] = handle if known is None or hollow else known
     names = [name for name in map(literal, order) if name in found]
     names += [name for name in found if name not in names]
     fits = int(canvas.get_size_inches()[0] / (0.6 + 0.075 * max(map(len, names), default=0)))

@@ -204,7 +204,7 @@ def draw_heat(sheet: Sheet, tally: Tally) -> Canvas:
         for panel, who, counts in zip(axes[:, column], tally.rows, tally.counts[name], strict=True):
             figures.heat(panel, _grid(counts, tally.shapes[name]), top=tally.rounds)
             if column == 0:
-                panel.set_ylabel(who, rotation=0, labelpad=10, va="center")
+                panel.set_ylabel("Server" if who == "S" else f"Client {who}")
         axes[0, column].set_title(label)
     colours = figures.heat_scale(tally.rounds)
     canvas.colorbar(colours, ax=axes.ravel().tolist(), label="Rounds", shrink=0.9, pad=0.01)

@@ -83,7 +83,7 @@ def gain(evidence: Evidence, frame: pd.DataFrame) -> Claim:
     leads = {side: _lead(table) for side, table in found.items()}
     said = {side: _told(table, leads[side]) for side, table in found.items()}
     known = bool(np.isfinite(leads["ours"]).all())
-    mine = said["ours"] if known else "numbers are missing"
+    mine = said["ours"] if known else "not run yet"
     return Claim(
         "average-improvement",
         f"FedSelect improves on the baselines by more than {bar:g} % on average",

@@ -94,7 +94,7 @@ def _saving(evidence: Evidence, frame: pd.DataFrame, quantity: str) -> Claim:
     source = told(evidence.published, table="text Abstract", metric=metric)
     bar = stated(source)
     in_print, ours = (_mean_saving(wide(frame, side), quantity) for side in ("published", "ours"))
-    mine = f"{ours:.1f} %" if isfinite(ours) else "numbers are missing"
+    mine = f"{ours:.1f} %" if isfinite(ours) else "not run yet"
     return Claim(
         metric.replace("_", "-"),
         f"Star-PFL decreases {what} by {bar:g} % against five baselines",

@@ -196,6 +196,7 @@ def _data(sheet: Sheet, book: Book) -> dict[str, Any]:
         "runs": runs,
         "recipes": recipes,
         "wants": sheet.wants,
+        "datasets": sheet.datasets,
         "logged": sheet.logged,
         "lines": sheet.lines,
         "command": sheet.command,

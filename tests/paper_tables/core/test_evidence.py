@@ -12,4 +12,4 @@ def test_a_number_that_is_missing_names_every_seed_once() -> None:
         [(seed, "missing", "not computed yet") for seed in (2, 1, 2, 1)] + [(3, "done", "")],
         columns=["seed", "status", "reason"],
     )
-    assert why_missing(cells, "paper") == "missing (seed 1, 2): not computed yet"
+    assert why_missing(cells, "paper") == "not run yet (seed 1, 2)"

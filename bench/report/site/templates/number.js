@@ -2,6 +2,7 @@
 {
   const data = document.getElementById("number") ? embedded("data") : null;
   const place = document.getElementById("number"), whole = document.getElementById("artefact");
+  const fetched = set => !set || set === "digits" ? "" : `repfl data get ${set} && `;
   const MEANING = {
     reproduced: "the 95 % interval of the difference lies inside the margin.",
     differs: "the 95 % interval of the difference lies wholly outside the margin.",
@@ -80,11 +81,12 @@
     if (n.verdict === "differs" && data.notes.length) parts.push(el("h2", {}, "Notes of the table"), el("ul", { class: "notes" }, data.notes.map(note => el("li", {}, note))));
     parts.push(el("h2", {}, "Do it yourself"));
     if (first) {
-      const set = data.recipes[first.recipe].dataset, here = set === "digits" ? "" : `repfl data get ${set} && `;
+      const here = fetched(data.recipes[first.recipe].dataset);
       const device = /--device/.test(first.command) ? "" : /cuda|nvidia/i.test(first.device || "") ? " --device cuda" : " --device cpu";
       parts.push(el("p", {}, "Repeat the first run, on the same kind of device:"), command(`${here}${first.command}${device}`));
     }
-    if (want) parts.push(el("p", {}, `Improve the evidence: ${want.cells} run${want.cells === 1 ? "" : "s"} missing, about ${time(want.seconds)} of one CPU core:`), command(want.command));
+    if (want) parts.push(el("p", {}, `Improve the evidence: ${want.cells} run${want.cells === 1 ? "" : "s"} missing, about ${time(want.seconds)} of one CPU core:`), command(fetched(data.datasets[n.column]) + want.command));
+    parts.push(el("p", { class: "soft" }, "On a GPU: ", el("code", {}, "--device cuda"), ". It gives other bits; times here are of CPUs."));
     if (!first && !want) parts.push(command(data.command));
     if (data.repository) parts.push(el("p", { class: "soft" }, "In a clone, installed once: ", el("code", {}, `git clone ${data.repository} && cd ${data.repository.split("/").pop()} && pip install -e .`)));
     place.replaceChildren(...parts);
