@@ -54,8 +54,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return match[1] if target.is_dir() else match[0]
 
     found = re.sub(r"\[([^\]]*)\]\(([^)#\s:]+)\)", kept, markdown)
-    if of_docs.is_file() and of_docs.parent.name == "docs":  # one folder higher on the site
-        found = found.replace("](../", "](")
+    if of_docs.is_file():  # one folder higher on the site
+        up = "../" * len(of_docs.relative_to(ROOT / "docs").parents)
+        found = found.replace(f"]({up}", f"]({up.removeprefix('../')}")
     paper = PAPER.fullmatch(page.file.src_uri)
     return beside_report(found, paper[1].replace("_", "-")) if paper else found
 
