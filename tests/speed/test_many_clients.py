@@ -1,0 +1,95 @@
+"""Memory and time of a round over the number of clients, of whom 100 take part: a process of its
+own for each, and a figure of all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from statistics import median
+from time import process_time
+
+import pytest
+from matplotlib.figure import Figure as Canvas
+
+from repfl.bench.run.machine import keep_freed_memory
+from tests.speed.clients import run_of
+from tests.speed.conftest import Figure
+
+pytestmark = pytest.mark.speed
+METHODS = ("fedavg", "fedper", "fedobp", "fedpurin")
+CLIENTS = (100, 1_000, 10_000)
+PARTICIPANTS, SAMPLES, ROUNDS = 100, 16, 3
+ROOT = Path(__file__).parents[2]
+
+
+def measure(method: str, clients: int) -> dict[str, float]:
+    """Return this process's peak memory in bytes, and the CPU seconds of a round."""
+    keep_freed_memory()
+    participation = PARTICIPANTS / clients
+    run = run_of(method, "cnn4", (SAMPLES,) * clients, batch=SAMPLES, participation=participation)
+    seconds = []
+    for _ in range(ROUNDS):
+        begun = process_time()
+        run.step()
+        seconds.append(process_time() - begun)
+    status = Path("/proc/self/status").read_text()
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return {"bytes": 1024 * int(peak.split()[1]), "seconds": median(seconds)}
+
+
+@cache
+def measured(method: str, clients: int) -> dict[str, float]:
+    """Return the same of a process of its own, of one thread."""
+    command = [sys.executable, "-m", "tests.speed.test_many_clients", method, str(clients)]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ten_thousand_clients_fit_into_8_gb(figure: Figure, method: str) -> None:
+    assert figure.once(lambda: measured(method, CLIENTS[-1])["bytes"] / 1e9, "GB") < 8
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_round_costs_what_its_participants_cost(figure: Figure, method: str) -> None:
+    def ratio() -> float:
+        few, many = (measured(method, clients)["seconds"] for clients in (CLIENTS[0], CLIENTS[-1]))
+        return many / few
+
+    assert figure.once(ratio, "times the seconds of 100 clients") < 1.3
+
+
+def test_the_figure_shows_every_method() -> None:
+    """Drawn into `benchmarks/`."""
+    canvas = Canvas(figsize=(7, 3), layout="constrained")
+    axes = canvas.subplots(1, 2)
+    for method in METHODS:
+        found = [measured(method, clients) for clients in CLIENTS]
+        axes[0].plot(CLIENTS, [each["bytes"] / 1e9 for each in found], marker="o", label=method)
+        axes[1].plot(CLIENTS, [each["seconds"] for each in found], marker="o")
+        print(method, [{name: float(f"{value:.3g}") for name, value in f.items()} for f in found])
+    for axis, label in zip(axes, ("peak memory, GB", "CPU seconds per round"), strict=True):
+        axis.set(xscale="log", xlabel="clients, of whom 100 take part", ylabel=label)
+        axis.set_ylim(bottom=0)
+    axes[0].legend(frameon=False, fontsize="small")
+    path = ROOT / "benchmarks" / "many_clients.png"
+    path.parent.mkdir(exist_ok=True)
+    canvas.savefig(path, dpi=150)
+    assert len(axes[1].lines) == len(METHODS)
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]))))
