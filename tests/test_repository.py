@@ -107,7 +107,9 @@ def test_a_session_installs_again_only_what_has_changed(
     monkeypatch.setitem(sys.modules, "nox", nox)
     install, asked = runpy.run_path(str(ROOT / "noxfile.py"))["install"], []
     place = SimpleNamespace(location=str(tmp_path))
-    session = SimpleNamespace(install=lambda *words: asked.append(words[2]), virtualenv=place)
+    session = SimpleNamespace(
+        install=lambda *words: asked.append(words[2]), virtualenv=place, env={}
+    )
     monkeypatch.chdir(tmp_path)
     for name in ("pyproject.toml", "constraints.txt"):
         Path(name).write_text("torch")
