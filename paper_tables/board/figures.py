@@ -176,10 +176,11 @@ def _front(axes: Axes, known: pd.DataFrame, cost: str) -> None:
     for name, point in known.loc[sorted(named)].sort_values("value", ascending=False).iterrows():
         far = np.log10(max(1.0, point[cost])) > low + 0.6 * (high - low)
         height = min(float(point["value"]) + step / 2, height - step)
-        axes.text(
-            point[cost],
-            height,
-            f"   {figures.literal(str(name))}   ",
+        axes.annotate(
+            figures.literal(str(name)),
+            (point[cost], height),
+            (-6 if far else 6, 0),
+            textcoords="offset points",
             fontsize=7,
             fontweight="bold" if name in front else "normal",
             horizontalalignment="right" if far else "left",

@@ -55,7 +55,7 @@
     if (n.verdict) parts.push(el("p", { class: "lead" }, el("i", { class: `v ${STATES[n.verdict]}` }, n.verdict), ": ",
       (exact(n) ? EXACT : MEANING)[n.verdict] || "", n.verdict === "not comparable" ? `ours is another setting (${n.basis}) and says nothing for or against the ${word} number.` : "",
       n.mark ? ` Remark: ${n.mark}.` : ""), interval(n));
-    if (n.reason) parts.push(el("p", {}, el("b", {}, /^missing/.test(n.reason) ? "Planned runs: " : ["differs", "undecided"].includes(n.verdict) ? "What could explain it: " : "Remark: "), n.reason));
+    if (n.reason) parts.push(el("p", {}, el("b", {}, /^not run yet/.test(n.reason) ? "Planned runs: " : ["differs", "undecided"].includes(n.verdict) ? "What could explain it: " : "Remark: "), n.reason));
     parts.push(facts([
       [`${word} in`, n.source ? `${data.key}, ${data.source}/published/${n.source}` : ""],
       ["kind of number", n.kind], ["unit", n.unit], ["interval from", n.verdict === "not comparable" ? "" : n.basis], ["runs of ours", n.seeds || ""],
