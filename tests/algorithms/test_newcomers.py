@@ -35,7 +35,7 @@ def fresh(method: str | Method, *, late: bool = True, model: str = "tiny", **hp:
     rule = build(method, hp) if isinstance(method, str) else method
     net = models.build(model, channels=1, size=8, classes=whole.classes)
     newcomers = part(whole, LATE) if late else None
-    recipe = toys.recipe(clients=3)
+    recipe = toys.recipe(clients=3, epochs=3)  # unseen clients have two
     return Run(rule, recipe, part(whole, STAY), net, newcomers=newcomers, seed=0)
 
 
@@ -89,7 +89,7 @@ def test_they_have_the_epochs_that_the_recipe_grants_them() -> None:
     run = finished("fedavg-ft")
     assert run.newcomers is not None
     late = run.fed.newcomer_federation(run.newcomers)
-    assert (late.N, late.protocol.epochs) == (2, run.recipe.newcomers.epochs)
+    assert (run.fed.epochs, late.epochs, late.N) == (3, 2, 2)
     assert late.round == run.fed.rounds
     assert late.data.images is run.fed.data.images
 

@@ -21,6 +21,13 @@ def test_everybodys_rows_are_overwritten_where_they_lie_and_the_others_stay() ->
     assert w[[0, 2, 3, 5]].tolist() == [[2.0 * n, 2.0 * n + 1] for n in (0, 2, 3, 5)]
 
 
+def test_weights_of_a_mean_need_not_sum_to_one() -> None:
+    fed = toys.run("local", rounds=1).fed
+    x = torch.arange(2.0 * fed.K).view(fed.K, 2)
+    weights = torch.tensor([3.0, 0, 0, 0, 0, 1.0])
+    assert fed.mean(x, weights).tolist() == [(3 * 0 + 10) / 4, (3 * 1 + 11) / 4]
+
+
 @pytest.mark.parametrize("buffers", ["local", "global"])
 def test_a_message_holds_zeros_where_nothing_is_sent_whatever_lies_there(buffers: str) -> None:
     fed = toys.run("fedper", model="tiny-bn", rounds=1, buffers=buffers).fed

@@ -323,6 +323,11 @@ def test_n_cls_gives_everybody_the_same_size_and_number_of_classes(
         assert len(np.unique(test)) == len(test)
 
 
+def test_n_cls_rounds_the_test_samples_of_a_client_up() -> None:
+    splits = split(pool([40] * 6, [25] * 6), "n-cls", 7, classes=1)
+    assert {len(part) for part in splits.test} == {22}  # of 150 / 7
+
+
 @quick
 @given(st.floats(0.1, 0.5), seeds)
 def test_domain_gives_every_client_all_of_its_domain(share: float, seed: int) -> None:

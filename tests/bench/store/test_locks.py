@@ -11,6 +11,7 @@ import socket
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from repfl.bench.store.locks import claim, held
 from repfl.bench.store.store import Store
@@ -57,6 +58,22 @@ def test_the_next_runner_gets_the_lock_on_a_file_that_has_a_name(store: Store) -
         assert first
         with claim(store, CELL) as second:
             assert not second
+
+
+def test_a_lock_file_is_removed_while_its_owner_still_has_the_lock(
+    monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    """Removed later, it might be the file on which the next runner has its lock."""
+    there, release = [], FileLock.release
+
+    def watched(self: FileLock, *args: Any, **how: Any) -> None:
+        there.append(os.path.exists(self.lock_file))  # noqa: PTH110
+        release(self, *args, **how)
+
+    monkeypatch.setattr(FileLock, "release", watched)
+    with claim(store, CELL) as mine:
+        assert mine
+    assert there[:1] == [False]
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
