@@ -58,7 +58,8 @@ def site(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The test suite; `-- -m slow` for the long ones."""
     install(session, "dev")
-    session.run("pytest", "--numprocesses", "2", *session.posargs)
+    # a file at a time, so that what its tests share is computed once
+    session.run("pytest", "--numprocesses", "2", "--dist", "loadfile", *session.posargs)
 
 
 @nox.session
