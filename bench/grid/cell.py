@@ -46,7 +46,11 @@ def plain(value: Any) -> Any:
 
 def canonical(value: Any) -> str:
     """Return canonical JSON: sorted keys, no spaces, equal numbers written alike."""
-    return json.dumps(plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _written(plain(value))
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 MAX_SEED = 2**32
@@ -76,7 +80,7 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """The SHA-256 of the canonical JSON."""
-        return sha256(canonical(self.json).encode()).hexdigest()
+        return sha256(_written(self.json).encode()).hexdigest()  # which is plain already
 
     @property
     def short(self) -> str:
