@@ -124,7 +124,7 @@ def _memory() -> Iterator[Finding]:
 
 
 def _data() -> Iterator[Finding]:
-    from repfl.bench.grid.recipes import data_absent
+    from repfl.bench.grid.catalog import data_absent
     from repfl.datasets.core import registry
 
     absent = {name: why for name in registry.names() if (why := data_absent(name))}

@@ -129,14 +129,14 @@ def board(
     """Compare all methods, equally tuned: `repfl ACTION` for the board alone. Takes the action's
     options; `--method NAME --plugin FILE` adds a method of your own, with the same budget.
     """
-    from repfl.bench.cli.main import call
-
     if action not in ACTIONS:
         raise unknown("action", action, ACTIONS, "board")
     if plugin and action in ("run", "reproduce"):
         _admit(plugin)
     plugins = [word for path in plugin or () for word in ("--plugin", path)]
-    return call([action, "--paper", "board", "--scale", scale, *plugins, *context.args])
+    words = [action, "--paper", "board", "--scale", scale, *plugins, *context.args]
+    code: int = context.find_root().command.main(words, prog_name="repfl", standalone_mode=False)
+    return code
 
 
 def _admit(paths: Sequence[str]) -> None:

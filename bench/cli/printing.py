@@ -60,12 +60,12 @@ def table(*columns: str, right: Iterable[int] = ()) -> Table:
 
 def leaves(out: Console, title: str, values: Mapping[str, Any]) -> None:
     """Print a title and one line per value, nested ones under dotted names."""
-    from repfl.bench.evidence.library import flatten
+    from repfl.bench.grid.nested import dotted
 
     out.print(titled(title, "" if values else "  none of its own"))
     rows = table("", "")
     rows.show_header = False
-    for name, value in flatten(values, "").items():
+    for name, value in dotted(values).items():
         rows.add_row(f"  {name}", str(value))
     out.print(rows)
 

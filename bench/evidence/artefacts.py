@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from repfl.bench.errors import Corrupt, UserError, nearest, one_line
 from repfl.bench.evidence import measured, noise, selection
-from repfl.bench.evidence.library import Known, Library, StoredEvidence
+from repfl.bench.evidence.library import Known, Library
+from repfl.bench.evidence.planned_evidence import PlannedEvidence
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.planned import Planned, unique
 from repfl.bench.store.store import Record
@@ -54,7 +55,7 @@ def make(planned: Sequence[Planned], library: Library, root: Path | None = None)
             shown = [item for item in mine if item.artefact == name]
             cells = selection.settled(shown, found)
             tried = [item for item in shown if item.trial]
-            evidence = StoredEvidence(cells, found, published, noise.fitted(root), tried)
+            evidence = PlannedEvidence(cells, found, published, noise.fitted(root), tried)
             made.results.append(one(cells[0], evidence, made))
         whole = _whole(paper, mine, made)
         results = [result for result in made.results if result.paper == paper]
@@ -90,7 +91,7 @@ def published_by(paper: str, made: Made) -> pd.DataFrame:
     return found.frame
 
 
-def one(first: Planned, evidence: StoredEvidence, made: Made) -> Result:
+def one(first: Planned, evidence: PlannedEvidence, made: Made) -> Result:
     """Make one artefact, or return the reason why there is none."""
     from repfl.paper_tables.core.result import Absent
 

@@ -1,29 +1,16 @@
-"""What tables and figures are made from: their planned cells, each with its stored record or else
-its published line.
-"""
+"""What is known of cells: their stored records, or else their published lines."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from math import nan
-from typing import Any
-
-import numpy as np
-import pandas as pd
 
 from repfl.bench.errors import Corrupt, UserError, one_line
-from repfl.bench.evidence import agreement, floors
+from repfl.bench.evidence import agreement
 from repfl.bench.evidence.line import Counts, Curve, Line, by_name, counts_of
 from repfl.bench.evidence.measured import Measured
-from repfl.bench.grid import grid as grids
-from repfl.bench.grid.cell import Cell, entry
-from repfl.bench.grid.nested import dotted
-from repfl.bench.grid.planned import Planned
-from repfl.bench.store import provenance, versions
 from repfl.bench.store.store import Record, Store
-from repfl.paper_tables.core.evidence import HALF, STALE, TRIAL, Arrays, Reduce, wanted
-from repfl.paper_tables.core.noise import UNKNOWN, Noise
+from repfl.paper_tables.core.evidence import Arrays, Reduce, wanted
 
 
 class Library:
@@ -119,175 +106,3 @@ class Known:
     def tiers(self) -> dict[str, str]:
         """How well published lines are founded, by cell."""
         return agreement.tiers(self._measured)
-
-
-def flatten(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Nested tables as columns; lists become tuples, which tables can group by."""
-    flat = dotted(values, prefix)
-    return {name: tuple(each) if isinstance(each, list) else each for name, each in flat.items()}
-
-
-def _repeated(words: Sequence[str], lengths: Sequence[int]) -> pd.Series:
-    """Words as a column of plain objects, which many small selections are fastest on."""
-    return pd.Series(np.repeat(np.array(words, dtype=object), lengths), dtype=object)
-
-
-class StoredEvidence:
-    """The planned cells of one artefact at one scale, with everything that is known about them."""
-
-    def __init__(
-        self,
-        planned: Sequence[Planned],
-        known: Known,
-        published: pd.DataFrame,
-        noise: Noise = UNKNOWN,
-        tried: Sequence[Planned] = (),
-    ) -> None:
-        self._planned, self._known, self._tried = list(planned), known, list(tried)
-        self.published, self.noise = published, noise
-        self.scale = planned[0].scale if planned else ""
-        self.seeds = tuple(sorted({item.cell.seed for item in planned}))
-
-    @cached_property
-    def cells(self) -> pd.DataFrame:
-        """One row per planned cell, done or not."""
-        cells = pd.DataFrame([self._row(item) for item in self._planned])
-        # artefacts take many small selections: words as one block of objects are taken ten times as
-        # fast as columns of their own
-        return cells.astype(
-            {
-                name: object
-                for name, kind in cells.dtypes.items()
-                if isinstance(kind, pd.StringDtype)
-            }
-        ).copy()
-
-    def _row(self, item: Planned) -> dict[str, Any]:
-        status, reason, metrics, origin = self._came_of(item)
-        line = self._known.line(item.cell.id)
-        done = status == "done"
-        value = metrics.get("value")
-        recipe = item.cell.recipe
-        return {
-            "id": item.cell.id,
-            "artefact": item.key,
-            "row": item.row,
-            "column": item.column,
-            "column_label": item.column_label,
-            "method": item.cell.method,
-            "version": item.cell.version,
-            "one_model": entry(item.cell.method).one_model,
-            "seed": item.cell.seed,
-            "status": status,
-            "reason": reason,
-            "value": float(value) if done and value is not None else nan,
-            "dataset": recipe["dataset"],
-            "source": "record" if line is None else "measured",
-            "tier": self._tier(line, origin, item.cell) if done else "",
-            "seconds": (origin.get("seconds") or {}).get("processor"),
-            "peak_memory": origin.get("peak_memory"),
-            **flatten(origin.get("work") or {}, "work."),
-            **flatten(recipe["partition"]["options"], "partition."),
-            **flatten(item.cell.hp, "hp."),
-            **flatten(recipe, "recipe."),
-            **flatten(metrics.get("floor", {}), "floor."),
-            **flatten(self._global_floor(item), "floor.global."),
-            **flatten(metrics.get("traffic", {}), "traffic."),
-            "parameters": metrics.get("parameters"),
-            "metrics": metrics,
-        }
-
-    def _came_of(self, item: Planned) -> tuple[str, str, Mapping[str, Any], Mapping[str, Any]]:
-        """Status, reason, metrics and provenance of a planned cell, or why it has none."""
-        cell = item.cell.id
-        if (record := self._known.record(cell)) is not None:
-            return record.status, record.reason, record.metrics, record.provenance
-        if item.skip:
-            return "skipped", item.skip, {}, {}
-        return "missing", self._known.why_missing(cell), {}, {}
-
-    def _global_floor(self, item: Planned) -> Mapping[str, float]:
-        """What one constant for all clients reaches, where that is known."""
-        seed = item.cell.recipe["partition"].get("seed")
-        place = (item.column, item.cell.seed if seed is None else int(seed))
-        return self._global_floors.get(place, {})
-
-    @cached_property
-    def _global_floors(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
-        own = self.scale == "paper" and self._planned[0].paper in grids.files()
-        return floors.one_for_all(self._planned[0].paper) if own else {}
-
-    def _tier(self, line: Line | None, origin: Mapping[str, Any], cell: Cell) -> str:
-        """How well a number is founded, and whether it is stale."""
-        if line is not None:
-            founded, standing = self._known.tiers[line.cell], line.standing
-        else:
-            founded = HALF if provenance.half(origin) else ""
-            standing = versions.of_record(origin, cell.json)
-        return ", ".join(filter(None, (founded, "" if standing.current else STALE)))
-
-    # -- trials and clients ------------------------------------------------------------------------
-
-    def trials(self) -> pd.DataFrame:
-        """Every trial of the searches: row, column, seed, trial, id, status, validation and test
-        accuracy, and whether validation chose it.
-        """
-        from repfl.bench.evidence.selection import choices
-
-        lines = []
-        for choice in choices(self._tried, self._known) if self._tried else ():
-            best = choice.best if not choice.open else None
-            lines += [
-                {
-                    "row": choice.row,
-                    "column": choice.column_key,
-                    "seed": choice.study,
-                    "trial": number,
-                    "id": trial.ids[0],
-                    "status": trial.status,
-                    "validation": trial.val,
-                    "test": trial.test,
-                    "chosen": trial is best,
-                }
-                for number, trial in enumerate(choice.trials, start=1)
-            ]
-        return pd.DataFrame(lines, columns=list(TRIAL))
-
-    def clients(self, ids: Sequence[str]) -> pd.DataFrame:
-        """Each client's counts in the reported round: id, client, correct, total."""
-        found = {cell: self._known.counts(cell) for cell in dict.fromkeys(ids)}
-        kept = {cell: counts for cell, counts in found.items() if counts is not None}
-        none = np.zeros(0, dtype=np.int64)
-        columns = zip(*kept.values(), strict=True) if kept else ((none,),) * 3
-        names = _repeated(list(kept), [len(counts.clients) for counts in kept.values()])
-        values = (np.concatenate(column) for column in columns)
-        return pd.DataFrame(
-            {"id": names, **dict(zip(("client", "correct", "total"), values, strict=True))}
-        )
-
-    # -- curves and diagnostics --------------------------------------------------------------------
-
-    def rounds(self, ids: Sequence[str], *names: str) -> pd.DataFrame:
-        """Curves of these names: id, round, name, value. A name that ends in a slash stands for all
-        that start so.
-        """
-        found = [
-            (cell, name, curve)
-            for cell in dict.fromkeys(ids)
-            for name, curve in self._known.curves(cell, names).items()
-        ]
-        lengths = [len(curve.rounds) for _, _, curve in found]
-        return pd.DataFrame(
-            {
-                "id": _repeated([cell for cell, _, _ in found], lengths),
-                "round": np.concatenate(
-                    [np.zeros(0, dtype=np.int64), *(curve.rounds for _, _, curve in found)]
-                ),
-                "name": _repeated([name for _, name, _ in found], lengths),
-                "value": np.concatenate([np.zeros(0), *(curve.values for _, _, curve in found)]),
-            }
-        )
-
-    def arrays(self, cell: str, reduce: Reduce) -> Arrays:
-        """What `reduce` makes of the diagnostics of one cell."""
-        return self._known.arrays(cell, reduce)

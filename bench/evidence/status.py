@@ -11,9 +11,9 @@ from typing import Any
 from repfl.bench.errors import Corrupt, UserError, one_line
 from repfl.bench.evidence.measured import Measured, ids, read
 from repfl.bench.grid import grid as grids
+from repfl.bench.grid.catalog import data_absent
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned, unique
-from repfl.bench.grid.recipes import data_absent
 from repfl.bench.run.cost import MAX_RECORDS, forecast, measured
 from repfl.bench.store import provenance, versions
 from repfl.bench.store.locks import held, holder

@@ -9,11 +9,11 @@ import csv
 import inspect
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repfl.bench.errors import UserError, choices, unknown
+from repfl.bench.errors import UserError, choices, one_line, unknown
 from repfl.datasets.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -227,6 +227,22 @@ def _needed_by() -> dict[str, list[str]]:
         for name in used:
             needs.setdefault(name, []).append(paper)
     return needs
+
+
+@lru_cache(maxsize=64)
+def data_absent(dataset: str) -> str:
+    """Return why a dataset cannot be opened; empty if it can."""
+    from repfl.bench.grid import plugins
+    from repfl.datasets.core import registry
+    from repfl.datasets.core.cache import open_dataset
+
+    if registry.get(dataset).embedded and plugins.origin("dataset", dataset) is None:
+        return ""  # in a library without which repfl is not installed
+    try:
+        open_dataset(dataset)
+    except DataError as error:
+        return one_line(error)
+    return ""
 
 
 # -- recipes ---------------------------------------------------------------------------------------

@@ -268,19 +268,3 @@ def residents(values: Mapping[str, Any]) -> int:
     newcomers = values.get("newcomers")
     late = Newcomers(**newcomers).count(values["clients"]) if newcomers else 0
     return int(values["clients"]) - late
-
-
-@lru_cache(maxsize=64)
-def data_absent(dataset: str) -> str:
-    """Return why a dataset cannot be opened; empty if it can."""
-    from repfl.bench.grid import plugins
-    from repfl.datasets.core import registry
-    from repfl.datasets.core.cache import open_dataset
-
-    if registry.get(dataset).embedded and plugins.origin("dataset", dataset) is None:
-        return ""  # in a library without which repfl is not installed
-    try:
-        open_dataset(dataset)
-    except DataError as error:
-        return one_line(error)
-    return ""

@@ -15,6 +15,7 @@ import pandas as pd
 
 from repfl.bench.evidence import library as harness
 from repfl.bench.evidence.measured import Measured
+from repfl.bench.evidence.planned_evidence import PlannedEvidence
 from repfl.bench.grid.grid import files, read
 from repfl.bench.grid.planned import Planned, cells_of
 from repfl.bench.store.store import Record
@@ -134,7 +135,7 @@ class Paper:
         """The evidence of one artefact; some of its cells have failed."""
         items = [item for item in planned(self.name, scale) if item.artefact == name]
         known = harness.Known(self.library(items, fails), Measured())
-        return harness.StoredEvidence(items, known, self.published)
+        return PlannedEvidence(items, known, self.published)
 
     def make(self, name: str, scale: str = "smoke", fails: Fails | None = None) -> Result:
         """An artefact; without failures it is made once."""

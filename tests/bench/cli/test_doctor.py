@@ -13,7 +13,7 @@ import pytest
 from tests.bench.conftest import Said
 
 Usage = namedtuple("Usage", "total used free")
-ABSENT = "repfl.bench.grid.recipes.data_absent"
+ABSENT = "repfl.bench.grid.catalog.data_absent"
 
 
 @pytest.mark.parametrize(
