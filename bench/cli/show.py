@@ -61,7 +61,7 @@ def statement(
     results: Path | None = None,
     as_json: bool = False,
 ) -> int:
-    """Show the trials of an artefact if it has some, else the numbers behind a statement."""
+    """Show the trials of an artefact if it has some, and the numbers behind a statement."""
     from repfl.bench.grid.grid import files, paper_of, read
     from repfl.bench.report import lookup
 
@@ -73,11 +73,19 @@ def statement(
         with waiting("reading trials"):
             trials = choices(chosen, results)
         if trials is not None:
-            return _show_trials(*trials, as_json)
-    with waiting("reading published results"):
-        lines = lookup.told(name)
+            # a paper of the suite has numbers and claims beside its trials
+            told = _told(name) if paper in files() and lookup.listed(name) else []
+            return _show_trials(*trials, told, as_json)
+    lines = _told(name)
     print_json(lines) if as_json else print("\n".join(lines))
     return FINE
+
+
+def _told(name: str) -> list[str]:
+    from repfl.bench.report import lookup
+
+    with waiting("reading published results"):
+        return lookup.told(name)
 
 
 # -- trials ----------------------------------------------------------------------------------------
@@ -100,10 +108,12 @@ def choices(chosen: Chosen, results: Path | None) -> tuple[list[Choice], list[st
     return found, [*published.problems, *library.problems]
 
 
-def _show_trials(found: Sequence[Choice], problems: Sequence[str], as_json: bool) -> int:
-    """Print one line per method and recipe."""
+def _show_trials(
+    found: Sequence[Choice], problems: Sequence[str], numbers: Sequence[str], as_json: bool
+) -> int:
+    """Print one line per method and recipe, and below them what is told of published numbers."""
     if as_json:
-        print_json([_facts(choice) for choice in found])
+        print_json({"trials": [_facts(choice) for choice in found], "numbers": list(numbers)})
     else:
         out = screen()
         heads = ("method", "recipe", "best", "by", "validation", "test", "seeds", "trials")
@@ -117,6 +127,7 @@ def _show_trials(found: Sequence[Choice], problems: Sequence[str], as_json: bool
         out.print(rows)
         if any(choice.open for choice in found):
             out.print("trials are missing: another one may be the best once they are computed")
+        print("\n".join(numbers), end="\n" if numbers else "")
     complain(problems)
     return FINDING if problems else FINE
 

@@ -50,6 +50,13 @@ def table(paper: str, name: str, scale: str, seed: int | None = None) -> Table:
     return known[name]
 
 
+def listed(key: str) -> bool:
+    """Return whether an artefact shows published numbers or has claims."""
+    paper = key.partition("/")[0]
+    results = (result for scale in SCALES for result in made(paper, scale) if result.key == key)
+    return any(result.claims or list(_cells(result)) for result in results)
+
+
 def told(name: str) -> list[str]:
     """Return what is known of a claim or a published number, line by line."""
     paper, _, rest = name.partition("/")

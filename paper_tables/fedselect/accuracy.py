@@ -60,6 +60,7 @@ TABLE1_ROWS = (
         for name in (LOCAL, "FedPAC", "LG-FedAvg")
     ),
 )
+RATES = ("0.05", "0.10", "0.50")
 REFERENCE = "FedAvg, after local training"
 TABLE2_ROWS = (
     *(Row(f"α = {alpha}", published=OURS, setting=f"alpha={alpha}") for alpha in ALPHAS),
@@ -69,6 +70,7 @@ TABLE2_ROWS = (
         for alpha in ("0", *ALPHAS)
     ),
     *(Row(f"α = {alpha}, {RUN}", published="", only=(CIFAR10,), aside=True) for alpha in ALPHAS),
+    *(Row(f"α = 0.50, p = {p}", published="", only=(CIFAR10,), aside=True) for p in RATES),
     Row(REFERENCE, published="", source="FedAvg", point="pre_agg", only=(CIFAR10,), aside=True),
 )
 SHARES = tuple(

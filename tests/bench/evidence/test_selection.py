@@ -143,7 +143,7 @@ def test_the_command_chooses_from_a_store(here: Here, tmp_path: Path) -> None:
     said = here(*asked, *store)
     assert said.code == 0, said.err
     assert "training.lr = " in said.out
-    (found,) = json.loads(here(*asked, *store, "--json").out)
+    (found,) = json.loads(here(*asked, *store, "--json").out)["trials"]
     best = next(trial for trial in found["trials"] if trial["row"] == found["best"])
     assert best["val"] == max(trial["val"] for trial in found["trials"])
     assert "missing" in here(*asked, "--results", tmp_path / "none").out

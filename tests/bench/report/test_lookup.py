@@ -58,3 +58,9 @@ def test_every_published_number_is_counted_once(paper: str) -> None:
     (found,) = overview.summaries(sheets, {})
     assert found.published == len(published) - int((published["mean"] == "").sum())
     assert len(found.numbers) == sum(found.verdicts.values())
+
+
+def test_an_artefact_with_validation_data_lists_its_numbers_below_its_trials(here: Here) -> None:
+    said = here("show", "star-pfl/table2").out
+    assert said.index("trials are missing") < said.index("star-pfl/table2.csv:2 ")
+    assert "star-pfl/first-or-second" in said
