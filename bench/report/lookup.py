@@ -8,7 +8,7 @@ claims.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from repfl.bench.evidence import artefacts
 from repfl.bench.evidence.library import Library
 from repfl.bench.grid import grid as grids
 from repfl.bench.grid.plan import Selection, plan
-from repfl.bench.report import forms, numbers
+from repfl.bench.report import forms
 from repfl.bench.report.filling import sheet_of
+from repfl.bench.report.sheet import BLANK, Number
 from repfl.bench.store.store import Store
 from repfl.paper_tables.core.published import read_published
-from repfl.paper_tables.core.result import Claim, Result, Table, frame_of
+from repfl.paper_tables.core.result import Claim, Result, Table
 
 SCALES = ("paper", "desk")
 
@@ -113,10 +114,10 @@ def _number(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
         known |= dict.fromkeys(claim.sources)
         if rest in claim.sources:
             yield from _claim_lines(result, claim)
-    for cell in _cells(result):
-        known[cell["source"]] = None
-        if cell["source"] == rest:
-            yield from _number_lines(result, cell)
+    for number in _numbers(result):
+        known[number.source] = None
+        if number.source == rest:
+            yield from _number_lines(result, number)
 
 
 def _artefact(result: Result, rest: str, known: dict[str, None]) -> Iterator[str]:
@@ -124,63 +125,53 @@ def _artefact(result: Result, rest: str, known: dict[str, None]) -> Iterator[str
     name, _, anchor = rest.partition("#")
     if result.name != name:
         return
-    cells = {cell["source"]: cell for cell in _cells(result)}
-    found = {n.id: cells[n.source] for n in _sheet_numbers(result) if n.source in cells}
+    found = {number.id: number for number in _numbers(result)}
     known |= {f"{name}#{id_}": None for id_ in found}
     if anchor in found:
         yield from _number_lines(result, found[anchor])
     if not anchor and (found or result.claims):
         yield f"{result.key} at the {result.scale} scale"
-        for id_, cell in found.items():
-            address = f"{result.paper}/{cell['source']}"
-            yield f"  {address}  {result.key}#{id_}: {_figures(cell)}, {cell['verdict']}"
+        for id_, number in found.items():
+            address = f"{result.paper}/{number.source}"
+            yield f"  {address}  {result.key}#{id_}: {_figures(number)}, {number.verdict}"
         for claim in result.claims:
             yield f"  {result.paper}/{claim.id}: {claim.text} ({forms.standing(claim)})"
 
 
-def _sheet_numbers(result: Result) -> tuple[Any, ...]:
-    rows = read_published(grids.folder(result.paper) / "published").by_source
-    return sheet_of(result, rows).numbers
-
-
-def _cells(result: Result) -> Iterator[dict[Any, Any]]:
+def _numbers(result: Result) -> list[Number]:
     """The published numbers of a table or a figure, each with ours."""
-    frame = frame_of(result)
-    if {"source", "verdict"} <= set(frame.columns):
-        yield from (cell for cell in frame.to_dict("records") if cell["source"])
+    rows = read_published(grids.folder(result.paper) / "published").by_source
+    return [number for number in sheet_of(result, rows).numbers if number.source]
 
 
-def _number_lines(result: Result, cell: dict[Any, Any]) -> Iterator[str]:
-    yield f"{result.paper}/{cell['source']} at the {result.scale} scale ({result.key})"
-    place = ", ".join(str(cell[name]) for name in ("row", "score", "column", "q") if name in cell)
-    seeds = f" ({int(cell['seeds'])} seeds)" if cell["seeds"] == cell["seeds"] else ""
-    yield f"  {place}: {_figures(cell)}{seeds}"
-    gap = numbers.between(float(cell["gap_low"]), float(cell["gap_high"]), 2, " [{}, {}]")
-    yield f"  {cell['verdict']} ({cell['kind']}){gap}: {cell['basis'] or 'no number of ours'}"
-    if cell.get("ids"):
-        yield f"  cells: {' '.join(each[:12] for each in cell['ids'])} (`repfl show CELL`)"
-    yield from _commands(result, cell)
+def _number_lines(result: Result, number: Number) -> Iterator[str]:
+    yield f"{result.paper}/{number.source} at the {result.scale} scale ({result.key})"
+    runs = f" ({number.seeds} run{'s' * (number.seeds > 1)})" if number.seeds else ""
+    yield f"  {number.row}, {number.where}: {_figures(number)}{runs}"
+    gap = f" {number.difference}" if number.difference else ""
+    yield f"  {number.verdict} ({number.kind}){gap}: {number.basis or 'no number of ours'}"
+    if number.ids:
+        yield f"  cells: {' '.join(each[:12] for each in number.ids)} (`repfl show CELL`)"
+    yield from _commands(result, number)
 
 
-def _figures(cell: dict[Any, Any]) -> str:
-    ours = numbers.spread(float(cell["ours"]), float(cell["std"]))
-    return f"printed {numbers.plain(float(cell['published']))}, ours {ours}"
+def _figures(number: Number) -> str:
+    return f"reported {number.published}, ours {number.ours or BLANK}"
 
 
-def _commands(result: Result, cell: dict[Any, Any] | None = None) -> Iterator[str]:
+def _commands(result: Result, number: Number | None = None) -> Iterator[str]:
     """The commands that report and that run it: of one number, only the cells that it needs."""
     asked = f"--scale {result.scale} --artefact {result.key}"
     yield f"  report: repfl report {asked}"
-    needed = "" if cell is None else "".join(f" --cell {each}" for each in _needed(result, cell))
-    yield f"  re-run: repfl reproduce {asked}{needed} --fresh"
+    cells = dict.fromkeys(each[:12] for each in (_needed(result, number) if number else ()))
+    yield f"  re-run: repfl reproduce {asked}{''.join(f' --cell {each}' for each in cells)} --fresh"
 
 
-def _needed(result: Result, cell: dict[Any, Any]) -> list[str]:
+def _needed(result: Result, number: Number) -> Sequence[str]:
     """The cells that a number rests on or will; none if it is of several rows and columns."""
-    place = (cell.get("row"), cell.get("column"))
     planned = plan(Selection(scale=result.scale, artefacts=[result.key]))
-    mine = [item.cell.short for item in planned if (item.row, item.column) == place]
-    return list(dict.fromkeys(each[:12] for each in cell.get("ids") or mine))
+    place = number.row, number.column
+    return number.ids or [each.cell.id for each in planned if (each.row, each.column) == place]
 
 
 def all_claims() -> list[dict[str, Any]]:
