@@ -55,7 +55,7 @@ def listed(key: str) -> bool:
     """Return whether an artefact shows published numbers or has claims."""
     paper = key.partition("/")[0]
     results = (result for scale in SCALES for result in made(paper, scale) if result.key == key)
-    return any(result.claims or list(_cells(result)) for result in results)
+    return any(result.claims or _numbers(result) for result in results)
 
 
 def told(name: str) -> list[str]:
