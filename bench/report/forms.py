@@ -245,7 +245,7 @@ def _notes(sheet: Sheet, style: str) -> Iterator[str]:
     if counts:
         yield f"Mean and standard deviation over {' or '.join(map(str, counts))} runs."
     small = [number for number in done if number.scale != "paper" and number.kind not in EXACT]
-    if small:
+    if small and sheet.of_a_paper:
         where = "; ".join(dict.fromkeys(number.where for number in small))
         word = " and ".join(sorted({number.scale for number in small}))
         yield f"In {where}, numbers are of the {word} scale: not the protocol of the paper."

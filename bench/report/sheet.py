@@ -162,6 +162,13 @@ class Sheet:
     """By row and column, what would improve the evidence: command, cells, seconds."""
 
     @property
+    def of_a_paper(self) -> bool:
+        """Whether a paper's protocol stands behind it, and not a grid of one's own."""
+        from repfl.bench.grid.grid import files
+
+        return self.judged or self.paper in files()
+
+    @property
     def key(self) -> str:
         return f"{self.paper}/{self.name}"
 

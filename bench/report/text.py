@@ -51,7 +51,7 @@ def _show_one(sheet: Sheet, console: Console) -> None:
     fit = max(1, (console.width - 30) // wide)
     for first in range(0, len(sheet.columns), fit):
         console.print(_grid(sheet, sheet.columns[first : first + fit]))
-    toy = [TOY] if sheet.scale == "smoke" else []
+    toy = [TOY] if sheet.scale == "smoke" and sheet.of_a_paper else []
     more = len(sheet.remarks) - REMARKS
     rest = [f"and {more} more remarks in the report"] if more > 0 else []
     claims = [claim.line for claim in sheet.claims if not toy]
