@@ -141,15 +141,15 @@ class FedOBP(Method[HP]):
         start = torch.where(shared, theta, state["last"][fed.active])
         fed.score("start", start)
         end = fed.train(start)
-        new = {"theta": torch.where(fed.communicated, fed.mean(fed.up(end)), state["theta"])}
-        rows = {
-            "last": end,
-            "change": (start - end).abs(),
-            "score": scores,
-            "seen": torch.ones_like(fed.active, dtype=torch.bool),
+        new = {
+            "theta": torch.where(fed.communicated, fed.mean(fed.up(end)), state["theta"]),
+            "last": fed.scatter_rows(state["last"], end),
+            "seen": fed.scatter_rows(state["seen"], torch.ones_like(fed.active).bool()),
         }
-        for name in state.keys() - new.keys():
-            new[name] = fed.scatter_rows(state[name], rows[name])
+        if self.hp.score == "grad":
+            new["change"] = fed.scatter_rows(state["change"], (start - end).abs())
+        if self.hp.ema:
+            new["score"] = fed.scatter_rows(state["score"], scores)
         self.record(fed, mask)
         return new
 
