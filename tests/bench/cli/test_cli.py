@@ -41,7 +41,8 @@ def test_run_report_and_reuse(here: Here, grid: Path, tmp_path: Path) -> None:
 def test_shards_together_are_the_whole(here: Here, grid: Path, tmp_path: Path) -> None:
     asked = ("--grid", grid, "--results", tmp_path)
     for part in ("1/2", "2/2"):
-        assert here("run", *asked, "--shard", part, "--executor", "inline").code == 0
+        done = here("run", *asked, "--shard", part, "--executor", "inline")
+        assert (done.code, "4 computed" in done.out) == (0, True)
     facts = json.loads(here("plan", *asked, "--json").out)
     assert (facts["statuses"], facts["seconds"]) == ({"done": 8}, 0)
 

@@ -22,6 +22,7 @@ from repfl.bench.evidence.line import Counts, Curve, Line
 from repfl.bench.grid.plan import Selection, plan
 from repfl.bench.grid.planned import Planned
 from repfl.bench.report import render
+from repfl.bench.report.filling import sheet_of
 from repfl.bench.report.forms import markdown
 from repfl.bench.run.task import Options, Outcome, Task
 from repfl.bench.run.work import run_task
@@ -75,7 +76,7 @@ def forms(results: list[Result]) -> dict[str, Any]:
         assert not isinstance(r, Absent), r.caption
         if isinstance(r, Table):  # a line is marked by how well it is founded, a record is not
             r = replace(r, frame=r.frame.assign(tier=""))
-        page = markdown(r) if isinstance(r, Table) else ""
+        page = markdown(sheet_of(r, {})) if isinstance(r, Table) else ""
         texts[r.key] = (render.csv(r), page, r.caption, r.notes, r.claims)  # type: ignore[arg-type]
     return texts
 

@@ -73,7 +73,7 @@ def test_of_equal_methods_any_two_seldom_differ(loud: float, most: float) -> Non
     """Whichever two one looks at, on about one board of twenty; if two methods are five times as
     noisy, on one of twelve (with one noise for all, on three of twenty).
     """
-    differ, found, boards = 0, 0, 50
+    differ, found, boards = 0, 0, 100
     for seed in range(boards):
         board = scores(EQUAL, 3, 1.0, seed)
         noise = np.random.default_rng(seed + 1000).normal(0, (loud**2 - 1) ** 0.5, len(board))
