@@ -183,3 +183,12 @@ def test_a_study_with_a_trial_to_make_is_missing_in_a_table(tmp_path: Path) -> N
     (*_, last) = settled(planned, library)
     assert (last.cell.seed, last.trial) == (1, 2)
     assert library.record(last.cell.id) is None
+
+
+def test_a_trial_without_validation_scores_is_never_chosen(tmp_path: Path) -> None:
+    good = scores([0.2], [0.3])
+    made = {(rate, seed): good for rate in (0.1, 0.2) for seed in (0, 1)}
+    made |= {(0.3, seed): {"post_agg/mean": [0.99]} for seed in (0, 1)}
+    found = chosen(tmp_path, made).best
+    assert found is not None
+    assert found.row == "lr 0.1"

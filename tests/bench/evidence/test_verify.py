@@ -318,6 +318,18 @@ def test_data_that_are_no_longer_what_was_prepared_are_a_finding(
     assert finding.startswith("own: split test does not match its fingerprint")
 
 
+def test_what_was_made_on_a_gpu_is_not_computed_again_without_one(
+    store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("repfl.bench.run.machine.gpus", lambda: 0)
+    compute(task())
+    rewrite(store, task().cell.id, device="cuda:3")
+    found = of_store(store, rerun=1)
+    assert found.findings == []
+    assert found.notes == ["1 record needs a GPU, not here; not computed again"]
+    assert found.rerun == 0
+
+
 def test_what_needs_absent_data_is_not_computed_again(
     store: Store, compute: Compute, monkeypatch: pytest.MonkeyPatch
 ) -> None:

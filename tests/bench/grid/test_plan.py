@@ -17,6 +17,13 @@ def planned(grid: Path, **selectors: Any) -> list[Any]:
     return plan(Selection(files=[grid], **selectors))
 
 
+def test_artefacts_share_cells(grid: Path) -> None:
+    items = planned(grid)
+    assert len(items) == 10
+    assert len(unique(items)) == 8
+    assert [item.artefact for item in unique(items)] == ["table1"] * 8
+
+
 def test_selectors_narrow(grid: Path) -> None:
     assert {item.artefact for item in planned(grid, artefacts=["tests/fig1"])} == {"fig1"}
     assert {item.cell.method for item in planned(grid, methods=["local"])} == {"local"}

@@ -67,6 +67,13 @@ def test_what_goes_across_makes_columns_that_say_so(tmp_path: Path) -> None:
     assert {item.cell.recipe["training"]["epochs"] for item in found} == {3}
 
 
+def test_a_sweep_stands_above_what_a_scale_changes(tmp_path: Path) -> None:
+    scale = "[scales.desk]\nseeds = [5]\nrecipe = { training = { lr = 0.5, rounds = 7 } }\n"
+    found = planned(tmp_path, GRID + RATES + scale, "rates", "desk")
+    assert {item.cell.recipe["training"]["lr"] for item in found} == {0.1, 0.01}
+    assert {item.cell.recipe["training"]["rounds"] for item in found} == {7}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

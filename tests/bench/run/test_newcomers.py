@@ -35,6 +35,14 @@ def test_everybody_who_was_dealt_samples_is_there_or_joins() -> None:
     assert split.samples == sum(len(part) for part in split.data.train)
 
 
+def test_who_joins_depends_on_the_seed_of_the_cell() -> None:
+    fixed = {**CHANGES, "partition": {**SPLIT, "seed": 3}}
+    drawn = [clients_of(task("fedavg", seed, **fixed).cell) for seed in range(4)]
+    assert len({each.digest for each in drawn}) == 1
+    late = {tuple(each.newcomers.test[0].tolist()) for each in drawn if each.newcomers}
+    assert len(late) > 1
+
+
 @pytest.mark.parametrize("method", ["fedavg", "fedrep"])
 def test_the_record_has_their_score_and_holds(
     store: Store, compute: Callable[..., Outcome], method: str
