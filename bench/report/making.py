@@ -20,6 +20,8 @@ from repfl.bench.store.store import Store, writing
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from repfl.paper_tables.core.result import Result
 
 ASKED = 12
@@ -157,6 +159,7 @@ def _part(
         "sheets": [as_json().dump_python(each, mode="json") for each in sheets],
         "runs": told,
         "readings": _readings(results),
+        "pairing": _pairing(results),
         "problems": list(dict.fromkeys(problems)),
         "failed": list(dict.fromkeys([*failed, *undrawn])),
     }
@@ -169,11 +172,23 @@ def _readings(results: Iterable[Result]) -> list[list[str]]:
     from repfl.paper_tables.core.verdict import readings
 
     found = readings(result.frame for result in results if isinstance(result, Table))
+    return _lines("what the printed ± is taken for", found)
+
+
+def _pairing(results: Iterable[Result]) -> list[list[str]]:
+    """Return how many claims have which state with and without pairing: a head and lines."""
+    from repfl.paper_tables.core.claims import pairing
+
+    claims = [claim for result in results for claim in result.claims]
+    return _lines("differences between cells", pairing(claims)) if claims else []
+
+
+def _lines(corner: str, found: pd.DataFrame) -> list[list[str]]:
     lines = [
         [str(name), *map(str, line)]
         for name, line in zip(found.index, found.to_numpy(), strict=True)
     ]
-    return [["what the printed ± is taken for", *found.columns], *lines] if lines else []
+    return [[corner, *found.columns], *lines] if lines else []
 
 
 def _narrowed(result: Result, planned: Sequence[Planned]) -> Result:
@@ -271,6 +286,10 @@ def _wants(
     return found
 
 
+def _by_paper(parts: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
+    return {part["sheets"][0]["paper"]: part[name] for part in parts if part[name]}
+
+
 def _book(
     asked: Asked,
     parts: Sequence[Mapping[str, Any]],
@@ -297,7 +316,8 @@ def _book(
         {name: facts.of_method(name) for name in names},
         {name: facts.of_dataset(name, asked.planned) for name in datasets},
         facts.origins(runs),
-        {part["sheets"][0]["paper"]: part["readings"] for part in parts if part["readings"]},
+        _by_paper(parts, "readings"),
+        _by_paper(parts, "pairing"),
         Path(os.path.relpath(real_path(store.root), real_path(out))).as_posix(),
         str(out),
         facts.repository(),

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import stdtrit
 
 from repfl.bench.grid.grid import printed
-from repfl.paper_tables.core.claims import Sentence, judge
+from repfl.paper_tables.core.claims import Sentence, judge, pairing
 from repfl.paper_tables.core.conditions import (
     OPEN,
     Condition,
@@ -329,3 +329,16 @@ def test_intervals_of_sums_of_cells_cover_as_often_as_they_say(
         assert known is not None
         covered += abs(known.value) <= known.half()
     assert covered / draws == pytest.approx(0.95, abs=0.02 + 3 * (0.05 * 0.95 / draws) ** 0.5)
+
+
+def test_pairing_decides_what_independent_cells_leave_open() -> None:
+    """Two rows that move together over five seeds."""
+    shared = [60.0, 70.0, 65.0, 75.0, 68.0]
+    rows = {"a": [x + 1.0 + 0.1 * (i % 2) for i, x in enumerate(shared)], "b": shared}
+    values = frame({row: float(np.mean(each)) for row, each in rows.items()}, half=7.0).assign(
+        by_seed=[tuple(OfSeed(i, x, 0.0) for i, x in enumerate(each)) for each in rows.values()]
+    )
+    claim = weigh(cell("a", "c") > cell("b", "c"), values)
+    assert (claim.state, claim.unpaired) == (State.HOLDS, State.OPEN)
+    counts = pairing([claim, replace(claim, unpaired=None)])
+    assert list(counts[str(State.OPEN)]) == [1, 0]

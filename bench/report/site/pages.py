@@ -54,6 +54,7 @@ def pages(book: Book) -> Iterator[tuple[str, str]]:
             "paper.html.j2",
             s=summary,
             readings=book.readings.get(summary.paper),
+            pairing=book.pairing.get(summary.paper),
             notes=bool(notes),
             thumbs=_thumbs(summary),
         )
