@@ -14,7 +14,7 @@ from torch import Tensor
 
 from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State
-from repfl.algorithms.fedala import FedALA
+from repfl.algorithms.fedala import FedALA, draw_subset
 from tests.algorithms import plain, toys
 from tests.references import nets
 from tests.references.flbench import SIZES, Bench, ours, scored, theirs, watched
@@ -27,7 +27,8 @@ def picked(monkeypatch: pytest.MonkeyPatch, server: Any, run: Any) -> None:
 
     def shuffle(held: list[int]) -> None:
         run.fed.round = server.current_epoch + 1
-        first = [held[i] for i in run.method.pick(run.fed, server.trainer.worker.client_id)]
+        subset = draw_subset(run.fed, server.trainer.worker.client_id, 0.8, "random")
+        first = [held[i] for i in subset]
         held.sort(key=lambda index: first.index(index) if index in first else len(first))
 
     monkeypatch.setattr(

@@ -22,7 +22,7 @@ from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import State
 from repfl.algorithms.engine.batches import Batch
 from repfl.algorithms.engine.client import Client
-from repfl.algorithms.fedala import FedALA
+from repfl.algorithms.fedala import FedALA, draw_subset
 from repfl.algorithms.fedbabu import FedBABU
 from repfl.algorithms.math import simplex
 from tests.algorithms import plain, toys
@@ -87,7 +87,7 @@ def test_fedala_is_pfllibs_where_everybody_takes_part_or_searches(
     def first(low: int, high: int) -> int:
         round_, client = divmod(next(searches), fed.N)
         fed.round = round_ + 1
-        return int(run.method.pick(fed, client)[0])  # type: ignore[attr-defined]
+        return int(draw_subset(fed, client, 0.8, "block")[0])
 
     monkeypatch.setattr(import_module("utils.ALA"), "random", SimpleNamespace(randint=first))
     server.train()
