@@ -224,7 +224,9 @@ def regression_page(found: Regression) -> str:
 
 def verify(
     results: Results = None,
-    rerun: Annotated[int, typer.Option(help="re-run so many random cells and compare", min=0)] = 0,
+    rerun: Annotated[
+        int, typer.Option(help="re-run this number of random cells and compare", min=0)
+    ] = 0,
     seed: Annotated[int, typer.Option(help="of the choice of those cells", min=0)] = 0,
     measured: Annotated[
         bool, typer.Option("--measured", help="the published values instead of the store")

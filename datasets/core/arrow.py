@@ -81,7 +81,7 @@ def _features(root: Path) -> dict[str, Any]:
 
 
 def _only(root: Path, features: dict[str, Any], kind: str, classes: int | None = None) -> str:
-    """Return the column of a kind; of class labels, one of so many classes."""
+    """Return the column of a kind; of class labels, one with this number of classes."""
     names = [
         name
         for name, feature in features.items()

@@ -1,4 +1,4 @@
-"""Conditions on cells of a table: sums of cells that must be above zero, and so many of several.
+"""Conditions on cells of a table: sums above zero, and several of which some must hold.
 
 A sentence on accuracies is such a condition (`every(cell(a, c) > cell(b, c) for c in columns)`).
 """
@@ -52,7 +52,7 @@ def mean(forms: Iterable[Form]) -> Form:
 
 @dataclass(frozen=True)
 class Condition:
-    """A difference that must be above zero, or so many of several conditions."""
+    """A difference that must be above zero, or several conditions, of which a number must hold."""
 
     difference: Form = Form({})
     strict: bool = True

@@ -192,7 +192,7 @@ class Side:
 
 
 def join(answers: Sequence[bool | None], least: int) -> bool | None:
-    """Return whether so many of several answers are yes; None while that is open."""
+    """Return whether at least a number of answers are yes; None while that is open."""
     if answers.count(True) >= least:
         return True
     return False if len(answers) - answers.count(False) < least else None

@@ -196,16 +196,13 @@ def fig2_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
         lines = data[data["column"] == key(short)]
         tops = lines.groupby("label")["mean"].max().reindex(list(methods))
         sign = -1 if metric == "accuracy_upper_bound" else 1
-        bound = partial(_clear, sign=sign, bound=stated(rows))
         found.append(
             counted(
-                *(
-                    name,
-                    words,
-                    evidence.scale,
-                    {str(m): float(top) for m, top in tops.items()},
-                    bound,
-                ),
+                name,
+                words,
+                evidence.scale,
+                {str(m): float(top) for m, top in tops.items()},
+                partial(_clear, sign=sign, bound=stated(rows)),
                 ours_are="highest points of the curves as drawn (1 seed)",
                 sources=tuple(rows["source"]),
                 full_scale_only=True,
@@ -222,13 +219,10 @@ def _clear(value: float, sign: int, bound: float) -> bool | None:
 
 def fig3_claims(evidence: Evidence, _: pd.DataFrame) -> tuple[Claim, ...]:
     """Section V-C on Dir(0.5)."""
-    rows, shorts = (
-        told(evidence.published, metric="rounds_to_near_optimum"),
-        ("cifar10", "cifar100"),
-    )
+    rows = told(evidence.published, metric="rounds_to_near_optimum")
     logged = logs.curves("Dir(0.5)").query("method == @OURS")
     below, filed = {}, {}
-    for short in shorts:
+    for short in ("cifar10", "cifar100"):
         done = pick(evidence, row=OURS, column=key(short, "0.5"), done=True)
         curve = evidence.rounds(list(done["id"]), "post_agg/pooled")
         scored = 100 * curve.groupby(ROUND)["value"].mean()
