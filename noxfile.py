@@ -124,8 +124,8 @@ def regress(session: nox.Session) -> None:
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Speed beside plain PyTorch and the roofline; the figures are kept as JSON. Needs a machine
-    that does nothing else.
+    """Speed beside plain PyTorch; the figures are kept as JSON. Needs a machine that does nothing
+    else.
     """
     install(session, "dev")
     kept = Path("benchmarks", f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json")

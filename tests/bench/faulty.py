@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -52,19 +51,6 @@ def misbehave(name: str) -> object:
 @misbehave("test-slow")
 class Slow(Steady):
     """Takes its time and is right."""
-
-
-@misbehave("test-logged")
-class Logged(Steady):
-    """Takes its time, and writes down that it has come to its end: which process, which clients,
-    which seed.
-    """
-
-    def round(self, state: State, fed: Federation) -> State:
-        if fed.round == fed.rounds:
-            with Path(os.environ["REPFL_TEST_LOG"]).open("a") as file:
-                file.write(f"{os.getpid()} {fed.N} {fed.streams.seed}\n")
-        return super().round(state, fed)
 
 
 @misbehave("test-raise")

@@ -1,6 +1,4 @@
-"""Every figure has beside it what plain PyTorch does in the same run, in turns with it, and the
-device's roofline.
-"""
+"""Every figure has beside it what plain PyTorch does in the same run, in turns with it."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from repfl.bench.run.machine import keep_freed_memory
 from tests.speed.clients import synchronise
 
 ROWS = pytest.StashKey[list[tuple[str, ...]]]()
-HEAD = ("figure", "measured", "unit", "of plain PyTorch", "of the roofline")
+HEAD = ("figure", "measured", "unit", "of plain PyTorch")
 
 
 class Figure:
@@ -33,12 +31,9 @@ class Figure:
         device: str = "cpu",
         plain: Callable[[], Any] | None = None,
         plain_amount: float | None = None,
-        least: float | None = None,
         rounds: int = 5,
     ) -> float:
-        """Units per second of `work`, which does `amount` of them; `plain` does `plain_amount`; no
-        unit takes less than `least` seconds.
-        """
+        """Units per second of `work`, which does `amount` of them; `plain` does `plain_amount`."""
         beside: list[float] = []
 
         def timed(what: Callable[[], Any]) -> float:
@@ -59,7 +54,7 @@ class Figure:
         self.benchmark.pedantic(lambda: own.append(timed(work)), setup=before, rounds=rounds)
         speed = amount / median(own)
         ratio = None if plain is None else speed * median(beside) / (plain_amount or amount)
-        self.keep(speed, unit, ratio, None if least is None else speed * least)
+        self.keep(speed, unit, ratio)
         return speed
 
     def once(self, measure: Callable[[], float], unit: str) -> float:
@@ -68,20 +63,12 @@ class Figure:
         self.keep(value, unit)
         return value
 
-    def keep(
-        self, value: float, unit: str, plain: float | None = None, roofline: float | None = None
-    ) -> None:
-        found = {
-            "value": value,
-            "unit": unit,
-            "of plain PyTorch": plain,
-            "of the roofline": roofline,
-        }
-        self.benchmark.extra_info |= {
-            name: shown for name, shown in found.items() if shown is not None
-        }
-        shares = ("" if share is None else f"{share:.2f}" for share in (plain, roofline))
-        self.rows.append((self.name, f"{value:,.4g}", unit, *shares))
+    def keep(self, value: float, unit: str, plain: float | None = None) -> None:
+        found = {"value": value, "unit": unit, "of plain PyTorch": plain}
+        self.benchmark.extra_info |= {k: shown for k, shown in found.items() if shown is not None}
+        self.rows.append(
+            (self.name, f"{value:,.4g}", unit, "" if plain is None else f"{plain:.2f}")
+        )
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.speed import roofline
 from tests.speed.clients import DEVICES, federation
 from tests.speed.conftest import Figure
 from tests.speed.plain import NETS, Plain
@@ -30,11 +29,9 @@ def test_client_steps(figure: Figure, device: str, stack: int, batch: int, model
     steps = 24 if device == "cuda" else STEPS[model] if stack == 1 else max(1, STEPS[model] // 6)
     fed = federation(model, (batch * steps,) * stack, device, batch=batch, stack=stack)
     start, plain = fed.new_model().expand(stack, -1), Plain(model, fed)
-    least = roofline.of_step(plain).seconds(device)
     beside: dict[str, Any] = {
         "plain": plain.train,
         "plain_amount": steps,
-        "least": least,
         "rounds": 3 if model in LONG else 5,
         "device": device,
     }
@@ -47,11 +44,9 @@ def test_scoring(figure: Figure, device: str, model: str) -> None:
     samples, clients = 100, 4 if device == "cpu" else 100
     fed = federation(model, (1,) * clients, device, test=samples)
     weights, plain = fed.new_model().expand(clients, -1), Plain(model, fed)
-    least = roofline.of_scoring(plain, samples).seconds(device) / samples
     how: dict[str, Any] = {
         "plain": lambda: plain.score(samples),
         "plain_amount": samples,
-        "least": least,
         "device": device,
     }
     scored = figure.rate(

@@ -14,7 +14,6 @@ from statistics import median
 from time import process_time
 
 import pytest
-from matplotlib.figure import Figure as Canvas
 
 from repfl.bench.run.machine import keep_freed_memory
 from tests.speed.clients import run_of
@@ -70,25 +69,6 @@ def test_a_round_costs_what_its_participants_cost(figure: Figure, method: str) -
         return many / few
 
     assert figure.once(ratio, "times the seconds of 100 clients") < 1.3
-
-
-def test_the_figure_shows_every_method() -> None:
-    """Drawn into `benchmarks/`."""
-    canvas = Canvas(figsize=(7, 3), layout="constrained")
-    axes = canvas.subplots(1, 2)
-    for method in METHODS:
-        found = [measured(method, clients) for clients in CLIENTS]
-        axes[0].plot(CLIENTS, [each["bytes"] / 1e9 for each in found], marker="o", label=method)
-        axes[1].plot(CLIENTS, [each["seconds"] for each in found], marker="o")
-        print(method, [{name: float(f"{value:.3g}") for name, value in f.items()} for f in found])
-    for axis, label in zip(axes, ("peak memory, GB", "CPU seconds per round"), strict=True):
-        axis.set(xscale="log", xlabel="clients, of whom 100 take part", ylabel=label)
-        axis.set_ylim(bottom=0)
-    axes[0].legend(frameon=False, fontsize="small")
-    path = ROOT / "benchmarks" / "many_clients.png"
-    path.parent.mkdir(exist_ok=True)
-    canvas.savefig(path, dpi=150)
-    assert len(axes[1].lines) == len(METHODS)
 
 
 if __name__ == "__main__":

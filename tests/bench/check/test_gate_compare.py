@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from repfl.bench.check.gate import Regression
-from repfl.bench.check.gate_compare import CLOSE, Move, difference
-from repfl.bench.cli.check import regression_page
-from repfl.bench.cli.printing import escaped
+from repfl.bench.check.gate_compare import CLOSE, difference
 
 KEY = "fedobp[norm=none] everybody 1"
 ENTRY: dict[str, Any] = {
@@ -112,32 +109,3 @@ def test_seeds_of_one_method_and_recipe_are_one_move() -> None:
         0.5,
         0.5,
     )
-
-
-FOUND = Regression(
-    "reference.json",
-    2,
-    1,
-    [
-        Move(
-            "fedobp[norm=none]",
-            "everybody",
-            (1, 2),
-            2,
-            3,
-            0.5,
-            0.6,
-            "round 1, theta/conv: 0.1 -> 0.2 (+1e+02 %)",
-        )
-    ],
-    ["a note about [/] | and `ticks`"],
-)
-
-
-def test_markdown_keeps_names_and_columns() -> None:
-    page = regression_page(FOUND)
-    (row,) = [line for line in page.splitlines() if line.startswith("| fedobp")]
-    assert row.replace("\\", "").count("fedobp[norm=none]") == 1
-    assert row.replace("\\|", "").count("|") == 9
-    assert r"\[/\] \| and \`ticks\`" in page
-    assert escaped("<b>") == r"\<b\>"

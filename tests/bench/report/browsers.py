@@ -1,6 +1,4 @@
-"""The browsers of this machine. Where they must be there, as in CI, their absence is a failure;
-elsewhere it is a reason to skip.
-"""
+"""The Chromium of this machine. Its absence fails in CI and skips elsewhere."""
 
 from __future__ import annotations
 
@@ -18,17 +16,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
-FIREFOX = ("firefox-esr", "firefox")
 REQUIRED = os.environ.get("REPFL_BROWSERS") == "required"
-
-
-def binary(names: tuple[str, ...]) -> str:
-    """Where a browser is; without one, the test ends here."""
-    found = next((path for name in names if (path := shutil.which(name))), None)
-    if found is None:
-        absent(f"no {names[0]} on this machine")
-    assert found is not None
-    return found
 
 
 def absent(why: str) -> None:
@@ -45,8 +33,11 @@ def chromium() -> Iterator[Any]:
         absent("no Playwright in this environment")
     from playwright.sync_api import sync_playwright
 
+    binary = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
+    if binary is None:
+        absent("no Chromium on this machine")
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=binary(CHROMIUM), args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=binary, args=["--no-sandbox"])
         yield browser
         browser.close()
 

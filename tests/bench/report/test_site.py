@@ -1,4 +1,4 @@
-"""The pages in real browsers: complete, silent, sortable, searchable, usable by keyboard and on a
+"""The pages in a real browser: complete, silent, sortable, searchable, usable by keyboard and on a
 phone, in light and dark.
 """
 
@@ -14,7 +14,6 @@ import pytest
 
 from repfl.bench.report.sheet import Book
 from tests.bench.report.browsers import Watched, axe, chromium
-from tests.bench.report.firefox import Firefox
 
 NUMBER = "#fedavg.easy"
 
@@ -35,9 +34,6 @@ def watched(browser: Any, folder: Path, book: Book) -> Iterator[Watched]:
     page.close()
     assert found.complaints == []
     assert found.outside == []
-
-
-# -- Chromium --------------------------------------------------------------------------------------
 
 
 def test_every_page_opens_in_silence(watched: Watched, folder: Path) -> None:
@@ -214,38 +210,3 @@ def test_axe_finds_nothing_serious(browser: Any, folder: Path, book: Book, schem
         ]
     page.close()
     assert found == []
-
-
-# -- Firefox ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
-    with Firefox(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
-
-
-@pytest.mark.slow
-def test_firefox_shows_the_same(firefox: Firefox, folder: Path, book: Book) -> None:
-    firefox.open(folder / "paper-a" / "table1.html", NUMBER)
-    assert firefox.run("document.querySelector('#number h1').textContent") == (
-        "FedAvg: CIFAR-10, α = 0.1"
-    )
-    assert firefox.run("document.querySelectorAll('#curve path').length") == 3
-    firefox.run("document.querySelector('#number .crumbs a').click()")
-    head = "document.querySelectorAll('#t thead tr:last-child th')[1]"
-    firefox.run(f"{head}.querySelector('button').click()")
-    assert firefox.run(f"{head}.getAttribute('aria-sort')") == "descending"
-    firefox.open(folder / "compare.html", "#FedAvg/Separate")
-    assert "3 of 3 columns" in firefox.run("document.querySelector('#verdict').textContent")
-    firefox.open(folder / "index.html")
-    script = (
-        "(() => { const i = document.querySelector('#search'); i.value = 'fedavg';"
-        " i.dispatchEvent(new Event('input'));"
-        " return document.querySelectorAll('#hits a').length; })()"
-    )
-    assert firefox.run(script) >= 1
-    assert firefox.run("document.documentElement.scrollWidth <= innerWidth")
-    loaded = "performance.getEntriesByType('resource').map(e => e.name)"
-    assert [url for url in firefox.run(loaded) if not url.startswith("file:")] == []
-    assert firefox.complaints() == []

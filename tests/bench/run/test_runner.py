@@ -5,21 +5,17 @@ nothing half-done is seen.
 from __future__ import annotations
 
 import os
-import random
 import re
 import signal
-import subprocess
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from repfl.bench.run import runner
 from repfl.bench.store.store import Store
-from tests.bench.conftest import FAULTY, GRID, Said, repfl, start
+from tests.bench.conftest import FAULTY, GRID, repfl, start
 
 SLOW = GRID.replace("rounds = 2", "rounds = 12").replace(
     '{ label = "FedAvg", method = "fedavg" }]\nrecipes = ["two", "three"]',
@@ -57,40 +53,6 @@ def digests(results: Path) -> dict[str, dict[str, str]]:
 def nothing_left(results: Path) -> bool:
     running = results / ".running"
     return not running.exists() or not list(running.iterdir())
-
-
-def kill(process: subprocess.Popen[str], number: int) -> None:
-    os.killpg(process.pid, number)
-    process.wait(60)
-
-
-def strike(process: subprocess.Popen[str], results: Path, seconds: float) -> bool:
-    """Kill everything that a run started, so many seconds after it took up its first cell; whether
-    it was at work then.
-    """
-    while process.poll() is None and not list(results.glob(".running/*.lock")):
-        time.sleep(0.02)
-    time.sleep(seconds)
-    kill(process, signal.SIGKILL)
-    return bool(list(results.glob(".running/*.lock")))
-
-
-@pytest.mark.slow
-def test_a_run_killed_at_random_ends_with_the_bits_of_one_that_was_not(
-    tmp_path: Path, faulty: Path, here: Callable[..., Said]
-) -> None:
-    grid, killed, rng = slow_grid(tmp_path), tmp_path / "killed", random.Random(0)
-    inline = ("--executor", "inline")
-    assert here(*command(grid, tmp_path / "whole", *inline)).code == 0
-    struck = 0
-    for _ in range(2):
-        process = start(*command(grid, killed, *inline, "--method", "test-slow"))
-        struck += strike(process, killed, rng.uniform(0.0, 1.5))
-        digests(killed)
-    assert struck
-    assert here(*command(grid, killed, *inline)).code == 0
-    assert digests(killed) == digests(tmp_path / "whole")
-    assert nothing_left(killed)
 
 
 def test_a_signal_is_answered_at_once_and_a_second_one_obeyed() -> None:
@@ -173,29 +135,3 @@ def test_surroundings_change_no_bit(tmp_path: Path) -> None:
     found = digests(tmp_path / "one")
     assert found == digests(tmp_path / "elsewhere" / "other")
     assert len(found) == len(methods)
-
-
-@pytest.mark.slow
-def test_four_runners_on_sixty_cells_with_one_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log, grid, results = tmp_path / "log", tmp_path / "tests.toml", tmp_path / "r"
-    monkeypatch.setenv("REPFL_TEST_LOG", str(log))
-    many = f"seeds = {list(range(30))}"
-    grid.write_text(SLOW.replace("test-slow", "test-logged").replace("seeds = [0, 1]", many))
-    how = ("--method", "test-logged", "--executor", "inline")
-    runners = [start(*command(grid, results, *how)) for _ in range(4)]
-    while len(Store(results).ids()) < 12:
-        time.sleep(0.1)
-        assert all(runner.poll() is None for runner in runners)
-    kill(runners[0], signal.SIGKILL)
-    outputs = [runner.communicate(timeout=600)[0] for runner in runners[1:]]
-    assert [runner.returncode for runner in runners[1:]] == [0, 0, 0], outputs
-    assert len(digests(results)) == 60
-    assert nothing_left(results)
-    lines = [tuple(map(int, line.split())) for line in log.read_text().splitlines()]
-    ended = Counter(line[1:] for line in lines)
-    assert len(ended) == 60
-    # the one that the killed runner had computed and not stored yet
-    assert sum(ended.values()) <= 61
-    assert len({line[0] for line in lines}) == 4

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.conftest import FAULTY, GRID, ROOT, environment
+from tests.bench.conftest import FAULTY, ROOT, environment
 from tests.bench.run.test_runner import CELLS, SLOW, digests, nothing_left
 
 (SCRIPT,) = re.findall(
@@ -77,17 +77,6 @@ def test_the_job_file_is_a_script_that_slurm_takes() -> None:
     options = [line for line in lines if line.startswith("#SBATCH")]
     assert lines[1 : 1 + len(options)] == options  # Slurm reads no further than the first command
     assert all(re.fullmatch(r"#SBATCH --[a-z-]+(=\S+)?", line) for line in options)
-
-
-@pytest.mark.slow
-def test_an_array_of_shards_on_one_store_runs_every_cell_once(tmp_path: Path) -> None:
-    made = farm(tmp_path, GRID)
-    jobs = [made.submit(task, 3) for task in (1, 2, 3)]
-    said = [job.communicate(timeout=300)[0] for job in jobs]
-    assert [job.returncode for job in jobs] == [0, 0, 0], said
-    computed = [int(count) for text in said for count in re.findall(r"(\d+) computed", text)]
-    assert sum(computed) == len(digests(made.results)) == 8
-    assert nothing_left(made.results)
 
 
 @pytest.mark.slow
