@@ -8,4 +8,3 @@ import os
 
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before anything imports torch
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or every process would compile torch anew
-os.environ.pop("GITHUB_STEP_SUMMARY", None)  # what tests write is no page of the job they run in

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,14 +21,13 @@ from repfl.bench.cli.options import (
     Workers,
     select,
 )
-from repfl.bench.cli.printing import escaped, markdown_table, publish, screen, table, waiting
+from repfl.bench.cli.printing import screen, table, waiting
 from repfl.bench.errors import FINDING, FINE, UserError, unknown
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
     from repfl.bench.check.gate import Regression
     from repfl.bench.check.gate_compare import Move
-    from repfl.bench.evidence.changes import Change
 
 
 def check(
@@ -48,9 +47,6 @@ def check(
         bool, typer.Option("--accept", help="take today's numbers as the reference")
     ] = False,
     reason: Annotated[str, typer.Option(help="why they are right; kept in the reference")] = "",
-    markdown: Annotated[
-        Path | None, typer.Option(help="also write what was found to this file")
-    ] = None,
     workers: Workers = None,
     plugin: Plugins = None,
 ) -> int:
@@ -69,16 +65,9 @@ def check(
         print(f"reference written: {path}")
         return FINE
     names = method or own
-    codes, pages = [], []
-    if names or promise:
-        code, page = _contract(names, promise or ())
-        codes.append(code)
-        pages.append(page)
+    codes = [_contract(names, promise or ())] if names or promise else []
     if not promise and (not names or reference or _in_gate(names)):
-        regression = gate.check(reference, names, workers, files)
-        codes.append(_show_regression(regression))
-        pages.append(regression_page(regression))
-    publish("\n\n".join(pages) + "\n", markdown)
+        codes.append(_show_regression(gate.check(reference, names, workers, files)))
     return max(codes)
 
 
@@ -110,12 +99,9 @@ def _in_gate(names: Sequence[str]) -> bool:
 
 # -- the contract ----------------------------------------------------------------------------------
 
-Said = Mapping[tuple[str, str], Sequence[str]]
-"""What is wrong in every situation (empty: nothing), by method and promise."""
 
-
-def _contract(names: Sequence[str], promises: Sequence[str]) -> tuple[int, str]:
-    """Check the contract of methods; return the exit code and a page."""
+def _contract(names: Sequence[str], promises: Sequence[str]) -> int:
+    """Check the contract of methods; return the exit code."""
     from repfl.algorithms.core.method import methods
     from repfl.bench.check.contract import CONTRACT
     from repfl.bench.check.contract import check as check_contract
@@ -126,7 +112,7 @@ def _contract(names: Sequence[str], promises: Sequence[str]) -> tuple[int, str]:
         if promise not in known:
             raise unknown("promise", promise, known)
     names = list(names) or sorted(methods())
-    said: dict[tuple[str, str], list[str]] = {}
+    broken = 0
     for name in names:
         entry(name)
         seen = Counter[str]()
@@ -134,7 +120,7 @@ def _contract(names: Sequence[str], promises: Sequence[str]) -> tuple[int, str]:
             for promise, case, wrong in check_contract(name, [known[each] for each in promises]):
                 situation = f"{case.model}, participation {case.participation:g}"
                 status.update(f"{name}: {promise} ({situation}) ...")
-                said.setdefault((name, promise), []).append(wrong and f"{situation}: {wrong}")
+                broken += bool(wrong)
                 seen[wrong] += 1
                 if seen[wrong] == 1 if wrong else len(names) == 1:
                     verdict = f"BROKEN  {name}" if wrong else f"kept    {name}"
@@ -143,22 +129,8 @@ def _contract(names: Sequence[str], promises: Sequence[str]) -> tuple[int, str]:
         for wrong, count in seen.items():
             if wrong and count > 1:
                 print(f"        {name}: {count - 1} more times: {wrong}")
-    broken = sum(bool(wrong) for each in said.values() for wrong in each)
     print(f"{len(names)} methods, {broken} broken promises")
-    return FINDING if broken else FINE, contract_page(said)
-
-
-def contract_page(said: Said) -> str:
-    """Return a section for the page of a pull request; of a broken promise the first finding."""
-    rows, broken = [], 0
-    for (name, promise), each in said.items():
-        wrong = [text for text in each if text]
-        verdict = f"broken in {len(wrong)} of {len(each)}" if wrong else "kept"
-        rows.append((name, promise, verdict, wrong[0] if wrong else ""))
-        broken += bool(wrong)
-    title = f"Contract: {broken} of {len(rows)} promises broken" if broken else "Contract: kept"
-    heads = ("method", "promise", "verdict", "situation and finding")
-    return f"## {title}\n\n{markdown_table(heads, rows)}"
+    return FINDING if broken else FINE
 
 
 # -- the gate --------------------------------------------------------------------------------------
@@ -187,7 +159,10 @@ def _show_regression(found: Regression) -> int:
         out.print(rows)
     for note in found.notes:
         out.print(f"note: {note}")
-    out.print(_last_line(found))
+    moved = len(found.moved) or "nothing"
+    out.print(
+        f"{found.cells} cells of {found.methods} methods against {found.reference}: {moved} moved"
+    )
     return FINDING if found.moved else FINE
 
 
@@ -202,23 +177,6 @@ def _cells(move: Move) -> tuple[str, ...]:
     return (move.spec, move.recipe, seeds, " -> ".join(versions), *numbers, gap, move.why)
 
 
-def _last_line(found: Regression) -> str:
-    moved = len(found.moved) or "nothing"
-    return (
-        f"{found.cells} cells of {found.methods} methods against {found.reference}: {moved} moved"
-    )
-
-
-def regression_page(found: Regression) -> str:
-    """Return a section for the page of a pull request."""
-    title = "Accuracy gate: " + (f"{len(found.moved)} moved" if found.moved else "nothing moved")
-    parts = [f"## {title}", escaped(_last_line(found))]
-    if found.moved:
-        parts.append(markdown_table(HEADS, map(_cells, found.moved), NUMBERS))
-    parts += [f"- {escaped(note)}" for note in found.notes]
-    return "\n\n".join(parts)
-
-
 # -- stored and published results ------------------------------------------------------------------
 
 
@@ -231,14 +189,6 @@ def verify(
     measured: Annotated[
         bool, typer.Option("--measured", help="the published values instead of the store")
     ] = False,
-    against: Annotated[
-        str,
-        typer.Option(
-            metavar="COMMIT",
-            help="what the published values of this clone change in those of a commit; for a pull"
-            " request",
-        ),
-    ] = "",
     paper: Papers = None,
     plugin: Plugins = None,
 ) -> int:
@@ -248,8 +198,6 @@ def verify(
     from repfl.bench.store.store import Store
 
     plugins.load(plugin or ())
-    if against:
-        return _review(against)
     if paper and not measured:
         raise UserError("verify --paper needs --measured: the values that came with the code")
     with waiting("checking"):
@@ -266,33 +214,6 @@ def verify(
     count = len(found.findings)
     print(f"{found.records} records checked{again}: {count or 'no'} finding{'s' * (count != 1)}")
     return FINDING if found.findings else FINE
-
-
-def _review(commit: str) -> int:
-    """Print what the published lines of this clone change; a refused line is a finding."""
-    from repfl.bench.evidence import changes
-
-    with waiting("comparing published lines"):
-        found = changes.since(commit)
-    page = "\n".join(_review_lines(commit, found))
-    publish(f"{page}\n")
-    screen().print(page, soft_wrap=True)
-    return FINDING if any(change.refused for change in found) else FINE
-
-
-def _review_lines(commit: str, found: Sequence[Change]) -> Iterator[str]:
-    """Yield changes as Markdown, which a terminal shows as well; the refused ones first."""
-    counts = Counter(change.kind for change in found)
-    told = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "nothing changed"
-    refused = sum(change.refused for change in found)
-    yield from (f"# Measured lines since {commit}", "", f"{told}; {refused or 'none'} refused.")
-    if found:
-        rows = [
-            (f"{'REFUSED' if change.refused else 'taken'}: {change.kind}", *change[1:-1])
-            for change in sorted(found, key=lambda change: not change.refused)
-        ]
-        yield ""
-        yield markdown_table(("", "paper", "scale", "line", "value", "remark"), rows)
 
 
 def collect(

@@ -37,18 +37,6 @@ DATA_COMMANDS: dict[str, Callable[..., Any]] = {
     "import": data.import_files,
     "show": data.show_split,
 }
-FORMER = {
-    "methods": "`repfl list methods`; of one method `repfl info NAME`",
-    "datasets": "`repfl list datasets`",
-    "models": "`repfl list models`",
-    "partitions": "`repfl list partitions`",
-    "recipes": "`repfl list recipes`",
-    "artefacts": "`repfl list artefacts`",
-    "best": "`repfl show PAPER/ARTEFACT`",
-    "evidence": "`repfl show NAME`",
-    "review": "`repfl verify --against OLD`",
-}
-"""Commands of earlier versions, and what does the same today."""
 
 
 def command_line() -> Any:
@@ -129,8 +117,6 @@ def _say(message: object, code: int) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     """Hand the arguments to the command's function; its return value is the exit code."""
-    if arguments and arguments[0] in FORMER:
-        return _say(f"`repfl {arguments[0]}` is now {FORMER[arguments[0]]}", INPUT)
     parser = command_line()
     try:
         result = parser.main(arguments or ["--help"], prog_name="repfl", standalone_mode=False)

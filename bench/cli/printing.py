@@ -1,20 +1,17 @@
-"""What commands print: tables, a plan, the end of a run, pages of a continuous integration."""
+"""What commands print: tables, a plan, the end of a run."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from repfl.bench.errors import UserError
 from repfl.datasets.core.paths import real_path
 
 if TYPE_CHECKING:
@@ -30,8 +27,6 @@ Recommend = Callable[..., str]
 
 LONG = 600
 """Seconds of computing from which half the time is worth a hint."""
-SUMMARY = "GITHUB_STEP_SUMMARY"
-"""The variable by which GitHub's runners name the page of a job."""
 
 
 def screen() -> Console:
@@ -217,36 +212,3 @@ def show_report(found: Reported) -> None:
     for problem in found.problems:
         out.print(f"problem: {problem}", soft_wrap=True)
     out.print(f"\nreport: {real_path(found.page)}", soft_wrap=True)
-
-
-# -- Markdown, for pull requests -------------------------------------------------------------------
-
-
-def publish(markdown: str, file: Path | None = None) -> None:
-    """Write a page to a file of the user's, and to the summary of a continuous-integration job."""
-    places = [(file, "w", "--markdown")] if file is not None else []
-    if os.environ.get(SUMMARY):
-        places.append((Path(os.environ[SUMMARY]), "a", SUMMARY))
-    for path, mode, name in places:
-        try:
-            with path.open(mode, encoding="utf-8") as stream:
-                stream.write(markdown)
-        except OSError as error:
-            raise UserError(f"{name} {path}: cannot be written: {error.strerror}") from None
-
-
-def markdown_table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()
-) -> str:
-    """Return a Markdown table of plain texts."""
-    numbers = set(right)
-    rule = ["---:" if index in numbers else "---" for index in range(len(heads))]
-    lines = [list(heads), rule, *([escaped(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def escaped(text: str) -> str:
-    """Return a text that Markdown shows as it is."""
-    return "".join(
-        f"\\{letter}" if letter in "\\`*_[]<>|#~$&" else letter for letter in " ".join(text.split())
-    )

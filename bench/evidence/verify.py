@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -143,14 +143,30 @@ def of_published(
                     f"{known.file}: {len(unplanned)} cells are of no grid any more, such as"
                     f" {unplanned[0][:12]}; not used"
                 )
-            subjects += [
-                Subject(line.record, line, known) for line in known.lines if line.cell in planned
-            ]
+            lines = [line for line in known.lines if line.cell in planned]
+            subjects += [Subject(line.record, line, known) for line in lines]
+            found.findings += _far_apart(lines, known)
+            if stale := sum(not line.standing.current for line in lines):
+                found.notes.append(
+                    f"{known.file}: stale lines: {stale}; `repfl plan --stale` says why"
+                )
     if not found.records and not found.findings:
         place = measured.folder_of(papers[0] if papers else "*", root)
         raise UserError(f"no published results under {place}; `repfl collect` writes them")
     _check(subjects, rerun, seed, found)
     return found
+
+
+def _far_apart(lines: Sequence[Line], known: Measured) -> Iterator[str]:
+    """Yield the lines that lie further from another one of their cell than noise explains."""
+    for line in lines:
+        for other in known.others(line):
+            if line.key < other.key and not agreement.agree(line, other, known):
+                yield (
+                    f"{known.file}: cell {line.cell[:12]}: the lines of {line.contributor} and"
+                    f" {other.contributor} are {100 * agreement.gap(line, other):.2f} points apart;"
+                    f" the noise of a run explains {100 * agreement.allowed(line, known):.2f}"
+                )
 
 
 def cells_of(paper: str, scale: str) -> list[Planned]:

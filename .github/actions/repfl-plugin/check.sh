@@ -1,25 +1,23 @@
 #!/usr/bin/env bash
 # Contract and gate of $METHODS, registered by the files in $PLUGIN, against $REFERENCE.
-# The tables go to $PAGE; repfl itself writes them into the job's summary.
+# What repfl prints goes to the log, to $PAGE and into the job's summary.
 set -u
 
 asked=()
 for file in $PLUGIN; do asked+=(--plugin "$file"); done
 for name in $METHODS; do asked+=(--method "$name"); done
-gate=(--reference "$REFERENCE")
+gate=()
+if [ -f "$REFERENCE" ]; then gate=(--reference "$REFERENCE"); fi
 code=0
-rm -f "$PAGE"
-
-if [ -f "$REFERENCE" ]; then
-  repfl check "${asked[@]}" "${gate[@]}" --markdown "$PAGE" || code=$?
-else
-  repfl check "${asked[@]}" --markdown "$PAGE" || code=$?
-  {
-    echo
-    echo "## Accuracy gate: no reference"
-    echo
-    echo "Make one, and commit it: \`repfl check ${asked[*]} ${gate[*]} --accept --reason \"first\"\`"
-  } | tee -a "$PAGE" >> "${GITHUB_STEP_SUMMARY:-/dev/null}"
-fi
-if [ ! -s "$PAGE" ]; then echo "Nothing was compared; see the log of the job." > "$PAGE"; fi
+{
+  echo '```'
+  repfl check "${asked[@]}" "${gate[@]}" 2>&1 || code=$?
+  echo '```'
+  if [ ! -f "$REFERENCE" ]; then
+    echo "There is no reference for the accuracy gate. Make one, and commit it:"
+    echo "\`repfl check ${asked[*]} --reference $REFERENCE --accept --reason \"first\"\`"
+  fi
+} > "$PAGE"
+cat "$PAGE"
+cat "$PAGE" >> "${GITHUB_STEP_SUMMARY:-/dev/null}"
 exit "$code"

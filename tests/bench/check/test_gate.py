@@ -82,7 +82,6 @@ def _short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("repfl.bench.run.runner.choose_executor", lambda *_: ("inline", 1))
     # the contract of a named method has tests of its own
     monkeypatch.setattr(contract, "check", lambda *_: [])
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
 
 
 def seeds(patch: pytest.MonkeyPatch, *values: int) -> None:
@@ -212,25 +211,6 @@ def test_what_one_side_lacks_is_a_finding(
     }
     assert "not in the reference" in said["everybody", (3,)]
     assert "no longer a cell of the gate" in said["everybody", (1,)]
-
-
-def test_a_page_for_ci_is_written_where_it_is_asked_for(
-    reference: Path, here: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(gate, "entries", lambda *_: {})
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    (tmp_path / "summary.md").write_text("tests passed\n")
-    assert (
-        here("check", "--reference", reference, "--markdown", tmp_path / "page.md", *METHOD).code
-        == 1
-    )
-    page, summary = (tmp_path / "page.md").read_text(), (tmp_path / "summary.md").read_text()
-    assert "## Accuracy gate: 3 moved" in page
-    assert summary == "tests passed\n" + page
-    said = here(
-        "check", "--reference", reference, "--markdown", tmp_path / "none" / "page.md", *METHOD
-    )
-    assert (said.code, said.err.count("\n")) == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -342,3 +342,18 @@ def test_what_needs_absent_data_is_not_computed_again(
     found = of_store(store, rerun=1)
     assert (found.findings, found.rerun) == ([], 0)
     assert found.notes == ["1 record needs the data of digits, not here; not computed again"]
+
+
+def test_lines_of_a_cell_that_the_noise_does_not_explain_are_a_finding(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = measured.read(PAPER, "smoke", copy / "papers")
+    line = known.lines[0]
+    digests = {**line.digests, "state": "e" * 64}
+    made = {**line.record.provenance, "contributor": "visitor", "digests": digests}
+    known.add(replace(line, record=replace(line.record, provenance=made)))
+    measured.write(known)
+    assert of_published([PAPER], root=copy / "papers").findings == []
+    monkeypatch.setattr("repfl.bench.evidence.agreement.agree", lambda *_: False)
+    (finding,) = of_published([PAPER], root=copy / "papers").findings
+    assert "the lines of founders and visitor are 0.00 points apart" in finding
