@@ -1,7 +1,8 @@
 """Sentences of a paper, compared with its own printed numbers and with ours.
 
 A `Sentence` is data: its words, and a condition on cells of a table, which `judged` weighs on both
-sides (`conditions`, `sides`). `counted` is the form of sentences on numbers that stand in no table.
+sides (`conditions`, `sides`). `counted` is the form of sentences on numbers that stand in no table,
+`tried` of statements on equations.
 `Claim.holds` keeps what smaller scales and few seeds suggest from being a verdict.
 """
 
@@ -11,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -151,6 +153,49 @@ def counted(
     detail = "; ".join(filter(None, said))
     printed = answer(theirs) if theirs else None
     return Claim(name, text, answer(ours), detail, scale, printed, **flags)
+
+
+def close(value: float) -> bool | None:
+    """Return whether a cosine, a rank correlation or a ratio is near one: it is from 0.9 on, it is
+    not below 0.5, and between them nothing is said.
+    """
+    return True if value >= 0.9 else False if value < 0.5 else None
+
+
+@dataclass(frozen=True)
+class Proposition:
+    """A statement on an equation: it is tried on the numbers of `propositions.csv` whose quantity
+    begins so.
+    """
+
+    name: str
+    text: str
+    quantity: str
+    met: Callable[[float], bool | None] = close
+    on: str = "a toy with digits"
+
+
+def tried(
+    folder: Path, scale: str, said: Iterable[Proposition], numbers: pd.DataFrame | None = None
+) -> tuple[Claim, ...]:
+    """Return what becomes of a paper's statements on equations. They are checks of the suite's, on
+    data of its own, so the scale of runs does not enter them. Seeds count by their mean.
+    """
+    found = pd.read_csv(folder / "propositions.csv") if numbers is None else numbers
+    made = []
+    for each in said:
+        kept = found[found["quantity"].str.startswith(each.quantity)]
+        means = kept.groupby(["quantity", "round"], as_index=False)["value"].mean()
+        parts = {
+            f"{quantity.removeprefix(each.quantity).lstrip(', ')} round {round_}".strip(): value
+            for quantity, round_, value in means.itertuples(index=False)
+        }
+        seeds = kept["seed"].nunique()
+        text = f"On {each.on}: {each.text}"
+        ours = f"{each.quantity} ({f'means of {seeds} seeds' if seeds > 1 else '1 seed'})"
+        claim = counted(each.name, text, scale, parts, each.met, ours_are=ours, free=True)
+        made.append(replace(claim, ours=True))
+    return tuple(made)
 
 
 def wide(frame: pd.DataFrame, side: str) -> pd.DataFrame:

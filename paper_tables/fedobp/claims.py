@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
 from repfl.paper_tables.core import forms
-from repfl.paper_tables.core.claims import Sentence, judge, judged
+from repfl.paper_tables.core.claims import Proposition, Sentence, judge, judged
 from repfl.paper_tables.core.conditions import OPEN, best, cell, every, led_by, some
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.published import stated, told
@@ -174,3 +175,34 @@ def _learning(frame: pd.DataFrame, scale: str) -> Claim:
         ),
     )
     return judge(frame, scale, said)
+
+
+FOLDER = Path(__file__).parent
+GAP, RANK = "cosine of gap and global gradient", "rank correlation of score and true loss change"
+ASSUMED = "clients start from the server's model: "
+PROPOSITIONS = (
+    Proposition(
+        "gap-is-gradient",
+        "the global gradient is about θ_i − θ_g (equation 39), in rounds of FedOBP",
+        GAP,
+    ),
+    Proposition(
+        "gap-is-gradient-as-assumed",
+        "the global gradient is about θ_i − θ_g (equation 39), if all clients start from θ_g, as"
+        " section IV assumes",
+        ASSUMED + GAP,
+    ),
+    Proposition(
+        "score-ranks",
+        "the score (equation 19) ranks parameters by what their replacement costs, in rounds of"
+        " FedOBP",
+        RANK,
+    ),
+    Proposition(
+        "score-ranks-as-assumed",
+        "the score (equation 19) ranks parameters by what their replacement costs, if all clients"
+        " start from θ_g",
+        ASSUMED + RANK,
+    ),
+)
+"""Sections III-C and IV, as `core/propositions.py` tries them."""

@@ -10,12 +10,13 @@ from math import ceil, floor, isnan, nan
 import numpy as np
 import pandas as pd
 
-from repfl.paper_tables.core.claims import Sentence, counted, judge
+from repfl.paper_tables.core.claims import Sentence, counted, judge, tried
 from repfl.paper_tables.core.conditions import OPEN, Condition, cell, every, some
 from repfl.paper_tables.core.evidence import Evidence, pick
 from repfl.paper_tables.core.published import stated, told
 from repfl.paper_tables.core.result import Claim
 from repfl.paper_tables.core.verdict import Verdict
+from repfl.paper_tables.fedobp.claims import FOLDER, PROPOSITIONS
 from repfl.paper_tables.fedobp.settings import DATASETS, PRINTED
 
 SCORES = ("I_G", "I_F", "I_O")
@@ -26,7 +27,7 @@ NOT_RUN = "nowhere"
 
 
 def fig4_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
-    """Section V-D."""
+    """Section V-D, and the score's equations."""
     peaks = tuple(
         _peak(evidence, data, short, score)
         for short in ("cifar10", "cifar100", "fmnist")
@@ -40,6 +41,7 @@ def fig4_claims(evidence: Evidence, data: pd.DataFrame) -> tuple[Claim, ...]:
         _met(data, evidence.scale),
         _stable(data, evidence.scale),
         _rise_and_fall(data, evidence.scale),
+        *tried(FOLDER, evidence.scale, PROPOSITIONS),
     )
 
 

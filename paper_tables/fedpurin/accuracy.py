@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Canvas
 
 from repfl.paper_tables.core import figures, forms, tables
-from repfl.paper_tables.core.claims import Sentence, judged
+from repfl.paper_tables.core.claims import Sentence, judged, tried
 from repfl.paper_tables.core.evidence import Evidence
 from repfl.paper_tables.core.result import Figure, Sheet, Table
 from repfl.paper_tables.fedpurin import claims
@@ -96,7 +96,10 @@ def table2(evidence: Evidence) -> Table:
         printing=PRINTING,
         against="exact g, H off",
         notes=(ROWS_LOST, SCORED.split(";")[0] + ".", *forms.at_scale(evidence, smoke=SAME_DATA)),
-        claims=lambda frame: judged(frame, evidence.scale, claims.TABLE2),
+        claims=lambda frame: (
+            *judged(frame, evidence.scale, claims.TABLE2),
+            *tried(claims.FOLDER, evidence.scale, claims.PROPOSITIONS),
+        ),
         corner="g, H",
     )
 

@@ -1,10 +1,13 @@
-"""The sentences of sections 4.2 to 4.5 on accuracies and bytes, as conditions on tables."""
+"""The sentences of sections 4.2 to 4.5 on accuracies and bytes, as conditions on tables, and of 3.2
+on equation 5.
+"""
 
 from __future__ import annotations
 
 from itertools import pairwise, permutations
+from pathlib import Path
 
-from repfl.paper_tables.core.claims import Sentence
+from repfl.paper_tables.core.claims import Proposition, Sentence
 from repfl.paper_tables.core.conditions import Condition, at_least, best, cell, every, mean
 from repfl.paper_tables.fedpurin.settings import (
     ALPHAS,
@@ -94,6 +97,21 @@ TABLE2 = (
     ),
 )
 """Section 4.3 on gradients."""
+
+FOLDER = Path(__file__).parent
+PROPOSITIONS = (
+    Proposition(
+        "substitute-slightly-below",
+        "the square of the batch's mean gradient slightly underestimates F (3.2, equation 5)",
+        "substitute over F",
+    ),
+    Proposition(
+        "substitute-ranks",
+        "the square of the batch's mean gradient ranks parameters as F does (3.2, equation 5)",
+        "rank correlation with F",
+    ),
+)
+"""Section 3.2, as `core/propositions.py` tries it."""
 
 BN_LEAD = [cell(BN_ROWS[0], key) - cell(BN_ROWS[1], key) for key in CIFAR10]
 BATCH_NORM = (

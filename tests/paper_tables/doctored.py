@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from repfl.paper_tables.core.claims import tried
 from repfl.paper_tables.core.evidence import Arrays, Reduce
 from repfl.paper_tables.core.result import Claim, Figure, Result, Table
 
@@ -106,6 +107,17 @@ def working(name: str, artefact: str, own: str) -> Case:
     return Case(
         artefact, (name,), rendered_anew, lambda e: e.work(own, 1.0), lambda e: e.work(own, 9.0)
     )
+
+
+def propositions(artefact: str, module: Any) -> Case:
+    """Statements on equations hold where every number is 1, and fail where it is 0.2."""
+
+    def judge(evidence: Doctored, result: Result, value: float) -> Sequence[Claim]:
+        numbers = pd.read_csv(module.FOLDER / "propositions.csv").assign(value=value)
+        return tried(module.FOLDER, "paper", module.PROPOSITIONS, numbers)
+
+    names = tuple(each.name for each in module.PROPOSITIONS)
+    return Case(artefact, names, judge, giving(1.0), giving(0.2))
 
 
 def giving(value: Any) -> Change:

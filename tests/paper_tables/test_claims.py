@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import exp, log, nan, sqrt
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pytest
 from scipy.special import stdtrit
 
 from repfl.bench.grid.grid import printed
-from repfl.paper_tables.core.claims import Sentence, judge, pairing
+from repfl.paper_tables.core.claims import Proposition, Sentence, judge, pairing, tried
 from repfl.paper_tables.core.conditions import (
     OPEN,
     Condition,
@@ -173,6 +174,31 @@ def test_one_clear_exception_refutes_always_and_missing_numbers_refute_nothing()
     assert weigh(always, frame(THREE, {"a": nan, "b": 2.0, "z": 1.0})).holds is False
     assert weigh(always, frame(THREE, {"a": nan, "b": 2.0, "z": 2.0})).holds is None
     assert weigh(OPEN, frame(THREE)).holds is None
+
+
+def test_statements_on_equations_are_checks_of_ours_that_can_stay_open() -> None:
+    numbers = pd.DataFrame(
+        {
+            "quantity": "cosine",
+            "round": [1, 1, 3, 3],
+            "value": [1.1, 0.7, 0.9, nan],
+            "seed": [0, 1] * 2,
+        }
+    )
+    found = {
+        at: tried(
+            Path(), "smoke", [Proposition("id", "words", "cosine")], numbers.assign(value=at)
+        )[0]
+        for at in (0.95, 0.6, 0.3)
+    }
+    assert {at: claim.state for at, claim in found.items()} == {
+        0.95: State.HOLDS,
+        0.6: State.OPEN,
+        0.3: State.FAILS,
+    }
+    assert all(claim.ours for claim in found.values())
+    (mean,) = tried(Path(), "smoke", [Proposition("id", "words", "cosine")], numbers)
+    assert mean.detail == "cosine (means of 2 seeds): round 1 0.90, round 3 0.90"
 
 
 def test_equal_numbers_are_no_lead() -> None:

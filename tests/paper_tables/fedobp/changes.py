@@ -10,7 +10,15 @@ from repfl.paper_tables.core.published import told
 from repfl.paper_tables.core.result import Claim, Result
 from repfl.paper_tables.fedobp import ablation, claims, curves, downlink, facts, layers, optima
 from repfl.paper_tables.fedobp.settings import PRINTED
-from tests.paper_tables.doctored import Case, Doctored, as_it_is, frame, giving, working
+from tests.paper_tables.doctored import (
+    Case,
+    Doctored,
+    as_it_is,
+    frame,
+    giving,
+    propositions,
+    working,
+)
 
 
 def counts_agree(evidence: Doctored) -> None:
@@ -181,6 +189,7 @@ CASES = (
     Case("fig4", ("sweeps-met",), sweep_verdicts, giving("reproduced"), giving("differs")),
     Case("fig4", ("stable-on-organs",), quantile_spreads, giving("I_O"), giving("I_G")),
     Case("fig4", ("rise-and-fall",), sweeps, giving(60.0), giving(40.0)),
+    propositions("fig4", claims),
     working("no-work-at-clients", "table4", "FedOBP"),
     Case("fig6", LATE, late_shares, giving(0.0), giving(0.3)),
     Case(

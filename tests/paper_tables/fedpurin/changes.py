@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from repfl.paper_tables.core.result import Claim, Result
-from repfl.paper_tables.fedpurin import masks, traffic
-from tests.paper_tables.doctored import Case, Doctored, frame, giving, working
+from repfl.paper_tables.fedpurin import claims, masks, traffic
+from tests.paper_tables.doctored import Case, Doctored, frame, giving, propositions, working
 
 
 def sent(evidence: Doctored, result: Result, ours: float | None) -> Sequence[Claim]:
@@ -49,6 +49,7 @@ def slope(way: float) -> Callable[[Doctored], None]:
 
 
 CASES = (
+    propositions("table2", claims),
     Case(
         "table3",
         tuple(saving.metric.replace("_", "-") for saving in traffic.SAVINGS),
