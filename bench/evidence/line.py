@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -130,9 +130,10 @@ def _decoded(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     }
 
 
+@cache
 def parse(text: str) -> Line:
     """Return the line that a text is; ValueError if it is not as `repfl collect` wrote it, or if
-    its numbers contradict each other.
+    its numbers contradict each other. A report reads every line several times.
     """
     values = json.loads(text)
     if not isinstance(values, dict) or values.pop("checksum", None) != checksum(values):

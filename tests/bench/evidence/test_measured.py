@@ -94,8 +94,8 @@ def test_a_line_comes_back_from_its_file(small: Small) -> None:
         "few": np.float32([1 / 3, np.nan, np.inf]),
         "none": np.zeros((0, 4), bool),
     }
-    rich = replace(line, arrays={"reduced": arrays})
-    rich.curves["extra"] = Curve(np.arange(3), np.array([1e-300, np.nan, 1 / 3]))  # type: ignore[index]
+    extra = Curve(np.arange(3), np.array([1e-300, np.nan, 1 / 3]))
+    rich = replace(line, arrays={"reduced": arrays}, curves={**line.curves, "extra": extra})
     known.add(rich)
     measured.write(known)
     (back,) = (each for each in lines_of(root) if each.key == rich.key)
