@@ -4,6 +4,7 @@ permanent: `<paper>/<artefact>.html#<number>`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from markupsafe import Markup
 from repfl.bench.report import numbers, overview
 from repfl.bench.report.address import embedded, emphasise, linked, noted, readme, slug
 from repfl.bench.report.sheet import Book, Number, Sheet
-from repfl.bench.report.site import compare, facts, formulas, words
+from repfl.bench.report.site import compare, facts, words
 from repfl.bench.report.site.leaderboard import Leaderboard, leaderboard
 from repfl.paper_tables.core.result import State
 from repfl.paper_tables.core.verdict import EXACT, RULE, Kind
@@ -94,7 +95,6 @@ def _environment(book: Book, board: Leaderboard | None) -> Environment:
         "linked": linked,
         "noted": noted,
         "state": overview.state,
-        "prose": formulas.prose,
     }
     commit = str(book.provenance.get("report made at commit", "unknown"))
     scripts = ("plot.js", "app.js", "number.js", "compare.js")
@@ -218,14 +218,15 @@ def _method(
     name: str, lines: list[tuple[Sheet, Number]], book: Book, board: Leaderboard | None
 ) -> dict[str, Any]:
     known = book.methods.get(name, {})
-    first, rule, after = formulas.method(str(known.get("rule", "")))
+    first, *rest = str(known.get("rule", "")).split("\n\n")
+    rule = next((part for part in rest if re.search(r"<-|\s=\s", part)), "")
     ranked = [line for line in board.lines if line.method == name] if board else []
     return {
         "name": name,
         "facts": known,
         "first": first,
         "rule": rule,
-        "after": after,
+        "after": [part for part in rest if part != rule],
         "lines": lines,
         "ranked": ranked,
         "tuned": _tuned(ranked, book),
