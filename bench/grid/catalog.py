@@ -7,13 +7,13 @@ from __future__ import annotations
 import ast
 import csv
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repfl.bench.errors import UserError, choices, one_line, unknown
+from repfl.bench.errors import UserError, one_line, unknown
 from repfl.datasets.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -103,11 +103,22 @@ def option_facts(cls: Any) -> list[dict[str, Any]]:
             "default": field.get("default"),
             "paper": field.get("paper"),
             "search": ", ".join(map(range_text, (field.get("search") or {}).items())),
-            "valid": choices(field) or field.get("type", ""),
+            "valid": _choices(field) or field.get("type", ""),
             "meaning": field.get("description", ""),
         }
         for name, field in properties.items()
     ]
+
+
+def _choices(field: Mapping[str, Any]) -> str:
+    """Return the valid values of a field in words, from its JSON schema; empty if its type says it
+    all.
+    """
+    if "enum" in field or "const" in field:
+        return " or ".join(map(repr, field.get("enum", [field.get("const")])))
+    signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    limits = [f"{sign} {field[key]:.10g}" for key, sign in signs.items() if key in field]
+    return " and ".join(limits)
 
 
 # -- models and partition rules --------------------------------------------------------------------

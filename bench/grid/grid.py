@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from repfl.bench.errors import UserError, line_of, no_name, one_line, refusal, unknown
+from repfl.bench.errors import UserError, no_name, one_line, refusal, unknown
 from repfl.bench.grid.nested import dotted, leaves, merge, nested
 from repfl.bench.grid.recipes import recipe_from
 from repfl.bench.grid.schema import NAME, Block, Cells, GridFile, Scale, rows_of, written_out
@@ -68,8 +68,7 @@ class Grid:
         try:
             return GridFile.model_validate(content)
         except ValidationError as error:
-            location = tuple(error.errors(include_url=False)[0]["loc"])
-            raise refusal(error, GridFile, self.at(*location)) from None
+            raise refusal(error, GridFile, self.name) from None
 
     @property
     def name(self) -> str:
@@ -79,9 +78,9 @@ class Grid:
         except ValueError:
             return str(self.path)
 
-    def at(self, *location: Any, hints: Sequence[str] = ()) -> str:
-        """File and line of a place in the grid."""
-        return f"{self.name}:{line_of(self._text, location, hints)}"
+    def at(self, *location: Any) -> str:
+        """File and place in it, such as `artefacts.table1.cells.0`."""
+        return f"{self.name}: {'.'.join(map(str, location))}"
 
     def cells(self, artefact: str, scale: str) -> Iterator[Cells]:
         """The blocks of an artefact at a scale, every shorthand written out."""
@@ -105,7 +104,7 @@ class Grid:
                 self._refer("recipes", table.inherit, ("recipes", name, "inherit"))
         for name, recipes in file.columns.items():
             for recipe in recipes:
-                self._refer("recipes", recipe, ("columns", name), (recipe,))
+                self._refer("recipes", recipe, ("columns", name))
         for scale, rules in file.scales.items():
             if scale not in SCALES:
                 raise unknown("scale", scale, SCALES, self.at("scales", scale))
@@ -136,7 +135,7 @@ class Grid:
         """
         file = self.file
         for name in (*block.recipes, *block.per):
-            self._refer("recipes", name, (*at, "recipes"), (name,))
+            self._refer("recipes", name, (*at, "recipes"))
         if block.like:
             self._refer("rows", block.like, (*at, "like"))
         if block.columns:
@@ -160,16 +159,16 @@ class Grid:
             if times > 1:
                 swept = " ".join(f"{{{name}}}" for name in block.sweep)
                 hint = f"; write what is swept into the label: '{label} {swept}'" if swept else ""
-                place = self.at(*at, "rows", hints=(label,))
+                place = self.at(*at, "rows")
                 raise UserError(f"{place}: two rows are called {label!r}{hint}")
         return count
 
-    def _refer(self, kind: str, name: str, at: tuple[Any, ...], hints: Sequence[str] = ()) -> None:
+    def _refer(self, kind: str, name: str, at: tuple[Any, ...]) -> None:
         """Refuse a name that the file does not define."""
         known = getattr(self.file, kind)
         if name not in known:
             what = kind if kind in ("rows", "columns") else kind.removesuffix("s")
-            raise unknown(what, name, known, self.at(*at, hints=hints))
+            raise unknown(what, name, known, self.at(*at))
 
     # -- recipes -----------------------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ def of_block(
                 try:
                     cell = build_cell(row.method, {**hp, **trial.hp}, recipe, seed)
                 except UserError as error:
-                    place = grid.at(*cells.at, "rows", hints=(row.label,))
+                    place = grid.at(*cells.at, "rows")
                     raise UserError(
                         f"{place}: row {row.label!r}, recipe {column.recipe!r}: {error}"
                     ) from None

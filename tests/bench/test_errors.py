@@ -29,11 +29,11 @@ def refused(**changes: Any) -> str:
         ({"model": "tny"}, ["unknown model 'tny'", "tiny"]),
         ({"augment": "flop"}, ["unknown augment 'flop'", "flip"]),
         ({"norm": "unt"}, ["norm 'unt'", "unit"]),
-        ({"clients": 0}, ["clients = 0", ">= 1"]),
-        ({"clients": "x"}, ["clients = 'x'", "a whole number"]),
-        ({"participation": 2}, ["participation = 2", "> 0 and <= 1"]),
-        ({"sampling": "keed"}, ["sampling = 'keed'", "did you mean 'keyed'"]),
-        ({"training": {**RECIPE["training"], "lr": -1}}, ["training.lr = -1", "> 0"]),
+        ({"clients": 0}, ["clients = 0", "greater than or equal to 1"]),
+        ({"clients": "x"}, ["clients = 'x'", "valid integer"]),
+        ({"participation": 2}, ["participation = 2", "less than or equal to 1"]),
+        ({"sampling": "keed"}, ["sampling = 'keed'", "'keyed'"]),
+        ({"training": {**RECIPE["training"], "lr": -1}}, ["training.lr = -1", "greater than 0"]),
         (
             {"training": {**RECIPE["training"], "lr": float("nan")}},
             ["training.lr = nan", "a finite number"],
@@ -70,12 +70,9 @@ def test_a_wrong_recipe_is_refused_in_one_line(changes: dict[str, Any], words: l
     [
         ("fedprn", ["unknown method 'fedprn'", "fedpurin"]),
         ("fedpurin[taw=1]", ["unknown field 'taw'", "tau"]),
-        ("fedpurin[tau=1.5]", ["tau = 1.5", ">= 0 and <= 1"]),
-        (
-            "fedpurin[bn=ful]",
-            ["bn = 'ful'", "'local' or 'masked' or 'full'", "did you mean 'full'"],
-        ),
-        ("fedpurin[beta=x]", ["beta = 'x'", "a whole number >= 1"]),
+        ("fedpurin[tau=1.5]", ["tau = 1.5", "less than or equal to 1"]),
+        ("fedpurin[bn=ful]", ["bn = 'ful'", "'local', 'masked' or 'full'"]),
+        ("fedpurin[beta=x]", ["beta = 'x'", "valid integer"]),
     ],
 )
 def test_a_wrong_method_is_refused_in_one_line(text: str, words: list[str]) -> None:

@@ -100,8 +100,7 @@ def test_whatever_ends_a_cell_is_a_record_and_a_line_and_the_rest_is_done(
     ("arguments", "words"),
     [
         (["rn"], ["No such command 'rn'", "run"]),
-        (["methods"], ["`repfl list methods`"]),
-        (["best"], ["`repfl show PAPER/ARTEFACT`"]),
+        (["method"], ["No such command", "did you mean"]),
         (["run", "--scale", "smok"], ["smok", "smoke"]),
         (["run", "--paper", "fedprin"], ["unknown paper 'fedprin'", "fedpurin"]),
         (["run", "--metod", "x"], ["--metod", "--method"]),

@@ -93,8 +93,7 @@ def test_wrong_sweeps_are_refused_where_they_stand(
     assert text.count(old) == 1
     with pytest.raises(UserError) as caught:
         [planned(tmp_path, text.replace(old, new), name) for name in ("rates", "spread")]
-    number = int(str(caught.value).split("tests.toml:")[1].split(":")[0])
-    assert number > len(GRID.splitlines()), caught.value
+    assert "tests.toml: artefacts." in str(caught.value)
     for word in words:
         assert word in str(caught.value)
 
