@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from repfl.algorithms.engine.client_data import ClientData, to_device
+from repfl.algorithms.engine.params import Tensors
 from repfl.algorithms.engine.rng import Streams
 
 
@@ -45,6 +46,20 @@ class Plan:
     def ends_epoch(self, step: int) -> bool:
         """Return whether an epoch ends with a step."""
         return step + 1 == len(self.epoch) or self.epoch[step + 1] != self.epoch[step]
+
+    def on(self, device: torch.device) -> Plan:
+        """Return the plan with what batches are made of on a device, copied in one go."""
+        if device == torch.device("cpu") or not self.index:
+            return self
+        sizes = [len(part) for part in self.index]
+
+        def sent(parts: list[Tensor]) -> list[Tensor]:
+            return list(to_device(torch.cat(parts), device).split(sizes))
+
+        names = self.draws[0]
+        draws = {name: sent([own[name] for own in self.draws]) for name in names}
+        drawn = [{name: draws[name][step] for name in names} for step in range(len(sizes))]
+        return replace(self, index=sent(self.index), draws=drawn)
 
     def first(self, steps: int | None) -> Plan:
         """Return the first `steps` batches, or all."""
@@ -96,16 +111,25 @@ def plan_pass(samples: Tensor, batch: int) -> Plan:
     return Plan(index, [0] * len(index), [{}] * len(index))
 
 
-def batch_of(data: ClientData, plans: Sequence[Plan], step: int) -> Batch:
-    """Return a step's batch of clients whose batches are of equal size  [k, B, ...]; of a single
-    client without the first axis.
-    """
-    device = data.labels.device
-    parts, draws = [plan.index[step] for plan in plans], [plan.draws[step] for plan in plans]
-    index = to_device(torch.cat(parts), device)
-    drawn = {name: to_device(torch.cat([own[name] for own in draws]), device) for name in draws[0]}
-    x, y = data.inputs(index, drawn or None), data.labels.index_select(0, index)
-    if len(plans) == 1:
+@dataclass(frozen=True)
+class Feed:
+    """What a batch is made of, on the device: which samples, and how they are augmented."""
+
+    index: Tensor  # [k * B]
+    draws: Tensors  # [k * B, ...] each
+
+
+def feed_of(plans: Sequence[Plan], step: int) -> Feed:
+    """Return a step's samples of clients whose batches are of equal size."""
+    draws = [plan.draws[step] for plan in plans]
+    index = torch.cat([plan.index[step] for plan in plans])
+    return Feed(index, {name: torch.cat([own[name] for own in draws]) for name in draws[0]})
+
+
+def batch_of(data: ClientData, feed: Feed, clients: int) -> Batch:
+    """Return the batch of a client  [B, ...], or those of several  [k, B, ...]."""
+    x, y = data.inputs(feed.index, feed.draws or None), data.labels.index_select(0, feed.index)
+    if clients == 1:
         return Batch(x, y)
-    shape = (len(plans), len(parts[0]))
+    shape = (clients, len(y) // clients)
     return Batch(x.unflatten(0, shape), y.view(shape))

@@ -1,19 +1,22 @@
 """Local training of many clients: one at a time (`loop`), or stacked below `torch.vmap` (`stack`).
 
 Both make the same steps on the same batches. A stack needs batches of equal size: in each step its
-clients are grouped by them, and a client whose batch has no equal goes alone.
+clients are grouped by them, and a client whose batch has no equal goes alone. A GPU replays steps
+that come often as CUDA graphs (`captured`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial as part_of
 
 import torch
 from torch import Tensor
 
-from repfl.algorithms.engine.batches import Batch, Plan, batch_of
+from repfl.algorithms.engine.batches import Batch, Feed, Plan, batch_of, feed_of
+from repfl.algorithms.engine.captured import Replayed, Steps
 from repfl.algorithms.engine.client import Client, State
 from repfl.algorithms.engine.client_data import ClientData, to_device
 from repfl.algorithms.engine.model import Model
@@ -21,6 +24,7 @@ from repfl.algorithms.engine.optimiser import Optimiser
 from repfl.algorithms.engine.params import Params, Tensors
 from repfl.algorithms.engine.rng import Streams
 
+LAST_GRAD = "last_grad"
 Step = Callable[[Client, Batch], None]
 """One mini-batch of one client: reads and writes the client, and nothing else."""
 
@@ -65,6 +69,7 @@ class Trainer:
     def run(self, step: Step, plans: list[Plan], inputs: Inputs, optimiser: Optimiser) -> Trained:
         """Run a step over the batches of every client."""
         out = _Results(self.model.params, inputs, plans)
+        plans = [plan.on(self.data.labels.device) for plan in plans]
         order = sorted(range(len(plans)), key=lambda row: -len(plans[row].index))
         width = self.width if optimiser.is_plain_sgd else 1
         for first in range(0, len(order), width):
@@ -84,11 +89,17 @@ class Trainer:
         state = _state(self.model.params, inputs, row)
         masks = tensor_masks(self.model.params, _row(inputs.trainable, row))
         client = Client(self.model, state, masks, optimiser)
-        for done in range(len(plan.index)):
-            batch = batch_of(self.data, [plan], done)
+
+        def body(feed: Feed) -> tuple[Tensors, Tensors]:
+            step(client, batch_of(self.data, feed, 1))
+            return client.last_grad, client.collected
+
+        sizes = [len(part) for part in plan.index]
+        steps = self._steps(step, optimiser, state, sizes)
+        for done, size in enumerate(sizes):
             with self._keyed(plan, done) if self.model.random else nullcontext():
-                step(client, batch)
-            out.collect(row, client.collected)
+                client.last_grad, collected = steps(size, body, feed_of([plan], done))
+            out.collect(row, collected)
             if out.epochs is not None and plan.ends_epoch(done):
                 out.keep_epoch(row, plan.epoch[done], client.tensors())
         out.finish(row, client.state, client.last_grad)
@@ -120,50 +131,65 @@ class Trainer:
         own = inputs.trainable is not None and inputs.trainable.dim() == 2
         trainable = inputs.trainable[where] if own else inputs.trainable  # type: ignore[index]
         masks = tensor_masks(self.model.params, trainable)
-        grads: Tensors = {}
-
         partial = {name: mask for name, mask in masks.items() if mask is not None}
+        axes = (0, 0 if own else None, 0)
 
-        def one(state: State, partial: Tensors, batch: Batch) -> tuple[State, Tensors, Tensors]:
+        def one(state: State, partial: Tensors, batch: Batch) -> tuple[State, Tensors]:
             known = {name: partial.get(name) for name in masks}
             client = Client(self.model, state, known, optimiser, functional=True)
             step(client, batch)
-            return client.state, client.last_grad, client.collected
+            return {**client.state, LAST_GRAD: client.last_grad}, client.collected
 
-        axes = (0, 0 if own else None, 0)
-        for done in range(len(plans[0].index)):
-            active = [k for k, plan in enumerate(plans) if len(plan.index) > done]
-            for group in _by_size(active, plans, done):
-                place = _place(group, len(rows), where.device)
-                batch = batch_of(self.data, [plans[k] for k in group], done)
-                part = _take(state, place)
-                seen = _take({"": partial}, place)[""] if own else partial
-                if len(group) == 1:
-                    batch = Batch(batch.x[None], batch.y[None])
-                after, last, rows_seen = torch.vmap(one, in_dims=axes)(part, seen, batch)
-                _put(state, place, after, len(rows))
-                _put({"": grads}, place, {"": last}, len(rows))
+        def body(group: tuple[int, ...], feed: Feed) -> tuple[Tensors, Tensors]:
+            place = places[group]
+            batch = batch_of(self.data, feed, len(group))
+            if len(group) == 1:
+                batch = Batch(batch.x[None], batch.y[None])
+            part = _take({kind: held for kind, held in state.items() if kind != LAST_GRAD}, place)
+            seen = _take({"": partial}, place)[""] if own else partial
+            after, collected = torch.vmap(one, in_dims=axes)(part, seen, batch)
+            _put(state, place, after, len(rows))
+            return {}, collected
+
+        groups = [_by_size(plans, done) for done in range(len(plans[0].index))]
+        keys = [key for of_step in groups for key in of_step]
+        places = {group: _place(group, where.device) for group, _ in set(keys)}
+        steps = self._steps(step, optimiser, state, keys)
+        for done, of_step in enumerate(groups):
+            for key in of_step:
+                group = key[0]
+                feed = feed_of([plans[k] for k in group], done)
+                _, collected = steps(key, part_of(body, group), feed)
                 for at, k in enumerate(group):
-                    out.collect(rows[k], {name: r[at] for name, r in rows_seen.items()})
+                    out.collect(rows[k], {name: r[at] for name, r in collected.items()})
                     if out.epochs is not None and plans[k].ends_epoch(done):
                         tensors = {n: t[k] for n, t in state["params/params"].items()}
                         out.keep_epoch(rows[k], plans[k].epoch[done], tensors)
         for k, row in enumerate(rows):
             mine = {kind: {n: t[k] for n, t in named.items()} for kind, named in state.items()}
-            out.finish(row, mine, {n: g[k] for n, g in grads.items()})
+            out.finish(row, mine, mine[LAST_GRAD])
+
+    def _steps(
+        self, step: Step, optimiser: Optimiser, state: State, keys: Sequence[Hashable]
+    ) -> Steps:
+        """Return what runs the steps of a training, each with a key of its shapes."""
+        if self.data.labels.is_cuda and optimiser.is_plain_sgd and not self.model.random:
+            return Replayed(step, state, keys)
+        return lambda key, body, feed: body(feed)
 
 
-def _by_size(active: list[int], plans: Sequence[Plan], done: int) -> list[list[int]]:
-    """Group clients by the size of their next batch."""
+def _by_size(plans: Sequence[Plan], done: int) -> list[tuple[tuple[int, ...], int]]:
+    """Group the clients that still train by the size of their next batch."""
     groups: dict[int, list[int]] = {}
-    for k in active:
-        groups.setdefault(len(plans[k].index[done]), []).append(k)
-    return list(groups.values())
+    for k, plan in enumerate(plans):
+        if len(plan.index) > done:
+            groups.setdefault(len(plan.index[done]), []).append(k)
+    return [(tuple(group), size) for size, group in groups.items()]
 
 
-def _place(group: list[int], clients: int, device: torch.device) -> Tensor | slice:
+def _place(group: tuple[int, ...], device: torch.device) -> Tensor | slice:
     """Return the group as an index; as a slice, which needs no copy, if it is contiguous."""
-    if group == list(range(group[0], group[-1] + 1)):
+    if group == tuple(range(group[0], group[-1] + 1)):
         return slice(group[0], group[-1] + 1)
     return to_device(torch.tensor(group), device)
 

@@ -1,4 +1,6 @@
-"""On a GPU: a loop and a stack compute what a CPU computes. Skipped where there is none."""
+"""On a GPU: a loop and a stack, run as they are or replayed as graphs, compute what a CPU computes.
+Skipped where there is none.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,13 @@ from typing import Any
 import pytest
 import torch
 
+from repfl.algorithms import models
+from repfl.algorithms.core.federation import Federation
 from repfl.algorithms.core.method import methods
 from repfl.algorithms.core.run import Run
+from repfl.algorithms.engine import captured
+from repfl.algorithms.engine.batches import Batch
+from repfl.algorithms.engine.client import Client
 from tests.algorithms import toys
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -37,9 +44,16 @@ def same(one: Run, other: Run) -> bool:
 
 @pytest.mark.parametrize("name", sorted(methods()))
 @pytest.mark.parametrize("stack", [1, 6])
-def test_a_gpu_computes_what_a_cpu_computes(name: str, stack: int) -> None:
+@pytest.mark.parametrize("often", [2, 10**9])
+def test_a_gpu_computes_what_a_cpu_computes(
+    name: str, stack: int, often: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(captured, "OFTEN", often)
+    captured.recorder.cache_clear()
     state = {k: v.cpu() for k, v in run(name, stack=stack).state.items()}
     assert toys.gap(state, run(name, "cpu").state) < 1e-9
+    assert not captured.recorder().refused
+    assert (captured.recorder().made > 0) == (often == 2)
 
 
 @pytest.mark.parametrize("model", ["cnn4", "lenet5", "resnet8", "resnet18-gn"])
@@ -48,6 +62,46 @@ def test_the_same_cell_gives_the_same_bits_twice(model: str, stack: int) -> None
     how = {"model": model, "shape": (3, 32, 32), "sizes": (40, 33, 21, 12), "rounds": 2}
     one, other = (toys.run("fedavg", device="cuda", stack=stack, **how) for _ in range(2))
     assert same(one, other)
+
+
+@pytest.mark.parametrize("stack", [1, 4])
+def test_a_replayed_step_gives_the_bits_of_one_that_is_run(
+    stack: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = {"model": "resnet8", "shape": (3, 32, 32), "sizes": (40, 40, 21, 40), "epochs": 3}
+    found = []
+    for often in (2, 10**9):
+        monkeypatch.setattr(captured, "OFTEN", often)
+        found.append(toys.run("fedavg", device="cuda", stack=stack, momentum=0.9, **how))
+    assert same(*found)
+
+
+@pytest.mark.parametrize("stack", [1, 4])
+def test_a_step_that_makes_the_gpu_wait_runs_as_it_is(
+    stack: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(captured, "OFTEN", 2)
+    captured.recorder.cache_clear()
+
+    def plain(client: Client, batch: Batch) -> None:
+        client.update(client.grad(batch))
+
+    def waiting(client: Client, batch: Batch) -> None:
+        torch.cuda.synchronize()
+        plain(client, batch)
+
+    trained = []
+    for device in ("cuda", "cpu"):
+        waits = waiting if device == "cuda" else plain
+        held = toys.data((40, 40, 40, 40))
+        net = models.build("tiny", channels=1, size=8, classes=held.classes)
+        how: dict[str, Any] = {"device": device, "dtype": torch.float64, "stack": stack}
+        fed = Federation(net, held, toys.recipe(clients=4), seed=3, **how)
+        fed.begin(1, all_clients=True)
+        start = fed.new_model().expand(4, -1)
+        trained.append(fed.train_with(waits, {"params": start}).params.cpu())
+    torch.testing.assert_close(*trained, rtol=0, atol=1e-9)
+    assert len(captured.recorder().refused) == 1
 
 
 def test_half_precision_and_tensor_cores_train() -> None:
