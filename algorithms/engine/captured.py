@@ -44,28 +44,42 @@ class Replayed:
         """`keys` are the shapes of all steps to come, `state` what they change."""
         self._state, self._code = state, _code(step)
         self._often = {key for key, times in Counter(keys).items() if times >= OFTEN}
-        self._graphs: dict[Hashable, Graph | None] = {}
+        self._seen: set[Hashable] = set()
+        self._graphs: dict[Hashable, Graph] = {}
 
     def __call__(self, key: Hashable, body: Body, feed: Feed) -> Out:
         """Take a step."""
-        here = recorder()
-        if key not in self._often or self._code in here.refused:
-            return body(feed)
-        if key not in self._graphs:
-            self._graphs[key] = None  # run once, so that all it needs is there
-            return body(feed)
-        graph = self._graphs[key]
+        graph = self._graph(key, body, feed)
         if graph is None:
-            graph = self._graphs[key] = here.record(body, feed, self._state)
-            if graph is None:
-                here.refused.add(self._code)
-                return body(feed)
+            before = _held(self._state)
+            out = body(feed)
+            if not settled(self._state, before):
+                self._graphs.clear()
+            return out
         graph.feed.index.copy_(feed.index)
         for name, drawn in feed.draws.items():
             graph.feed.draws[name].copy_(drawn)
         graph.replay()
         last_grad, collected = graph.out
         return last_grad, {name: rows.clone() for name, rows in collected.items()}
+
+    def _graph(self, key: Hashable, body: Body, feed: Feed) -> Graph | None:
+        """Return the record of a step; None where it runs as it is, as every step does once, so
+        that all it needs is there.
+        """
+        here = recorder()
+        if key not in self._often or self._code in here.refused:
+            return None
+        if key not in self._seen:
+            self._seen.add(key)
+            return None
+        if key not in self._graphs:
+            graph = here.record(body, feed, self._state)
+            if graph is None:
+                here.refused.add(self._code)
+                return None
+            self._graphs[key] = graph
+        return self._graphs[key]
 
 
 class Recorder:
@@ -85,7 +99,7 @@ class Recorder:
         cannot be.
         """
         own = Feed(feed.index.clone(), {name: drawn.clone() for name, drawn in feed.draws.items()})
-        before = {kind: dict(named) for kind, named in state.items()}
+        before = _held(state)
         graph, here = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         self._stream.wait_stream(here)
         try:
@@ -93,7 +107,8 @@ class Recorder:
                 graph.capture_begin(self._pool, capture_error_mode="thread_local")
                 try:
                     last_grad, collected = body(own)
-                    _settle(state, before)
+                    if not settled(state, before):  # each replay would make it anew
+                        raise RuntimeError("a tensor is new, or has changed its shape")
                 finally:
                     graph.capture_end()
         except Exception:  # of any kind: the step itself, run as it is, tells what is wrong
@@ -114,19 +129,26 @@ def recorder() -> Recorder:
     return Recorder()
 
 
-def _settle(state: State, before: State) -> None:
-    """Copy tensors that a step has replaced to where they were, so that the next step finds them.
+def _held(state: State) -> State:
+    return {kind: dict(named) for kind, named in state.items()}
 
-    A tensor that was not there, or had another shape, would be new in every replay: refuse.
+
+def settled(state: State, before: State) -> bool:
+    """Copy tensors that a step has replaced to where they were, since there graphs look for them;
+    return whether all have such a place.
     """
+    fine, replaced = True, []
     for kind, named in state.items():
         for name, tensor in named.items():
-            old = before[kind][name]
-            if old is not tensor:
-                if old.shape != tensor.shape or old.dtype != tensor.dtype:
-                    raise RuntimeError(f"{kind}/{name} has changed its shape")
-                old.copy_(tensor)
+            old = before.get(kind, {}).get(name)
+            if old is None or old.shape != tensor.shape or old.dtype != tensor.dtype:
+                fine = False
+            elif old is not tensor:
+                replaced.append((old, tensor.clone()))  # it may be the memory of another one
                 named[name] = old
+    for old, value in replaced:
+        old.copy_(value)
+    return fine
 
 
 def _code(step: Callable[..., Any]) -> object:

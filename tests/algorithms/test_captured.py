@@ -1,4 +1,4 @@
-"""Replaying steps without a GPU: a record that runs the step again on its own memory."""
+"""Replayed steps without a GPU: a record runs the step again, on the tensors it was made with."""
 
 from __future__ import annotations
 
@@ -25,12 +25,16 @@ class Again:
 
     def record(self, body: captured.Body, feed: Feed, state: State) -> Graph:
         own = Feed(feed.index.clone(), {name: drawn.clone() for name, drawn in feed.draws.items()})
+        memory = {kind: dict(named) for kind, named in state.items()}
         out: captured.Out = ({}, {})
 
         def replay() -> None:
             self.replays += 1
+            for kind, named in memory.items():
+                state[kind].update(named)  # a graph knows no other tensors
             for into, made in zip(out, body(own), strict=True):
                 into.update(made)
+            assert captured.settled(state, memory)
 
         return Graph(replay, own, out)
 
