@@ -4,7 +4,15 @@ pytest was called.
 
 from __future__ import annotations
 
+import gc
 import os
 
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")  # before anything imports torch
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or every process would compile torch anew
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is imported by now out of every later search for garbage; each cell makes one."""
+    gc.set_threshold(50_000, 20, 50)  # as the command does
+    gc.collect()
+    gc.freeze()

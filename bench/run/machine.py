@@ -172,6 +172,8 @@ def prepare_process(options: Options) -> None:
     plugins.load(plugins.files(options.plugins))
     for module in ("algorithms.core.run", "bench.run.clients", "datasets.core.partition"):
         import_module(f"repfl.{module}")  # here, so that it is no part of a cell's time
+    # every cell begins with a search for garbage, which needs not look at what is imported
+    gc.freeze()
 
 
 def keep_freed_memory() -> bool:
@@ -191,16 +193,21 @@ def keep_freed_memory() -> bool:
 
 @contextmanager
 def settings_restored() -> Iterator[None]:
-    """Restore the number of threads and the choice of kernels, for what a notebook does later."""
+    """Restore the number of threads, the choice of kernels and the search for garbage, for what a
+    notebook does later.
+    """
     import torch
     from threadpoolctl import threadpool_limits
 
     provenance.blas()  # loads what has threads
     threads, cudnn = torch.get_num_threads(), torch.backends.cudnn
     benchmark, deterministic = cudnn.benchmark, cudnn.deterministic
+    frozen = gc.get_freeze_count()
     try:
         with threadpool_limits(None):
             yield
     finally:
         torch.set_num_threads(threads)
         cudnn.benchmark, cudnn.deterministic = benchmark, deterministic
+        if not frozen:
+            gc.unfreeze()
